@@ -1,0 +1,48 @@
+"""Every error the explorer raises on purpose, and nothing else.
+
+    ExplorerError
+    ├── InputError      an argument is wrong; the message says what to do       (also a ValueError)
+    ├── BusyError       another recording is under way                          (also a RuntimeError)
+    ├── LiveError       asked of a saved trace what only a live process can do  (also a RuntimeError)
+    ├── FileError       a trace file is damaged, altered or too new             (also an OSError)
+    └── CompileError    the compiler failed and the caller asked for the exception
+
+What goes wrong inside a hook is never raised: it becomes a `Failure` in the trace.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ExplorerError(Exception):
+    """The root of all errors that explorer raises on purpose."""
+
+
+class InputError(ExplorerError, ValueError):
+    """An argument is wrong; the message names what would be right."""
+
+
+class BusyError(ExplorerError, RuntimeError):
+    """A recording is already under way; recordings cannot be mixed."""
+
+
+class LiveError(ExplorerError, RuntimeError):
+    """What was asked for needs the process that made the trace."""
+
+
+class FileError(ExplorerError, OSError):
+    """A trace file cannot be read: damaged, altered, not a trace, or from a newer format."""
+
+
+class CompileError(ExplorerError):
+    """The compiler failed; raised only by `raise_for_failures` and by asking for a result that is not there."""
+
+
+def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:
+    """The error for a name that is not one of `valid`, which offers the nearest of them."""
+    names = sorted(valid)
+    near = difflib.get_close_matches(str(given), names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    return InputError(f"unknown {what} {given!r}: {hint}valid are {', '.join(map(repr, names))}")

@@ -1,0 +1,208 @@
+"""Watch Dynamo: frames, bytecode, guards, graph breaks, recompiles, symbols, and the FX graph it hands on."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import io
+import linecache
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+from explorer.hooks.fx import graph_facts
+from explorer.hooks.patch import replaced
+from explorer.hooks.structured import interned, listening
+from explorer.model import Plain
+from explorer.stage import Emit, Facts
+
+
+def current_compile_id() -> str:
+    """The compile id under way in this thread, such as "0/1"; "" outside a compile."""
+    from torch._guards import CompileContext
+
+    return str(CompileContext.current_compile_id() or "")
+
+
+def source_of(code: CodeType) -> tuple[str, int]:
+    """The source text of a code object and its first line; ("", line) where the source cannot be had.
+
+    A resume function has no `def` of its own: it is the lines of the original that its bytecode covers.
+    """
+    if not is_resume(code):
+        try:
+            lines, first = inspect.getsourcelines(code)
+            return textwrap.dedent("".join(lines)), first
+        except (OSError, TypeError):
+            return "", code.co_firstlineno
+    numbers = [n for _, _, n in code.co_lines() if n]
+    first, last = min(numbers, default=code.co_firstlineno), max(numbers, default=code.co_firstlineno)
+    every = linecache.getlines(code.co_filename)
+    return textwrap.dedent("".join(every[first - 1 : last])), first
+
+
+def is_resume(code: CodeType) -> bool:
+    """True for the functions Dynamo makes to go on after a graph break."""
+    return code.co_name.startswith("torch_dynamo_resume_in_")
+
+
+def disassembly(code: CodeType) -> str:
+    """The bytecode as `dis` prints it, line numbers included."""
+    out = io.StringIO()
+    dis.dis(code, file=out, depth=0)
+    return out.getvalue().rstrip()
+
+
+def code_facts(code: CodeType) -> dict[str, Plain]:
+    """What every stage of one frame says of its code object."""
+    return {
+        "function": code.co_name,
+        "qualname": code.co_qualname,
+        "file": code.co_filename,
+        "line": code.co_firstlineno,
+        "resume": is_resume(code),
+    }
+
+
+def _source_facts(code: CodeType) -> Facts:
+    text, first = source_of(code)
+    return {**code_facts(code), "text": text, "first_line": first}
+
+
+def _bytecode_facts(code: CodeType, name_from: CodeType) -> Facts:
+    return {**code_facts(name_from), "text": disassembly(code), "names": code.co_names}
+
+
+def _decompiled_facts(code: CodeType, name_from: CodeType) -> Facts:
+    from depyf import decompile
+
+    return {**code_facts(name_from), "text": decompile(code)}
+
+
+def depyf_installed() -> bool:
+    """True where the optional decompiler is installed; does not import it."""
+    import importlib.util
+
+    return importlib.util.find_spec("depyf") is not None
+
+
+def emit_function(emit: Emit, code: CodeType, *, not_compiled: int | None = None) -> None:
+    """Record the source and the original bytecode of one function; `not_compiled` counts those that were not."""
+    extra = {"compiled": not_compiled is None, "not_compiled": not_compiled}
+    emit("source", lambda: {**_source_facts(code), **extra})
+    emit("bytecode", lambda: {**_bytecode_facts(code, code), **extra})
+
+
+@contextmanager
+def bytecode(emit: Emit) -> Iterator[None]:
+    """Record the source, the bytecode before and after Dynamo, and the decompilation of each frame.
+
+    Resume functions that were made but have not run are recorded at the end, as frames not compiled yet.
+    """
+    from torch._dynamo.convert_frame import register_bytecode_hook
+
+    seen: list[CodeType] = []
+    decompile = depyf_installed()
+
+    def hook(code: CodeType, transformed: CodeType) -> None:
+        seen.append(code)
+        emit_function(emit, code)
+        emit("dynamo_bytecode", lambda: _bytecode_facts(transformed, code))
+        if decompile:
+            emit.later("decompiled", lambda: _decompiled_facts(transformed, code))
+
+    handle = register_bytecode_hook(hook)
+    try:
+        yield
+        for number, code in enumerate(_resumes_not_run(seen)):
+            emit_function(emit, code, not_compiled=number)
+    finally:
+        handle.remove()
+
+
+def _resumes_not_run(compiled: list[CodeType]) -> list[CodeType]:
+    """The resume functions made for the compiled functions that have not been compiled themselves."""
+    from torch._dynamo.resume_execution import ContinueExecutionCache
+
+    cache = ContinueExecutionCache.cache
+    made = [resume for code in compiled if code in cache for resume in cache[code].values()]
+    return [code for code in dict.fromkeys(made) if not any(code is c for c in compiled)]
+
+
+@contextmanager
+def frames(emit: Emit) -> Iterator[None]:
+    """Record the start of each compile, with the program's stack that led to it."""
+
+    def started(metadata: Mapping[str, Any], payload: str) -> None:
+        stack = metadata["dynamo_start"]["stack"]
+        rows = [{"file": interned(f["filename"]), "line": f["line"], "function": f["name"]} for f in stack]
+        emit("frame", lambda: {"stack": rows})
+
+    with listening(emit, {"dynamo_start": started}):
+        yield
+
+
+@contextmanager
+def logged(emit: Emit, kind: str, name: str) -> Iterator[None]:
+    """Record the payload of each structured record `name` as an event of `kind`."""
+
+    def heard(metadata: Mapping[str, Any], payload: str) -> None:
+        emit(kind, lambda: {"text": payload})
+
+    with listening(emit, {name: heard}):
+        yield
+
+
+@contextmanager
+def symbols(emit: Emit) -> Iterator[None]:
+    """Record each symbol that Dynamo makes for a dynamic size, where it is from, and what is learnt of it."""
+
+    def line_of(facts: Mapping[str, Any]) -> dict[str, Plain]:
+        stack = facts.get("user_stack") or []
+        last = stack[-1] if stack else {}
+        return {"file": interned(last.get("filename")), "line": last.get("line", 0), "code": last.get("loc", "")}
+
+    def created(metadata: Mapping[str, Any], payload: str) -> None:
+        facts = metadata["create_symbol"]
+        kept = {k: str(facts[k]) for k in ("symbol", "val", "vr", "source") if k in facts}
+        emit("symbol", lambda: {"what": "created", **kept, **line_of(facts)})
+
+    def guarded(metadata: Mapping[str, Any], payload: str) -> None:
+        facts = next(iter(metadata.values()))
+        emit("symbol", lambda: {"what": "guarded", "expr": str(facts.get("expr", "")), **line_of(facts)})
+
+    with listening(emit, {"create_symbol": created, "guard_added_fast": guarded, "guard_added": guarded}):
+        yield
+
+
+@contextmanager
+def graph(emit: Emit) -> Iterator[None]:
+    """Record the FX graph of each frame at the moment it is handed to the backend, whichever that is."""
+    from torch._dynamo.output_graph import OutputGraph
+
+    def make(original: Any) -> Any:
+        def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
+            emit("dynamo", lambda: graph_facts(gm))
+            return original(self, gm, *args, **kwargs)
+
+        return call_user_compiler
+
+    with replaced(OutputGraph, "call_user_compiler", make):
+        yield
+
+
+@contextmanager
+def phases(emit: Emit) -> Iterator[None]:
+    """Record the start and end of each phase that the compiler itself times."""
+    import json
+
+    def phase(metadata: Mapping[str, Any], payload: str) -> None:
+        record = json.loads(payload)
+        if record.get("ph") in ("B", "E"):
+            function = record.get("args", {}).get("fn_name", "")
+            emit("phase", lambda: {"name": record["name"], "at": record["ph"], "function": function})
+
+    with listening(emit, {"chromium_event": phase}):
+        yield

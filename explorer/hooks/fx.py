@@ -1,0 +1,71 @@
+"""Copy an FX graph: its readable text and one row of plain facts a node, at that instant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.model import Plain
+from explorer.stage import Facts
+
+
+def graph_facts(gm: Any, text: str = "") -> Facts:
+    """The readable text of a GraphModule and its nodes; a `text` already at hand is not made again."""
+    return {"text": text or readable(gm), "nodes": [node_row(node) for node in gm.graph.nodes]}
+
+
+def readable(gm: Any) -> str:
+    """The graph as Python with shapes, strides, devices and the user's lines as comments."""
+    return str(gm.print_readable(print_output=False, include_stride=True, include_device=True))
+
+
+def node_row(node: Any) -> dict[str, Plain]:
+    """One node: op, name, target, arguments, inputs, and what its meta says of shape and origin."""
+    meta = node.meta
+    row: dict[str, Plain] = {
+        "name": node.name,
+        "op": node.op,
+        "target": target_name(node.target),
+        "args": str(node.args),
+        "kwargs": str(node.kwargs) if node.kwargs else "",
+        "inputs": [n.name for n in node.all_input_nodes],
+        **_tensor_facts(meta.get("val", meta.get("example_value"))),
+    }
+    if trace := meta.get("stack_trace"):
+        row["stack"] = trace
+    if modules := meta.get("nn_module_stack"):
+        row["module"] = module_path(modules)
+    if (aten := meta.get("original_aten")) is not None:
+        row["original"] = str(aten)
+    if (number := meta.get("seq_nr")) is not None:
+        row["seq_nr"] = number
+    if origin := meta.get("from_node"):
+        row["from"] = [f"{source.name}" for source in origin]
+    return row
+
+
+def _tensor_facts(value: Any) -> dict[str, Plain]:
+    """Shape, stride, dtype and device of a (fake) tensor; of a tuple of them, each; nothing for the rest."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        stride = [str(s) for s in value.stride()] if value.layout.__str__() == "torch.strided" else []
+        shape = [str(s) for s in value.shape]
+        return {"shape": shape, "stride": stride, "dtype": str(value.dtype)[6:], "device": str(value.device)}
+    if isinstance(value, (tuple, list)):
+        return {"outputs": [_tensor_facts(v) for v in value]}
+    return {} if value is None else {"value": str(value)}
+
+
+def target_name(target: Any) -> str:
+    """A node's target as people write it: "aten.add.Tensor", "torch.sin", "l_x_"."""
+    if isinstance(target, str):
+        return target
+    if hasattr(target, "_opname") or type(target).__name__ in ("OpOverload", "OpOverloadPacket"):
+        return str(target)
+    module = getattr(target, "__module__", "") or ""
+    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", str(target))
+    return f"{module.replace('_operator', 'operator')}.{name}" if module else str(name)
+
+
+def module_path(stack: Any) -> str:
+    """The innermost nn.Module path of a node, such as "h.0.attn.c_attn"."""
+    path = list(stack.values())[-1][0]
+    return str(path).removeprefix("L['self'].").removeprefix("L['self']").replace("._modules", "")

@@ -1,0 +1,412 @@
+"""Watch Inductor: its FX passes and pattern matches, its IR before and after fusion, and the code it writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from explorer.hooks.fx import graph_facts, target_name
+from explorer.hooks.patch import replaced
+from explorer.hooks.structured import listening
+from explorer.model import Plain
+from explorer.stage import Emit, Facts
+
+
+@contextmanager
+def graph_names(emit: Emit) -> Iterator[None]:
+    """Name the graph that Inductor compiles, for every event while it does."""
+    from torch._inductor.compile_fx import _InProcessFxCompile
+
+    def make(original: Any) -> Any:
+        def codegen_and_compile(self: Any, gm: Any, inputs: Any, check: Any, kwargs: Any) -> Any:
+            backward, inference = kwargs.get("is_backward"), kwargs.get("is_inference")
+            with emit.during("backward" if backward else "inference" if inference else "forward"):
+                return original(self, gm, inputs, check, kwargs)
+
+        return codegen_and_compile
+
+    with replaced(_InProcessFxCompile, "codegen_and_compile", make):
+        yield
+
+
+@contextmanager
+def debug_calls(emit: Emit, listeners: Mapping[str, Callable[..., Facts]], kinds: Mapping[str, str]) -> Iterator[None]:
+    """Answer `V.debug.NAME(...)`, the calls behind TORCH_COMPILE_DEBUG=1, and record what each listener returns."""
+    from torch._inductor.debug import DebugContext
+
+    def make(original: Any) -> Any:
+        def __getattr__(self: Any, name: str) -> Any:
+            theirs = original(self, name)
+            listener = listeners.get(name)
+            if listener is None:
+                return theirs
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                emit(kinds[name], lambda: listener(*args))
+                return theirs(*args, **kwargs)
+
+            return call
+
+        return __getattr__
+
+    with replaced(DebugContext, "__getattr__", make):
+        yield
+
+
+@contextmanager
+def lowered_graph(emit: Emit) -> Iterator[None]:
+    """Record the graph that Inductor is handed; in training it is AOTAutograd's forward or backward itself."""
+
+    def make(original: Any) -> Any:
+        def codegen_and_compile(self: Any, gm: Any, inputs: Any, check: Any, kwargs: Any) -> Any:
+            kind = "backward" if kwargs.get("is_backward") else "forward"
+            emit("inductor_input" if kwargs.get("is_inference") else kind, lambda: graph_facts(gm))
+            return original(self, gm, inputs, check, kwargs)
+
+        return codegen_and_compile
+
+    from torch._inductor.compile_fx import _InProcessFxCompile
+
+    with replaced(_InProcessFxCompile, "codegen_and_compile", make), graph_names(emit):
+        yield
+
+
+@contextmanager
+def runnable(emit: Emit) -> Iterator[None]:
+    """Record the graph as a file that runs on its own, which Inductor writes for its reproducers."""
+
+    def heard(metadata: Mapping[str, Any], payload: str) -> None:
+        emit("fx_graph_runnable", lambda: {"text": payload})
+
+    with listening(emit, {"fx_graph_runnable": heard}):
+        yield
+
+
+@contextmanager
+def joint_graph(emit: Emit) -> Iterator[None]:
+    """Record the joint graph, or in inference the forward graph, before Inductor's passes on it."""
+    from torch._inductor import compile_fx
+
+    def make(original: Any) -> Any:
+        def _recursive_joint_graph_passes(gm: Any, *args: Any, **kwargs: Any) -> Any:
+            if _is_joint(gm):
+                with emit.during("joint"):
+                    emit("joint", lambda: graph_facts(gm))
+                    return original(gm, *args, **kwargs)
+            with emit.during("inference"):
+                emit("forward", lambda: graph_facts(gm))
+                return original(gm, *args, **kwargs)
+
+        return _recursive_joint_graph_passes
+
+    with replaced(compile_fx, "_recursive_joint_graph_passes", make):
+        yield
+
+
+def _is_joint(gm: Any) -> bool:
+    """True for AOTAutograd's joint graph: its inputs are the primals and the tangents."""
+    return any(str(n.target).startswith("tangents") for n in gm.graph.nodes if n.op == "placeholder")
+
+
+@contextmanager
+def pre_grad(emit: Emit) -> Iterator[None]:
+    """Record the graph after Inductor's passes on what Dynamo made."""
+    from torch._inductor import compile_fx
+
+    def make(original: Any) -> Any:
+        def _recursive_pre_grad_passes(gm: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(gm, *args, **kwargs)
+            emit("pre_grad", lambda: graph_facts(result))
+            return result
+
+        return _recursive_pre_grad_passes
+
+    with replaced(compile_fx, "_recursive_pre_grad_passes", make):
+        yield
+
+
+@contextmanager
+def post_grad(emit: Emit) -> Iterator[None]:
+    """Record the graph after all pattern matching, as it is lowered to Inductor's IR."""
+    listeners = {"fx_graph_transformed": lambda gm, *rest: graph_facts(gm)}
+    with debug_calls(emit, listeners, {"fx_graph_transformed": "post_grad"}):
+        yield
+
+
+@contextmanager
+def scheduler_ir(emit: Emit) -> Iterator[None]:
+    """Record the scheduler's nodes before and after fusion."""
+    listeners = {"ir_pre_fusion": ir_facts, "ir_post_fusion": ir_facts}
+    with debug_calls(emit, listeners, {name: name for name in listeners}):
+        yield
+
+
+def ir_facts(nodes: Any) -> Facts:
+    """The text of scheduler nodes as TORCH_COMPILE_DEBUG=1 writes it, and one row of facts a node."""
+    texts = [node.debug_str() for node in nodes]
+    rows = [scheduler_row(node, text) for node, text in zip(nodes, texts, strict=True)]
+    return {"text": "".join(f"{text}\n\n\n" for text in texts), "nodes": rows}
+
+
+def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
+    """One scheduler node: kind, device, sizes, what it reads and writes, the FX nodes it comes from."""
+    parts = node.get_nodes()
+    reads, writes = node.read_writes.reads, node.read_writes.writes
+    return {
+        "name": node.get_name(),
+        "kind": type(node).__name__,
+        "device": str(node.get_device()),
+        "fused": [part.get_name() for part in parts] if len(parts) > 1 else [],
+        "inputs": sorted({_producer(node, dep.name) for dep in reads} - {node.get_name()}),
+        "reads": sorted(dep.name for dep in reads),
+        "writes": sorted(dep.name for dep in writes),
+        "sizes": _sizes(node),
+        "origins": sorted({origin.name for part in parts for origin in _origins(part)}),
+        "line_count": len(text.splitlines()),
+    }
+
+
+def _sizes(node: Any) -> list[list[str]]:
+    """The iteration ranges of a node: parallel sizes, then reduced sizes; empty for extern kernels."""
+    group = getattr(node, "group", None)
+    sizes = group[1] if group else ()
+    return [[str(size)] for size in sizes] if isinstance(sizes, tuple) else []
+
+
+def _origins(part: Any) -> list[Any]:
+    inner = getattr(part, "node", None)
+    return list(inner.get_origins()) if inner is not None else []
+
+
+def _producer(node: Any, buffer: str) -> str:
+    """The scheduler node that writes a buffer; the buffer's own name for graph inputs."""
+    known = node.scheduler.name_to_buf.get(buffer)
+    if known is None:
+        return buffer
+    operation = known.defining_op_name()
+    fused = node.scheduler.name_to_fused_node.get(operation)
+    return str(fused.get_name() if fused is not None else operation)
+
+
+@contextmanager
+def output_code(emit: Emit) -> Iterator[None]:
+    """Record the wrapper and the kernels it defines, as the file that is run."""
+
+    def facts(path: str, *rest: Any) -> Facts:
+        return {"text": Path(path).read_text(encoding="utf-8"), "file": Path(path).name}
+
+    with debug_calls(emit, {"output_code": facts}, {"output_code": "output_code"}):
+        yield
+
+
+# Passes and patterns -------------------------------------------------------------------------------------------------
+
+
+class PassWatch:
+    """Sees each FX pass and says which changed the graph: nodes made and erased, text before and after.
+
+    A graph is compared by identity of each node's target and arguments, 0.3 µs a node; only a pass that
+    changed something is written down, and its text before is the text after the one before it.
+    """
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._section = ""
+        self._depth = 0
+        self._graph: Any = None
+        self._state: list[tuple[Any, ...]] = []
+        self._lines: list[str] = []
+
+    @contextmanager
+    def section(self, name: str, gm: Any) -> Iterator[None]:
+        """Watch one of Inductor's rounds of passes ("pre_grad", "joint", "post_grad") over `gm`."""
+        outer = self._section, self._graph, self._state, self._lines
+        self._section = name
+        self._emit.attempt("fx_pass", name, lambda: self._remember(gm.graph))
+        try:
+            yield
+            self._emit.attempt("fx_pass", name, lambda: self._compare(gm.graph, "(outside a named pass)", 0.0))
+        finally:
+            self._section, self._graph, self._state, self._lines = outer
+
+    def entered(self, gm: Any) -> float:
+        """A pass begins: what changed since the last one is written down under a name that says so."""
+        self._depth += 1
+        if self._depth == 1 and self._section:
+            self._emit.attempt("fx_pass", "begin", lambda: self._compare(gm.graph, "(outside a named pass)", 0.0))
+        return time.perf_counter()
+
+    def left(self, gm: Any, name: str, started: float) -> None:
+        """A pass ended."""
+        self._depth -= 1
+        seconds = time.perf_counter() - started
+        if self._depth == 0 and self._section:
+            self._emit.attempt("fx_pass", name, lambda: self._compare(gm.graph, name, seconds))
+
+    def _remember(self, graph: Any) -> None:
+        self._graph = graph
+        self._state = _state(graph)
+        self._lines = [line_of(node) for node in graph.nodes]
+
+    def _compare(self, graph: Any, name: str, seconds: float) -> None:
+        if graph is not self._graph:
+            if graph.owning_module is None or self._graph is None or self._graph.owning_module is not graph.owning_module:
+                return  # a subgraph, or a pattern's own little graph: its round of passes is watched by itself
+        state = _state(graph)
+        if _same(state, self._state):
+            return
+        before, names = self._lines, {row[0].name for row in self._state}
+        self._remember(graph)
+        after = {row[0].name for row in self._state}
+        if before == self._lines:
+            return
+        facts = {
+            "name": name, "section": self._section, "seconds": seconds,
+            "made": sorted(after - names), "erased": sorted(names - after),
+            "before": "\n".join(before), "text": "\n".join(self._lines),
+        }  # fmt: skip
+        self._emit("fx_pass", lambda: facts)
+
+
+def _state(graph: Any) -> list[tuple[Any, ...]]:
+    return [(node, node.target, node.args, node.kwargs) for node in graph.nodes]
+
+
+def _same(one: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> bool:
+    return len(one) == len(other) and all(
+        a[0] is b[0] and a[1] is b[1] and a[2] is b[2] and a[3] is b[3] for a, b in zip(one, other, strict=True)
+    )
+
+
+def line_of(node: Any) -> str:
+    """One node as a line: name = target(arguments)."""
+    arguments = [str(a) for a in node.args] + [f"{k} = {v}" for k, v in node.kwargs.items()]
+    kind = "" if node.op == "call_function" else f"{node.op} "
+    return f"{node.name} = {kind}{target_name(node.target)}({', '.join(arguments)})"
+
+
+#: Inductor's rounds of passes: the function in compile_fx, and its section.
+ROUNDS = {
+    "_recursive_pre_grad_passes": "pre_grad",
+    "_recursive_joint_graph_passes": "joint",
+    "_recursive_post_grad_passes": "post_grad",
+}
+
+
+@contextmanager
+def passes(emit: Emit) -> Iterator[None]:
+    """Record every FX pass that changed a graph, in order."""
+    from contextlib import ExitStack
+
+    from torch._inductor import compile_fx
+    from torch.fx.passes.graph_transform_observer import GraphTransformObserver
+
+    watch = PassWatch(emit)
+    started: list[float] = []
+
+    def make_round(section: str) -> Callable[[Any], Any]:
+        def make(original: Any) -> Any:
+            def run(gm: Any, *args: Any, **kwargs: Any) -> Any:
+                with watch.section(section, gm):
+                    return original(gm, *args, **kwargs)
+
+            return run
+
+        return make
+
+    def make_enter(original: Any) -> Any:
+        def __enter__(self: Any) -> Any:
+            started.append(watch.entered(self.gm))
+            return original(self)
+
+        return __enter__
+
+    def make_exit(original: Any) -> Any:
+        def __exit__(self: Any, *details: Any) -> Any:
+            watch.left(self.gm, self.passname, started.pop())
+            return original(self, *details)
+
+        return __exit__
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(GraphTransformObserver, "__enter__", make_enter))
+        stack.enter_context(replaced(GraphTransformObserver, "__exit__", make_exit))
+        for function, section in ROUNDS.items():
+            stack.enter_context(replaced(compile_fx, function, make_round(section)))
+        yield
+
+
+@contextmanager
+def pattern_matches(emit: Emit) -> Iterator[None]:
+    """Record every pattern that fired: its name, where it is defined, the nodes it matched and made."""
+    from contextlib import ExitStack
+
+    from torch._inductor.pattern_matcher import PatternEntry
+
+    def make(original: Any) -> Any:
+        def apply(self: Any, match: Any, graph: Any, node: Any) -> Any:
+            matched: dict[str, str] = {}
+            before: set[Any] = set()
+            emit.attempt("pattern_match", "matched", lambda: matched.update({n.name: line_of(n) for n in match.nodes}))
+            emit.attempt("pattern_match", "before", lambda: before.update(graph.nodes))
+            result = original(self, match, graph, node)
+            emit("pattern_match", lambda: _match_facts(self, matched, [n for n in graph.nodes if n not in before]))
+            return result
+
+        return apply
+
+    with ExitStack() as stack:
+        for entry in _entries(PatternEntry):
+            stack.enter_context(replaced(entry, "apply", make))
+        yield
+
+
+def _entries(root: type) -> list[type]:
+    """The kinds of pattern entries that apply themselves."""
+    below = [kind for child in root.__subclasses__() for kind in [child, *_entries(child)]]
+    return [kind for kind in below if "apply" in vars(kind)]
+
+
+def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any]) -> Facts:
+    function = pattern_function(entry)
+    code = getattr(function, "__code__", None)
+    fallback = getattr(function, "__qualname__", type(entry).__name__)
+    new = [line_of(node) for node in made]
+    return {
+        "pattern": getattr(entry, "pattern_name", None) or fallback,
+        "kind": type(entry).__name__,
+        "file": code.co_filename if code else "",
+        "line": code.co_firstlineno if code else 0,
+        "matched": list(matched),
+        "made": [node.name for node in made],
+        "text": "\n".join(["matched", *(f"  {line}" for line in matched.values()), "made", *(f"  {line}" for line in new)]),
+        "expression": str(entry.pattern),
+    }
+
+
+def pattern_function(entry: Any) -> Any:
+    """The Python function that defines a pattern: its search function, or the handler that rewrites the match."""
+    check = getattr(entry, "extra_check", None)
+    cells = getattr(check, "__closure__", None) or ()
+    closure = dict(zip(check.__code__.co_freevars, cells, strict=True)) if cells else {}
+    if "search_fn" in closure:
+        return closure["search_fn"].cell_contents
+    return getattr(entry, "handler", check)
+
+
+def assembly_command(source: str, output: str) -> list[str]:
+    """Inductor's own command to compile a C++ kernel, changed to write assembly with line numbers."""
+    import shlex
+
+    from torch._inductor.cpp_builder import CppBuilder, CppTorchDeviceOptions
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    options = CppTorchDeviceOptions(vec_isa=pick_vec_isa(), device_type="cpu", compile_only=True)
+    builder = CppBuilder(name="kernel", sources=source, output_dir=str(Path(output).parent), BuildOption=options)
+    command = shlex.split(builder.get_command_line())
+    command = [part for part in command if part != "-c"]
+    command[command.index("-o") + 1] = output
+    return [*command, "-S", "-g1"]

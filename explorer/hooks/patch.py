@@ -1,0 +1,26 @@
+"""Replace an attribute for a while, and put it back whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_ABSENT = object()
+
+
+@contextmanager
+def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """`owner.name` is `make(original)` inside the block and exactly what it was after it.
+
+    AttributeError where `owner` has no such attribute: the torch at hand is not the one the hook knows.
+    """
+    own = vars(owner).get(name, _ABSENT)
+    setattr(owner, name, make(getattr(owner, name)))
+    try:
+        yield
+    finally:
+        if own is _ABSENT:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, own)

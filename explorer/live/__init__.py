@@ -1,0 +1,1 @@
+"""What only the process that made a trace can do: its result, running, checking, timing, compiling to assembly."""

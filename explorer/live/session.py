@@ -1,0 +1,131 @@
+"""Live: the compiled function of one trace, its arguments and its result."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from explorer.errors import CompileError, InputError, LiveError
+from explorer.live.call import Call, clone, run_call, tensors_of
+from explorer.model import Artifact, Rows
+
+
+@dataclass
+class Live:
+    """What `Trace.live` holds; `compiled` is None and `error` set where the compile failed."""
+
+    call: Call
+    compiled: Callable[..., Any] | None = None
+    returned: Any = None
+    gradients_by_name: Mapping[str, Any] | None = None
+    error: BaseException | None = None
+    assembled: dict[str, Artifact] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Any:
+        """What the traced call returned; CompileError, from the compiler's own error, where it failed."""
+        if self.error is not None:
+            raise CompileError(f"the compile failed: {type(self.error).__name__}: {self.error}") from self.error
+        return self.returned
+
+    @property
+    def gradients(self) -> Mapping[str, Any]:
+        """The gradients of a training trace by name."""
+        if self.gradients_by_name is None:
+            raise InputError("this trace has no backward: call explorer.trace(..., train=True)")
+        return self.gradients_by_name
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the compiled function as it is, with new arguments or with those of the trace."""
+        if self.compiled is None:
+            raise CompileError("the compile failed, there is nothing to run") from self.error
+        call = self.call.with_arguments(args, kwargs) if args or kwargs else self.call
+        return run_call(self.compiled, call)[0]
+
+    def check(self) -> Rows:
+        """Eager and compiled on copies of the trace's inputs, compared output by output."""
+        expected = run_call(self.call.function, self.call.copy())
+        given = run_call(self._compiled(), self.call.copy())
+        pairs = zip(tensors_of(expected), tensors_of(given), strict=True)
+        return Rows(_difference(name, one, other) for (name, one), (_, other) in pairs)
+
+    def benchmark(self, repeats: int) -> Rows:
+        """Median seconds of eager and compiled, called in turn."""
+        if repeats < 1:
+            raise InputError(f"repeats must be at least 1, not {repeats}")
+        functions = {"eager": self.call.function, "compiled": self._compiled()}
+        times: dict[str, list[float]] = {name: [] for name in functions}
+        for _ in range(repeats):
+            for name, function in functions.items():
+                times[name].append(_seconds(lambda f=function: run_call(f, self.call)))  # type: ignore[misc]
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        return Rows({"what": n, "seconds": s, "ratio_to_eager": s / medians["eager"]} for n, s in medians.items())
+
+    def _compiled(self) -> Callable[..., Any]:
+        if self.compiled is None:
+            raise CompileError("the compile failed, there is nothing to run") from self.error
+        return self.compiled
+
+    def assembly(self, kernel: Artifact) -> Artifact:
+        """The assembly of a C++ kernel, by Inductor's own compile command; made once."""
+        if kernel.language != "cpp":
+            raise InputError(f"{kernel.kernel} is a {kernel.language} kernel; assembly is made of C++ kernels")
+        if kernel.id not in self.assembled:
+            self.assembled[kernel.id] = assemble(kernel)
+        return self.assembled[kernel.id]
+
+
+def assemble(kernel: Artifact) -> Artifact:
+    """Compile a C++ kernel to assembly with line numbers; LiveError with the compiler's words where it fails."""
+    from explorer.hooks.inductor import assembly_command
+    from explorer.model import Event, plain
+    from explorer.stages import assembly
+
+    with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
+        source, output = Path(folder) / "kernel.cpp", Path(folder) / "kernel.s"
+        source.write_text(kernel.text, encoding="utf-8")
+        done = subprocess.run(assembly_command(str(source), str(output)), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise LiveError(f"the C++ compiler refused {kernel.kernel}:\n{done.stderr}")
+        text = output.read_text(encoding="utf-8").replace(f"{folder}/", "").replace(folder, "")
+    data = plain({"name": kernel.kernel, "text": text, "file": "kernel.cpp"})
+    event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data, kernel.path)
+    return assembly.render(event, kernel.id.replace(":kernel:", ":assembly:"))
+
+
+def _seconds(action: Callable[[], Any]) -> float:
+    synchronize()
+    began = time.perf_counter()
+    action()
+    synchronize()
+    return time.perf_counter() - began
+
+
+def synchronize() -> None:
+    """Wait for the GPU, where one is attached and in use."""
+    import torch
+
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def _difference(name: str, expected: Any, given: Any) -> dict[str, Any]:
+    import torch
+
+    if expected.shape != given.shape or expected.dtype != given.dtype:
+        return {"output": name, "equal": False, "max_abs": float("nan"), "max_rel": float("nan")}
+    one, other = (t.detach().to(torch.float64 if t.is_floating_point() else t.dtype) for t in (expected, given))
+    gap = (one - other).abs().double() if one.dtype != torch.bool else (one != other).double()
+    scale = one.abs().double().clamp_min(1e-12) if one.dtype != torch.bool else torch.ones_like(gap)
+    close = torch.allclose(expected, given, rtol=1e-3, atol=1e-4, equal_nan=True) if gap.numel() else True
+    largest = (float(gap.max()), float((gap / scale).max())) if gap.numel() else (0.0, 0.0)
+    return {"output": name, "equal": close, "max_abs": largest[0], "max_rel": largest[1]}
+
+
+__all__ = ["Live", "assemble", "clone", "synchronize"]

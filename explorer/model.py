@@ -1,0 +1,191 @@
+"""The plain values that flow through the explorer: events, artifacts, links, failures, and tables of them.
+
+    fn + inputs → record: Event … → replay: Artifact, Link, Failure → Trace
+
+Everything here is frozen and JSON-able: strings, numbers, tuples and read-only mappings. No tensor, module
+or graph node is ever held. Standard library only.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+#: What an `Event` or `Artifact` may carry, after `plain`.
+Plain = Any
+#: One call in a call path: file (relative to its package), line, function.
+Call = tuple[str, int, str]
+
+EMPTY: Mapping[str, Plain] = MappingProxyType({})
+
+
+def plain(value: object) -> Plain:
+    """`value` as frozen JSON-able data: lists become tuples, dicts read-only, anything unknown its `str`."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, Mapping):
+        return MappingProxyType({str(k): plain(v) for k, v in value.items()})
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return tuple(plain(v) for v in value)
+    return str(value)
+
+
+def jsonable(value: Plain) -> Any:
+    """The inverse view of `plain` for the json module: read-only mappings become dicts."""
+    if isinstance(value, Mapping):
+        return {k: jsonable(v) for k, v in value.items()}
+    if isinstance(value, tuple):
+        return [jsonable(v) for v in value]
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing a hook saw, copied at that instant.
+
+    `time` is in seconds since the recording began. `frame` is the compiler's own compile id, such as "0/1"
+    (frame 0, its second compile), "" where there is none. `graph` is the part of the frame under way:
+    "forward", "backward", "inference", "joint" or "". `path` holds the calls that led to the hook, outermost first.
+    """
+
+    kind: str
+    time: float
+    frame: str = ""
+    graph: str = ""
+    data: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
+    path: tuple[Call, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One text of one stage, with what is known of it.
+
+    `id` is unique in its trace and readable, such as "0/0:post_grad:inference". `language` names the syntax
+    of `text`. `seconds` is how long the compiler spent on it, None where that is not known. `data` holds
+    the stage's own facts, for FX graphs `nodes`. `path` is the call path inside PyTorch that made it.
+    """
+
+    id: str
+    stage: str
+    frame: str
+    graph: str
+    title: str
+    language: str
+    text: str
+    kernel: str = ""
+    seconds: float | None = None
+    time: float = 0.0
+    data: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
+    path: tuple[Call, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """The text as a list of lines, without their ends."""
+        return self.text.splitlines()
+
+    @property
+    def nodes(self) -> tuple[Mapping[str, Plain], ...]:
+        """The nodes of an FX graph or of the scheduler, as mappings; empty for stages without nodes."""
+        return self.data.get("nodes", ())
+
+    @property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """The (producer, consumer) pairs among `nodes`."""
+        return tuple((source, node["name"]) for node in self.nodes for source in node.get("inputs", ()))
+
+    @property
+    def tabular(self) -> str:
+        """The graph as a table of opcode, name, target, args and kwargs; "" for stages without nodes."""
+        columns = ("op", "name", "target", "args", "kwargs")
+        rows = [columns, *(tuple(str(n.get(c, "")) for c in columns) for n in self.nodes)]
+        if len(rows) == 1:
+            return ""
+        widths = [max(len(row[i]) for row in rows) for i in range(len(columns) - 1)]
+        return "\n".join("  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows)
+
+    def __repr__(self) -> str:
+        return f"<Artifact {self.id!r} {self.language} {len(self.lines)} lines>"
+
+    def _repr_html_(self) -> str:
+        head = f"<b>{html.escape(self.title)}</b> <small>{html.escape(self.id)}</small>"
+        return f"{head}<pre style='max-height:30em;overflow:auto'>{html.escape(self.text)}</pre>"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Lines of one artifact that state they come from lines of another, and how that is known.
+
+    Lines count from 1. `how` names the text that says so: "bytecode line table", "File comment", ".loc" …
+    """
+
+    source: str
+    source_lines: tuple[int, ...]
+    target: str
+    target_lines: tuple[int, ...]
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that went wrong, as a value: in which stage, at which step, and what was said.
+
+    `fatal` is True where the compile itself stopped, False where only the explorer lost a view.
+    """
+
+    stage: str
+    step: str
+    message: str
+    fatal: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.stage} / {self.step}: {self.message}"
+
+
+R = TypeVar("R", "Event", "Artifact", "Link", "Failure")
+
+
+class Rows(tuple[Mapping[str, Plain], ...]):
+    """A tuple of mappings that shows itself as a table; `.frame` is the pandas DataFrame."""
+
+    __slots__ = ()
+
+    @property
+    def frame(self) -> Any:
+        """The rows as a `pandas.DataFrame`, one column a key."""
+        import pandas
+
+        return pandas.DataFrame([dict(row) for row in self])
+
+    def where(self, **conditions: object) -> Rows:
+        """The rows whose named fields equal the given values."""
+        return Rows(row for row in self if all(row.get(k) == v for k, v in conditions.items()))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rows>" if not self else str(self.frame)
+
+    def _repr_html_(self) -> str:
+        return str(self.frame._repr_html_()) if self else "<i>none</i>"
+
+
+def record_to_json(value: Event | Artifact | Link | Failure) -> dict[str, Any]:
+    """A record as a JSON object; fields that hold their default are left out."""
+    pairs = ((f, getattr(value, f.name)) for f in fields(value))
+    return {f.name: jsonable(v) for f, v in pairs if v != f.default and not (f.name == "data" and v == EMPTY)}
+
+
+def record_from_json(kind: type[R], value: Mapping[str, Any]) -> R:
+    """The record of type `kind` that `record_to_json` wrote; TypeError for fields it does not have."""
+    return kind(**{k: plain(v) for k, v in value.items()})
+
+
+def calls(path: Iterable[Iterable[Any]]) -> tuple[Call, ...]:
+    """A call path from JSON-like lists."""
+    return tuple((str(f), int(n), str(name)) for f, n, name in path)

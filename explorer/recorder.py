@@ -1,0 +1,159 @@
+"""record: hooks on, events collected, hooks off. Nothing is parsed here and nothing is shown.
+
+The only place, with `replay`, that catches `Exception`: an error of the explorer's own becomes a `Failure`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time as clock
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from typing import Any
+
+from explorer.errors import BusyError
+from explorer.hooks.dynamo import current_compile_id
+from explorer.hooks.fresh import cold_compile
+from explorer.model import Call, Event, Failure, plain
+from explorer.stage import Facts, Stage
+
+#: Held while a recording is under way: hooks are process-wide, so two recordings would see each other's compiles.
+_UNDER_WAY = threading.Lock()
+
+
+class Recorder:
+    """Collects the events of one recording; it is the `emit` that every stage's `watch` is given.
+
+    A compile in another thread is not part of the recording. Backward graphs on a GPU compile in autograd's
+    own threads: an event counts when it comes from the recording's thread or belongs to a frame begun there.
+    """
+
+    def __init__(self, progress: Callable[[str], None] | None = None) -> None:
+        self.events: list[Event] = []
+        self.failures: list[Failure] = []
+        self.seconds = 0.0  # what the explorer itself cost
+        self._began = clock.perf_counter()
+        self._thread = threading.get_ident()
+        self._frames: set[str] = set()
+        self._graphs: list[str] = []
+        self._deferred: list[tuple[str, str, Callable[[], Facts], float]] = []
+        self._progress = progress
+
+    def __call__(self, kind: str, facts: Callable[[], Facts], *, time: float | None = None) -> None:
+        """Record an event of `kind` now."""
+        began = clock.perf_counter()
+        frame = self._frame()
+        if frame is not None:
+            self._append(kind, frame, facts, began - self._began if time is None else time, call_path())
+        self.seconds += clock.perf_counter() - began
+
+    def later(self, kind: str, facts: Callable[[], Facts]) -> None:
+        """Record an event of `kind` when the recording ends."""
+        frame = self._frame()
+        if frame is not None:
+            self._deferred.append((kind, frame, facts, clock.perf_counter() - self._began))
+
+    @contextmanager
+    def during(self, graph: str) -> Iterator[None]:
+        """Name the graph that events inside belong to."""
+        self._graphs.append(graph)
+        try:
+            yield
+        finally:
+            self._graphs.pop()
+
+    def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
+        """Run the explorer's own work; an error in it is recorded and goes no further."""
+        try:
+            action()
+        except Exception as error:  # rule 5: an error in the explorer never breaks the user's compile
+            self.fail(kind, step, error)
+
+    def fail(self, stage: str, step: str, error: BaseException, *, fatal: bool = False) -> None:
+        """Write an error down as a Failure, once."""
+        failure = Failure(stage, step, f"{type(error).__name__}: {error}".strip(), fatal)
+        if failure not in self.failures:
+            self.failures.append(failure)
+
+    def finish(self) -> None:
+        """Do what was put off until the compile was over."""
+        deferred, self._deferred = self._deferred, []
+        for kind, frame, facts, time in deferred:
+            self._append(kind, frame, facts, time, ())
+
+    def _append(self, kind: str, frame: str, facts: Callable[[], Facts], time: float, path: tuple[Call, ...]) -> None:
+        def add() -> None:
+            graph = self._graphs[-1] if self._graphs else ""
+            self.events.append(Event(kind, time, frame, graph, plain(facts()), path))
+            if self._progress is not None and kind == "phase":
+                self._progress(str(self.events[-1].data.get("name", "")))
+
+        self.attempt(kind, "record", add)
+
+    def _frame(self) -> str | None:
+        """The compile id under way, None where the event is not this recording's."""
+        frame = current_compile_id()
+        if threading.get_ident() == self._thread:
+            self._frames.add(frame)
+            return frame
+        return frame if frame in self._frames and frame else None
+
+
+def call_path() -> tuple[Call, ...]:
+    """The calls inside torch and triton that led here, outermost first: (file in its package, line, function)."""
+    path: list[Call] = []
+    frame = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        file = _in_package(code.co_filename)
+        if file:
+            path.append((file, frame.f_lineno, code.co_qualname))
+        frame = frame.f_back  # type: ignore[assignment]
+    return tuple(reversed(path))
+
+
+@lru_cache(maxsize=4096)
+def _in_package(file: str) -> str:
+    """Such as "torch/_dynamo/output_graph.py" for a file of an installed torch or triton, "" for any other."""
+    for package in ("packages/torch/", "packages/triton/"):
+        at = file.rfind(package)
+        if at >= 0:
+            return file[at + len("packages/") :]
+    return ""
+
+
+@contextmanager
+def recording(stages: Sequence[Stage], recorder: Recorder, *, many_traces: bool = False) -> Iterator[Recorder]:
+    """Inside the block every compile of this thread is recorded; after it every hook and setting is as before.
+
+    BusyError where another recording is under way, in this thread or another.
+    """
+    if not _UNDER_WAY.acquire(blocking=False):
+        raise BusyError("another recording is under way in this process; let it end before starting this one")
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(cold_compile(many_traces=many_traces))
+            for stage in stages:
+                stack.enter_context(_watching(stage, recorder))
+            try:
+                yield recorder
+            finally:
+                stack.close()
+    finally:
+        _UNDER_WAY.release()
+        recorder.finish()
+
+
+@contextmanager
+def _watching(stage: Stage, recorder: Recorder) -> Iterator[None]:
+    """A stage's hooks; where they cannot be put on or taken off, a Failure that names the stage."""
+    with ExitStack() as stack:
+        recorder.attempt(stage.name, "watch", lambda: stack.enter_context(stage.watch(recorder)))
+        try:
+            yield
+        finally:
+            recorder.attempt(stage.name, "unwatch", stack.close)
+
+

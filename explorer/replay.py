@@ -1,0 +1,136 @@
+"""replay: recorded events become a Trace. Pure: no torch, the same events give the same Trace anywhere.
+
+    events → renumber frames → gather (several events, one artifact) → render → link
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from explorer.model import Artifact, Event, Failure, Link, Plain, plain
+from explorer.stage import Stage
+from explorer.stages import STAGES
+from explorer.stages.output_code import kernel_events
+from explorer.stages.phase import intervals
+from explorer.stages.recompile import reasons
+from explorer.traced import Trace
+
+#: AOTAutograd's graphs are heard of twice: from its log, and with their nodes from Inductor. The richer one counts.
+TWICE = ("joint", "forward", "backward")
+
+
+def replay(
+    events: Sequence[Event],
+    failures: Sequence[Failure] = (),
+    meta: Mapping[str, Plain] | None = None,
+    stages: Sequence[Stage] = STAGES,
+    live: Any = None,
+) -> Trace:
+    """The Trace of recorded events. An error in a stage's `render` or `link` becomes a Failure of that stage."""
+    failed = list(failures)
+
+    def attempt(stage: str, step: str, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:  # rule 5: what one stage cannot render must not take the rest away
+            failed.append(Failure(stage, step, f"{type(error).__name__}: {error}"))
+
+    gathered: list[Event] = []
+    attempt("replay", "gather", lambda: gathered.extend(gather(renumber(events))))
+    artifacts: list[Artifact] = []
+    for stage in stages:
+        attempt(stage.name, "kernels", lambda s=stage: gathered.extend(_derived(s, gathered)))  # type: ignore[misc]
+        for event in [e for e in gathered if e.kind == stage.name]:
+            id = new_id(event, artifacts)
+            attempt(stage.name, "render", lambda s=stage, e=event, i=id: artifacts.append(timed(s, e, i, gathered)))  # type: ignore[misc]
+    trace = Trace(plain(meta or {}), tuple(artifacts), (), tuple(failed), live)
+    links: list[Link] = []
+    by_name = {stage.name: stage for stage in stages}
+    for artifact in artifacts:
+        attempt(artifact.stage, "link", lambda a=artifact: links.extend(by_name[a.stage].link(a, trace)))  # type: ignore[misc]
+    return replace(trace, links=tuple(links), failures=tuple(failed))
+
+
+def _derived(stage: Stage, events: Sequence[Event]) -> list[Event]:
+    """The kernels that the output code defines, when their stage's turn comes."""
+    if stage.name != "kernel":
+        return []
+    return [kernel for event in events if event.kind == "output_code" for kernel in kernel_events(event)]
+
+
+def new_id(event: Event, artifacts: Iterable[Artifact]) -> str:
+    """A readable id that no artifact has yet, such as "0/0:fx_pass:forward:3"."""
+    parts = [event.frame or "-", event.kind, event.graph, str(event.data.get("name", "")) if event.kind == "kernel" else ""]
+    base = ":".join(p for p in parts if p)
+    taken = sum(1 for a in artifacts if a.id == base or a.id.startswith(f"{base}:") and a.id[len(base) + 1 :].isdigit())
+    return f"{base}:{taken + 1}" if taken else base
+
+
+def timed(stage: Stage, event: Event, id: str, events: Sequence[Event]) -> Artifact:
+    """The stage's artifact, with the seconds of the phases that the stage names."""
+    artifact = stage.render(event, id)
+    if artifact.seconds is not None or not stage.phases:
+        return artifact
+    return replace(artifact, seconds=seconds_of(stage.phases, event, events))
+
+
+def seconds_of(phases: Sequence[str], event: Event, events: Sequence[Event]) -> float | None:
+    """The total of the named phases in the event's frame and graph; None where none was timed."""
+    timelines = (e for e in events if e.kind == "phase" and e.frame == event.frame)
+    rows = [row for e in timelines for row in e.data["rows"] if row["name"] in phases and row["seconds"] is not None]
+    exact = [row["seconds"] for row in rows if row["graph"] == event.graph]
+    return sum(exact or [row["seconds"] for row in rows if not row["graph"]]) or None
+
+
+# Gathering -----------------------------------------------------------------------------------------------------------
+
+
+def renumber(events: Sequence[Event]) -> list[Event]:
+    """The same events with frames counted from 0 in the order they began, and their recompiles likewise.
+
+    The compiler counts over the whole process; a trace counts for itself, so that equal programs give equal traces.
+    """
+    names: dict[str, str] = {}
+    compiles: dict[str, int] = {}
+    for event in sorted(events, key=lambda e: e.time):
+        if event.frame and event.frame not in names:
+            frame = event.frame.rpartition("/")[0]
+            number = compiles[frame] = compiles.get(frame, -1) + 1
+            names[event.frame] = f"{list(compiles).index(frame)}/{number}"
+    return [_renamed(event, names, len(compiles)) for event in events]
+
+
+def _renamed(event: Event, names: Mapping[str, str], frames: int) -> Event:
+    if not event.frame and event.data.get("not_compiled") is not None:
+        return replace(event, frame=f"{frames + event.data['not_compiled']}/-")
+    if event.kind == "recompile":
+        rows = [{**row, "earlier": names.get(row["earlier"], row["earlier"])} for row in reasons(event.data["text"])]
+        event = replace(event, data=plain({"rows": rows}))
+    return replace(event, frame=names.get(event.frame, event.frame))
+
+
+def gather(events: Sequence[Event]) -> Iterator[Event]:
+    """One event an artifact: symbols and phases of a frame become one table, a graph heard of twice one graph."""
+    tables: dict[tuple[str, str], list[Event]] = {}
+    graphs: dict[tuple[str, str, str], Event] = {}
+    for event in events:
+        if event.kind in ("symbol", "phase"):
+            tables.setdefault((event.kind, event.frame), []).append(event)
+        elif event.kind in TWICE:
+            key = (event.kind, event.frame, event.graph)
+            if key not in graphs or event.data.get("nodes"):
+                graphs[key] = event
+        elif event.kind != "frame":
+            yield event
+    yield from graphs.values()
+    for (kind, _), group in tables.items():
+        rows = list(intervals(group)) if kind == "phase" else [dict(e.data) for e in group]
+        yield replace(group[0], data=plain({"rows": rows}), graph="")
+    yield from _stacks(events)
+
+
+def _stacks(events: Sequence[Event]) -> Iterator[Event]:
+    """The start of each frame, which no stage shows by itself but the summary counts."""
+    yield from (event for event in events if event.kind == "frame")

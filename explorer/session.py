@@ -1,0 +1,187 @@
+"""trace and record: compile with every hook on, then replay what was recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from explorer import backend as backend_room
+from explorer import target as target_room
+from explorer.errors import InputError, unknown_name
+from explorer.hooks import compile as compiling
+from explorer.hooks.dynamo import emit_function
+from explorer.live.call import Call, run_call
+from explorer.live.session import Live
+from explorer.model import Event, Failure, Plain
+from explorer.progress import progress
+from explorer.recorder import Recorder, recording
+from explorer.replay import replay
+from explorer.stage import Stage
+from explorer.stages import STAGES
+from explorer.traced import Trace
+
+
+def trace(
+    fn: Callable[..., Any],
+    *args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    target: str = "auto",
+    train: bool = False,
+    mode: str | None = None,
+    dynamic: bool | None = None,
+    fullgraph: bool = False,
+    backend: Any = "inductor",
+    options: Mapping[str, Any] | None = None,
+    stages: Sequence[Stage] = STAGES,
+) -> Trace:
+    """Compile `fn(*args, **kwargs)` afresh, run it once, and return every stage of the compile as a Trace.
+
+    `fn` is any callable or nn.Module; one that is compiled already is traced from its original. `target` is
+    "auto" (the device the arguments are on), "cpu" or "cuda". With `train` the outputs' sum is differentiated too,
+    see `Trace.gradients`; without it nothing is kept for a backward. `mode`, `dynamic`, `fullgraph` and `options` are
+    torch.compile's. `backend` is a registered name, a callable as torch.compile takes it, or a
+    `compiler(module) -> module` that calls torch.compile itself.
+
+    A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
+    error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
+    Raises InputError for arguments that cannot be, and BusyError inside another recording.
+    """
+    if not callable(fn):
+        raise InputError(f"trace takes a function or module and its arguments, not {type(fn).__name__}; write trace(f, x)")
+    chosen = {"mode": mode, "dynamic": dynamic, "fullgraph": fullgraph, "options": dict(options) if options else None}
+    _check_options(backend, chosen)
+    fn = compiling.unwrapped(fn)
+    device = target_room.resolve(target, (args, kwargs), fn)
+    call = _placed(Call(fn, args, dict(kwargs or {}), train), device, target)
+    meta = {"name": name_of(fn), "target": device, "train": train, "backend": name_of(backend), **chosen}
+    with progress(str(meta["name"])) as show:
+        recorder = Recorder(show)
+        live = Live(call)
+        try:
+            _record_call(live, recorder, stages, backend, chosen)
+        except Exception as error:
+            error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
+            raise
+    return _finished(recorder, meta, stages, live)
+
+
+def _check_options(backend: Any, chosen: Mapping[str, Any]) -> None:
+    """InputError for a mode, option or backend that torch.compile does not have."""
+    backend_room.resolve(backend)
+    mode, options = chosen["mode"], chosen["options"]
+    if mode is not None and mode not in compiling.valid_modes():
+        raise unknown_name("mode", mode, compiling.valid_modes())
+    if mode is not None and options is not None:
+        raise InputError("torch.compile takes mode or options, not both: put the mode's settings into options")
+    valid = {name.replace("-", "_") for name in compiling.valid_options(backend)}
+    for option in options or ():
+        if valid and option.replace("-", "_") not in valid:
+            raise unknown_name("option", option, valid)
+
+
+def _placed(call: Call, device: str, target: str) -> Call:
+    """The call on the device asked for; with "auto" everything stays where it is."""
+    if target == "auto":
+        return call
+    function = target_room.moved_function(call.function, device)
+    return Call(function, target_room.moved(call.args, device), target_room.moved(dict(call.kwargs), device), call.train)
+
+
+def _record_call(live: Live, recorder: Recorder, stages: Sequence[Stage], backend: Any, chosen: Mapping[str, Any]) -> None:
+    """Compile and call with the hooks on; an error of the compiler is kept, one of the function goes through."""
+    with recording(stages, recorder, many_traces=True):
+        try:
+            if backend_room.is_module_compiler(backend):
+                live.compiled = backend(live.call.function)
+            else:
+                live.compiled = compiling.compiled_afresh(live.call.function, backend, chosen)
+            live.returned, live.gradients_by_name = run_call(live.compiled, live.call)
+        except Exception as error:
+            if not compiling.is_compiler_error(error):
+                raise
+            live.error = error
+            live.compiled = None
+            note = compiling.advice(error)
+            recorder.failures.append(Failure("compile", type(error).__name__, f"{note}\n{error}".strip(), fatal=True))
+        _note_if_nothing(live, recorder)
+
+
+def _note_if_nothing(live: Live, recorder: Recorder) -> None:
+    """Where no frame was compiled, show the function's source and bytecode all the same, and say so."""
+    if any(event.kind == "source" for event in recorder.events):
+        return
+    code = compiling.entry_code(live.call.function)
+    if code is not None:
+        emit_function(recorder, code, not_compiled=0)
+    if live.error is None:
+        message = "nothing was compiled: the function runs no tensor operation that Dynamo could put in a graph"
+        recorder.failures.append(Failure("dynamo", "compile", message))
+
+
+def _finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: Live | None) -> Trace:
+    whole = {**meta, **compiling.torch_versions(), "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cost": recorder.seconds}
+    return replay(recorder.events, recorder.failures, whole, stages, live)
+
+
+class Recording:
+    """What `record` gives: after the block, `trace` holds every compile that happened in it."""
+
+    def __init__(self) -> None:
+        self._trace: Trace | None = None
+        self.events: list[Event] = []
+        self.failures: list[Failure] = []
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of the block; InputError while the block still runs."""
+        if self._trace is None:
+            raise InputError("the recording is still under way: ask for its trace after the with block")
+        return self._trace
+
+
+@contextmanager
+def record(target: str = "auto", *, name: str = "recording", stages: Sequence[Stage] = STAGES) -> Iterator[Recording]:
+    """Record every compile that happens in the block, such as a training loop, without changing the program.
+
+    After the block `recording.trace` is the Trace, also where the block ended with an exception, which goes
+    through. What was compiled before the block is not compiled again. `target` as for `trace`; a recording leaves
+    the program's own tensors where they are. BusyError inside another recording.
+    """
+    device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
+    result = Recording()
+    with progress(name) as show:
+        recorder = Recorder(show)
+        try:
+            with recording(stages, recorder):
+                yield result
+        finally:
+            result.events, result.failures = recorder.events, recorder.failures
+            result._trace = _finished(recorder, {"name": name, "target": device}, stages, None)
+
+
+def name_of(value: Any) -> str:
+    """What people call a function, a module or a backend."""
+    if isinstance(value, str):
+        return value
+    return str(getattr(value, "__qualname__", None) or type(value).__qualname__)
+
+
+def explore(fn: Callable[..., Any], *args: Any, **options: Any) -> Trace:
+    """Trace and show: `explorer.trace` with its arguments, displayed in a notebook, printed in a terminal."""
+    made = trace(fn, *args, **options)
+    show(made)
+    return made
+
+
+def show(trace: Trace) -> None:
+    """Show a trace: in a notebook its view, in a terminal its stage table."""
+    from explorer.progress import in_notebook
+
+    if in_notebook():
+        from IPython.display import display
+
+        display(trace)  # type: ignore[no-untyped-call]
+    else:
+        print(trace)

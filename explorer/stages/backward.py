@@ -1,0 +1,13 @@
+"""AOTAutograd's backward graph."""
+
+from __future__ import annotations
+
+from explorer.hooks import inductor
+from explorer.stage import Stage
+from explorer.stages._fx import link_files, render_graph
+
+STAGE = Stage(
+    name="backward", title="Backward graph", language="fx", render=render_graph("Backward graph"), link=link_files,
+    watch=inductor.lowered_graph, phases=(),
+    about="The backward in Core ATen: what the partitioner chose to save from the forward are its inputs.",
+)  # fmt: skip

@@ -1,0 +1,40 @@
+"""The frame's original bytecode, which is what Dynamo reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from explorer.hooks import dynamo
+from explorer.model import Artifact, Event, Link
+from explorer.stage import Stage, text_artifact
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+# `dis` prints the source line at the start of the first instruction of each line.
+_LINE = re.compile(r"^\s{0,6}(\d+)\s+(?:>>\s*)?(?:-->\s*)?\d+ [A-Z]")
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The disassembly as `dis` prints it."""
+    return text_artifact(event, id, f"Bytecode of {event.data['qualname']}", "bytecode")
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """Each instruction to the source line that the bytecode's line table gives it."""
+    current = 0
+    for number, text in enumerate(artifact.lines, 1):
+        if start := _LINE.match(text):
+            current = int(start[1])
+        if current and text.strip():
+            found = trace.source_line(artifact.data["file"], current, frame=artifact.frame)
+            if found:
+                yield Link(artifact.id, (number,), found[0], (found[1],), "bytecode line table")
+
+
+STAGE = Stage(
+    name="bytecode", title="Bytecode", language="bytecode", render=render, link=link, watch=dynamo.bytecode,
+    about="What CPython made of the source. Dynamo executes these instructions symbolically, one by one.",
+)  # fmt: skip

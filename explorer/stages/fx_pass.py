@@ -1,0 +1,20 @@
+"""Every FX pass of Inductor that changed a graph, in order."""
+
+from __future__ import annotations
+
+from explorer.hooks import inductor
+from explorer.model import Artifact, Event
+from explorer.stage import Stage, text_artifact
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The graph after the pass, one node a line; `data` has the text before, the nodes made and erased."""
+    data = event.data
+    title = f"{data['section']} pass {data['name']}: +{len(data['made'])} −{len(data['erased'])} nodes"
+    return text_artifact(event, id, title, "fx-lines", seconds=data["seconds"])
+
+
+STAGE = Stage(
+    name="fx_pass", title="FX pass", language="fx-lines", render=render, watch=inductor.passes,
+    about="One pass over an FX graph that changed it: cleaning up, pattern matching, reordering, in-placing.",
+)  # fmt: skip

@@ -1,0 +1,11 @@
+"""The inference graph as Inductor is handed it, after its passes on the joint graph."""
+
+from __future__ import annotations
+
+from explorer.stage import Stage
+from explorer.stages._fx import link_files, render_graph
+
+STAGE = Stage(
+    name="inductor_input", title="Inductor input", language="fx", render=render_graph("Inductor input"), link=link_files,
+    about="The inference graph after constant folding and the joint graph's patterns, such as attention.",
+)  # fmt: skip

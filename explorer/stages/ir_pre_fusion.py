@@ -1,0 +1,18 @@
+"""Inductor's IR before fusion: the scheduler's nodes."""
+
+from __future__ import annotations
+
+from explorer.model import Artifact, Event
+from explorer.stage import Stage, text_artifact
+from explorer.hooks import inductor
+
+def render(event: Event, id: str) -> Artifact:
+    """The scheduler's nodes as TORCH_COMPILE_DEBUG=1 writes them."""
+    return text_artifact(event, id, "Inductor IR before fusion", "inductor-ir", text=event.data["text"].rstrip())
+
+
+STAGE = Stage(
+    name="ir_pre_fusion", title="IR before fusion", language="inductor-ir", render=render, watch=inductor.scheduler_ir,
+    phases=("GraphLowering.run",),
+    about="Each buffer to compute as a loop nest: what it reads, writes and is made of; pointwise chains are already one.",
+)  # fmt: skip

@@ -1,0 +1,13 @@
+"""AOTAutograd's joint graph of forward and backward."""
+
+from __future__ import annotations
+
+from explorer.hooks import aot
+from explorer.stage import Stage
+from explorer.stages._fx import link_files, render_graph
+
+STAGE = Stage(
+    name="joint", title="Joint graph", language="fx", render=render_graph("Joint graph"), link=link_files,
+    watch=aot.graphs, phases=("create_joint",),
+    about="Forward and backward traced together in ATen operators, so that one can be optimised knowing the other.",
+)  # fmt: skip

@@ -1,0 +1,18 @@
+"""Every pattern of Inductor's pattern matcher that fired."""
+
+from __future__ import annotations
+
+from explorer.hooks import inductor
+from explorer.model import Artifact, Event
+from explorer.stage import Stage, text_artifact
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The nodes matched and the nodes made; `data` says which pattern and where it is defined."""
+    return text_artifact(event, id, f"Pattern {event.data['pattern']}", "fx-lines")
+
+
+STAGE = Stage(
+    name="pattern_match", title="Pattern match", language="fx-lines", render=render, watch=inductor.pattern_matches,
+    about="A subgraph that a pattern recognised and replaced by something better.",
+)  # fmt: skip

@@ -1,0 +1,27 @@
+"""Symbols: the sizes that were left dynamic, where each comes from, and the range it may take."""
+
+from __future__ import annotations
+
+from explorer.hooks import dynamo
+from explorer.model import Artifact, Event, Plain
+from explorer.stage import Stage, text_artifact
+
+
+def render(event: Event, id: str) -> Artifact:
+    """One line a symbol, then what was learnt of them; the event holds all of one frame's, see `replay`."""
+    rows = event.data["rows"]
+    return text_artifact(event, id, "Dynamic shapes", "text", text="\n".join(map(readable, rows)))
+
+
+def readable(row: dict[str, Plain]) -> str:
+    """A symbol, or a condition on symbols, as one line."""
+    why = f"  # {row['code']}" if row.get("code") else ""
+    if row["what"] == "guarded":
+        return f"{row['expr']}{why}"
+    return f"{row['symbol']} = {row['source']}  in {row['vr']}, {row['val']} at this call{why}"
+
+
+STAGE = Stage(
+    name="symbol", title="Dynamic shapes", language="text", render=render, watch=dynamo.symbols,
+    about="The symbol for each dynamic size, its range, and the conditions that your code put on it.",
+)  # fmt: skip

@@ -1,0 +1,345 @@
+"""Trace: what one recording gives, as one frozen plain value, and the verbs on it.
+
+Two traces are equal when they say the same; `live`, the process that made one, is no part of the value. Each verb
+returns a new thing and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, TypeVar
+
+from explorer.errors import CompileError, InputError, LiveError, unknown_name
+from explorer.model import EMPTY, Artifact, Failure, Link, Plain, Rows
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One generated kernel: its name, its language ("triton" or "cpp") and its source.
+
+    `text(stage)` gives the kernel's text in any stage, "kernel" being its source.
+    """
+
+    trace: Trace = field(repr=False)
+    artifact: Artifact = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The kernel's name in the output code."""
+        return self.artifact.kernel
+
+    @property
+    def language(self) -> str:
+        """ "triton", "cpp", or what else async_compile was given."""
+        return self.artifact.language
+
+    @property
+    def source(self) -> str:
+        """The kernel's source."""
+        return self.artifact.text
+
+    def text(self, stage: str = "kernel") -> str:
+        """The kernel's text in `stage`: "kernel" its source, "assembly" that of a C++ kernel.
+
+        Assembly is made on demand where the trace does not hold it; LiveError where this process cannot.
+        """
+        for artifact in self.trace.artifacts:
+            mine = artifact.kernel == self.name and artifact.frame == self.artifact.frame
+            if mine and artifact.stage == stage and artifact.graph == self.artifact.graph:
+                return artifact.text
+        if stage == "assembly":
+            return self.trace.needs_live("the assembly").assembly(self.artifact).text
+        raise unknown_name("stage of this kernel", stage, {a.stage for a in self.trace.artifacts if a.kernel == self.name})
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name} {self.language} {len(self.artifact.lines)} lines>"
+
+    def _repr_html_(self) -> str:
+        return self.artifact._repr_html_()
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Every stage of one or more compiles, linked.
+
+    `meta` says what was traced and with what; `artifacts` are the stages' texts in the compiler's order; `links`
+    relate their lines; `failures` name everything that went wrong. `live` is None for a loaded trace.
+    """
+
+    meta: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
+    artifacts: tuple[Artifact, ...] = ()
+    links: tuple[Link, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    live: Any = field(default=None, compare=False, repr=False)
+
+    # Texts ---------------------------------------------------------------------------------------------------------
+
+    def artifact(self, id: str) -> Artifact:
+        """The artifact of that id; InputError, with the nearest ids, where there is none."""
+        for artifact in self.artifacts:
+            if artifact.id == id:
+                return artifact
+        raise unknown_name("artifact", id, [a.id for a in self.artifacts])
+
+    def find(self, stage: str, frame: str | None = None, graph: str | None = None) -> tuple[Artifact, ...]:
+        """All artifacts of a stage, in order, of one frame and graph where given."""
+        return tuple(
+            a for a in self.artifacts
+            if a.stage == stage and frame in (None, a.frame) and graph in (None, a.graph)
+        )  # fmt: skip
+
+    def text(self, stage: str, frame: str | None = None, graph: str | None = None) -> str:
+        """The text of a stage; where there are several, all of them under a heading each.
+
+        InputError where the trace has none: it offers the stages there are.
+        """
+        found = self.find(stage, frame, graph)
+        if not found:
+            raise unknown_name("stage of this trace", stage, {a.stage for a in self.artifacts})
+        if len(found) == 1:
+            return found[0].text
+        return "\n\n".join(f"# ---- {a.title} [{a.id}]\n{a.text}" for a in found)
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """The compile ids of the trace: "0/0" is the first frame, "0/1" its recompile, "1/-" a function not compiled."""
+        return tuple(dict.fromkeys(a.frame for a in self.artifacts if a.frame))
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The generated kernels, in the order in which the output code defines them."""
+        return tuple(Kernel(self, a) for a in self.artifacts if a.stage == "kernel")
+
+    # Tables --------------------------------------------------------------------------------------------------------
+
+    @property
+    def functions(self) -> Rows:
+        """One row a function that Dynamo compiled or made to go on after a graph break: name, frame, whether it ran."""
+        keys = ("qualname", "file", "first_line", "compiled", "resume")
+        sources = [a for a in self.find("source") if not a.data.get("inlined")]
+        return Rows({"frame": a.frame, **{k: a.data[k] for k in keys}} for a in sources)
+
+    @property
+    def guards(self) -> Rows:
+        """One row a guard: frame, kind, the source it guards, its expression, the user's code, file and line."""
+        return Rows({"frame": a.frame, **row} for a in self.find("guards") for row in a.data["rows"])
+
+    @property
+    def graph_breaks(self) -> Rows:
+        """One row a graph break: frame, reason, explanation, hints, and the user's file and line."""
+        return Rows({"frame": a.frame, **a.data} for a in self.find("graph_break"))
+
+    @property
+    def recompiles(self) -> Rows:
+        """One row a failed guard: the frame compiled again, the earlier compile, and the guard in Dynamo's words."""
+        return Rows({"frame": a.frame, **row} for a in self.find("recompile") for row in a.data["rows"])
+
+    @property
+    def symbols(self) -> Rows:
+        """One row a dynamic size: symbol, source, range ("vr"), value at this call, and the user's line."""
+        rows = ({"frame": a.frame, **row} for a in self.find("symbol") for row in a.data["rows"])
+        return Rows(row for row in rows if row["what"] == "created")
+
+    @property
+    def passes(self) -> Rows:
+        """One row an FX pass that changed a graph: section, name, seconds, nodes made and erased, text before and after."""
+        keys = ("section", "name", "seconds", "made", "erased", "before")
+        return Rows(
+            {"frame": a.frame, "graph": a.graph, **{k: a.data[k] for k in keys}, "after": a.text} for a in self.find("fx_pass")
+        )
+
+    @property
+    def matches(self) -> Rows:
+        """One row a pattern that fired: its name, the file and line that define it, nodes matched and nodes made."""
+        keys = ("pattern", "kind", "file", "line", "matched", "made")
+        return Rows({"frame": a.frame, "graph": a.graph, **{k: a.data[k] for k in keys}} for a in self.find("pattern_match"))
+
+    @property
+    def timings(self) -> Rows:
+        """One row a phase that the compiler timed: name, function, graph, start and seconds, nesting depth."""
+        return Rows({"frame": a.frame, **row} for a in self.find("phase") for row in a.data["rows"])
+
+    def code_flow(self) -> Rows:
+        """One row a stage: the function of PyTorch or triton that made it, its file and line, and the calls that led there.
+
+        `calls` runs from torch.compile inwards, each "file:line function"; `seconds` is the stage's own time.
+        """
+        return Rows(_flow_row(a) for a in self.artifacts if a.path)
+
+    def summary(self) -> Any:
+        """A DataFrame with one row a stage of a graph: stage, graph, lines, seconds, what changed, what failed."""
+        return Rows(self._summary_rows()).frame
+
+    def _summary_rows(self) -> Iterator[dict[str, Plain]]:
+        several: dict[tuple[str, str, str], list[Artifact]] = {}
+        for a in self.artifacts:
+            several.setdefault((a.frame, a.stage, a.graph), []).append(a)
+        for frame, stage, graph in sorted(several, key=lambda key: self.frames.index(key[0]) if key[0] else -1):
+            group = several[frame, stage, graph]
+            seconds = [a.seconds for a in group if a.seconds is not None]
+            yield {
+                "frame": frame, "stage": stage, "graph": graph, "count": len(group),
+                "lines": sum(len(a.lines) for a in group), "seconds": sum(seconds) if seconds else None,
+                "changes": changes(group), "failures": "; ".join(str(f) for f in self.failures if f.stage == stage),
+            }  # fmt: skip
+
+    # Links ---------------------------------------------------------------------------------------------------------
+
+    def source_line(self, file: str, line: int, frame: str = "") -> tuple[str, int] | None:
+        """The source artifact, and the line in it, of a line of the user's file; None where the trace has no such source.
+
+        A file may be given by the end of its path, as Dynamo's guards shorten it.
+        """
+        found = [a for a in self.find("source") if a.data["file"].endswith(file) and file and _holds(a, line)]
+        found.sort(key=lambda a: (a.frame != frame, a.data["resume"], len(a.lines)))
+        return (found[0].id, line - found[0].data["first_line"] + 1) if found else None
+
+    def follow(self, artifact_id: str, line: int) -> Rows:
+        """Every line of every other artifact that is linked to this line, over any distance, and how each is known.
+
+        Each row: artifact, stage, lines, and `route`, the kinds of links that lead there. Lines count from 1.
+        """
+        from explorer import provenance
+
+        chosen = self.artifact(artifact_id)
+        if not 1 <= line <= max(1, len(chosen.lines)):
+            raise InputError(f"{artifact_id!r} has lines 1 to {len(chosen.lines)}, not {line}")
+        return provenance.follow(self, artifact_id, line)
+
+    # Failures ------------------------------------------------------------------------------------------------------
+
+    def raise_for_failures(self) -> None:
+        """Raise CompileError where the compile itself failed, or a stage could not be seen; else do nothing."""
+        if self.failures:
+            cause = self.live.error if self.live is not None else None
+            raise CompileError("\n".join(map(str, self.failures))) from cause
+
+    # Files ---------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the trace as gzipped JSON; `explorer.load` reads an equal one. The format is described in `files.py`."""
+        from explorer import files
+
+        files.save(self, path)
+
+    def save_debug_dir(self, path: str | PathLike[str]) -> list[str]:
+        """Write what TORCH_COMPILE_DEBUG=1 writes, under the same names, one folder a graph; the paths written.
+
+        The two diagrams need graphviz's `dot` program; without it their source is written as .dot, and said so.
+        """
+        from explorer import debug_dir
+
+        return debug_dir.save(self, path)
+
+    def to_html(self, path: str | PathLike[str]) -> None:
+        """Write one self-contained HTML file with every stage and link; it needs no network and no Python."""
+        from explorer import page
+
+        page.save(self, path)
+
+    # Live ----------------------------------------------------------------------------------------------------------
+
+    def needs_live(self, what: str) -> Any:
+        """`live`; LiveError, which says what was asked and what to do, where the trace has none."""
+        if self.live is None:
+            raise LiveError(f"{what} needs the process that made this trace; call explorer.trace again to have it")
+        return self.live
+
+    @property
+    def result(self) -> Any:
+        """What the traced call returned; LiveError for a loaded trace, CompileError where the compile failed."""
+        return self.needs_live("the result").result
+
+    @property
+    def gradients(self) -> Mapping[str, Any]:
+        """With train=True, the gradient of the summed outputs for each input and parameter by name."""
+        gradients: Mapping[str, Any] = self.needs_live("gradients").gradients
+        return gradients
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the compiled function again; without arguments, with those of the trace."""
+        return self.needs_live("running").run(*args, **kwargs)
+
+    def check(self) -> Rows:
+        """Run eager and compiled on the trace's inputs; one row an output: largest absolute and relative difference."""
+        rows: Rows = self.needs_live("checking").check()
+        return rows
+
+    def benchmark(self, repeats: int = 30) -> Rows:
+        """Time eager and compiled in turn; the median seconds of each and the ratio to eager."""
+        rows: Rows = self.needs_live("timing").benchmark(repeats)
+        return rows
+
+    # Showing -------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        head = f"<Trace of {self.meta.get('name', '?')} for {self.meta.get('target', '?')}: {counts(self)}>"
+        table = stage_table(self)
+        failures = "".join(f"\nfailure: {f}" for f in self.failures)
+        return f"{head}\n{table}{failures}"
+
+    def _repr_html_(self) -> str:
+        from explorer import page
+
+        return page.static_summary(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from explorer import files
+
+        return files.loads, (files.dumps(self),)
+
+
+def _holds(source: Artifact, line: int) -> bool:
+    first: int = source.data["first_line"]
+    return first <= line < first + len(source.lines)
+
+
+def _flow_row(a: Artifact) -> dict[str, Plain]:
+    file, line, function = a.path[-1]
+    calls = tuple(f"{f}:{n} {name}" for f, n, name in a.path)
+    key = {"frame": a.frame, "stage": a.stage, "graph": a.graph}
+    return {**key, "function": function, "file": file, "line": line, "seconds": a.seconds, "calls": calls}
+
+
+def changes(group: Sequence[Artifact]) -> str:
+    """What a stage's artifacts say changed, in a few words, for the summary."""
+    first = group[0]
+    if first.stage == "fx_pass":
+        return f"+{sum(len(a.data['made']) for a in group)} −{sum(len(a.data['erased']) for a in group)} nodes"
+    if first.stage == "pattern_match":
+        return ", ".join(dict.fromkeys(str(a.data["pattern"]) for a in group))
+    if first.nodes:
+        return f"{sum(len(a.nodes) for a in group)} nodes"
+    if first.stage == "guards":
+        return f"{sum(len(a.data['rows']) for a in group)} guards"
+    if first.stage == "graph_break":
+        return str(first.data["reason"])
+    return ", ".join(a.kernel for a in group if a.kernel)
+
+
+def counts(trace: Trace) -> str:
+    """ "2 frames, 1 graph break, 3 kernels", leaving out what there is none of."""
+    compiled = [f for f in trace.functions if f["compiled"]]
+    numbers = {
+        "frame": len(compiled), "graph break": len(trace.graph_breaks), "recompile": len(trace.find("recompile")),
+        "kernel": len(trace.kernels), "failure": len(trace.failures),
+    }  # fmt: skip
+    return ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in numbers.items() if n) or "nothing compiled"
+
+
+def stage_table(trace: Trace) -> str:
+    """The summary as fixed-width text for a terminal."""
+    head = ("frame", "stage", "graph", "count", "lines", "seconds", "changes")
+    rows = [head]
+    for row in trace._summary_rows():
+        seconds = "" if row["seconds"] is None else f"{row['seconds']:.3f}"
+        change = row["changes"] if len(row["changes"]) <= 60 else row["changes"][:57] + "…"
+        rows.append((row["frame"], row["stage"], row["graph"], str(row["count"]), str(row["lines"]), seconds, change))
+    widths = [max(len(r[i]) for r in rows) for i in range(len(head) - 1)]
+    right = {3, 4, 5}
+    cells = [[c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=False))] for r in rows]
+    return "\n".join("  ".join([*c, r[-1]]).rstrip() for c, r in zip(cells, rows, strict=True))
