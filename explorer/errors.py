@@ -16,6 +16,10 @@ import difflib
 from collections.abc import Iterable
 
 
+#: More valid names than this are not all listed in a message.
+MOST_NAMES = 40
+
+
 class ExplorerError(Exception):
     """The root of all errors that explorer raises on purpose."""
 
@@ -41,8 +45,11 @@ class CompileError(ExplorerError):
 
 
 def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:
-    """The error for a name that is not one of `valid`, which offers the nearest of them."""
+    """The error for a name that is not one of `valid`, which offers the nearest of them, and all where they are few."""
     names = sorted(valid)
+    if len(names) > MOST_NAMES:
+        near = difflib.get_close_matches(str(given), names, n=5, cutoff=0.5)
+        return InputError(f"unknown {what} {given!r}: the nearest of {len(names)} are {', '.join(map(repr, near)) or 'none'}")
     near = difflib.get_close_matches(str(given), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return InputError(f"unknown {what} {given!r}: {hint}valid are {', '.join(map(repr, names))}")

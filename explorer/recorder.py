@@ -38,6 +38,7 @@ class Recorder:
         self._thread = threading.get_ident()
         self._frames: set[str] = set()
         self._graphs: list[str] = []
+        self._within = ""
         self._deferred: list[tuple[str, str, Callable[[], Facts], float]] = []
         self._progress = progress
 
@@ -63,6 +64,15 @@ class Recorder:
             yield
         finally:
             self._graphs.pop()
+
+    @contextmanager
+    def within(self, frame: str) -> Iterator[None]:
+        """Count events inside to a frame whose compile is over."""
+        self._within = frame
+        try:
+            yield
+        finally:
+            self._within = ""
 
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
         """Run the explorer's own work; an error in it is recorded and goes no further."""
@@ -94,7 +104,7 @@ class Recorder:
 
     def _frame(self) -> str | None:
         """The compile id under way, None where the event is not this recording's."""
-        frame = current_compile_id()
+        frame = self._within or current_compile_id()
         if threading.get_ident() == self._thread:
             self._frames.add(frame)
             return frame

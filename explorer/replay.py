@@ -115,6 +115,7 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
     """One event an artifact: symbols and phases of a frame become one table, a graph heard of twice one graph."""
     tables: dict[tuple[str, str], list[Event]] = {}
     graphs: dict[tuple[str, str, str], Event] = {}
+    compiled = {_place(e) for e in events if e.kind == "source" and not e.data.get("inlined")}
     for event in events:
         if event.kind in ("symbol", "phase"):
             tables.setdefault((event.kind, event.frame), []).append(event)
@@ -122,13 +123,18 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
             key = (event.kind, event.frame, event.graph)
             if key not in graphs or event.data.get("nodes"):
                 graphs[key] = event
-        elif event.kind != "frame":
+        elif event.kind != "frame" and not (event.data.get("inlined") and _place(event) in compiled):
             yield event
     yield from graphs.values()
     for (kind, _), group in tables.items():
         rows = list(intervals(group)) if kind == "phase" else [dict(e.data) for e in group]
         yield replace(group[0], data=plain({"rows": rows}), graph="")
     yield from _stacks(events)
+
+
+def _place(event: Event) -> tuple[str, int]:
+    """Where a function is defined."""
+    return event.data.get("file", ""), event.data.get("first_line", 0)
 
 
 def _stacks(events: Sequence[Event]) -> Iterator[Event]:

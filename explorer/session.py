@@ -94,7 +94,7 @@ def _record_call(live: Live, recorder: Recorder, stages: Sequence[Stage], backen
     with recording(stages, recorder, many_traces=True):
         try:
             if backend_room.is_module_compiler(backend):
-                live.compiled = backend(live.call.function)
+                live.compiled = compiling.compiled_by(backend, live.call.function)
             else:
                 live.compiled = compiling.compiled_afresh(live.call.function, backend, chosen)
             live.returned, live.gradients_by_name = run_call(live.compiled, live.call)
@@ -114,7 +114,8 @@ def _note_if_nothing(live: Live, recorder: Recorder) -> None:
         return
     code = compiling.entry_code(live.call.function)
     if code is not None:
-        emit_function(recorder, code, not_compiled=0)
+        with recorder.within(next((event.frame for event in recorder.events if event.frame), "")):
+            emit_function(recorder, code, not_compiled=0)
     if live.error is None:
         message = "nothing was compiled: the function runs no tensor operation that Dynamo could put in a graph"
         recorder.failures.append(Failure("dynamo", "compile", message))

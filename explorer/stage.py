@@ -30,6 +30,9 @@ class Emit(Protocol):
     def during(self, graph: str) -> AbstractContextManager[None]:
         """Name the graph ("forward", "backward", "inference", "joint") that events inside belong to."""
 
+    def within(self, frame: str) -> AbstractContextManager[None]:
+        """Count events inside to a frame whose compile is over."""
+
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
         """Run `action`, the explorer's own work inside a hook; an error in it becomes a Failure of `kind`."""
 

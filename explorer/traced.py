@@ -279,7 +279,7 @@ class Trace:
     def __repr__(self) -> str:
         head = f"<Trace of {self.meta.get('name', '?')} for {self.meta.get('target', '?')}: {counts(self)}>"
         table = stage_table(self)
-        failures = "".join(f"\nfailure: {f}" for f in self.failures)
+        failures = "".join(f"\nfailure: {first_line(str(f))}" for f in self.failures)
         return f"{head}\n{table}{failures}"
 
     def _repr_html_(self) -> str:
@@ -319,6 +319,12 @@ def changes(group: Sequence[Artifact]) -> str:
     if first.stage == "graph_break":
         return str(first.data["reason"])
     return ", ".join(a.kernel for a in group if a.kernel)
+
+
+def first_line(text: str) -> str:
+    """The first line of a message, marked where there is more."""
+    head, _, rest = text.partition("\n")
+    return f"{head} …" if rest.strip() else head
 
 
 def counts(trace: Trace) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+from explorer.hooks.patch import replaced
 from explorer.hooks.versions import isolates_recompiles
 
 
@@ -17,37 +19,36 @@ def unwrapped(function: Any) -> Any:
     return function
 
 
+@contextmanager
+def fresh_backends() -> Iterator[None]:
+    """Inside the block each torch.compile gets a backend that equals no other.
+
+    Dynamo takes an earlier compile of the same code for its own where the backends are equal, also from outside
+    an isolated cache; a trace must compile anew, and must not be found by the user's own calls later.
+    """
+    import torch
+
+    def unequal(original: Any) -> Any:
+        return type(original.__name__, (original,), {"__eq__": object.__eq__, "__hash__": object.__hash__})
+
+    with replaced(torch, "_TorchCompileInductorWrapper", unequal), replaced(torch, "_TorchCompileWrapper", unequal):
+        yield
+
+
 def compiled_afresh(function: Any, backend: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
     """torch.compile(function, backend, **options), with a cache of its own."""
     import torch
 
-    if isolates_recompiles():
-        compiled: Callable[..., Any] = torch.compile(function, backend=backend, isolate_recompiles=True, **options)
-        return compiled
-    return torch.compile(function, backend=_unlike_any_other(backend, options), **_without_backend_options(backend, options))
+    own_cache = {"isolate_recompiles": True} if isolates_recompiles() else {}
+    with fresh_backends():
+        compiled: Callable[..., Any] = torch.compile(function, backend=backend, **options, **own_cache)
+    return compiled
 
 
-def _without_backend_options(backend: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for torch.compile that a backend made here does not hold already."""
-    return {k: v for k, v in options.items() if k not in ("mode", "options") or backend != "inductor"}
-
-
-def _unlike_any_other(backend: Any, options: Mapping[str, Any]) -> Any:
-    """A backend that equals no other, so that Dynamo finds no earlier compile with it."""
-    import torch
-
-    if backend == "inductor":
-
-        class Inductor(torch._TorchCompileInductorWrapper):  # type: ignore[misc]
-            __eq__ = object.__eq__
-            __hash__ = object.__hash__
-
-        mode = options.get("mode") or (None if options.get("options") else "default")
-        return Inductor(mode, options.get("options"), options.get("dynamic"))
-    if isinstance(backend, str):
-        found = torch._dynamo.lookup_backend(backend)
-        return lambda gm, inputs, **kwargs: found(gm, inputs, **kwargs)
-    return lambda gm, inputs, **kwargs: backend(gm, inputs, **kwargs)
+def compiled_by(compiler: Callable[[Any], Callable[..., Any]], function: Any) -> Callable[..., Any]:
+    """What a `compiler(module) -> module`, which calls torch.compile itself, makes of the function."""
+    with fresh_backends():
+        return compiler(function)
 
 
 def is_compiler_error(error: BaseException) -> bool:

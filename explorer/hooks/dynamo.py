@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
 import io
 import linecache
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +19,9 @@ from explorer.hooks.patch import replaced
 from explorer.hooks.structured import interned, listening
 from explorer.model import Plain
 from explorer.stage import Emit, Facts
+
+#: A line of a Python traceback, as FX nodes keep them.
+STACK_LINE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')
 
 
 def current_compile_id() -> str:
@@ -179,18 +184,74 @@ def symbols(emit: Emit) -> Iterator[None]:
 
 @contextmanager
 def graph(emit: Emit) -> Iterator[None]:
-    """Record the FX graph of each frame at the moment it is handed to the backend, whichever that is."""
+    """Record the FX graph of each frame at the moment it is handed to the backend, whichever that is.
+
+    When the recording ends, so is the source of each function that was inlined into the graphs.
+    """
     from torch._dynamo.output_graph import OutputGraph
+
+    stacks: list[tuple[str, str]] = []
+
+    def facts(gm: Any) -> Facts:
+        found = graph_facts(gm)
+        stacks.extend((current_compile_id(), stack) for stack in found["stacks"])
+        return found
 
     def make(original: Any) -> Any:
         def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
-            emit("dynamo", lambda: graph_facts(gm))
+            emit("dynamo", lambda: facts(gm))
             return original(self, gm, *args, **kwargs)
 
         return call_user_compiler
 
     with replaced(OutputGraph, "call_user_compiler", make):
         yield
+    emit.attempt("source", "inlined functions", lambda: _emit_inlined(emit, stacks))
+
+
+def _emit_inlined(emit: Emit, stacks: list[tuple[str, str]]) -> None:
+    """Record the source of each function on the stacks, once, with the first frame it was inlined into."""
+    done: set[tuple[str, int]] = set()
+    trees: dict[str, ast.Module] = {}
+    for frame, stack in stacks:
+        for place in STACK_LINE.finditer(stack):
+            file, line = place["file"], int(place["line"])
+            if file not in trees:
+                trees[file] = _parsed(file)
+            found = innermost_function(trees[file], line)
+            if found is not None and (file, found[1].lineno) not in done:
+                done.add((file, found[1].lineno))
+                with emit.within(frame):
+                    emit("source", lambda f=file, w=found: _inlined_facts(f, *w))  # type: ignore[misc]
+
+
+def _parsed(file: str) -> ast.Module:
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:  # a notebook cell with magics; its functions are compiled frames, which need no parsing
+        return ast.Module(body=[], type_ignores=[])
+
+
+def innermost_function(tree: ast.Module, line: int) -> tuple[str, ast.FunctionDef] | None:
+    """The qualified name and definition of the innermost function that a line is in; None at the top level."""
+    found, names, nodes = None, [], list[ast.stmt](tree.body)
+    while nodes:
+        node = next((n for n in nodes if n.lineno <= line <= (n.end_lineno or n.lineno)), None)
+        if node is None:
+            break
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+            names.append(node.name)
+        if isinstance(node, ast.FunctionDef):
+            found = ".".join(names), node
+        nodes = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+    return found
+
+
+def _inlined_facts(file: str, name: str, function: ast.FunctionDef) -> Facts:
+    first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
+    text = textwrap.dedent("".join(linecache.getlines(file)[first - 1 : function.end_lineno]))
+    facts = {"function": function.name, "qualname": name, "file": file, "line": function.lineno, "first_line": first}
+    return {**facts, "text": text, "inlined": True, "compiled": False, "resume": False}
 
 
 @contextmanager

@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from explorer.hooks.patch import replaced
+
 
 @contextmanager
 def cold_compile(*, many_traces: bool) -> Iterator[None]:
     """Inside the block AOTAutograd and Inductor compile every graph themselves instead of loading it.
 
-    With `many_traces` the limits on recompiles are out of the way too: a trace is one more cache entry of the
-    same code object where torch cannot isolate it. A recording of the user's own calls leaves the limits alone.
+    With `many_traces` what earlier calls left is set aside as well: the sizes they were called with, which would
+    make a size dynamic, and the limits on recompiles, since a trace is one more cache entry of the same code object
+    where torch cannot isolate it. A recording of the user's own calls leaves both alone.
     """
     import torch._dynamo.config
     import torch._functorch.config
     import torch._inductor.config
+    from torch._dynamo import pgo
 
     inductor = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
     autograd = {"enable_autograd_cache": False, "enable_remote_autograd_cache": False}
@@ -28,4 +32,6 @@ def cold_compile(*, many_traces: bool) -> Iterator[None]:
         stack.enter_context(torch._inductor.config.patch(inductor))
         stack.enter_context(torch._functorch.config.patch(autograd))
         stack.enter_context(torch._dynamo.config.patch(limits))
+        for name in ("_CODE_STATE", "_INIT_CODE_STATE") if many_traces else ():
+            stack.enter_context(replaced(pgo, name, lambda sizes_seen: None))
         yield

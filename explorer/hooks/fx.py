@@ -8,9 +8,11 @@ from explorer.model import Plain
 from explorer.stage import Facts
 
 
-def graph_facts(gm: Any, text: str = "") -> Facts:
-    """The readable text of a GraphModule and its nodes; a `text` already at hand is not made again."""
-    return {"text": text or readable(gm), "nodes": [node_row(node) for node in gm.graph.nodes]}
+def graph_facts(gm: Any) -> Facts:
+    """The readable text of a GraphModule, its nodes, and the user's stacks, which nodes refer to by number."""
+    stacks: dict[str, int] = {}
+    nodes = [node_row(node, stacks) for node in gm.graph.nodes]
+    return {"text": readable(gm), "nodes": nodes, "stacks": list(stacks)}
 
 
 def readable(gm: Any) -> str:
@@ -18,7 +20,7 @@ def readable(gm: Any) -> str:
     return str(gm.print_readable(print_output=False, include_stride=True, include_device=True))
 
 
-def node_row(node: Any) -> dict[str, Plain]:
+def node_row(node: Any, stacks: dict[str, int]) -> dict[str, Plain]:
     """One node: op, name, target, arguments, inputs, and what its meta says of shape and origin."""
     meta = node.meta
     row: dict[str, Plain] = {
@@ -31,7 +33,7 @@ def node_row(node: Any) -> dict[str, Plain]:
         **_tensor_facts(meta.get("val", meta.get("example_value"))),
     }
     if trace := meta.get("stack_trace"):
-        row["stack"] = trace
+        row["stack"] = stacks.setdefault(trace, len(stacks))
     if modules := meta.get("nn_module_stack"):
         row["module"] = module_path(modules)
     if (aten := meta.get("original_aten")) is not None:

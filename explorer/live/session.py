@@ -90,10 +90,10 @@ def assemble(kernel: Artifact) -> Artifact:
     with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
         source, output = Path(folder) / "kernel.cpp", Path(folder) / "kernel.s"
         source.write_text(kernel.text, encoding="utf-8")
-        done = subprocess.run(assembly_command(str(source), str(output)), capture_output=True, text=True, check=False)
+        done = subprocess.run(assembly_command(str(source), str(output)), capture_output=True, text=True, check=False, cwd=folder)
         if done.returncode:
             raise LiveError(f"the C++ compiler refused {kernel.kernel}:\n{done.stderr}")
-        text = output.read_text(encoding="utf-8").replace(f"{folder}/", "").replace(folder, "")
+        text = output.read_text(encoding="utf-8").replace(folder, ".")
     data = plain({"name": kernel.kernel, "text": text, "file": "kernel.cpp"})
     event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data, kernel.path)
     return assembly.render(event, kernel.id.replace(":kernel:", ":assembly:"))

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _COMMENT = re.compile(r"^\s*# (?:File: (?P<file>.+?):(?P<line>\d+) in .*|No stacktrace found.*)$")
 
+_NODE = re.compile(r"^\s+(?P<name>\w+)(?:: [^=]*)? = ")
+_PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in ')
+
 
 def render_graph(title: str) -> Callable[[Event, str], Artifact]:
     """A render function for a stage whose event holds an FX graph's text and nodes."""
@@ -36,11 +39,36 @@ def file_comments(text: str) -> Iterator[tuple[int, str, int]]:
 
 
 def link_files(artifact: Artifact, trace: Trace) -> Iterable[Link]:
-    """Each line of a graph to the user's line that its "# File:" comment names."""
-    for number, file, line in file_comments(artifact.text):
-        if found := trace.source_line(file, line, frame=artifact.frame):
-            source, at = found
-            yield Link(artifact.id, (number,), source, (at,), "File comment")
+    """Each line of a graph to the user's lines on its node's stack, or else to the one its comment names."""
+    if artifact.nodes:
+        return link_stacks(artifact, trace)
+    return [
+        Link(artifact.id, (number,), *_at(found), "File comment")
+        for number, file, line in file_comments(artifact.text)
+        if (found := trace.source_line(file, line, frame=artifact.frame))
+    ]
+
+
+def link_stacks(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """The lines of all nodes made by one stack, to each user line on that stack: caller and callee alike."""
+    lines = node_lines(artifact)
+    by_stack: dict[int, list[int]] = {}
+    for node in artifact.nodes:
+        if "stack" in node and node["name"] in lines:
+            by_stack.setdefault(node["stack"], []).append(lines[node["name"]])
+    for number, where in by_stack.items():
+        for place in _PLACE.finditer(artifact.data["stacks"][number]):
+            if found := trace.source_line(place["file"], int(place["line"]), frame=artifact.frame):
+                yield Link(artifact.id, tuple(where), *_at(found), "stack_trace")
+
+
+def _at(found: tuple[str, int]) -> tuple[str, tuple[int]]:
+    return found[0], (found[1],)
+
+
+def node_lines(artifact: Artifact) -> dict[str, int]:
+    """The line of the text on which each node is computed, by the node's name."""
+    return {m["name"]: number for number, line in enumerate(artifact.lines, 1) if (m := _NODE.match(line))}
 
 
 def short(file: str) -> str:

@@ -15,10 +15,34 @@ if TYPE_CHECKING:
 _LOC = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)")
 _FILE = re.compile(r'^\s*\.file\s+(?P<number>\d+)\s+(?P<names>".*)$')
 
+_FUNCTION = re.compile(r"^\s*\.type\s+(?P<name>[^,\s]+),\s*[@%]function")
+
 
 def render(event: Event, id: str) -> Artifact:
-    """The assembly with its .loc lines."""
-    return text_artifact(event, id, f"Assembly of {event.data['name']}", "asm", kernel=str(event.data["name"]))
+    """The assembly of the functions that hold lines of the kernel's own file, with their .loc lines."""
+    text = own_functions(str(event.data["text"]), str(event.data["file"]))
+    return text_artifact(event, id, f"Assembly of {event.data['name']}", "asm", text=text, kernel=str(event.data["name"]))
+
+
+def own_functions(text: str, file: str) -> str:
+    """The .file lines, and each function that has a .loc of `file`: the headers' inline functions are left out."""
+    lines = text.splitlines()
+    files = [line for line in lines if _FILE.match(line)]
+    ours = _numbers(files, file)
+    kept: list[str] = []
+    for start, name in ((n, m["name"]) for n, line in enumerate(lines) if (m := _FUNCTION.match(line))):
+        end = next((n for n in range(start, len(lines)) if re.match(rf"\s*\.size\s+{re.escape(name)},", lines[n])), len(lines) - 1)
+        body = lines[start : end + 1]
+        if any((loc := _LOC.match(line)) and loc["file"] in ours for line in body):
+            kept += body
+    used = {loc["file"] for line in kept if (loc := _LOC.match(line))}
+    named = [line for line in files if (m := _FILE.match(line)) and m["number"] in used]
+    return "\n".join([*named, *kept]) if kept else text
+
+
+def _numbers(lines: Iterable[str], file: str) -> set[str]:
+    """The numbers by which .file lines know a file."""
+    return {m["number"] for line in lines if (m := _FILE.match(line)) and f'{file}"' in m["names"]}
 
 
 def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
@@ -26,17 +50,12 @@ def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
     kernel = next((a for a in trace.find("kernel", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
     if kernel is None:
         return
-    ours, line, last = _kernel_files(artifact, artifact.data["file"]), 0, len(kernel.lines)
+    ours, line, last = _numbers(artifact.lines, artifact.data["file"]), 0, len(kernel.lines)
     for number, text in enumerate(artifact.lines, 1):
         if loc := _LOC.match(text):
             line = int(loc["line"]) if loc["file"] in ours else 0
         elif 0 < line <= last and text.startswith("\t") and not text.lstrip().startswith("."):
             yield Link(artifact.id, (number,), kernel.id, (line,), ".loc")
-
-
-def _kernel_files(artifact: Artifact, name: str) -> set[str]:
-    """The numbers by which the assembly knows the kernel's own file."""
-    return {m["number"] for text in artifact.lines if (m := _FILE.match(text)) and f'{name}"' in m["names"]}
 
 
 STAGE = Stage(

@@ -8,6 +8,6 @@ from explorer.stages._fx import link_files, render_graph
 
 STAGE = Stage(
     name="forward", title="Forward graph", language="fx", render=render_graph("Forward graph"), link=link_files,
-    watch=inductor.joint_graph, phases=("aot_trace_joint_graph", "_recursive_joint_graph_passes"),
+    watch=inductor.joint_graph, phases=("aot_trace_joint_graph",),
     about="The forward in Core ATen: decomposed, without views of inputs or in-place changes.",
 )  # fmt: skip

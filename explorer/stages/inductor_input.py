@@ -7,5 +7,6 @@ from explorer.stages._fx import link_files, render_graph
 
 STAGE = Stage(
     name="inductor_input", title="Inductor input", language="fx", render=render_graph("Inductor input"), link=link_files,
+    phases=("_recursive_joint_graph_passes",),
     about="The inference graph after constant folding and the joint graph's patterns, such as attention.",
 )  # fmt: skip

@@ -8,6 +8,6 @@ from explorer.stages._fx import link_files, render_graph
 
 STAGE = Stage(
     name="joint", title="Joint graph", language="fx", render=render_graph("Joint graph"), link=link_files,
-    watch=aot.graphs, phases=("create_joint",),
+    watch=aot.graphs, phases=("aot_trace_joint_graph",),
     about="Forward and backward traced together in ATen operators, so that one can be optimised knowing the other.",
 )  # fmt: skip
