@@ -15,7 +15,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-
 #: More valid names than this are not all listed in a message.
 MOST_NAMES = 40
 

@@ -13,15 +13,17 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from explorer.errors import FileError
 from explorer.model import Artifact, Event, Failure, Link, calls, jsonable, plain, record_from_json, record_to_json
 from explorer.traced import Trace
 
 FORMAT = 1
+T = TypeVar("T")
 
 
 def to_json(trace: Trace) -> dict[str, Any]:
@@ -77,7 +79,11 @@ def load(path: str | PathLike[str]) -> Trace:
 
 def dump_events(events: list[Event], failures: list[Failure], meta: dict[str, Any]) -> bytes:
     """A recording as bytes, to be replayed later and elsewhere."""
-    value = {"meta": jsonable(plain(meta)), "events": [record_to_json(e) for e in events], "failures": [record_to_json(f) for f in failures]}
+    value = {
+        "meta": jsonable(plain(meta)),
+        "events": [record_to_json(e) for e in events],
+        "failures": [record_to_json(f) for f in failures],
+    }
     return _pack("events", value)
 
 
@@ -100,7 +106,7 @@ def _digest(value: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _read(data: bytes, kind: str, name: str, read: Any) -> Any:
+def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any]], T]) -> T:
     try:
         whole = json.loads(gzip.decompress(data))
     except (OSError, EOFError, ValueError, gzip.zlib.error) as error:  # type: ignore[attr-defined]

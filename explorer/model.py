@@ -94,7 +94,8 @@ class Artifact:
     @property
     def nodes(self) -> tuple[Mapping[str, Plain], ...]:
         """The nodes of an FX graph or of the scheduler, as mappings; empty for stages without nodes."""
-        return self.data.get("nodes", ())
+        nodes: tuple[Mapping[str, Plain], ...] = self.data.get("nodes", ())
+        return nodes
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:

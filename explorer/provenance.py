@@ -55,7 +55,7 @@ def _grouped(trace: Trace, reached: dict[Place, tuple[str, ...]]) -> list[dict[s
     for (artifact, line), route in reached.items():
         groups.setdefault((artifact, route), []).append(line)
     order = {a.id: (n, a.stage) for n, a in enumerate(trace.artifacts)}
-    rows = [
+    rows: list[dict[str, object]] = [
         {"artifact": id, "stage": order[id][1], "lines": tuple(sorted(lines)), "route": route}
         for (id, route), lines in groups.items()
     ]

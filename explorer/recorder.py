@@ -11,7 +11,7 @@ import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
-from typing import Any
+from types import FrameType
 
 from explorer.errors import BusyError
 from explorer.hooks.dynamo import current_compile_id
@@ -78,7 +78,7 @@ class Recorder:
         """Run the explorer's own work; an error in it is recorded and goes no further."""
         try:
             action()
-        except Exception as error:  # rule 5: an error in the explorer never breaks the user's compile
+        except Exception as error:  # noqa: BLE001 rule 5: an error in the explorer never breaks the user's compile
             self.fail(kind, step, error)
 
     def fail(self, stage: str, step: str, error: BaseException, *, fatal: bool = False) -> None:
@@ -114,13 +114,13 @@ class Recorder:
 def call_path() -> tuple[Call, ...]:
     """The calls inside torch and triton that led here, outermost first: (file in its package, line, function)."""
     path: list[Call] = []
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
         file = _in_package(code.co_filename)
         if file:
             path.append((file, frame.f_lineno, code.co_qualname))
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return tuple(reversed(path))
 
 
@@ -165,5 +165,3 @@ def _watching(stage: Stage, recorder: Recorder) -> Iterator[None]:
             yield
         finally:
             recorder.attempt(stage.name, "unwatch", stack.close)
-
-

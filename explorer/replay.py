@@ -1,6 +1,6 @@
 """replay: recorded events become a Trace. Pure: no torch, the same events give the same Trace anywhere.
 
-    events → renumber frames → gather (several events, one artifact) → render → link
+events → renumber frames → gather (several events, one artifact) → render → link
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def replay(
     def attempt(stage: str, step: str, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception as error:  # rule 5: what one stage cannot render must not take the rest away
+        except Exception as error:  # noqa: BLE001 rule 5: what one stage cannot render must not take the rest away
             failed.append(Failure(stage, step, f"{type(error).__name__}: {error}"))
 
     gathered: list[Event] = []
@@ -64,7 +64,7 @@ def new_id(event: Event, artifacts: Iterable[Artifact]) -> str:
     """A readable id that no artifact has yet, such as "0/0:fx_pass:forward:3"."""
     parts = [event.frame or "-", event.kind, event.graph, str(event.data.get("name", "")) if event.kind == "kernel" else ""]
     base = ":".join(p for p in parts if p)
-    taken = sum(1 for a in artifacts if a.id == base or a.id.startswith(f"{base}:") and a.id[len(base) + 1 :].isdigit())
+    taken = sum(1 for a in artifacts if a.id == base or (a.id.startswith(f"{base}:") and a.id[len(base) + 1 :].isdigit()))
     return f"{base}:{taken + 1}" if taken else base
 
 

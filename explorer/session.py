@@ -105,20 +105,27 @@ def _record_call(live: Live, recorder: Recorder, stages: Sequence[Stage], backen
             live.compiled = None
             note = compiling.advice(error)
             recorder.failures.append(Failure("compile", type(error).__name__, f"{note}\n{error}".strip(), fatal=True))
-        _note_if_nothing(live, recorder)
+        else:
+            _note_if_nothing(recorder)
+        finally:
+            _show_function(live, recorder)
 
 
-def _note_if_nothing(live: Live, recorder: Recorder) -> None:
-    """Where no frame was compiled, show the function's source and bytecode all the same, and say so."""
-    if any(event.kind == "source" for event in recorder.events):
+def _note_if_nothing(recorder: Recorder) -> None:
+    """Say so where no frame was compiled."""
+    if not any(event.kind in ("dynamo", "dynamo_bytecode", "guards") for event in recorder.events):
+        message = "nothing was compiled: the function runs no tensor operation that Dynamo could put in a graph"
+        recorder.failures.append(Failure("dynamo", "compile", message))
+
+
+def _show_function(live: Live, recorder: Recorder) -> None:
+    """Where no frame was compiled, show the function's source and bytecode all the same."""
+    if any(event.kind in ("source", "dynamo_bytecode") for event in recorder.events):
         return
     code = compiling.entry_code(live.call.function)
     if code is not None:
         with recorder.within(next((event.frame for event in recorder.events if event.frame), "")):
             emit_function(recorder, code, not_compiled=0)
-    if live.error is None:
-        message = "nothing was compiled: the function runs no tensor operation that Dynamo could put in a graph"
-        recorder.failures.append(Failure("dynamo", "compile", message))
 
 
 def _finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: Live | None) -> Trace:
@@ -183,6 +190,6 @@ def show(trace: Trace) -> None:
     if in_notebook():
         from IPython.display import display
 
-        display(trace)  # type: ignore[no-untyped-call]
+        display(trace)
     else:
         print(trace)

@@ -52,7 +52,7 @@ class Kernel:
             if mine and artifact.stage == stage and artifact.graph == self.artifact.graph:
                 return artifact.text
         if stage == "assembly":
-            return self.trace.needs_live("the assembly").assembly(self.artifact).text
+            return str(self.trace.needs_live("the assembly").assembly(self.artifact).text)
         raise unknown_name("stage of this kernel", stage, {a.stage for a in self.trace.artifacts if a.kernel == self.name})
 
     def __repr__(self) -> str:

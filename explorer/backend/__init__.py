@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.errors import InputError, unknown_name
+from explorer.hooks.compile import registered_backends
 from explorer.model import Rows
 
 #: What each backend is tried with, in a process of its own: a backend may end the process it runs in.
@@ -23,16 +24,14 @@ try:
     ok = torch.allclose(got, f(x))
     print("\\n" + json.dumps([bool(ok), "" if ok else "the result differs from eager"]))
 except BaseException as error:
-    line = str(error).strip().splitlines() or [""]
-    print("\\n" + json.dumps([False, f"{type(error).__name__}: {line[0]}"]))
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    print("\\n" + json.dumps([False, f"{type(error).__name__}: {' '.join(lines[:2])}"]))
 """
 
 
 def registered() -> tuple[str, ...]:
     """The names of all backends that torch knows, debugging ones included."""
-    import torch
-
-    return tuple(torch._dynamo.list_backends(None))
+    return registered_backends()
 
 
 def backends(names: list[str] | None = None, timeout: float = 180.0) -> Rows:

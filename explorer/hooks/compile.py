@@ -79,11 +79,18 @@ def advice(error: BaseException) -> str:
 
 def entry_code(function: Any) -> Any:
     """The code object of a function, a method or a module's forward; None for callables without one."""
-    for candidate in (getattr(function, "forward", None), function, getattr(function, "__call__", None)):
+    for candidate in (getattr(function, "forward", None), function, vars(type(function)).get("__call__")):
         code = getattr(getattr(candidate, "__func__", candidate), "__code__", None)
         if code is not None:
             return code
     return None
+
+
+def registered_backends() -> tuple[str, ...]:
+    """The names of all backends that torch.compile takes, debugging ones included."""
+    import torch
+
+    return tuple(torch._dynamo.list_backends(None))
 
 
 def valid_options(backend: Any) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import io
 import linecache
 import re
 import textwrap
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType
@@ -81,7 +82,9 @@ def _bytecode_facts(code: CodeType, name_from: CodeType) -> Facts:
 
 
 def _decompiled_facts(code: CodeType, name_from: CodeType) -> Facts:
-    from depyf import decompile
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # depyf leaves a file open while it is imported
+        from depyf import decompile
 
     return {**code_facts(name_from), "text": decompile(code)}
 

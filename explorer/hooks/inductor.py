@@ -252,9 +252,8 @@ class PassWatch:
         self._lines = [line_of(node) for node in graph.nodes]
 
     def _compare(self, graph: Any, name: str, seconds: float) -> None:
-        if graph is not self._graph:
-            if graph.owning_module is None or self._graph is None or self._graph.owning_module is not graph.owning_module:
-                return  # a subgraph, or a pattern's own little graph: its round of passes is watched by itself
+        if graph is not self._graph and _owner(graph) is not _owner(self._graph):
+            return  # a subgraph, or a pattern's own little graph: its round of passes is watched by itself
         state = _state(graph)
         if _same(state, self._state):
             return
@@ -269,6 +268,11 @@ class PassWatch:
             "before": "\n".join(before), "text": "\n".join(self._lines),
         }  # fmt: skip
         self._emit("fx_pass", lambda: facts)
+
+
+def _owner(graph: Any) -> Any:
+    """What a graph belongs to; itself where it belongs to no module."""
+    return getattr(graph, "owning_module", None) or graph
 
 
 def _state(graph: Any) -> list[tuple[Any, ...]]:
@@ -366,8 +370,11 @@ def pattern_matches(emit: Emit) -> Iterator[None]:
 
 def _entries(root: type) -> list[type]:
     """The kinds of pattern entries that apply themselves."""
-    below = [kind for child in root.__subclasses__() for kind in [child, *_entries(child)]]
-    return [kind for kind in below if "apply" in vars(kind)]
+    found: list[type] = []
+    child: type
+    for child in root.__subclasses__():
+        found += [child, *_entries(child)]
+    return [kind for kind in dict.fromkeys(found) if "apply" in vars(kind)]
 
 
 def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any]) -> Facts:
@@ -389,7 +396,7 @@ def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any]) -> Fac
 
 def pattern_function(entry: Any) -> Any:
     """The Python function that defines a pattern: its search function, or the handler that rewrites the match."""
-    check = getattr(entry, "extra_check", None)
+    check: Any = getattr(entry, "extra_check", None)
     cells = getattr(check, "__closure__", None) or ()
     closure = dict(zip(check.__code__.co_freevars, cells, strict=True)) if cells else {}
     if "search_fn" in closure:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.errors import InputError
+from explorer.hooks.tensors import map_tensors, named_tensors
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,7 @@ class Call:
 
 def clone(value: Any) -> Any:
     """A copy of every tensor in a nest of tuples, lists and mappings."""
-    import torch
-    from torch.utils import _pytree as pytree
-
-    def one(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        return leaf.detach().clone().requires_grad_(leaf.requires_grad)
-
-    return pytree.tree_map(one, value)
+    return map_tensors(lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad), value)
 
 
 def run_call(function: Callable[..., Any], call: Call) -> tuple[Any, dict[str, Any] | None]:
@@ -64,7 +57,7 @@ def run_call(function: Callable[..., Any], call: Call) -> tuple[Any, dict[str, A
 
 def _loss(returned: Any) -> Any:
     """The sum of the outputs that can be differentiated; None where there is none."""
-    parts = [t.sum() for _, t in _tensors(returned) if t.requires_grad and (t.is_floating_point() or t.is_complex())]
+    parts = [t.sum() for _, t in named_tensors(returned) if t.requires_grad and (t.is_floating_point() or t.is_complex())]
     return sum(part.abs() if part.is_complex() else part for part in parts) if parts else None
 
 
@@ -72,27 +65,14 @@ def differentiable(call: Call) -> dict[str, Any]:
     """The tensors that ask for a gradient, by name: "args[0]", "kwargs['x']", then the module's parameters."""
     import torch
 
-    named = [*_tensors(call.args, "args"), *_tensors(dict(call.kwargs), "kwargs")]
+    named = [*named_tensors(call.args, "args"), *named_tensors(dict(call.kwargs), "kwargs")]
     if isinstance(call.function, torch.nn.Module):
         named += list(call.function.named_parameters())
     return {name: tensor for name, tensor in named if tensor.requires_grad}
 
 
-def _tensors(value: Any, root: str = "") -> Iterator[tuple[str, Any]]:
-    import torch
-    from torch.utils import _pytree as pytree
-
-    if isinstance(value, torch.Tensor):
-        yield root, value
-        return
-    leaves, _ = pytree.tree_flatten_with_path(value)
-    for path, leaf in leaves:
-        if isinstance(leaf, torch.Tensor):
-            yield root + pytree.keystr(path), leaf
-
-
 def tensors_of(outcome: tuple[Any, Mapping[str, Any] | None]) -> list[tuple[str, Any]]:
     """The tensors of what `run_call` gave: outputs, then gradients."""
     returned, gradients = outcome
-    named = list(_tensors(returned, "output"))
+    named = list(named_tensors(returned, "output"))
     return named + [(f"gradient of {n}", g) for n, g in (gradients or {}).items() if g is not None]

@@ -31,7 +31,9 @@ def own_functions(text: str, file: str) -> str:
     ours = _numbers(files, file)
     kept: list[str] = []
     for start, name in ((n, m["name"]) for n, line in enumerate(lines) if (m := _FUNCTION.match(line))):
-        end = next((n for n in range(start, len(lines)) if re.match(rf"\s*\.size\s+{re.escape(name)},", lines[n])), len(lines) - 1)
+        end = next(
+            (n for n in range(start, len(lines)) if re.match(rf"\s*\.size\s+{re.escape(name)},", lines[n])), len(lines) - 1
+        )
         body = lines[start : end + 1]
         if any((loc := _LOC.match(line)) and loc["file"] in ours for line in body):
             kept += body

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from explorer.hooks import inductor
 from explorer.model import Artifact, Event
 from explorer.stage import Stage, text_artifact
-from explorer.hooks import inductor
+
 
 def render(event: Event, id: str) -> Artifact:
     """The scheduler's nodes as TORCH_COMPILE_DEBUG=1 writes them."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError, unknown_name
+from explorer.hooks.tensors import map_tensors, named_tensors
 from explorer.model import Rows
 
 
@@ -56,9 +57,8 @@ def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str
 def device_types(arguments: Any, function: Callable[..., Any]) -> list[str]:
     """The types of the devices that the arguments and the module's parameters are on."""
     import torch
-    from torch.utils import _pytree as pytree
 
-    tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+    tensors = [tensor for _, tensor in named_tensors(arguments)]
     if isinstance(function, torch.nn.Module):
         tensors += [*function.parameters(), *function.buffers()]
     return list(dict.fromkeys(t.device.type for t in tensors))
@@ -66,15 +66,13 @@ def device_types(arguments: Any, function: Callable[..., Any]) -> list[str]:
 
 def moved(value: Any, device: str) -> Any:
     """A nest of arguments with copies on `device` of the tensors that are elsewhere."""
-    import torch
-    from torch.utils import _pytree as pytree
 
-    def one(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor) or leaf.device.type == device:
-            return leaf
-        return leaf.detach().to(device).requires_grad_(leaf.requires_grad)
+    def one(tensor: Any) -> Any:
+        if tensor.device.type == device:
+            return tensor
+        return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
 
-    return pytree.tree_map(one, value)
+    return map_tensors(one, value)
 
 
 def moved_function(function: Callable[..., Any], device: str) -> Callable[..., Any]:
@@ -85,4 +83,5 @@ def moved_function(function: Callable[..., Any], device: str) -> Callable[..., A
 
     if not isinstance(function, torch.nn.Module) or not device_types((), function) or device_types((), function) == [device]:
         return function
-    return copy.deepcopy(function).to(device)
+    placed: Callable[..., Any] = copy.deepcopy(function).to(device)
+    return placed

@@ -1,0 +1,23 @@
+"""Targets: what there is, what works here, and why not where it does not."""
+
+from __future__ import annotations
+
+import torch
+
+import explorer
+
+
+def test_targets_say_what_works_here() -> None:
+    """The CPU works; CUDA works where torch sees a GPU, and else says why not."""
+    rows = {row["target"]: row for row in explorer.targets()}
+    assert rows["cpu"]["works"] and rows["auto"]["works"]
+    assert rows["cuda"]["works"] == torch.cuda.is_available()
+    assert bool(rows["cuda"]["why"]) != rows["cuda"]["works"]
+
+
+def test_the_cpu_target_and_auto_are_the_same_for_cpu_arguments() -> None:
+    """With arguments on the CPU, "auto" and "cpu" trace for the CPU and give the same graph."""
+    x = torch.randn(4)
+    traces = [explorer.trace(torch.sin, x, target=t, backend="eager") for t in ("auto", "cpu")]
+    assert {t.meta["target"] for t in traces} == {"cpu"}
+    assert traces[0].text("dynamo") == traces[1].text("dynamo")
