@@ -10,12 +10,12 @@ import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
 from types import FrameType
 
 from explorer.errors import BusyError
 from explorer.hooks.dynamo import current_compile_id
 from explorer.hooks.fresh import cold_compile
+from explorer.hooks.places import in_package
 from explorer.model import Call, Event, Failure, plain
 from explorer.stage import Facts, Stage
 
@@ -117,21 +117,11 @@ def call_path() -> tuple[Call, ...]:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
-        file = _in_package(code.co_filename)
+        file = in_package(code.co_filename)
         if file:
             path.append((file, frame.f_lineno, code.co_qualname))
         frame = frame.f_back
     return tuple(reversed(path))
-
-
-@lru_cache(maxsize=4096)
-def _in_package(file: str) -> str:
-    """Such as "torch/_dynamo/output_graph.py" for a file of an installed torch or triton, "" for any other."""
-    for package in ("packages/torch/", "packages/triton/"):
-        at = file.rfind(package)
-        if at >= 0:
-            return file[at + len("packages/") :]
-    return ""
 
 
 @contextmanager

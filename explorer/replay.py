@@ -38,7 +38,8 @@ def replay(
             failed.append(Failure(stage, step, f"{type(error).__name__}: {error}"))
 
     gathered: list[Event] = []
-    attempt("replay", "gather", lambda: gathered.extend(gather(renumber(events))))
+    seen = own_recompiles(events) if (meta or {}).get("fresh") else events
+    attempt("replay", "gather", lambda: gathered.extend(gather(renumber(seen))))
     artifacts: list[Artifact] = []
     for stage in stages:
         attempt(stage.name, "kernels", lambda s=stage: gathered.extend(_derived(s, gathered)))  # type: ignore[misc]
@@ -85,6 +86,12 @@ def seconds_of(phases: Sequence[str], event: Event, events: Sequence[Event]) -> 
 
 
 # Gathering -----------------------------------------------------------------------------------------------------------
+
+
+def own_recompiles(events: Sequence[Event]) -> list[Event]:
+    """Without the recompiles of a frame that its trace compiled for the first time: the earlier ones are set aside."""
+    frames = [event.frame for event in events]
+    return [e for e in events if e.kind != "recompile" or any(r["earlier"] in frames for r in reasons(e.data["text"]))]
 
 
 def renumber(events: Sequence[Event]) -> list[Event]:

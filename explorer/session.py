@@ -55,7 +55,7 @@ def trace(
     fn = compiling.unwrapped(fn)
     device = target_room.resolve(target, (args, kwargs), fn)
     call = _placed(Call(fn, args, dict(kwargs or {}), train), device, target)
-    meta = {"name": name_of(fn), "target": device, "train": train, "backend": name_of(backend), **chosen}
+    meta = {"name": name_of(fn), "target": device, "train": train, "backend": name_of(backend), "fresh": True, **chosen}
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show)
         live = Live(call)

@@ -159,6 +159,19 @@ class Trace:
         return Rows({"frame": a.frame, "graph": a.graph, **{k: a.data[k] for k in keys}} for a in self.find("pattern_match"))
 
     @property
+    def decompositions(self) -> Rows:
+        """One row an operator that was decomposed in a graph: the operator, the nodes it became, and what defines how.
+
+        `site` is "file:line function" of the Python decomposition, "" for operators that ATen itself decomposes.
+        """
+        groups: dict[tuple[str, str, str, str], list[str]] = {}
+        for a in (*self.find("joint"), *self.find("forward"), *self.find("backward")):
+            for node in a.nodes:
+                if "decomposition" in node:
+                    groups.setdefault((a.frame, a.graph, node["original"], node["decomposition"]), []).append(node["name"])
+        return Rows({"frame": f, "graph": g, "operator": o, "nodes": tuple(n), "site": s} for (f, g, o, s), n in groups.items())
+
+    @property
     def timings(self) -> Rows:
         """One row a phase that the compiler timed: name, function, graph, start and seconds, nesting depth."""
         return Rows({"frame": a.frame, **row} for a in self.find("phase") for row in a.data["rows"])

@@ -117,6 +117,47 @@ def test_nodes_know_shape_module_and_the_operator_that_was_decomposed() -> None:
     assert dynamo.tabular.splitlines()[0].split() == ["op", "name", "target", "args", "kwargs"]
 
 
+def test_decompositions_say_what_made_them() -> None:
+    """Each decomposed operator names the nodes it became and the Python function that defines how."""
+    rows = {r["operator"]: r for r in explorer.trace(MLP(), torch.randn(4, 16)).decompositions}
+    gelu = rows["aten.gelu.default"]
+    assert "erf" in gelu["nodes"]
+    assert gelu["site"].startswith("torch/") and gelu["site"].endswith(" gelu")
+
+
+def test_passes_and_patterns_say_what_changed_and_where_they_are_defined() -> None:
+    """A pattern that fires has its definition's place, and the pass it fired in has the graph before and after."""
+
+    def shuffle(x: torch.Tensor) -> torch.Tensor:
+        return x.permute(1, 0).permute(1, 0).sin()
+
+    trace = explorer.trace(shuffle, torch.randn(3, 4))
+    match = trace.matches.where(pattern="pointless_permute_pair")[0]
+    assert match["file"].startswith("torch/_inductor/fx_passes/")
+    assert match["line"] > 0 and len(match["matched"]) == 2
+    changed = [row for row in trace.passes if set(match["matched"]) <= {*row["erased"]}]
+    assert len(changed) == 1
+    assert "permute" in changed[0]["before"] and "permute" not in changed[0]["after"]
+    assert changed[0]["seconds"] > 0
+
+
+def test_code_flow_leads_into_pytorchs_own_source() -> None:
+    """Each stage names the function that made it, its file and line there, and the calls from torch.compile inwards."""
+    from pathlib import Path
+
+    rows = {r["stage"]: r for r in explorer.trace(sin_cos, torch.randn(6)).code_flow()}
+    for stage, function in {
+        "dynamo": "OutputGraph",
+        "post_grad": "codegen_and_compile",
+        "ir_pre_fusion": "log_ir_pre_fusion",
+    }.items():
+        row = rows[stage]
+        assert function in row["function"]
+        text = (Path(torch.__file__).parent.parent / row["file"]).read_text().splitlines()
+        assert text[row["line"] - 1].strip()
+        assert "_dynamo/eval_frame.py" in row["calls"][0]
+
+
 def test_a_new_dtype_names_the_guard_that_failed() -> None:
     """A recompile is a frame of its own and says which guard failed."""
 

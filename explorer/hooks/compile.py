@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FunctionType, MethodType
 from typing import Any
 
 from explorer.hooks.patch import replaced
@@ -39,10 +41,30 @@ def compiled_afresh(function: Any, backend: Any, options: Mapping[str, Any]) -> 
     """torch.compile(function, backend, **options), with a cache of its own."""
     import torch
 
-    own_cache = {"isolate_recompiles": True} if isolates_recompiles() else {}
+    own_cache = {"isolate_recompiles": True}
+    if not isolates_recompiles():
+        own_cache, function = {}, with_own_code(function)
     with fresh_backends():
         compiled: Callable[..., Any] = torch.compile(function, backend=backend, **options, **own_cache)
     return compiled
+
+
+def with_own_code(function: Any) -> Any:
+    """A function or method with a code object of its own, so that Dynamo's entries for it are nobody else's.
+
+    A module or other callable is returned as it is: its traces count towards the recompile limit of its forward.
+    """
+    if isinstance(function, MethodType):
+        return MethodType(with_own_code(function.__func__), function.__self__)
+    if not isinstance(function, FunctionType):
+        return function
+    parts = (function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)
+    return functools.update_wrapper(_with_keywords(FunctionType(*parts, function.__closure__), function), function)
+
+
+def _with_keywords(copy: FunctionType, function: FunctionType) -> FunctionType:
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
 
 
 def compiled_by(compiler: Callable[[Any], Callable[..., Any]], function: Any) -> Callable[..., Any]:

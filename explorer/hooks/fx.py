@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from functools import lru_cache
 from typing import Any
 
+from explorer.hooks.places import in_package
 from explorer.model import Plain
 from explorer.stage import Facts
 
@@ -38,11 +41,28 @@ def node_row(node: Any, stacks: dict[str, int]) -> dict[str, Plain]:
         row["module"] = module_path(modules)
     if (aten := meta.get("original_aten")) is not None:
         row["original"] = str(aten)
+        if row["original"] != row["target"] and node.op == "call_function":
+            row["decomposition"] = decomposition_site(row["original"])
     if (number := meta.get("seq_nr")) is not None:
         row["seq_nr"] = number
     if origin := meta.get("from_node"):
         row["from"] = [f"{source.name}" for source in origin]
     return row
+
+
+@lru_cache(maxsize=2048)
+def decomposition_site(operator: str) -> str:
+    """Where the decomposition of an ATen operator is defined, "file:line function"; "" for those inside ATen itself.
+
+    By name, since a graph that was copied holds copies of its operators.
+    """
+    from torch._inductor.decomposition import select_decomp_table
+
+    found = next((function for op, function in select_decomp_table().items() if str(op) == operator), None)
+    code = getattr(inspect.unwrap(found), "__code__", None) if found is not None else None
+    if code is None:
+        return ""
+    return f"{in_package(code.co_filename) or code.co_filename}:{code.co_firstlineno} {code.co_name}"
 
 
 def _tensor_facts(value: Any) -> dict[str, Plain]:

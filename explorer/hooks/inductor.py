@@ -10,6 +10,7 @@ from typing import Any
 
 from explorer.hooks.fx import graph_facts, target_name
 from explorer.hooks.patch import replaced
+from explorer.hooks.places import in_package
 from explorer.hooks.structured import listening
 from explorer.model import Plain
 from explorer.stage import Emit, Facts
@@ -385,7 +386,7 @@ def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any]) -> Fac
     return {
         "pattern": getattr(entry, "pattern_name", None) or fallback,
         "kind": type(entry).__name__,
-        "file": code.co_filename if code else "",
+        "file": (in_package(code.co_filename) or code.co_filename) if code else "",
         "line": code.co_firstlineno if code else 0,
         "matched": list(matched),
         "made": [node.name for node in made],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.model import Artifact, Event, Link
+from explorer.model import Artifact, Event, Link, Plain, plain
 from explorer.stage import text_artifact
 
 if TYPE_CHECKING:
@@ -16,16 +16,31 @@ if TYPE_CHECKING:
 _COMMENT = re.compile(r"^\s*# (?:File: (?P<file>.+?):(?P<line>\d+) in .*|No stacktrace found.*)$")
 
 _NODE = re.compile(r"^\s+(?P<name>\w+)(?:: [^=]*)? = ")
-_PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in ')
+_PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
 def render_graph(title: str) -> Callable[[Event, str], Artifact]:
     """A render function for a stage whose event holds an FX graph's text and nodes."""
 
     def render(event: Event, id: str) -> Artifact:
-        return text_artifact(event, id, title, "fx", text=str(event.data.get("text", "")).strip("\n"))
+        """The graph's text, its nodes with the user's innermost line each."""
+        data = {k: v for k, v in event.data.items() if k != "text"}
+        if "nodes" in data:
+            places = [innermost(stack) for stack in data["stacks"]]
+            data["nodes"] = tuple(plain({**n, **places[n["stack"]]}) if "stack" in n else n for n in data["nodes"])
+        return text_artifact(event, id, title, "fx", text=str(event.data.get("text", "")).strip("\n"), data=plain(data))
 
     return render
+
+
+def innermost(stack: str) -> dict[str, Plain]:
+    """The last place of a Python traceback: file, line, function and the code there."""
+    places = list(_PLACE.finditer(stack))
+    if not places:
+        return {}
+    last = places[-1]
+    code = stack[last.end() :].strip().partition("\n")[0]
+    return {"file": last["file"], "line": int(last["line"]), "function": last["function"], "code": code.strip()}
 
 
 def file_comments(text: str) -> Iterator[tuple[int, str, int]]:
