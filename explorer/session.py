@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import BuiltinFunctionType
 from typing import Any
 
 from explorer import backend as backend_room
@@ -173,7 +174,9 @@ def name_of(value: Any) -> str:
     """What people call a function, a module or a backend."""
     if isinstance(value, str):
         return value
-    return str(getattr(value, "__qualname__", None) or type(value).__qualname__)
+    if isinstance(value, BuiltinFunctionType):
+        return value.__name__
+    return str(getattr(value, "__qualname__", None) or type(value).__qualname__).rpartition("<locals>.")[2]
 
 
 def explore(fn: Callable[..., Any], *args: Any, **options: Any) -> Trace:

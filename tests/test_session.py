@@ -261,6 +261,22 @@ def test_the_classic_module_compiler_is_a_backend_too() -> None:
 # Bad input -------------------------------------------------------------------------------------------------------------
 
 
+def test_a_function_of_a_notebook_cell_has_its_source() -> None:
+    """A function typed into a cell, whose file is not on disk, shows its source and links to it."""
+    import linecache
+
+    cell = "import torch\n\ndef typed(x):\n    y = torch.sin(x)\n    return y * 2\n"
+    linecache.cache["<cell 7>"] = (len(cell), None, cell.splitlines(True), "<cell 7>")
+    names: dict[str, object] = {}
+    exec(compile(cell, "<cell 7>", "exec"), names)
+    trace = explorer.trace(names["typed"], torch.randn(3), backend="eager")  # type: ignore[arg-type]
+    assert trace.text("source").startswith("def typed(x):\n    y = torch.sin(x)")
+    (sine,) = [n for n in trace.find("dynamo")[0].nodes if n["target"] == "torch.sin"]
+    assert (sine["file"], sine["line"], sine["code"]) == ("<cell 7>", 4, "y = torch.sin(x)")
+    linked = {row["stage"] for row in trace.follow("0/0:source", 2)}
+    assert {"bytecode", "dynamo", "guards"} <= linked
+
+
 def test_what_is_not_callable_is_refused() -> None:
     """A tensor in the place of the function is an InputError that says what to write."""
     with pytest.raises(explorer.InputError, match="trace takes a function or module"):

@@ -82,9 +82,9 @@ def target_name(target: Any) -> str:
         return target
     if hasattr(target, "_opname") or type(target).__name__ in ("OpOverload", "OpOverloadPacket"):
         return str(target)
-    module = getattr(target, "__module__", "") or ""
-    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", str(target))
-    return f"{module.replace('_operator', 'operator')}.{name}" if module else str(name)
+    from torch.fx.node import _get_qualified_name
+
+    return str(_get_qualified_name(target))
 
 
 def module_path(stack: Any) -> str:

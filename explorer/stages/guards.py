@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _ITEM = re.compile(r"^(?P<depth>(?:\| )*)\+- (?P<kind>[A-Za-z_]+)(?:: (?P<rest>.*))?$")
 _SOURCE = re.compile(r"source=(?P<source>.*?), accessed_by=")
-_PLACE = re.compile(r"#\s*(?P<code>.*?)\s*# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*$")
-_PLAIN_PLACE = re.compile(r"\s+# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)\s*$")
+_PLACE = re.compile(r"#\s*(?P<code>.*?)\s*# (?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+)\s*$")
+_PLAIN_PLACE = re.compile(r"\s+# (?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+)\s*$")
 
 
 def guard_rows(tree: str) -> Iterator[dict[str, Plain]]:
