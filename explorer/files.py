@@ -39,7 +39,7 @@ def to_json(trace: Trace) -> dict[str, Any]:
 def from_json(value: dict[str, Any]) -> Trace:
     """The Trace that `to_json` wrote."""
     return Trace(
-        plain(value["meta"]),
+        plain({**value["meta"]}),
         tuple(_with_path(Artifact, a) for a in value["artifacts"]),
         tuple(Link(s, tuple(sl), t, tuple(tl), how) for s, sl, t, tl, how in value["links"]),
         tuple(record_from_json(Failure, f) for f in value["failures"]),
@@ -109,15 +109,18 @@ def _digest(value: dict[str, Any]) -> str:
 def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any]], T]) -> T:
     try:
         whole = json.loads(gzip.decompress(data))
-    except (OSError, EOFError, ValueError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+    except (OSError, EOFError, ValueError, RecursionError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
         raise FileError(f"{name} is truncated, damaged or not an explorer {kind} file ({error})") from error
     if not isinstance(whole, dict) or whole.get("explorer") != kind:
         raise FileError(f"{name} is not an explorer {kind} file")
-    if not isinstance(whole.get("format"), int) or whole["format"] > FORMAT:
-        raise FileError(f"{name} has format {whole.get('format')}, this explorer reads up to {FORMAT}: upgrade explorer")
+    number = whole.get("format")
+    if type(number) is not int or number < 1:
+        raise FileError(f"{name} is damaged: it says that its format is {number!r}")
+    if number > FORMAT:
+        raise FileError(f"{name} has format {number}, this explorer reads up to {FORMAT}: upgrade explorer")
     if _digest(whole.get(kind, {})) != whole.get("sha256"):
         raise FileError(f"{name} was altered after it was saved: its checksum does not match")
     try:
         return read(whole[kind])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileError(f"{name} does not hold what format {FORMAT} promises ({type(error).__name__}: {error})") from error

@@ -33,7 +33,9 @@ def plain(value: object) -> Plain:
         return int(value)
     if isinstance(value, Mapping):
         return MappingProxyType({str(k): plain(v) for k, v in value.items()})
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (set, frozenset)):
+        return tuple(plain(v) for v in sorted(value, key=str))  # their own order differs from process to process
+    if isinstance(value, (list, tuple)):
         return tuple(plain(v) for v in value)
     return str(value)
 
@@ -85,6 +87,10 @@ class Artifact:
     time: float = 0.0
     data: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
     path: tuple[Call, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, MappingProxyType):  # a stage may give any mapping; a trace holds frozen ones
+            object.__setattr__(self, "data", plain(self.data))
 
     @property
     def lines(self) -> list[str]:
@@ -149,6 +155,9 @@ class Failure:
     def __str__(self) -> str:
         return f"{self.stage} / {self.step}: {self.message}"
 
+
+#: How a line is linked to the user's lines further out on its stack: the calls that led to the one that made it.
+CALLED_FROM = "called from"
 
 R = TypeVar("R", "Event", "Artifact", "Link", "Failure")
 

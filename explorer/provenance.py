@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from explorer.model import Link, Rows
+from explorer.model import CALLED_FROM, Link, Rows
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -29,32 +29,40 @@ def follow(trace: Trace, artifact_id: str, line: int) -> Rows:
     """Every place linked to a line: what it came from, and then all that came from the same origin.
 
     A route goes down to origins first and then only up, so that two lines are related when they share an origin,
-    not when some third line mixes two.
+    not when some third line mixes two. The calls that led to an origin are shown, but what else was called from
+    there is not related: it is only when the call itself is the chosen line.
     """
     table = index(trace.links)
-    origins = _reach({(artifact_id, line): ()}, table["down"])
-    reached = _reach(origins, table["up"])
+    start: Reached = {(artifact_id, line): ()}
+    reached = _reach(_reach(start, table["down"], calls=False), table["up"], calls=False)
+    for way in ("down", "up"):
+        reached = {**_reach(start, table[way], calls=True), **reached}
     reached.pop((artifact_id, line), None)
     return Rows(_grouped(trace, reached))
 
 
-def _reach(start: dict[Place, tuple[str, ...]], table: dict[Place, list[tuple[Place, str]]]) -> dict[Place, tuple[str, ...]]:
+Reached = dict[Place, tuple[str, ...]]
+
+
+def _reach(start: Reached, table: dict[Place, list[tuple[Place, str]]], *, calls: bool) -> Reached:
+    """The places that links lead to from `start`, each with its route; links to callers only with `calls`."""
     reached = dict(start)
     queue = deque(start)
     while queue:
         here = queue.popleft()
         for there, how in table.get(here, ()):
-            if there not in reached:
+            if there not in reached and (calls or how != CALLED_FROM):
                 reached[there] = (*reached[here], how)
                 queue.append(there)
     return reached
 
 
-def _grouped(trace: Trace, reached: dict[Place, tuple[str, ...]]) -> list[dict[str, object]]:
+def _grouped(trace: Trace, reached: Reached) -> list[dict[str, object]]:
     groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-    for (artifact, line), route in reached.items():
-        groups.setdefault((artifact, route), []).append(line)
     order = {a.id: (n, a.stage) for n, a in enumerate(trace.artifacts)}
+    for (artifact, line), route in reached.items():
+        if artifact in order:  # a stage of the caller's own may link to what is not there
+            groups.setdefault((artifact, route), []).append(line)
     rows: list[dict[str, object]] = [
         {"artifact": id, "stage": order[id][1], "lines": tuple(sorted(lines)), "route": route}
         for (id, route), lines in groups.items()

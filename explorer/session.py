@@ -12,7 +12,7 @@ from explorer import backend as backend_room
 from explorer import target as target_room
 from explorer.errors import InputError, unknown_name
 from explorer.hooks import compile as compiling
-from explorer.hooks.dynamo import emit_function
+from explorer.hooks.dynamo import emit_function, emit_inlined
 from explorer.live.call import Call, run_call
 from explorer.live.session import Live
 from explorer.model import Event, Failure, Plain
@@ -120,12 +120,16 @@ def _note_if_nothing(recorder: Recorder) -> None:
 
 
 def _show_function(live: Live, recorder: Recorder) -> None:
-    """Where no frame was compiled, show the function's source and bytecode all the same."""
-    if any(event.kind in ("source", "dynamo_bytecode") for event in recorder.events):
-        return
+    """Show the traced function itself where no frame is its own: nothing was compiled, or torch wrapped it first."""
     code = compiling.entry_code(live.call.function)
-    if code is not None:
-        with recorder.within(next((event.frame for event in recorder.events if event.frame), "")):
+    sources = [event.data for event in recorder.events if event.kind == "source"]
+    if code is None or any((d["file"], d["line"]) == (code.co_filename, code.co_firstlineno) for d in sources):
+        return
+    compiled = any(event.kind == "dynamo_bytecode" for event in recorder.events)
+    with recorder.within(next((event.frame for event in recorder.events if event.frame), "")):
+        if compiled:
+            emit_inlined(recorder, code)
+        else:
             emit_function(recorder, code, not_compiled=0)
 
 

@@ -322,15 +322,16 @@ def changes(group: Sequence[Artifact]) -> str:
     """What a stage's artifacts say changed, in a few words, for the summary."""
     first = group[0]
     if first.stage == "fx_pass":
-        return f"+{sum(len(a.data['made']) for a in group)} −{sum(len(a.data['erased']) for a in group)} nodes"
+        made, erased = (sum(len(a.data.get(key, ())) for a in group) for key in ("made", "erased"))
+        return f"+{made} −{erased} nodes"
     if first.stage == "pattern_match":
-        return ", ".join(dict.fromkeys(str(a.data["pattern"]) for a in group))
+        return ", ".join(dict.fromkeys(str(a.data.get("pattern", "")) for a in group))
     if first.nodes:
         return f"{sum(len(a.nodes) for a in group)} nodes"
     if first.stage == "guards":
-        return f"{sum(len(a.data['rows']) for a in group)} guards"
+        return f"{sum(len(a.data.get('rows', ())) for a in group)} guards"
     if first.stage == "graph_break":
-        return str(first.data["reason"])
+        return str(first.data.get("reason", ""))
     return ", ".join(a.kernel for a in group if a.kernel)
 
 

@@ -25,6 +25,11 @@ from explorer.stage import Emit, Facts
 STACK_LINE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')
 
 
+def emit_inlined(emit: Emit, code: CodeType) -> None:
+    """Record the source of a function that runs inside a compiled frame of another."""
+    emit("source", lambda: {**_source_facts(code), "inlined": True, "compiled": False})
+
+
 def current_compile_id() -> str:
     """The compile id under way in this thread, such as "0/1"; "" outside a compile."""
     from torch._guards import CompileContext

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from explorer.hooks.patch import replaced
+from explorer.hooks.versions import isolates_recompiles
 
 
 @contextmanager
@@ -27,7 +28,8 @@ def cold_compile(*, many_traces: bool) -> Iterator[None]:
 
     inductor = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
     autograd = {"enable_autograd_cache": False, "enable_remote_autograd_cache": False}
-    limits = {"recompile_limit": 1024, "accumulated_recompile_limit": 4096} if many_traces else {}
+    crowded = many_traces and not isolates_recompiles()
+    limits = {"recompile_limit": 1024, "accumulated_recompile_limit": 4096} if crowded else {}
     with ExitStack() as stack:
         stack.enter_context(torch._inductor.config.patch(inductor))
         stack.enter_context(torch._functorch.config.patch(autograd))

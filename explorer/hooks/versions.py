@@ -20,8 +20,7 @@ def python_version() -> str:
 
 
 def isolates_recompiles() -> bool:
-    """torch.compile(isolate_recompiles=True) gives a callable its own cache, so that a trace never meets the
-    user's compiled code (torch 2.13 and newer; 2.11 has no such argument)."""
+    """True where torch.compile(isolate_recompiles=True) gives a callable its own cache: torch 2.13 and newer."""
     import inspect
 
     import torch

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.model import Artifact, Event, Link, Plain, plain
+from explorer.model import CALLED_FROM, Artifact, Event, Link, Plain, plain
 from explorer.stage import text_artifact
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def file_comments(text: str) -> Iterator[tuple[int, str, int]]:
     for number, content in enumerate(text.splitlines(), 1):
         if comment := _COMMENT.match(content):
             file, line = comment["file"] or "", int(comment["line"] or 0)
-        elif file and "=" in content and not content.lstrip().startswith(("#", "class ", "def ")):
+        elif content.lstrip().startswith(("class ", "def ")):
+            file = ""  # a nested graph begins, and no comment is said to go on into it
+        elif file and "=" in content and not content.lstrip().startswith("#"):
             yield number, file, line
 
 
@@ -65,16 +67,18 @@ def link_files(artifact: Artifact, trace: Trace) -> Iterable[Link]:
 
 
 def link_stacks(artifact: Artifact, trace: Trace) -> Iterator[Link]:
-    """The lines of all nodes made by one stack, to each user line on that stack: caller and callee alike."""
+    """The lines of all nodes made by one stack, to the user's line that made them and to the calls that led there."""
     lines = node_lines(artifact)
     by_stack: dict[int, list[int]] = {}
     for node in artifact.nodes:
         if "stack" in node and node["name"] in lines:
             by_stack.setdefault(node["stack"], []).append(lines[node["name"]])
     for number, where in by_stack.items():
-        for place in _PLACE.finditer(artifact.data["stacks"][number]):
+        how = "stack_trace"
+        for place in reversed(list(_PLACE.finditer(artifact.data["stacks"][number]))):
             if found := trace.source_line(place["file"], int(place["line"]), frame=artifact.frame):
-                yield Link(artifact.id, tuple(where), *_at(found), "stack_trace")
+                yield Link(artifact.id, tuple(where), *_at(found), how)
+            how = CALLED_FROM
 
 
 def _at(found: tuple[str, int]) -> tuple[str, tuple[int]]:
@@ -82,8 +86,12 @@ def _at(found: tuple[str, int]) -> tuple[str, tuple[int]]:
 
 
 def node_lines(artifact: Artifact) -> dict[str, int]:
-    """The line of the text on which each node is computed, by the node's name."""
-    return {m["name"]: number for number, line in enumerate(artifact.lines, 1) if (m := _NODE.match(line))}
+    """The line of the text on which each node of the outer graph is computed, by the node's name.
+
+    Nested graphs, such as the branches of a cond, stand below as classes of their own, with names of their own.
+    """
+    inner = next((n for n, line in enumerate(artifact.lines) if n and line.lstrip().startswith("class ")), None)
+    return {m["name"]: number for number, line in enumerate(artifact.lines[:inner], 1) if (m := _NODE.match(line))}
 
 
 def short(file: str) -> str:

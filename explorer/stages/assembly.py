@@ -30,13 +30,15 @@ def own_functions(text: str, file: str) -> str:
     files = [line for line in lines if _FILE.match(line)]
     ours = _numbers(files, file)
     kept: list[str] = []
+    done = 0
     for start, name in ((n, m["name"]) for n, line in enumerate(lines) if (m := _FUNCTION.match(line))):
         end = next(
             (n for n in range(start, len(lines)) if re.match(rf"\s*\.size\s+{re.escape(name)},", lines[n])), len(lines) - 1
         )
-        body = lines[start : end + 1]
+        body = lines[max(start, done) : end + 1]  # "kernel.cold" begins inside "kernel"
         if any((loc := _LOC.match(line)) and loc["file"] in ours for line in body):
             kept += body
+            done = end + 1
     used = {loc["file"] for line in kept if (loc := _LOC.match(line))}
     named = [line for line in files if (m := _FILE.match(line)) and m["number"] in used]
     return "\n".join([*named, *kept]) if kept else text

@@ -13,8 +13,9 @@ from explorer.stage import Stage, text_artifact
 if TYPE_CHECKING:
     from explorer.traced import Trace
 
-# `dis` prints the source line at the start of the first instruction of each line.
-_LINE = re.compile(r"^\s{0,6}(\d+)\s+(?:>>\s*)?(?:-->\s*)?\d+ [A-Z]")
+# `dis` prints the source line at the start of the first instruction of each line, "--" for one that has none. Up to
+# Python 3.12 the instruction's offset follows, from 3.13 on a label where it is jumped to.
+_LINE = re.compile(r"^\s{0,6}(?P<line>\d+|--)\s+(?:L\d+:\s*)?(?:-->\s*)?(?:>>\s*)?(?:\d+ )?[A-Z]")
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -26,8 +27,10 @@ def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
     """Each instruction to the source line that the bytecode's line table gives it."""
     current = 0
     for number, text in enumerate(artifact.lines, 1):
+        if text.startswith("ExceptionTable:"):
+            return
         if start := _LINE.match(text):
-            current = int(start[1])
+            current = int(start["line"]) if start["line"] != "--" else 0
         if current and text.strip():
             found = trace.source_line(artifact.data["file"], current, frame=artifact.frame)
             if found:

@@ -32,11 +32,12 @@ def _kernel(event: Event, statement: ast.Assign, call: ast.Call) -> Iterator[Eve
     if method not in LANGUAGES or not texts or not isinstance(target, ast.Name):
         return
     source = texts[-1]
+    text = str(source.value)
     data = {
         "name": target.id,
         "language": LANGUAGES[method],
-        "text": str(source.value).strip("\n"),
-        "wrapper_line": source.lineno + (1 if str(source.value).startswith("\n") else 0),
+        "text": text.strip("\n"),
+        "wrapper_line": source.lineno + len(text) - len(text.lstrip("\n")),
         "comment": _comment_above(event.data["text"], statement.lineno),
     }
     yield Event("kernel", event.time, event.frame, event.graph, data, event.path)

@@ -1,0 +1,166 @@
+"""One self-contained HTML file for a trace, and the static summary that notebooks keep. Pure.
+
+The file asks nothing of the network. The trace travels in it as gzipped, base64 JSON, which its script unpacks and shows
+as text nodes only. Its Content-Security-Policy allows this one script and this one style sheet, by their hashes.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.model import Artifact
+from explorer.payload import payload
+from explorer.traced import counts
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: The ES modules of the page, each after those it imports; joined they are one script.
+MODULES = ("dom.js", "text.js", "links.js", "pane.js", "rail.js", "page.js")
+_IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body class="page">
+<div id="explorer" class="explorer"><p class="loading">Opening the trace…</p></div>
+<noscript>{summary}</noscript>
+<script type="application/octet-stream" id="explorer-payload">{data}</script>
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+
+
+def save(trace: Trace, path: str | PathLike[str]) -> None:
+    """Write the trace as one HTML file with every stage and link; the old file stays until the new one is complete."""
+    target = Path(path)
+    part = target.with_name(f"{target.name}.part")
+    part.write_text(document(trace), encoding="utf-8")
+    part.replace(target)
+
+
+def document(trace: Trace) -> str:
+    """The HTML of the page."""
+    script, style = bundle(), _source("page.css")
+    text = json.dumps(payload(trace), separators=(",", ":")).encode()
+    return _PAGE.format(
+        policy=policy(script, style),
+        title=escaped(f"{trace.meta.get('name', 'trace')} · explorer"),
+        style=style,
+        summary=static_summary(trace),
+        data=base64.b64encode(gzip.compress(text, compresslevel=9, mtime=0)).decode(),
+        script=script,
+    )
+
+
+def policy(script: str, style: str) -> str:
+    """The Content-Security-Policy that allows exactly this script and this style sheet, and no request."""
+    allowed = "; ".join(f"{kind} 'sha256-{_digest(text)}'" for kind, text in (("script-src", script), ("style-src", style)))
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def bundle() -> str:
+    """The page's modules as one script: their imports of each other are left out, since all share one scope."""
+    return "".join(_EXPORT.sub("", _IMPORT.sub("", _source(name))) for name in MODULES)
+
+
+def _source(name: str) -> str:
+    return files("explorer").joinpath("widget", "src", name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def escaped(value: object) -> str:
+    """Any text as harmless HTML text; what cannot be encoded, such as half a surrogate pair, becomes "?"."""
+    return html.escape(str(value).encode("utf-8", "replace").decode())
+
+
+# The static summary ------------------------------------------------------------------------------------------------------
+
+#: The most lines of code in a summary, of all its texts together.
+LINES = 300
+#: The most rows of its stage table, and characters of one failure.
+ROWS, MESSAGE = 120, 600
+_CELL = ' style="text-align:left;padding:1px 10px 1px 0"'
+_NUMBER = ' style="text-align:right;padding:1px 10px 1px 0"'
+_CODE = ' style="max-height:32em;overflow:auto;margin:4px 0 8px;padding:6px 8px;border:1px solid #8884;line-height:1.35"'
+
+
+def static_summary(trace: Trace) -> str:
+    """The trace as a short piece of HTML without script: what was compiled, failures, stages, sources and kernels."""
+    parts = [_head(trace), _failures(trace), _table(trace), *_codes(trace)]
+    return f'<div class="explorer-summary">{"".join(parts)}</div>'
+
+
+def _head(trace: Trace) -> str:
+    facts = [f"{key} {trace.meta[key]}" for key in ("target", "mode", "backend", "torch", "triton") if trace.meta.get(key)]
+    name = escaped(trace.meta.get("name", "trace"))
+    return f"<p><b>{name}</b> · {escaped(counts(trace))}<br><small>{escaped(' · '.join(facts))}</small></p>"
+
+
+def _failures(trace: Trace) -> str:
+    if not trace.failures:
+        return ""
+    items = "".join(
+        f"<li>{'<b>the compile failed</b>: ' if f.fatal else ''}{escaped(str(f)[:MESSAGE])}{'…' * (len(str(f)) > MESSAGE)}</li>"
+        for f in trace.failures
+    )
+    return f'<p>Failures</p><ul style="color:var(--jp-error-color1,#c62828)">{items}</ul>'
+
+
+def _table(trace: Trace) -> str:
+    rows = list(trace._summary_rows())
+    names = ("frame", "stage", "graph", "count", "lines", "seconds", "changes")
+    head = "".join(f"<th{_NUMBER if n in ('count', 'lines', 'seconds') else _CELL}>{n}</th>" for n in names)
+    body = "".join(f"<tr>{''.join(_cell(n, row[n]) for n in names)}</tr>" for row in rows[:ROWS])
+    more = f"<p>… and {len(rows) - ROWS} more rows</p>" if len(rows) > ROWS else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _cell(name: str, value: object) -> str:
+    if name in ("count", "lines", "seconds"):
+        shown = "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+        return f"<td{_NUMBER}>{escaped(shown)}</td>"
+    text = str(value)
+    return f"<td{_CELL}>{escaped(text if len(text) <= 80 else f'{text[:79]}…')}</td>"
+
+
+def _codes(trace: Trace) -> Iterator[str]:
+    """The user's sources and the kernels, folded, as far as the lines reach."""
+    sources = [a for a in trace.find("source") if not a.data.get("inlined")]
+    left = LINES
+    for number, artifact in enumerate([*sources, *trace.find("kernel")]):
+        if left <= 0:
+            rest = len(sources) + len(trace.kernels) - number
+            yield f"<p>… and {rest} more text{'s' * (rest != 1)} in the trace</p>"
+            return
+        yield _code(artifact, left, is_open=number == 0)
+        left -= len(artifact.lines)
+
+
+def _code(artifact: Artifact, most: int, is_open: bool) -> str:
+    lines = artifact.lines
+    more = f"\n… {len(lines) - most} more lines" if len(lines) > most else ""
+    text = escaped("\n".join(lines[:most]) + more)
+    title = f"{escaped(artifact.title)} <small>{len(lines)} lines, {escaped(artifact.language)}</small>"
+    return f"<details{' open' if is_open else ''}><summary>{title}</summary><pre{_CODE}>{text}</pre></details>"

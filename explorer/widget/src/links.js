@@ -1,0 +1,111 @@
+// Closure of links: from one line to every line related to it. The same walk as explorer/provenance.py:
+// down to what the line came from, and then only up, so that two lines are related when they share an origin.
+
+// How a line is linked to the calls that led to the one that made it, as explorer/model.py has it.
+const CALLED_FROM = "called from";
+
+// A place, one line of one artifact, as one number; a text may have up to 16,777,215 lines.
+const LINES = 0x1000000;
+const place = (artifact, line) => artifact * LINES + line;
+export const artifactOf = (key) => Math.floor(key / LINES);
+export const lineOf = (key) => key % LINES;
+
+export class Links {
+  // `groups` and `hows` are the payload's "links" and "hows".
+  constructor(groups, hows) {
+    this.hows = hows;
+    this.groups = { down: new Map(), up: new Map() };
+    for (const group of groups) {
+      append(this.groups.down, group[0], group);
+      append(this.groups.up, group[1], group);
+    }
+    this.tables = { down: new Map(), up: new Map() };
+  }
+
+  // Every place linked to a line, as a Map from artifact to a Map from line to its route, a list of kinds of links.
+  follow(artifact, line) {
+    const start = place(artifact, line);
+    const chosen = new Map([[start, null]]);
+    const reached = this.reach(this.reach(chosen, "down", false), "up", false);
+    // The calls that led to an origin are shown; what else they led to is related only when one is the chosen line.
+    for (const way of ["down", "up"])
+      for (const [key, step] of this.reach(chosen, way, true)) if (!reached.has(key)) reached.set(key, step);
+    const found = new Map();
+    for (const key of reached.keys()) {
+      if (key === start) continue;
+      if (!found.has(artifactOf(key))) found.set(artifactOf(key), new Map());
+      found.get(artifactOf(key)).set(lineOf(key), () => this.route(reached, key));
+    }
+    return found;
+  }
+
+  // The places a line came from in the end: those that came from nothing else.
+  origins(artifact, line) {
+    const reached = this.reach(new Map([[place(artifact, line), null]]), "down", false);
+    return [...reached.keys()].filter((key) => !this.beside("down", key).length);
+  }
+
+  // How many links of other texts name this line as where they came from; one of several lines counts once.
+  heirs(artifact, line) {
+    return (this.table("up", artifact).get(line) || []).length;
+  }
+
+  reach(start, way, calls) {
+    const reached = new Map(start);
+    const queue = [...start.keys()];
+    for (let at = 0; at < queue.length; at++) {
+      for (const [key, how] of this.beside(way, queue[at])) {
+        if (reached.has(key) || (!calls && this.hows[how] === CALLED_FROM)) continue;
+        reached.set(key, [queue[at], how]);
+        queue.push(key);
+      }
+    }
+    return reached;
+  }
+
+  route(reached, key) {
+    const hows = [];
+    for (let step = reached.get(key); step; step = reached.get(step[0])) hows.unshift(this.hows[step[1]]);
+    return hows;
+  }
+
+  // The places one link away, as [place, index of how].
+  beside(way, key) {
+    const runs = this.table(way, artifactOf(key)).get(lineOf(key)) || [];
+    return runs.flatMap(([group, at]) => across(group, at, way, lineOf(key)));
+  }
+
+  // The runs of an artifact by line; made when a walk first comes to the artifact.
+  table(way, artifact) {
+    if (!this.tables[way].has(artifact)) this.tables[way].set(artifact, this.makeTable(way, artifact));
+    return this.tables[way].get(artifact);
+  }
+
+  makeTable(way, artifact) {
+    const table = new Map();
+    for (const group of this.groups[way].get(artifact) || []) {
+      const runs = group[3];
+      for (let at = 0; at < runs.length; at += 4) {
+        const first = way === "down" ? runs[at] : runs[at + 2];
+        const count = way === "down" ? runs[at + 1] : runs[at + 3] || runs[at + 1];
+        for (let line = first; line < first + count; line++) append(table, line, [group, at]);
+      }
+    }
+    return table;
+  }
+}
+
+// The other ends of one run for one of its lines; a target count of 0 means line by line.
+function across([source, target, how, runs], at, way, line) {
+  const [sourceLine, sourceCount, targetLine, targetCount] = runs.slice(at, at + 4);
+  const [artifact, here, there, count] =
+    way === "down" ? [target, sourceLine, targetLine, targetCount] : [source, targetLine, sourceLine, sourceCount];
+  if (targetCount === 0) return [[place(artifact, there + line - here), how]];
+  return Array.from({ length: count }, (_, k) => [place(artifact, there + k), how]);
+}
+
+function append(map, key, value) {
+  const list = map.get(key);
+  if (list) list.push(value);
+  else map.set(key, [value]);
+}

@@ -1,0 +1,187 @@
+// The stage rail: a tree of frames, graphs, stages and texts, in the compiler's order, with sizes and times.
+
+import { element, seconds } from "./dom.js";
+
+// The tree of a payload: {key, label, hint, children} or {key, label, hint, artifact}.
+export function tree(payload) {
+  const stages = new Map(payload.stages.map((stage) => [stage.name, stage]));
+  const indexed = payload.artifacts.map((artifact, index) => ({ ...artifact, text: "", index }));
+  return grouped(indexed, (a) => a.frame).map(([frame, ofFrame]) => {
+    const alone = stageNodes(ofFrame.filter((a) => !a.graph), stages, frame);
+    const graphs = grouped(ofFrame.filter((a) => a.graph), (a) => a.graph).map(([graph, list]) => ({
+      key: `${frame}|${graph}`, label: `${graph} graph`, hint: "", children: stageNodes(list, stages, `${frame}|${graph}`),
+    })); // prettier-ignore
+    return { key: frame, label: frameLabel(frame, ofFrame), hint: "", children: [...alone, ...graphs] };
+  });
+}
+
+function frameLabel(frame, artifacts) {
+  const source = artifacts.find((a) => a.stage === "source");
+  const name = source && typeof source.data.qualname === "string" ? source.data.qualname : "";
+  return frame ? `${frame} ${name}`.trim() : "no frame";
+}
+
+function stageNodes(artifacts, stages, key) {
+  return grouped(artifacts, (a) => a.stage).map(([stage, list]) => {
+    const { title = stage, about = "" } = stages.get(stage) || {};
+    if (list.length === 1) return leaf(list[0], list[0].kernel || title, about);
+    return { key: `${key}|${stage}`, label: title, hint: about, children: list.map((a) => leaf(a, a.kernel || a.title, about)) };
+  });
+}
+
+const leaf = (a, label, about) => ({
+  key: `#${a.index}`, label, hint: [a.title, a.note, about].filter(Boolean).join("\n"), artifact: a.index, lines: a.lines, seconds: a.seconds,
+}); // prettier-ignore
+
+function grouped(list, key) {
+  const groups = new Map();
+  for (const item of list) {
+    if (!groups.has(key(item))) groups.set(key(item), []);
+    groups.get(key(item)).push(item);
+  }
+  return [...groups];
+}
+
+export class Rail {
+  // `app` answers open(artifact, other) when a text is picked; `other` is true with Shift.
+  constructor(app, payload) {
+    this.app = app;
+    this.roots = tree(payload);
+    this.open = new Set();
+    this.counts = { linked: new Map(), found: new Map() };
+    this.shown = [];
+    this.sums(this.roots);
+    this.opened(this.roots, 0);
+    this.focus = "";
+    this.list = element("div", { class: "tree", role: "tree", "aria-label": "stages", onkeydown: (e) => this.key(e), onclick: (e) => this.click(e) });
+    this.element = element("nav", { class: "rail", "aria-label": "stages of the compile" }, this.list);
+    this.draw();
+  }
+
+  // Give each node its own artifacts, and inner nodes the sums of what is in them.
+  sums(nodes, parent = null) {
+    for (const node of nodes) {
+      node.parent = parent;
+      if (node.children) this.sums(node.children, node);
+      node.artifacts = node.children ? node.children.flatMap((c) => c.artifacts) : [node.artifact];
+      if (!node.children) continue;
+      const timed = node.children.filter((c) => c.seconds !== null);
+      node.lines = node.children.reduce((sum, c) => sum + c.lines, 0);
+      node.seconds = timed.length ? timed.reduce((sum, c) => sum + c.seconds, 0) : null;
+    }
+  }
+
+  // Frames and graphs begin open (of many frames, the first few), stages with many texts closed.
+  opened(nodes, depth) {
+    nodes.forEach((node, at) => {
+      if (!node.children) return;
+      const holdsStages = node.children.some((c) => c.children) || depth === 0 || node.label.endsWith(" graph");
+      if (holdsStages && (depth > 0 || at < 6)) this.open.add(node.key);
+      this.opened(node.children, depth + 1);
+    });
+  }
+
+  // Counts to show beside each text: linked lines and found lines, Maps from artifact to number.
+  mark(counts, shown) {
+    this.counts = counts;
+    this.shown = shown;
+    this.draw();
+  }
+
+  draw() {
+    const focused = this.list.contains(document.activeElement);
+    this.rows = [];
+    const collect = (nodes, level) =>
+      nodes.forEach((node, at) => {
+        this.rows.push({ node, level, at, of: nodes.length });
+        if (node.children && this.open.has(node.key)) collect(node.children, level + 1);
+      });
+    collect(this.roots, 1);
+    if (!this.rows.some((row) => row.node.key === this.focus)) this.focus = this.rows.length ? this.rows[0].node.key : "";
+    const drawn = this.rows.map((row) => this.row(row));
+    this.list.replaceChildren(...drawn);
+    if (focused) drawn.find((row) => row.tabIndex === 0)?.focus({ preventScroll: true });
+  }
+
+  row({ node, level, at, of }) {
+    const sum = (counts) => node.artifacts.reduce((total, a) => total + (counts.get(a) || 0), 0);
+    const linked = sum(this.counts.linked);
+    const found = sum(this.counts.found);
+    const side = node.children ? "" : ["◧", "◨"].filter((_, pane) => this.shown[pane] === node.artifact).join("");
+    const open = this.open.has(node.key);
+    const row = element("div", {
+      class: `item${node.children ? " group" : ""}${linked ? " linked" : ""}${side ? " shown" : ""}`, role: "treeitem", tabindex: node.key === this.focus ? 0 : -1,
+      "aria-level": level, "aria-posinset": at + 1, "aria-setsize": of, "aria-expanded": node.children ? String(open) : null,
+      "aria-selected": String(Boolean(side)), title: node.hint || null,
+    },
+      element("span", { class: "twist", "aria-hidden": "true" }, node.children ? (open ? "▾" : "▸") : ""),
+      element("span", { class: "label" }, node.label, node.children && !open ? element("span", { class: "many" }, ` ×${node.children.length}`) : null),
+      side ? element("span", { class: "side", title: side === "◧" ? "in the left pane" : "in the right pane" }, side) : null,
+      found ? element("span", { class: "found", title: "lines found" }, `${found}×`) : null,
+      linked ? element("span", { class: "links", title: "linked lines" }, `◆${linked}`) : null,
+      element("span", { class: "size", title: "lines" }, node.lines.toLocaleString("en")),
+      element("span", { class: "time" }, seconds(node.seconds)),
+    ); // prettier-ignore
+    row.style.setProperty("--level", level);
+    row.node = node;
+    return row;
+  }
+
+  // Make the row of an artifact visible: open what it is in and scroll to it.
+  reveal(artifact) {
+    const find = (nodes) => nodes.flatMap((n) => (n.children ? find(n.children) : n.artifact === artifact ? [n] : []));
+    const [node] = find(this.roots);
+    if (!node) return;
+    for (let up = node.parent; up; up = up.parent) this.open.add(up.key);
+    this.focus = node.key;
+    this.draw();
+    this.current()?.scrollIntoView({ block: "nearest" });
+  }
+
+  current() {
+    return [...this.list.children].find((row) => row.node.key === this.focus);
+  }
+
+  click(event) {
+    const row = event.target.closest(".item");
+    if (!row) return;
+    this.focus = row.node.key;
+    this.act(row.node, event.shiftKey);
+    this.current()?.focus({ preventScroll: true });
+  }
+
+  act(node, other) {
+    if (node.children) this.toggle(node);
+    else this.app.open(node.artifact, other);
+  }
+
+  toggle(node, open = !this.open.has(node.key)) {
+    if (open) this.open.add(node.key);
+    else this.open.delete(node.key);
+    this.draw();
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = this.rows.findIndex((row) => row.node.key === this.focus);
+    const { node } = this.rows[at] || {};
+    if (!node) return;
+    const open = node.children && this.open.has(node.key);
+    const steps = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: this.rows.length - 1 };
+    if (event.key in steps) this.move(this.rows[steps[event.key]]?.node);
+    else if (event.key === "ArrowRight") open ? this.move(this.rows[at + 1]?.node) : node.children && this.toggle(node, true);
+    else if (event.key === "ArrowLeft") open ? this.toggle(node, false) : this.move(node.parent);
+    else if (event.key === "Enter" || event.key === " ") this.act(node, event.shiftKey);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  move(node) {
+    if (!node) return;
+    this.focus = node.key;
+    this.draw();
+    this.current()?.focus({ preventScroll: true });
+    this.current()?.scrollIntoView({ block: "nearest" });
+  }
+}

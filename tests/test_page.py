@@ -1,0 +1,508 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer import page, provenance
+from explorer.model import Artifact, Failure, Link, plain
+from explorer.payload import payload
+from explorer.traced import Trace
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+HOSTILE = '</script><img src=x onerror="window.hacked=1"><!--<script>window.hacked=2//\'"&\u202e\u2028\ud800 ${1}`'
+
+Opened = Callable[..., Any]
+
+
+# Traces made by hand -----------------------------------------------------------------------------------------------------
+
+
+def source(text: str, **more: object) -> Artifact:
+    """The source of the frame 0/0."""
+    data = {"qualname": "f", "file": "f.py", "first_line": 1, "compiled": True, "resume": False, "not_compiled": None}
+    return Artifact("0/0:source", "source", "0/0", "", "f (f.py:1)", "python", text, data=plain(data), **more)
+
+
+def text_of(stage: str, text: str, graph: str = "", id: str = "", **more: object) -> Artifact:
+    """An artifact of the frame 0/0."""
+    return Artifact(id or f"0/0:{stage}", stage, "0/0", graph, stage, more.pop("language", "fx"), text, **more)
+
+
+def numbered(count: int, word: str = "line") -> str:
+    return "\n".join(f"{word} {n} of the text" for n in range(1, count + 1))
+
+
+@pytest.fixture(scope="module")
+def small() -> Trace:
+    """Two source lines; the second became lines 2 and 90 of a graph, and by the graph line 3 of a kernel."""
+    artifacts = (
+        source("def f(x):\n    return x.sin() + 1"),
+        text_of("dynamo", numbered(100, "graph"), seconds=0.25),
+        text_of("output_code", numbered(5, "wrapper"), "inference"),
+        text_of("kernel", numbered(4, "kernel"), "inference", kernel="fused_sin_0", language="cpp"),
+    )
+    links = (
+        Link("0/0:dynamo", (2, 90), "0/0:source", (2,), "stack_trace"),
+        Link("0/0:output_code", (4,), "0/0:dynamo", (90,), "line map"),
+        Link("0/0:kernel", (3,), "0/0:output_code", (4,), "cut out"),
+    )
+    return Trace(plain({"name": "f", "target": "cpu"}), artifacts, links)
+
+
+# The browser -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One headless chromium for all tests of this file."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not installed: apt-get install chromium")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
+    """Open a trace's saved page; at the end no console error, exception or request beyond the file may have been."""
+    said: list[str] = []
+    asked: list[str] = []
+    file = tmp_path / "page.html"
+    contexts = []
+
+    def open_page(trace: Trace, fragment: str = "", **settings: object) -> Any:
+        page.save(trace, file)
+        context = browser.new_context(viewport={"width": 1400, "height": 800}, **settings)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        tab.on("pageerror", lambda error: said.append(f"exception: {error}"))
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto(f"{file.as_uri()}{fragment}")
+        tab.wait_for_selector("#explorer[data-state]")
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert {url.partition("#")[0] for url in asked} <= {file.as_uri()}
+
+
+def pane(tab: Any, side: str) -> Any:
+    return tab.get_by_role("region", name=f"{side} text")
+
+
+def line(tab: Any, side: str, number: int) -> Any:
+    return pane(tab, side).locator(f'.line[data-line="{number}"]')
+
+
+def lit(tab: Any, side: str) -> list[int]:
+    """The numbers of the lit lines that a pane shows."""
+    return [int(n) for n in pane(tab, side).locator(".line.lit").evaluate_all("rows => rows.map(r => r.dataset.line)")]
+
+
+def stage_of(tab: Any, side: str) -> str:
+    """The title of the text that a pane shows."""
+    return str(pane(tab, side).locator("select").evaluate("s => s.selectedOptions[0].textContent"))
+
+
+def functions(browser: Any, *modules: str) -> Any:
+    """A blank tab in which `js` holds what those modules of the page export."""
+    tab = browser.new_page()
+    text = "".join(page._EXPORT.sub("", page._IMPORT.sub("", page._source(name))) for name in modules)
+    names = [
+        n for name in modules for n in re.findall(r"^export (?:const|function|class) (\w+)", page._source(name), re.MULTILINE)
+    ]
+    tab.evaluate("code => { window.js = new Function(code)() }", f"{text}; return {{ {', '.join(names)} }}")
+    return tab
+
+
+# The page ----------------------------------------------------------------------------------------------------------------
+
+
+def test_page_opens_from_the_file_system(opened, small):
+    """A saved page opens by file://, without console errors or requests, and shows name, counts, stages and two texts."""
+    tab = opened(small)
+    assert tab.locator("#explorer").get_attribute("data-state") == "ready"
+    assert tab.title() == "f · explorer"
+    assert tab.get_by_role("heading").inner_text() == "f"
+    assert "1 frame, 1 kernel" in tab.locator("header").inner_text()
+    assert "return x.sin() + 1" in line(tab, "left", 2).inner_text()
+    assert "kernel 1 of the text" in line(tab, "right", 1).inner_text()
+
+
+def test_a_click_lights_every_linked_line(opened, small):
+    """A click on the user's line lights all that came from it, over any distance, and marks the texts in the rail."""
+    tab = opened(small)
+    line(tab, "left", 2).click()
+    assert lit(tab, "right") == [3]
+    assert line(tab, "right", 3).locator(".mark").inner_text() == "◆"
+    assert line(tab, "right", 3).get_attribute("title") == "linked by stack_trace → line map → cut out"
+    marked = tab.locator(".item.linked").evaluate_all("rows => rows.map(r => r.querySelector('.label').textContent)")
+    assert marked == ["0/0 f", "Dynamo FX graph", "inference graph", "Output code", "fused_sin_0"]
+    status = tab.locator(".status").inner_text()
+    assert "4 linked lines in 3 texts" in status and "line map" in status
+
+
+def test_a_click_scrolls_to_a_linked_line(opened, small):
+    """The linked line to which the fewest links lead is brought into view in the other pane."""
+    tab = opened(small)
+    pane(tab, "left").locator("select").select_option("1")
+    line(tab, "right", 3).click()
+    assert lit(tab, "left") == [90]
+    assert pane(tab, "left").locator(".count").inner_text() == "2 linked lines"
+
+
+def test_a_text_opens_beside_the_selected_line(opened, small):
+    """A click in the rail shows the text in the pane that does not hold the selected line, at a linked line."""
+    tab = opened(small)
+    line(tab, "left", 2).click()
+    tab.get_by_role("treeitem", name="Dynamo FX graph").click()
+    assert (stage_of(tab, "left"), stage_of(tab, "right")) == ("f (f.py:1)", "dynamo")
+    assert lit(tab, "right")[0] == 2
+    tab.get_by_role("button", name="next linked line, right text").click()
+    assert lit(tab, "right") == [90]
+    tab.get_by_role("button", name="next linked line, right text").click()
+    assert lit(tab, "right") == [2]
+
+
+def test_the_lines_of_one_user_line_have_one_colour(opened, small):
+    """Lines that came from the same user line bear the same colour in every text, others none."""
+    tab = opened(small)
+    hue = "row => row.style.getPropertyValue('--hue')"
+    assert line(tab, "left", 2).evaluate(hue) == line(tab, "right", 3).evaluate(hue) != ""
+    assert line(tab, "right", 1).evaluate(hue) == line(tab, "left", 1).evaluate(hue) == ""
+
+
+def test_escape_takes_the_light_away(opened, small):
+    """Escape clears the selection in panes and rail."""
+    tab = opened(small)
+    line(tab, "left", 2).click()
+    tab.keyboard.press("Escape")
+    assert tab.locator(".line.lit, .line.chosen, .item.linked").count() == 0
+
+
+def test_keyboard_alone_walks_from_source_to_kernel(opened, small):
+    """Arrows move in panes and rail, Enter opens, left and right walk the stages of a pane; focus is never lost."""
+    tab = opened(small)
+    pane(tab, "left").get_by_role("listbox").focus()
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("ArrowDown")
+    assert lit(tab, "right") == [3]
+    assert pane(tab, "left").get_by_role("listbox").get_attribute("aria-activedescendant") == "explorer-left-2"
+    tab.keyboard.press("ArrowRight")
+    assert stage_of(tab, "left") == "dynamo"
+    tab.keyboard.press("ArrowLeft")
+    tab.locator('.item[tabindex="0"]').focus()
+    tab.keyboard.press("End")
+    tab.keyboard.press("ArrowUp")
+    tab.keyboard.press("Enter")
+    assert (stage_of(tab, "left"), stage_of(tab, "right")) == ("f (f.py:1)", "output_code · inference")
+    assert tab.evaluate("document.activeElement.getAttribute('role')") == "treeitem"
+    tab.keyboard.press("ArrowLeft")
+    tab.keyboard.press("ArrowLeft")
+    assert tab.evaluate("document.activeElement.getAttribute('aria-expanded')") == "false"
+    assert tab.get_by_role("treeitem", name="fused_sin_0").count() == 0
+
+
+def test_roles_and_labels_name_every_part(opened, small):
+    """A screen reader finds the tree with levels, the panes with labelled line lists, selectors, search and status."""
+    tab = opened(small)
+    tree = tab.get_by_role("tree", name="stages")
+    assert [i.get_attribute("aria-level") for i in tree.get_by_role("treeitem").all()] == ["1", "2", "2", "2", "3", "3"]
+    for side in ("left", "right"):
+        assert tab.get_by_role("combobox", name=f"stage in the {side} pane").count() == 1
+        assert tab.get_by_role("listbox", name=f"{side} text, lines").get_by_role("option").count() > 1
+    assert tab.get_by_role("searchbox", name="search all texts").count() == 1
+    line(tab, "left", 2).click()
+    assert line(tab, "left", 2).get_attribute("aria-selected") == "true"
+
+
+def test_search_finds_in_every_text(opened, small):
+    """A search counts the lines found in every text, marks them, and Enter walks them from text to text."""
+    tab = opened(small)
+    tab.keyboard.press("/")
+    tab.keyboard.type("4 OF")
+    tab.locator(".matches", has_text="lines").wait_for()
+    assert tab.locator(".matches").inner_text() == "12 lines in 3 texts"
+    assert "".join(pane(tab, "right").locator("mark").all_inner_texts()) == "4 of"
+    tab.keyboard.press("Enter")
+    assert tab.locator(".line.chosen").first.inner_text().split()[:1] == ["4"]
+    tab.keyboard.press("Shift+Enter")
+    assert "wrapper 4 of the text" in tab.locator(".line.chosen").first.inner_text()
+
+
+@pytest.mark.parametrize(
+    ("fragment", "shown", "chosen"),
+    [
+        ("#0/0:dynamo:90", "dynamo", "90"),
+        ("#0/0:output_code", "output_code · inference", None),
+        ("#0%2F0%3Adynamo:5000", "dynamo", "100"),
+    ],
+)
+def test_fragment_opens_its_place(opened, small, fragment, shown, chosen):
+    """A URL fragment `#artifact:line` opens that text at that line, the last one if there are fewer."""
+    tab = opened(small, fragment)
+    assert stage_of(tab, "right") == shown
+    assert pane(tab, "right").locator(".line.chosen").evaluate_all("rows => rows.map(r => r.dataset.line)") == (
+        [chosen] if chosen else []
+    )
+
+
+def test_fragment_follows_the_selection(opened, small):
+    """A selected line is in the address, so that it can be sent to somebody; one that does not exist changes nothing."""
+    tab = opened(small, "#nothing:3")
+    line(tab, "left", 2).click()
+    assert tab.evaluate("location.hash") == "#0/0:source:2"
+    tab.evaluate("location.hash = '#0/0:dynamo:7'")
+    tab.wait_for_selector('.line.chosen[data-line="7"]')
+
+
+def test_failures_are_chips_that_tell_all(opened):
+    """Each failure is a button in the header; pressed it shows the whole message and opens the stage's text."""
+    failures = (
+        Failure("kernel", "link", "ValueError: " + "long" * 200),
+        Failure("compile", "InductorError", "no compiler", True),
+    )
+    trace = Trace(artifacts=(source("def f(): pass"), text_of("kernel", "k"), text_of("assembly", "a")), failures=failures)
+    tab = opened(trace)
+    chip = tab.get_by_role("button", name="kernel: link")
+    chip.click()
+    assert tab.locator(".detail").inner_text() == f"kernel / link: {failures[0].message}"
+    assert chip.get_attribute("aria-expanded") == "true"
+    tab.get_by_role("button", name="compile: InductorError").click()
+    assert "no compiler" in tab.locator(".detail").inner_text()
+    assert chip.get_attribute("aria-expanded") == "false"
+
+
+def test_colours_follow_the_system(opened, small):
+    """The page is light or dark as the system is, and readable in both."""
+    back = "getComputedStyle(document.querySelector('#explorer')).backgroundColor"
+    assert opened(small, color_scheme="light").evaluate(back) == "rgb(255, 255, 255)"
+    assert opened(small, color_scheme="dark").evaluate(back) == "rgb(20, 23, 28)"
+
+
+def test_an_empty_trace_opens(opened):
+    """A trace of nothing opens as a page that says so."""
+    assert "nothing compiled" in opened(Trace()).locator("header").inner_text()
+
+
+# Big texts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_of_50000_lines_opens(opened):
+    """Of a text of 50,000 lines only those in view are in the document, and its last line is a key away."""
+    tab = opened(Trace(artifacts=(source("def f(): pass"), text_of("kernel", numbered(50_000), language="cpp"))))
+    assert tab.locator(".line").count() < 200
+    pane(tab, "right").get_by_role("listbox").focus()
+    tab.keyboard.press("End")
+    assert "line 50000 of the text" in line(tab, "right", 50_000).inner_text()
+    assert tab.locator(".line").count() < 200
+
+
+def test_a_very_long_line_opens(opened):
+    """A line of 200,000 characters is shown whole."""
+    tab = opened(Trace(artifacts=(source("x"), text_of("kernel", "ab(1) " * 33_334 + "\nend"))))
+    assert tab.evaluate("document.querySelectorAll('.pane')[1].querySelector('.code').textContent.length") == 6 * 33_334
+
+
+# Safety ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Trace:
+    """A trace whose every text field tries to run something."""
+    data = {"qualname": HOSTILE, "file": HOSTILE, "first_line": 1, "compiled": True, "resume": False}
+    artifacts = tuple(
+        Artifact(
+            f"{n}{HOSTILE}", stage, HOSTILE, graph, HOSTILE, HOSTILE, f"{HOSTILE}\n{HOSTILE}", kernel, 1.0,
+            data=plain(data), path=((HOSTILE, 1, HOSTILE),),
+        )
+        for n, (stage, graph, kernel) in enumerate([("source", "", ""), ("kernel", HOSTILE, HOSTILE), (HOSTILE, HOSTILE, "")])
+    )  # fmt: skip
+    links = (Link(artifacts[1].id, (1, 2), artifacts[0].id, (1, 2), HOSTILE),)
+    names = ("name", "target", "mode", "backend", "torch", "triton", HOSTILE)
+    failures = (Failure(HOSTILE, HOSTILE, HOSTILE, fatal=True), Failure("kernel", HOSTILE, HOSTILE))
+    return Trace(plain(dict.fromkeys(names, HOSTILE)), artifacts, links, failures)
+
+
+def test_hostile_texts_are_shown_and_do_nothing(opened, hostile):
+    """Markup in any field of a trace is shown as the text it is: nothing runs, and no element is made of it."""
+    tab = opened(hostile)
+    line(tab, "left", 1).click()
+    for chip in tab.locator(".chip").all():
+        chip.click()
+    tab.get_by_role("searchbox").fill("</script><img")
+    tab.wait_for_selector("mark")
+    assert tab.evaluate("window.hacked") is None
+    assert tab.locator("img").count() == 0
+    assert tab.locator("script").count() == 2
+    assert '</script><img src=x onerror="window.hacked=1">' in line(tab, "left", 1).inner_text()
+
+
+def test_the_policy_runs_no_other_script(browser, small, tmp_path):
+    """The page's Content-Security-Policy refuses a script, a handler and a request that are not the page's own."""
+    page.save(small, tmp_path / "page.html")
+    tab = browser.new_page()
+    tab.goto((tmp_path / "page.html").as_uri())
+    tab.wait_for_selector("#explorer[data-state=ready]")
+    attack = """() => {
+        const script = document.createElement('script'); script.textContent = 'window.hacked = 1'; document.body.append(script);
+        const image = document.createElement('img'); image.setAttribute('onerror', 'window.hacked = 2'); image.src = 'x.png';
+        document.body.append(image);
+        return fetch('https://example.invalid/').then(() => 'fetched', () => 'refused');
+    }"""
+    assert tab.evaluate(attack) == "refused"
+    tab.wait_for_timeout(100)
+    assert tab.evaluate("window.hacked") is None
+    tab.close()
+
+
+class Tags(HTMLParser):
+    """The elements and attribute names of an HTML text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.update(name for name, _ in attrs)
+
+
+def test_the_file_names_no_address_and_keeps_hostile_text_out_of_its_markup(hostile):
+    """The file refers to nothing outside itself, and holds no markup that the trace brought."""
+    text = page.document(hostile)
+    assert "window.hacked=1" not in text.replace(page.static_summary(hostile), "").replace(page.escaped(HOSTILE), "")
+    assert not re.search(r"(?:src|href)\s*=|@import|https?://", page.bundle() + page._source("page.css"))
+    assert "default-src 'none'" in text and "unsafe" not in text.partition("</head>")[0]
+
+
+def test_equal_traces_give_equal_pages(small):
+    """The page of a trace is the same each time."""
+    assert page.document(small) == page.document(small)
+
+
+def test_the_modules_share_one_scope():
+    """Joined into one script the modules have no import left, and no two of them define the same name."""
+    names = re.findall(r"^(?:async )?(?:const|let|function|class) (\w+)", page.bundle(), re.MULTILINE)
+    assert len(names) == len(set(names))
+    assert not re.search(r"^(?:import|export) ", page.bundle(), re.MULTILINE)
+
+
+# What the page computes by itself ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["attention-torch2.13-cpu", "mlp_train-torch2.11-cuda"])
+def test_the_page_follows_links_as_python_does(browser, replayed, small, name):
+    """From any line the page's own walk reaches exactly the lines that `Trace.follow` reaches."""
+    tab = functions(browser, "links.js")
+    walk = """([made, places]) => {
+        const links = new js.Links(made.links, made.hows);
+        return places.map(([a, l]) => [...links.follow(a, l)].flatMap(([b, m]) => [...m.keys()].map((k) => [b, k])));
+    }"""
+    for trace in (replayed(name), small):
+        made = payload(trace)
+        ids = [a.id for a in trace.artifacts]
+        places = [(n, k) for n, a in enumerate(trace.artifacts) for k in range(1, len(a.lines) + 1, 1 + len(a.lines) // 20)]
+        reached = tab.evaluate(walk, [{"links": made["links"], "hows": made["hows"]}, places])
+        for (artifact, number), found in zip(places, reached, strict=True):
+            rows = provenance.follow(trace, ids[artifact], number)
+            assert {(ids[a], k) for a, k in found} == {(row["artifact"], k) for row in rows for k in row["lines"]}
+    tab.close()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "a", "a\n", "a\n\nb", "a\r\nb\rc\n", "a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i", "\n\n"]
+)
+def test_the_page_counts_lines_as_python_does(browser, text):
+    """The page breaks a text into the lines that str.splitlines gives, so that line numbers agree."""
+    tab = functions(browser, "text.js")
+    assert tab.evaluate("text => js.splitLines(text)", text) == text.splitlines()
+    tab.close()
+
+
+@pytest.mark.parametrize("language", ["python", "fx", "cpp", "asm", "text", "unheard-of"])
+def test_colouring_keeps_every_character(browser, replayed, language):
+    """Cut into tokens for colouring, a line is still the same characters in the same order."""
+    tab = functions(browser, "text.js")
+    lines = [
+        *replayed("attention-torch2.13-cpu").text("output_code").splitlines(),
+        HOSTILE.replace("\ud800", ""),
+        '"open',
+        "'",
+        "x" * 5000,
+    ]
+    cut = tab.evaluate("([lines, language]) => lines.map(l => js.tokens(l, language))", [lines, language])
+    assert ["".join(part for _, part in parts) for parts in cut] == lines
+    tab.close()
+
+
+# The static summary ------------------------------------------------------------------------------------------------------
+
+
+def test_summary_has_stages_sources_kernels_and_failures(replayed):
+    """The summary that notebooks keep names the failures, lists the stages, and holds the user's source and the kernels."""
+    trace = replayed("sin_cos-torch2.13-cpu")
+    failed = Trace(trace.meta, trace.artifacts, trace.links, (Failure("guards", "render", "lost"),))
+    text = page.static_summary(failed)
+    assert "guards / render: lost" in text
+    for stage in ("dynamo", "post_grad", "output_code"):
+        assert f">{stage}</td>" in text
+    for kernel in trace.kernels:
+        assert page.escaped(kernel.artifact.title) in text and page.escaped(kernel.source.splitlines()[0]) in text
+    assert page.escaped(trace.text("source").splitlines()[0]) in text
+
+
+def test_summary_is_plain_and_harmless(hostile):
+    """The summary has no script, no handler and nothing to load, whatever the trace says."""
+    found = Tags(page.static_summary(hostile))
+    assert set(found.tags) <= {
+        "div",
+        "p",
+        "b",
+        "br",
+        "small",
+        "ul",
+        "li",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "details",
+        "summary",
+        "pre",
+    }
+    assert found.attributes <= {"class", "style", "open"}
+    page.static_summary(hostile).encode()
+
+
+def test_summary_is_small_for_a_big_trace():
+    """However long the texts and however many the stages, the summary has at most 300 lines of code and says what it left out."""
+    kernels = [text_of("kernel", numbered(1000), "inference", f"k{n}", kernel=f"k{n}") for n in range(50)]
+    others = [text_of("dynamo", "x", f"g{n}", f"d{n}") for n in range(500)]
+    failures = (Failure("a", "b", "m" * 100_000),)
+    text = page.static_summary(Trace(artifacts=(source("def f(): pass"), *kernels, *others), failures=failures))
+    assert text.count("of the text") < 300 and len(text) < 60_000
+    assert "more lines" in text and "more texts" in text and "more rows" in text
+
+
+def test_summary_of_an_empty_trace():
+    """A trace of nothing has a summary that says so."""
+    assert "nothing compiled" in Trace()._repr_html_()

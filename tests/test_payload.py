@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import product
+
+import pytest
+
+from explorer.model import Artifact, Failure, Link, plain
+from explorer.payload import SMALL, merged, neighbours, payload, runs
+from explorer.stages import STAGES
+from explorer.traced import Trace
+
+
+def artifact(stage: str, text: str, id: str = "", **more: object) -> Artifact:
+    """A small artifact of frame 0/0; `id` is its stage's unless given."""
+    known = {"frame": "0/0", "graph": "", "title": stage.title(), "language": "text", **more}
+    return Artifact(id=id or f"0/0:{stage}", stage=stage, text=text, **known)
+
+
+def pairs_of(links: list[list[object]], names: list[str], hows: list[str]) -> set[tuple[object, ...]]:
+    """Every (source, line, target, line, how) that a payload's links say."""
+    found = set()
+    for source, target, how, flat in links:
+        for first, count, other, width in zip(*[iter(flat)] * 4, strict=True):
+            for k in range(count):
+                targets = range(other, other + width) if width else [other + k]
+                found.update((names[source], first + k, names[target], t, hows[how]) for t in targets)
+    return found
+
+
+def stated(trace: Trace) -> set[tuple[object, ...]]:
+    """The same of the trace itself."""
+    return {(x.source, s, x.target, t, x.how) for x in trace.links for s, t in product(x.source_lines, x.target_lines)}
+
+
+@pytest.mark.parametrize("name", ["attention-torch2.13-cpu", "mlp_train-torch2.11-cuda", "sin_cos-torch2.13-cpu"])
+def test_links_say_what_the_trace_says(replayed, name):
+    """The compact links are the trace's links: every pair of lines, none more, each known as the trace knows it."""
+    trace = replayed(name)
+    made = payload(trace)
+    assert stated(trace)
+    assert pairs_of(made["links"], [a["id"] for a in made["artifacts"]], made["hows"]) == stated(trace)
+
+
+def test_payload_is_plain_json_and_the_same_for_equal_traces(replayed):
+    """A payload survives JSON unchanged, and a second one of the same trace is equal."""
+    trace = replayed("sin_cos-torch2.13-cpu")
+    assert json.loads(json.dumps(payload(trace), allow_nan=False)) == payload(trace)
+
+
+def test_stages_come_in_the_compilers_order_with_title_and_about():
+    """The payload lists the stages the trace has, the explorer's own in the compiler's order, a caller's own after them."""
+    made = payload(Trace(artifacts=(artifact("mine", "x"), artifact("kernel", "k"), artifact("dynamo", "d"))))
+    assert [s["name"] for s in made["stages"]] == ["dynamo", "kernel", "mine"]
+    known = {s.name: s for s in STAGES}
+    assert made["stages"][0]["title"] == known["dynamo"].title
+    assert made["stages"][0]["about"] == known["dynamo"].about
+    assert made["stages"][2] == {"name": "mine", "title": "mine", "about": "", "language": "text"}
+
+
+def test_artifacts_carry_their_text_size_time_and_origin():
+    """An artifact of the payload has its text, its line count, its seconds, and the function of the compiler that made it."""
+    one = artifact("dynamo", "a\nb\x0cc", seconds=0.5, path=(("torch/a.py", 1, "f"), ("torch/b.py", 2, "g")))
+    (made,) = payload(Trace(artifacts=(one,)))["artifacts"]
+    assert made["text"] == "a\nb\x0cc"
+    assert made["lines"] == 3 == len(one.lines)
+    assert made["seconds"] == 0.5
+    assert made["made_by"] == "g (torch/b.py:2)"
+
+
+def test_only_small_data_travels():
+    """Facts of a few characters are in the payload; nodes of graphs and long tables stay in the trace."""
+    data = plain({"section": "joint", "nodes": [], "long": "x" * (SMALL + 1), "rows": [{"a": 1}] * SMALL})
+    (made,) = payload(Trace(artifacts=(artifact("x", "", data=data),)))["artifacts"]
+    assert made["data"] == {"section": "joint"}
+
+
+def test_failures_are_listed_with_whether_they_are_fatal():
+    """Every failure is in the payload, with `fatal` said either way."""
+    made = payload(Trace(failures=(Failure("a", "b", "c"), Failure("d", "e", "f", fatal=True))))
+    assert [f["fatal"] for f in made["failures"]] == [False, True]
+
+
+def test_links_to_texts_that_are_not_there_are_left_out():
+    """A link whose end the trace does not hold, as in a hand-made or cut trace, is no reason to fail."""
+    trace = Trace(artifacts=(artifact("a", "1"),), links=(Link("0/0:a", (1,), "gone", (1,), "x"),))
+    assert payload(trace)["links"] == []
+
+
+def test_neighbouring_lines_are_one_run():
+    """Lines become runs whatever their order, a repeated line counts once."""
+    assert neighbours((5, 3, 4, 9, 4)) == [(3, 3), (9, 1)]
+    assert neighbours(()) == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ([(1, 7), (2, 7), (3, 7)], [(1, 3, 7, 1)]),
+        ([(1, 7), (2, 8), (3, 9)], [(1, 3, 7, 0)]),
+        ([(1, 7), (2, 8), (3, 8)], [(1, 2, 7, 0), (3, 1, 8, 1)]),
+        ([(1, 7), (2, 7), (3, 8)], [(1, 2, 7, 1), (3, 1, 8, 1)]),
+        ([(1, 7), (1, 8)], [(1, 1, 7, 1), (1, 1, 8, 1)]),
+    ],
+)
+def test_links_that_go_on_are_merged(pairs, expected):
+    """Links of neighbouring lines to one line, or line by line, become one run, and only those."""
+    assert merged(runs(Link("a", (s,), "b", (t,), "x") for s, t in pairs)) == expected
+
+
+def test_empty_trace_has_a_payload():
+    """A trace of nothing gives a payload of nothing."""
+    made = payload(Trace())
+    assert (made["artifacts"], made["stages"], made["links"], made["failures"]) == ([], [], [], [])
+
+
+def test_payload_needs_no_torch():
+    """Payload, page and debug folder are made without importing torch or triton."""
+    code = "import sys, explorer.payload, explorer.page, explorer.debug_dir; print({'torch', 'triton'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
