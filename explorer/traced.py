@@ -107,7 +107,7 @@ class Trace:
     @property
     def frames(self) -> tuple[str, ...]:
         """The compile ids of the trace: "0/0" is the first frame, "0/1" its recompile, "1/-" a function not compiled."""
-        return tuple(dict.fromkeys(a.frame for a in self.artifacts if a.frame))
+        return tuple(sorted({a.frame for a in self.artifacts if a.frame}, key=_frame_order))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -309,6 +309,11 @@ class Trace:
 def _holds(source: Artifact, line: int) -> bool:
     first: int = source.data["first_line"]
     return first <= line < first + len(source.lines)
+
+
+def _frame_order(frame: str) -> tuple[int, ...]:
+    """Frames by number, the compiles of one frame in order."""
+    return tuple(int(part) if part.isdigit() else -1 for part in frame.split("/"))
 
 
 def _flow_row(a: Artifact) -> dict[str, Plain]:

@@ -13,7 +13,7 @@ from explorer.model import Artifact, Failure, Link, plain
 from explorer.payload import payload
 from explorer.traced import Trace
 
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), Path("/usr/bin/chromium"))
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",

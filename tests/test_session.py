@@ -74,6 +74,8 @@ def test_the_well_known_toy_example() -> None:
     assert found["file"] == __file__
     assert "Data-dependent" in found["reason"]
     assert any("torch.cond" in hint for hint in found["hints"])
+    assert "explorer/session.py" not in trace.text("graph_break"), "the calls shown are the user's"
+    assert "in toy_example" in trace.text("graph_break")
 
 
 def test_both_branches_of_the_toy_example_are_three_compiled_frames() -> None:

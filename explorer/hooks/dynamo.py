@@ -12,6 +12,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -21,6 +22,8 @@ from explorer.hooks.structured import interned, listening
 from explorer.model import Plain
 from explorer.stage import Emit, Facts
 
+#: The folder of this package, with the separator.
+OWN_FOLDER = str(Path(__file__).parents[1] / "_")[:-1]
 #: A line of a Python traceback, as FX nodes keep them.
 STACK_LINE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')
 
@@ -166,6 +169,27 @@ def logged(emit: Emit, kind: str, name: str) -> Iterator[None]:
 
     with listening(emit, {name: heard}):
         yield
+
+
+@contextmanager
+def graph_breaks(emit: Emit) -> Iterator[None]:
+    """Record Dynamo's message for each graph break, without explorer's own calls among the user's."""
+
+    def heard(metadata: Mapping[str, Any], payload: str) -> None:
+        emit("graph_break", lambda: {"text": without_own_calls(payload)})
+
+    with listening(emit, {"dynamo_graph_break_reason": heard}):
+        yield
+
+
+def without_own_calls(text: str) -> str:
+    """A text without the entries of Python tracebacks that stand in explorer's own files."""
+    own, kept, skipping = f'  File "{OWN_FOLDER}', list[str](), False
+    for line in text.splitlines(keepends=True):
+        skipping = line.startswith(own) or (skipping and line.startswith("    "))
+        if not skipping:
+            kept.append(line)
+    return "".join(kept)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from explorer.hooks import dynamo
@@ -53,6 +52,6 @@ def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
 
 STAGE = Stage(
     name="graph_break", title="Graph break", language="text", render=render, link=link,
-    watch=partial(dynamo.logged, kind="graph_break", name="dynamo_graph_break_reason"),
+    watch=dynamo.graph_breaks,
     about="Something Dynamo cannot put in a graph: it compiles what came before, runs this in Python, and goes on after it.",
 )  # fmt: skip

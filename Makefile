@@ -1,0 +1,61 @@
+# The commands of a developer and of CI: they are the same. Each makes .venv first, or again after a change of what it holds.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+# Any Python from 3.11 on; `make test PYTHON=/path/to/python3.12` picks another.
+MODERN := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3.11 python3 python; do "$$p" -c '$(MODERN)' >/dev/null 2>&1 && echo "$$p" && break; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# How many tests run at once. A C++ compile holds a core for seconds, so more than the cores does not help.
+JOBS ?= 2
+
+# One cache for all runs: Inductor's precompiled header alone takes 17 to 35 s to make.
+export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
+export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
+
+.PHONY: help demo lab test check notebooks binder venv which-python clean
+
+help: ## what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+demo: $(INSTALLED) ## trace a transformers model, print its stages, write demo/gpt2.html
+	$(BIN)/python -m explorer.demo
+
+lab: $(INSTALLED) ## the first notebook in JupyterLab, on this machine only
+	$(BIN)/jupyter lab --ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_first_look.ipynb
+
+test: $(INSTALLED) ## the tests
+	$(BIN)/python -m pytest -n $(JOBS) tests
+
+check: $(INSTALLED) ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+notebooks: $(INSTALLED) ## run every notebook from top to bottom
+	$(BIN)/python -m pytest --nbmake --nbmake-timeout=600 notebooks
+
+binder: $(INSTALLED) ## check binder/ as far as that goes without docker
+	$(BIN)/python binder/check.py
+
+venv: $(INSTALLED) ## only the environment
+
+# torch goes first and alone: its version decides everything else, and where pip is given an index of CPU builds
+# (PIP_EXTRA_INDEX_URL, see CONTRIBUTING.md) the constraint takes the build from there.
+$(INSTALLED): pyproject.toml constraints.txt
+	@"$(PYTHON)" -c '$(MODERN)' || { echo 'explorer needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 …' >&2; exit 1; }
+	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install -c constraints.txt torch
+	$(BIN)/python -m pip install -c constraints.txt -e ".[dev]"
+	touch $@
+
+which-python: # the Python that .venv is made with; nothing where there is none
+	@echo "$(PYTHON)"
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,344 @@
+"""The `explorer` command: trace a script, show a saved trace, list targets and backends.
+
+    explorer trace SCRIPT [ARGS...] [--target T] [-o OUT]...      also: -m MODULE [ARGS...]
+    explorer show FILE [--stage NAME] [-o OUT]...
+    explorer targets
+    explorer backends [NAME...]
+
+Importing this module imports neither torch nor triton: `--help`, `--version` and `show` answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import importlib.machinery
+import importlib.util
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+from explorer import __version__
+from explorer.errors import ExplorerError, FileError, InputError
+
+#: The exit status for a mistake in the use of explorer itself, as argparse has it.
+MISUSE = 2
+#: The exit status of a program that Ctrl-C ended, as shells have it: 128 + SIGINT.
+INTERRUPTED = 130
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the `explorer` command with `argv` (default: the process's own arguments) and return its exit status.
+
+    An ExplorerError is one line on stderr and status 2. `explorer trace` leaves sys.argv, sys.path and `__main__` as
+    the traced program has them, so that its threads and exit handlers find what they expect.
+    """
+    options = parser().parse_args(argv)
+    try:
+        status: int = options.run(options)
+        return status
+    except ExplorerError as error:
+        print(f"explorer: {error}", file=sys.stderr)
+        return MISUSE
+    except BrokenPipeError:
+        # `explorer show … | head`: what is left in the buffer goes nowhere, so that Python's own flush at exit is silent
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments; each subcommand's function is `run` in what they parse to."""
+    whole = argparse.ArgumentParser(prog="explorer", description="A Compiler Explorer for torch.compile.", allow_abbrev=False)
+    whole.add_argument("--version", action="version", version=f"explorer {__version__}")
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
+    _add_trace(commands)
+    _add_show(commands)
+    _add(commands, "targets", targets, "list what a trace can be made for")
+    backends_command = _add(commands, "backends", backends, "list torch.compile's backends and try whether each runs here")
+    backends_command.add_argument("names", nargs="*", metavar="NAME", help="the backends to try (default: all)")
+    return whole
+
+
+def _add(commands: Any, name: str, run: Run, help: str, **settings: Any) -> argparse.ArgumentParser:
+    settings |= {"help": help, "description": f"{help[0].upper()}{help[1:]}.", "allow_abbrev": False}
+    command: argparse.ArgumentParser = commands.add_parser(name, **settings)
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_trace(commands: Any) -> None:
+    usage = "explorer trace [-h] (SCRIPT | -m MODULE) [ARGS...] [--target T] [-o OUT]..."
+    command = _add(commands, "trace", trace, "run an unchanged program and record every torch.compile in it", usage=usage)
+    command.add_argument("--target", default="auto", metavar="T", help="a name that `explorer targets` lists (default: auto)")
+    _add_output(command)
+    command.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="MODULE [ARGS...]: run a module, as python -m does")
+    command.add_argument(
+        "script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="the program; `--` before it leaves it all that follows"
+    )
+
+
+def _add_show(commands: Any) -> None:
+    command = _add(commands, "show", show, "print a saved trace's stage table")
+    command.add_argument("file", metavar="FILE", help="what `explorer trace -o` or Trace.save wrote")
+    command.add_argument("--stage", metavar="NAME", help="print this stage's text instead, such as post_grad")
+    _add_output(command)
+
+
+def _add_output(command: argparse.ArgumentParser) -> None:
+    what = "write the trace: a page if OUT ends in .html, else a trace file; may be repeated"
+    command.add_argument("-o", "--output", action="append", default=[], metavar="OUT", type=Path, help=what)
+
+
+# The subcommands ---------------------------------------------------------------------------------------------------------
+
+
+def trace(options: argparse.Namespace) -> int:
+    """Run the program under `explorer.record`, print the stage table to stderr, write the outputs.
+
+    Returns the program's own exit status. The table and the outputs are made whatever way the program ended.
+    """
+    options = _with_trailing(options)
+    program = _program(options)
+    _check_folders(options.output)
+    from explorer import record
+
+    outcome = Outcome()
+    with record(options.target, name=program.name) as recording, outcome:
+        program.run()
+    written = _write(recording.trace, options.output)
+    print(recording.trace, *written, sep="\n", file=sys.stderr)
+    return outcome.status
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print a saved trace's table, or one stage's text, or write it in another form."""
+    from explorer import load
+
+    loaded = load(options.file)
+    _check_folders(options.output)
+    if options.stage:
+        print(loaded.text(options.stage))
+    elif not options.output:
+        print(loaded)
+    sys.stdout.flush()
+    for line in _write(loaded, options.output):
+        print(line, file=sys.stderr)
+    return 0
+
+
+def targets(options: argparse.Namespace) -> int:
+    """Print one line a target: its name, whether it works here, what it is, and why not."""
+    from explorer import targets as all_targets
+
+    rows = all_targets()
+    width = max(len(row["target"]) for row in rows)
+    for row in rows:
+        why = f": {row['why']}" if row["why"] else ""
+        print(f"{row['target']:<{width}}  {'yes' if row['works'] else 'no ':<3}  {row['title']}{why}")
+    return 0
+
+
+def backends(options: argparse.Namespace) -> int:
+    """Print one line a backend as soon as it was tried; an unknown name is refused before any is."""
+    from explorer import backends as tried
+    from explorer.backend import registered, resolve
+
+    names = options.names or registered()
+    for name in names:
+        resolve(name)
+    width = max(map(len, names))
+    for name in names:
+        (row,) = tried([name])
+        print(f"{name:<{width}}  {'yes' if row['works'] else 'no ':<3}  {row['why']}".rstrip(), flush=True)
+    return 0
+
+
+def _check_folders(outputs: Sequence[Path]) -> None:
+    """InputError for an output in a folder that is not there: said before the program runs for an hour, not after."""
+    for path in outputs:
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+        if path.is_dir():
+            raise InputError(f"cannot write {path}: it is a folder")
+
+
+def _write(made: Any, outputs: Sequence[Path]) -> list[str]:
+    """Write the trace to each output; one line on each."""
+    lines = []
+    for path in outputs:
+        write = made.to_html if path.suffix.lower() in (".html", ".htm") else made.save
+        try:
+            write(path)
+        except OSError as error:
+            raise FileError(f"cannot write {path}: {error.strerror or error}") from error
+        lines.append(f"explorer: wrote {path} ({path.stat().st_size / 1e3:,.0f} kB)")
+    return lines
+
+
+# The program -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Program:
+    """A script or module to run as `__main__`, and the arguments that are its own."""
+
+    name: str
+    arguments: Sequence[str]
+    is_module: bool
+
+    def run(self) -> None:
+        """Run it as `python SCRIPT` or `python -m MODULE` would, in this process."""
+        start = _module_start if self.is_module else _script_start
+        main_module, code = start(self.name)
+        sys.argv[:] = [main_module.__file__ or self.name if self.is_module else self.name, *self.arguments]
+        sys.modules["__main__"] = main_module
+        exec(code, main_module.__dict__)
+
+
+def _with_trailing(options: argparse.Namespace) -> argparse.Namespace:
+    """Take explorer's own options from the end of the line, where they may stand as well as before the script.
+
+    After a `--` before the script everything is the script's, for scripts that end in options of the same names.
+    """
+    given = options.script if options.module is None else options.module
+    trailing = argparse.ArgumentParser(prog="explorer trace", allow_abbrev=False, add_help=False)
+    trailing.add_argument("--target")
+    _add_output(trailing)
+    at = len(given)
+    while given[:1] != ["--"] and at >= 3 and (given[at - 2] in ("-o", "--output", "--target")):
+        at -= 2
+    found = trailing.parse_args(given[at:])
+    options.target = found.target or options.target
+    options.output = [*options.output, *found.output]
+    del given[at:]
+    return options
+
+
+def _program(options: argparse.Namespace) -> Program:
+    """The program that the arguments name; InputError where there is none."""
+    is_module = options.module is not None
+    given = [*(options.module or ()), *options.script]  # argparse ends the module's arguments at "--": the rest are the script's
+    if not is_module and given[:1] == ["--"]:
+        given = given[1:]
+    if not given:
+        raise InputError("nothing to run: explorer trace SCRIPT [ARGS...], or explorer trace -m MODULE [ARGS...]")
+    name, *arguments = given
+    check = _check_module if is_module else _check_script
+    check(name)
+    return Program(name, arguments, is_module)
+
+
+def _check_module(name: str) -> None:
+    """InputError where the outermost package is not there; the packages inside are found when the program runs."""
+    _set_first_on_path(os.getcwd())
+    if not name or name.startswith((".", "-")) or importlib.util.find_spec(name.partition(".")[0]) is None:
+        raise InputError(f"cannot run -m {name}: there is no module of that name")
+
+
+def _check_script(name: str) -> None:
+    if Path(name).is_file():
+        return
+    if name.startswith("-"):
+        raise InputError(f"explorer trace has no option {name}; the script's own options follow the script")
+    what = "is a folder, not a script" if Path(name).is_dir() else "is not there"
+    raise InputError(f"cannot run {name}: it {what}")
+
+
+def _script_start(script: str) -> tuple[ModuleType, CodeType]:
+    """The empty `__main__` of a script and its code; the script's folder becomes the first on sys.path."""
+    file = os.path.abspath(script)
+    _set_first_on_path(os.path.dirname(os.path.realpath(script)))
+    main_module = ModuleType("__main__")
+    loader = importlib.machinery.SourceFileLoader("__main__", file)
+    main_module.__dict__.update(__file__=file, __loader__=loader, __cached__=None, __builtins__=builtins)
+    with io.open_code(file) as stream:
+        return main_module, compile(stream.read(), file, "exec", dont_inherit=True)
+
+
+def _module_start(name: str) -> tuple[ModuleType, CodeType]:
+    """The empty `__main__` of a module and its code; a package is run by its `__main__` module."""
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    code = getattr(spec.loader, "get_code", lambda _: None)(spec.name) if spec is not None else None
+    if spec is None or code is None:
+        raise ModuleNotFoundError(f"No module named {name}, or none that can be run", name=name)
+    main_module = ModuleType("__main__")
+    known = {"__file__": spec.origin, "__loader__": spec.loader, "__package__": spec.parent, "__cached__": spec.cached}
+    main_module.__dict__.update(known, __spec__=spec, __builtins__=builtins)
+    return main_module, code
+
+
+def _set_first_on_path(folder: str) -> None:
+    """Replace the entry that Python made for `explorer` itself; with `python -P` there is none, and none is wanted."""
+    if not sys.flags.safe_path:
+        sys.path[:1] = [folder]
+
+
+class Outcome:
+    """A with block around the program: notes the exit status and prints the exception, as Python does at its end.
+
+    Nothing that the program raises leaves the block, so that its trace can still be written.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+
+    def __enter__(self) -> Outcome:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None) -> bool:
+        if isinstance(error, SystemExit):
+            self.status = exit_status(error)
+        elif error is not None:
+            self.status = INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+            for one in chain(error):
+                one.__traceback__ = without_own_frames(one.__traceback__)
+            sys.excepthook(type(error), error, error.__traceback__)
+        return True
+
+
+def exit_status(error: SystemExit) -> int:
+    """The status that Python ends with for sys.exit(code): 0 for None, an int itself, else the code printed and 1."""
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def chain(error: BaseException) -> list[BaseException]:
+    """The error, its causes and what it was raised in the middle of, each once."""
+    found: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and not any(one is known for known in found):
+            found.append(one)
+            waiting += [one.__cause__, one.__context__]
+    return found
+
+
+def without_own_frames(trail: TracebackType | None) -> TracebackType | None:
+    """A traceback without explorer's own frames: the program was not written with them."""
+    kept = [t for t in _frames(trail) if str(t.tb_frame.f_globals.get("__name__")).partition(".")[0] != "explorer"]
+    for one, following in zip_longest(kept, kept[1:]):
+        one.tb_next = following
+    return kept[0] if kept else None
+
+
+def _frames(trail: TracebackType | None) -> Iterator[TracebackType]:
+    while trail is not None:
+        yield trail
+        trail = trail.tb_next

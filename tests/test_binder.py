@@ -1,0 +1,92 @@
+"""binder/: the configuration is in order, and the check finds what is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def check() -> ModuleType:
+    """binder/check.py as a module."""
+    spec = importlib.util.spec_from_file_location("binder_check", ROOT / "binder" / "check.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of binder/ beside copies of the two files that it is compared with."""
+    for name in ("constraints.txt", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    return Path(shutil.copytree(ROOT / "binder", tmp_path / "binder", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def test_the_configuration_is_in_order() -> None:
+    """`python binder/check.py` ends with 0 and names the files it checked."""
+    done = subprocess.run([sys.executable, str(ROOT / "binder" / "check.py")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "binder: apt.txt, postBuild, requirements.txt, runtime.txt, start are in order\n"
+
+
+def test_a_mistake_ends_with_status_1_and_a_line_each(
+    check: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two mistakes give two lines on stderr, each with its file, and status 1."""
+    (folder / "apt.txt").write_text("graphviz\nG++ compiler\n")
+    (folder / "postbuild").touch()
+    assert check.main(folder) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == [
+        "binder: repo2docker knows no file postbuild",
+        "binder: apt.txt: 'G++ compiler' is not the name of a Debian package",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "mistake"),
+    [
+        ("requirements.txt", "triton==", "triton==9.", "is not what constraints.txt has"),
+        ("requirements.txt", "torch==", "torch>=", "is not pinned as NAME==VERSION"),
+        ("requirements.txt", "-e .", "", "the line '-e .' is missing"),
+        ("requirements.txt", "torch==", "nosuch==", "is not what constraints.txt has (nothing)"),
+        ("runtime.txt", "python-3.11", "python-3.10", "but the project needs Python >=3.11"),
+        ("runtime.txt", "python-3.11", "3.11", "'3.11' is not python-3.7 to python-3.14"),
+        ("start", 'exec "$@"', "echo ready", "the notebook server would not start"),
+        ("start", "#!/bin/bash", "", "its first line names no shell"),
+        ("postBuild", "set -euo pipefail", "if", "bash cannot parse it"),
+    ],
+)
+def test_each_kind_of_mistake_is_found(check: ModuleType, folder: Path, file: str, old: str, new: str, mistake: str) -> None:
+    """A version that differs, a line that is missing, a runtime that is not there, a script that cannot run: each is said."""
+    path = folder / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    (found,) = check.mistakes(folder)
+    assert found.startswith(f"{file}: ")
+    assert mistake in found
+
+
+def test_a_missing_file_and_a_script_that_is_not_executable_are_found(check: ModuleType, folder: Path) -> None:
+    """What repo2docker would silently do without is a mistake here."""
+    (folder / "apt.txt").unlink()
+    (folder / "postBuild").chmod(0o644)
+    assert sorted(check.mistakes(folder)) == ["apt.txt is missing", "postBuild: it is not executable"]
+
+
+def test_names_are_compared_as_pip_compares_them(check: ModuleType, tmp_path: Path) -> None:
+    """Case, underscores and dots do not make another package."""
+    (tmp_path / "constraints.txt").write_text("Foo_Bar==1.0  # the one\n\nbaz.qux==2\n")
+    assert check.versions(tmp_path / "constraints.txt") == {"foo-bar": "1.0", "baz-qux": "2"}

@@ -1,0 +1,309 @@
+"""The `explorer` command: what passes through of the program, what is written, what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import explorer
+from explorer import cli
+
+#: A program that compiles one function and then does what its arguments say.
+COMPILES = """
+import sys
+import torch
+
+@torch.compile(backend="eager")
+def double(x):
+    return x + x
+
+print(double(torch.ones(2)).tolist())
+"""
+
+#: The same function again, once with a size that its guards refuse, and another function.
+AND_MORE = """
+for size in (2, 2, 3):
+    double(torch.ones(size))
+torch.compile(lambda x: x * 3, backend="eager")(torch.ones(2))
+"""
+
+#: A function that Dynamo cannot compile as a whole.
+REFUSED = """
+import torch
+
+@torch.compile(backend="eager", fullgraph=True)
+def f(x):
+    print(x)
+    return x
+
+f(torch.ones(2))
+"""
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """Runs `explorer` with arguments in this process and in an empty folder: (exit status, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [*sys.argv])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    for name in ("helper", "package", "package.inner"):  # of an earlier test's program
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = cli.main(list(arguments))
+        return status, *capfd.readouterr()
+
+    yield run
+
+
+def plain(*arguments: str) -> tuple[int, str, str]:
+    """The same for `python` with these arguments, in a process of its own."""
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+# The program is as it is without explorer --------------------------------------------------------------------------------
+
+SURROUNDINGS = """
+import pickle, sys, helper
+def function(): ...
+print(sys.argv, sys.path[0], __name__, __file__, __package__, __doc__, __spec__ and __spec__.name, helper.__file__)
+print(pickle.loads(pickle.dumps(function)) is function, sys.modules["__main__"].function is function, type(__builtins__))
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["a", "-o", "x.html", "--target", "h100"], ["--", "-m", "--help"]])
+def test_a_script_sees_what_it_sees_under_python(command: Command, tmp_path: Path, arguments: list[str]) -> None:
+    """argv, sys.path[0], the names of `__main__` and pickling are as in `python SCRIPT ARGS`; all ARGS are the script's."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "program.py").write_text(SURROUNDINGS)
+    (tmp_path / "folder" / "helper.py").touch()
+    given = ["folder/program.py", *arguments]
+    assert command("trace", *given)[:2] == plain(*given)[:2]
+
+
+@pytest.mark.parametrize("module", ["package", "package.inner"])
+def test_a_module_sees_what_it_sees_under_python(command: Command, tmp_path: Path, module: str) -> None:
+    """`-m MODULE ARGS` likewise, for a package's `__main__` and for a module in it."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    (tmp_path / "helper.py").touch()
+    for name in ("__main__", "inner"):
+        (tmp_path / "package" / f"{name}.py").write_text(SURROUNDINGS)
+    given = ["-m", module, "a", "--", "-o", "b"]
+    assert command("trace", *given)[:2] == plain(*given)[:2]
+
+
+ENDS = {
+    "nothing": "print('done')",
+    "none": "import sys; print('done'); sys.exit()",
+    "number": "import sys; sys.exit(7)",
+    "true": "import sys; sys.exit(True)",
+    "text": "import sys; sys.exit('bye')",
+    "error": "def f():\n    raise ValueError('mine')\nf()",
+    "cause": "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise ValueError('mine') from error",
+    "syntax": "print('never')\ndef f(:",
+    "import": "import not_there_at_all",
+    "hook": "import sys\nsys.excepthook = lambda *e: print('caught', e[1], file=sys.stderr)\nraise ValueError('mine')",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_end_of_a_program_is_as_under_python(command: Command, tmp_path: Path, end: str) -> None:
+    """Exit status, output and traceback, without a frame of explorer's, are Python's own; then comes the table."""
+    (tmp_path / "program.py").write_text(ENDS[end])
+    status, out, err = plain("program.py")
+    given = command("trace", "program.py")
+    assert given[:2] == (status, out)
+    assert given[2].startswith(f"{err}<Trace of program.py for auto: nothing compiled>\n")
+
+
+def test_ctrl_c_is_status_130(command: Command, tmp_path: Path) -> None:
+    """KeyboardInterrupt is shown with its traceback and gives the status that a shell gives it."""
+    (tmp_path / "program.py").write_text("raise KeyboardInterrupt")
+    status, _, err = command("trace", "program.py")
+    assert status == 130
+    assert err.startswith("Traceback (most recent call last):\n")
+    assert "\nKeyboardInterrupt\n<Trace of" in err
+
+
+def test_an_error_inside_the_compiler_shows_no_frame_of_explorer(command: Command, tmp_path: Path) -> None:
+    """A function that Dynamo refuses gives its error, with the frames of the program and of torch only."""
+    (tmp_path / "program.py").write_text(REFUSED)
+    status, _, err = command("trace", "program.py")
+    assert status == 1
+    assert "program.py" in err and "Unsupported" in err
+    assert str(Path(explorer.__file__).parent) not in err
+
+
+def test_a_thread_that_outlives_the_program_still_finds_its_modules(tmp_path: Path) -> None:
+    """In a process of its own, what the program left running imports from the program's folder."""
+    (tmp_path / "later.py").write_text("print('imported', __name__)")
+    (tmp_path / "program.py").write_text(
+        "import threading, time\ndef work():\n    time.sleep(0.5)\n    import later\nthreading.Thread(target=work).start()\n"
+    )
+    status, out, _ = plain("-m", "explorer", "trace", str(tmp_path / "program.py"))
+    assert (status, out) == (0, "imported later\n")
+
+
+# What is recorded ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_compile_of_the_program_is_written(command: Command, tmp_path: Path) -> None:
+    """A loop with a recompile and a second function give three frames, in every file named by -o."""
+    (tmp_path / "program.py").write_text(COMPILES + AND_MORE)
+    status, out, err = command("trace", "-o", "one.json.gz", "--output", "two.trace", "program.py")
+    assert (status, out) == (0, "[2.0, 2.0]\n")
+    trace = explorer.load("one.json.gz")
+    assert trace == explorer.load("two.trace")
+    assert trace.frames == ("0/0", "0/1", "1/0")
+    assert f"{trace}\nexplorer: wrote one.json.gz (" in err
+    assert "def double(x):" in trace.text("source", frame="0/0")
+
+
+@pytest.mark.parametrize(("end", "status"), [("raise ValueError", 1), ("sys.exit(7)", 7), ("raise KeyboardInterrupt", 130)])
+def test_the_trace_of_a_program_that_fails_is_written(command: Command, tmp_path: Path, end: str, status: int) -> None:
+    """What was compiled before the program's end is in the file, and the program's status stays."""
+    (tmp_path / "program.py").write_text(COMPILES + end)
+    assert command("trace", "-o", "out.json.gz", "program.py")[0] == status
+    assert explorer.load("out.json.gz").functions[0]["qualname"] == "double"
+
+
+def test_options_may_stand_at_the_end(command: Command, tmp_path: Path) -> None:
+    """`explorer trace SCRIPT ARGS --target cpu -o OUT` takes its own options; after `--` they are the script's."""
+    (tmp_path / "program.py").write_text("import sys\n" + COMPILES + "print(sys.argv[1:])\n")
+    status, out, _ = command("trace", "program.py", "--epochs", "1", "--target", "cpu", "-o", "out.json.gz")
+    assert status == 0
+    assert out.endswith("['--epochs', '1']\n")
+    assert explorer.load("out.json.gz").meta["target"] == "cpu"
+    (tmp_path / "out.json.gz").unlink()
+    status, out, _ = command("trace", "--", "program.py", "-o", "out.json.gz")
+    assert out.endswith("['-o', 'out.json.gz']\n")
+    assert not (tmp_path / "out.json.gz").exists()
+
+
+def test_an_output_that_ends_in_html_is_a_page(command: Command, tmp_path: Path) -> None:
+    """`-o x.html` writes one file for a browser."""
+    (tmp_path / "program.py").write_text(COMPILES)
+    assert command("trace", "-o", "out.html", "program.py")[0] == 0
+    assert (tmp_path / "out.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+
+
+# Mistakes --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trace"], "nothing to run: explorer trace SCRIPT [ARGS...], or explorer trace -m MODULE [ARGS...]"),
+        (["trace", "-m"], "nothing to run: explorer trace SCRIPT [ARGS...], or explorer trace -m MODULE [ARGS...]"),
+        (["trace", "nothing.py"], "cannot run nothing.py: it is not there"),
+        (["trace", "."], "cannot run .: it is a folder, not a script"),
+        (["trace", "-m", "not_there.inner"], "cannot run -m not_there.inner: there is no module of that name"),
+        (["trace", "-o", "no/x.html", "program.py"], "cannot write no/x.html: there is no folder no"),
+        (["trace", "-o", ".", "program.py"], "cannot write .: it is a folder"),
+        (["trace", "--target", "cpuu", "program.py"], "unknown target 'cpuu': did you mean 'cpu'"),
+        (["show", "nothing.gz"], "cannot read nothing.gz: No such file or directory"),
+        (["backends", "eagre"], "unknown backend 'eagre': did you mean 'eager' or "),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_2(command: Command, tmp_path: Path, arguments: list[str], message: str) -> None:
+    """It is said before the program runs, without a traceback."""
+    (tmp_path / "program.py").write_text("print('ran')")
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"explorer: {message}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["trace", "--bogus", "program.py"], ["trcae"], ["show"]])
+def test_arguments_that_cannot_be_are_status_2(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """argparse says what is wrong, with the usage."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program.py").write_text("print('ran')")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("usage: explorer")
+
+
+def test_a_file_that_cannot_be_written_is_said(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk after the program ran is one line and status 2, not a traceback."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("explorer.files.save", full)
+    (tmp_path / "program.py").write_text("print('ran')")
+    status, out, err = command("trace", "-o", "x.gz", "program.py")
+    assert (status, out, err) == (2, "ran\n", "explorer: cannot write x.gz: No space left on device\n")
+
+
+# Saved traces and lists --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(command: Command, tmp_path: Path) -> explorer.Trace:
+    """The trace of COMPILES, which is also in saved.gz."""
+    (tmp_path / "program.py").write_text(COMPILES)
+    command("trace", "-o", "saved.gz", "program.py")
+    return explorer.load(tmp_path / "saved.gz")
+
+
+def test_show_prints_the_table_or_a_stage_or_writes(command: Command, saved: explorer.Trace) -> None:
+    """`show FILE` prints the table, with --stage that text alone, with -o it writes and prints nothing on stdout."""
+    assert command("show", "saved.gz") == (0, f"{saved}\n", "")
+    assert command("show", "saved.gz", "--stage", "dynamo") == (0, f"{saved.text('dynamo')}\n", "")
+    status, out, err = command("show", "saved.gz", "-o", "again.gz")
+    assert (status, out) == (0, "")
+    assert err.startswith("explorer: wrote again.gz (")
+    assert explorer.load("again.gz") == saved
+
+
+def test_show_offers_the_stages_that_there_are(command: Command, saved: explorer.Trace) -> None:
+    """An unknown stage is one line with the nearest names."""
+    status, out, err = command("show", "saved.gz", "--stage", "dynmo")
+    assert (status, out) == (2, "")
+    assert err.startswith("explorer: unknown stage of this trace 'dynmo': did you mean 'dynamo'")
+
+
+def test_a_reader_that_stops_early_is_no_error(saved: explorer.Trace, tmp_path: Path) -> None:
+    """`explorer show … | head` ends without a traceback."""
+    words = [sys.executable, "-m", "explorer", "show", str(tmp_path / "saved.gz")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_targets_says_what_works_and_why_not(command: Command) -> None:
+    """One line a target; the CPU always works."""
+    status, out, err = command("targets")
+    lines = {line.split()[0]: line for line in out.splitlines()}
+    assert (status, err) == (0, "")
+    assert lines["cpu"].split()[1] == "yes"
+    assert set(lines) == {row["target"] for row in explorer.targets()}
+
+
+def test_backends_tries_those_that_are_named(command: Command) -> None:
+    """One line a backend, found out by trying."""
+    assert command("backends", "eager") == (0, "eager  yes\n", "")
+
+
+def test_the_command_answers_without_torch() -> None:
+    """Importing explorer.cli imports neither torch nor triton, and `python -m explorer` is the same command."""
+    code = "import sys, explorer.cli; sys.exit(bool({'torch', 'triton', 'IPython'} & set(sys.modules)))"
+    assert plain("-c", code) == (0, "", "")
+    assert plain("-m", "explorer", "--version") == (0, f"explorer {explorer.__version__}\n", "")
