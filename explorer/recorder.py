@@ -5,17 +5,15 @@ The only place, with `replay`, that catches `Exception`: an error of the explore
 
 from __future__ import annotations
 
-import sys
 import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from types import FrameType
 
 from explorer.errors import BusyError
 from explorer.hooks.dynamo import current_compile_id
 from explorer.hooks.fresh import cold_compile
-from explorer.hooks.places import in_package
+from explorer.hooks.places import call_path
 from explorer.model import Call, Event, Failure, plain
 from explorer.stage import Facts, Stage
 
@@ -109,19 +107,6 @@ class Recorder:
             self._frames.add(frame)
             return frame
         return frame if frame in self._frames and frame else None
-
-
-def call_path() -> tuple[Call, ...]:
-    """The calls inside torch and triton that led here, outermost first: (file in its package, line, function)."""
-    path: list[Call] = []
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        code = frame.f_code
-        file = in_package(code.co_filename)
-        if file:
-            path.append((file, frame.f_lineno, code.co_qualname))
-        frame = frame.f_back
-    return tuple(reversed(path))
 
 
 @contextmanager

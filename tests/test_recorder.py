@@ -14,7 +14,8 @@ import pytest
 import torch
 
 import explorer
-from explorer.recorder import Recorder, call_path, recording
+from explorer.hooks.places import call_path
+from explorer.recorder import Recorder, recording
 from explorer.stages import STAGES
 
 

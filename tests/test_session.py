@@ -151,7 +151,8 @@ def test_code_flow_leads_into_pytorchs_own_source() -> None:
     for stage, function in {
         "dynamo": "OutputGraph",
         "post_grad": "codegen_and_compile",
-        "ir_pre_fusion": "log_ir_pre_fusion",
+        "ir_pre_fusion": "Scheduler",
+        "guards": "CheckFunctionManager",
     }.items():
         row = rows[stage]
         assert function in row["function"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
+from types import FrameType
+
+from explorer.model import Call
 
 
 @lru_cache(maxsize=4096)
@@ -13,3 +17,21 @@ def in_package(file: str) -> str:
         if at >= 0:
             return file[at + len("packages/") :]
     return ""
+
+
+#: Files of torch that pass on what another part of it made: its logs are not the makers of what they log.
+MESSENGERS = ("torch/_logging/", "torch/_inductor/debug.py")
+
+
+def call_path() -> tuple[Call, ...]:
+    """The calls inside torch and triton that led here, outermost first: (file in its package, line, function)."""
+    path: list[Call] = []
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        file = in_package(code.co_filename)
+        if file:
+            path.append((file, frame.f_lineno, code.co_qualname))
+        frame = frame.f_back
+    inner = next((n for n, (file, _, _) in enumerate(path) if not file.startswith(MESSENGERS)), len(path))
+    return tuple(reversed(path[inner:]))

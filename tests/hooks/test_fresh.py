@@ -1,0 +1,62 @@
+"""A cold compile: which settings hold inside the block, and that all are as before after it."""
+
+from __future__ import annotations
+
+import pytest
+import torch._dynamo.config
+import torch._functorch.config
+import torch._inductor.config
+from torch._dynamo import pgo
+
+from explorer.hooks.fresh import cold_compile
+from explorer.hooks.versions import isolates_recompiles
+
+CONFIGS = (torch._dynamo.config, torch._functorch.config, torch._inductor.config)
+
+
+def settings() -> list[dict[str, str]]:
+    return [{key: repr(value) for key, value in config.get_config_copy().items()} for config in CONFIGS]
+
+
+@pytest.mark.parametrize("many_traces", [False, True])
+def test_caches_of_whole_stages_are_off_inside(many_traces: bool) -> None:
+    """A graph is compiled, not loaded, whatever the user's settings say."""
+    with torch._inductor.config.patch(fx_graph_cache=True), torch._functorch.config.patch(enable_autograd_cache=True):
+        with cold_compile(many_traces=many_traces):
+            assert not torch._inductor.config.fx_graph_cache and not torch._inductor.config.fx_graph_remote_cache
+            assert not torch._functorch.config.enable_autograd_cache
+        assert torch._inductor.config.fx_graph_cache and torch._functorch.config.enable_autograd_cache
+
+
+@pytest.mark.parametrize("many_traces", [False, True])
+@pytest.mark.parametrize("error", [None, ZeroDivisionError])
+def test_every_setting_is_as_before_afterwards(many_traces: bool, error: type[Exception] | None) -> None:
+    """After the block, also after an error in it, no setting of Dynamo, AOTAutograd or Inductor differs."""
+    before, sizes = settings(), (pgo._CODE_STATE, pgo._INIT_CODE_STATE)
+    try:
+        with cold_compile(many_traces=many_traces):
+            if error:
+                raise error
+    except ZeroDivisionError:
+        pass
+    assert settings() == before
+    assert all(now is then for now, then in zip((pgo._CODE_STATE, pgo._INIT_CODE_STATE), sizes, strict=True))
+
+
+def test_only_a_trace_sets_aside_what_earlier_calls_left() -> None:
+    """A trace does not see the sizes of earlier calls, nor, where torch counts them together, the limit on compiles.
+
+    A recording leaves both alone.
+    """
+    limit = torch._dynamo.config.recompile_limit
+    mark = object()
+    original, pgo._CODE_STATE = pgo._CODE_STATE, mark  # type: ignore[assignment]
+    try:
+        with cold_compile(many_traces=True):
+            assert pgo._CODE_STATE is None
+            assert isolates_recompiles() or torch._dynamo.config.recompile_limit > limit
+        with cold_compile(many_traces=False):
+            assert pgo._CODE_STATE is mark and torch._dynamo.config.recompile_limit == limit
+        assert pgo._CODE_STATE is mark
+    finally:
+        pgo._CODE_STATE = original

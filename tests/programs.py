@@ -1,0 +1,107 @@
+"""The programs that the recorded events in `data/` come from, and that live tests compile.
+
+They are in one file so that every recording and every test speaks of the same lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def sin_cos(x: torch.Tensor) -> torch.Tensor:
+    """sin² + cos²: one graph, one fused kernel."""
+    s = torch.sin(x) ** 2
+    c = torch.cos(x) ** 2
+    return s + c
+
+
+def toy_example(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """A branch on data: Dynamo breaks the graph there and goes on in one of two resume functions."""
+    x = a / (torch.abs(a) + 1)
+    if b.sum() < 0:
+        b = b * -1
+    return x * b
+
+
+class Mlp(nn.Module):
+    """Linear, GELU, Linear."""
+
+    def __init__(self, width: int = 16, hidden: int = 32) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = functional.gelu(self.up(x))
+        return self.down(hidden)
+
+
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    """Compiled again when the dtype changes, and again for a size that is marked dynamic."""
+    return torch.relu(x) * x.shape[0]
+
+
+class Attention(nn.Module):
+    """Projections around scaled_dot_product_attention."""
+
+    def __init__(self, width: int = 32, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+def run_sin_cos(device: str) -> None:
+    """One call without gradients."""
+    with torch.no_grad():
+        torch.compile(sin_cos)(torch.randn(64, device=device))
+
+
+def run_toy_example(device: str) -> None:
+    """Two calls, so that both branches run: three frames."""
+    compiled, a = torch.compile(toy_example), torch.randn(10, device=device)
+    compiled(a, torch.ones(10, device=device))
+    compiled(a, -torch.ones(10, device=device))
+
+
+def run_mlp_train(device: str) -> None:
+    """One forward and backward."""
+    model = Mlp().to(device)
+    torch.compile(model)(torch.randn(8, 16, device=device)).sum().backward()
+
+
+def run_recompile(device: str) -> None:
+    """float32, then float64, then a size marked dynamic, 4 to 64: three compiles of one frame."""
+    compiled = torch.compile(scaled)
+    compiled(torch.randn(8, device=device))
+    compiled(torch.randn(8, device=device, dtype=torch.float64))
+    x = torch.randn(12, device=device)
+    torch._dynamo.mark_dynamic(x, 0, min=4, max=64)
+    compiled(x)
+
+
+def run_attention(device: str) -> None:
+    """One call without gradients."""
+    model = Attention().to(device)
+    with torch.no_grad():
+        torch.compile(model)(torch.randn(2, 8, 32, device=device))
+
+
+#: What is recorded, by the name of its file in `data/`.
+PROGRAMS: dict[str, Callable[[str], None]] = {
+    "sin_cos": run_sin_cos,
+    "toy_example": run_toy_example,
+    "mlp_train": run_mlp_train,
+    "recompile": run_recompile,
+    "attention": run_attention,
+}

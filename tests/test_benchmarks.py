@@ -1,0 +1,73 @@
+"""The benchmark script runs and prints its tables; nothing here looks at the seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "compile_cost.py"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The cache that the whole test run shares, where there is one: a first C++ compile takes long."""
+    return os.environ.get("TORCHINDUCTOR_CACHE_DIR") or str(tmp_path_factory.mktemp("inductor"))
+
+
+@pytest.fixture(scope="module")
+def compared(cache: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, object]]:
+    """What one round over the smallest workload prints, and the JSON it writes."""
+    file = tmp_path_factory.mktemp("benchmark") / "results.json"
+    arguments = ("--workloads", "sin_cos", "--tools", "plain", "explorer", "--repeats", "1", "--cache", cache)
+    done = run(*arguments, "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, json.loads(file.read_text(encoding="utf-8"))
+
+
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def test_prints_a_table_with_one_row_a_tool(compared: tuple[str, dict[str, object]]) -> None:
+    """The comparison has a row for each workload and tool, with seconds, peak memory and ratios to plain."""
+    head, rule, plain, traced = rows(compared[0])
+    assert head[:4] == ["workload", "tool", "seconds", "ratio"]
+    assert set("".join(rule)) == {"-"}
+    assert plain[:2] == ["sin_cos", "torch.compile"]
+    assert traced[:2] == ["sin_cos", "explorer.trace"]
+    assert plain[3] == plain[6] == "1.000"
+    assert all(float(row[i]) > 0 for row in (plain, traced) for i in (2, 3, 5, 6))
+
+
+def test_says_the_machine_and_that_a_shared_cache_measures_nothing(compared: tuple[str, dict[str, object]]) -> None:
+    """Above the table stand the cores, the versions and the setting; with a shared cache, that seconds mean little."""
+    machine, setting, *_ = compared[0].splitlines()
+    assert "cores" in machine
+    assert "torch 2." in machine
+    assert "SHARED" in setting
+
+
+def test_writes_every_measurement_as_json(compared: tuple[str, dict[str, object]]) -> None:
+    """The JSON file has each single measurement, with explorer's own cost and what it failed to see."""
+    results = compared[1]["results"]
+    assert isinstance(results, list)
+    assert [r["tool"] for r in results] == ["plain", "explorer"]
+    assert results[1]["cost"] > 0
+    assert results[1]["failures"] == []
+
+
+def test_an_unknown_workload_is_refused_with_the_names_there_are() -> None:
+    """A workload that is not one ends the script at once, with exit status 2 and the names."""
+    done = run("--workloads", "resnet")
+    assert done.returncode == 2
+    assert "sin_cos" in done.stderr
+    assert "gpt2-N" in done.stderr

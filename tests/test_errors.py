@@ -1,0 +1,62 @@
+"""Errors: the tree drawn in the docstring is the tree of classes, and unknown names are answered with the nearest."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from explorer import errors
+from explorer.errors import ExplorerError, InputError, unknown_name
+
+_ROW = re.compile(r"^\s+[├└]── (?P<name>\w+) .*?(?:\(also an? (?P<also>\w+)\))?$", re.MULTILINE)
+
+
+def classes() -> dict[str, type]:
+    return {n: c for n, c in vars(errors).items() if inspect.isclass(c) and issubclass(c, Exception)}
+
+
+def test_the_docstrings_tree_is_the_tree_of_classes() -> None:
+    """Every error class is drawn, as a child of ExplorerError, with the built-in it also is; nothing else is drawn."""
+    drawn = {m["name"]: m["also"] for m in _ROW.finditer(errors.__doc__ or "")}
+    assert {"ExplorerError", *drawn} == set(classes())
+    for name, also in drawn.items():
+        bases = [base.__name__ for base in classes()[name].__bases__]
+        assert bases == ["ExplorerError", *([also] if also else [])]
+    assert ExplorerError.__bases__ == (Exception,)
+
+
+@pytest.mark.parametrize("name", sorted(classes()))
+def test_every_error_is_a_public_name(name: str) -> None:
+    """Whoever catches an error of the explorer can name it as explorer.NAME."""
+    import explorer
+
+    assert getattr(explorer, name) is classes()[name]
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_and_all() -> None:
+    """A slip of the pen gets the name that was meant, and the others in order."""
+    error = unknown_name("mode", "max-autotun", ["reduce-overhead", "max-autotune", "default"])
+    assert isinstance(error, InputError) and isinstance(error, ValueError)
+    assert str(error) == (
+        "unknown mode 'max-autotun': did you mean 'max-autotune'? valid are 'default', 'max-autotune', 'reduce-overhead'"
+    )
+
+
+def test_a_name_like_no_other_gets_no_guess() -> None:
+    """Where nothing is near the message guesses nothing and lists what there is."""
+    assert str(unknown_name("mode", "zzz", ["default"])) == "unknown mode 'zzz': valid are 'default'"
+
+
+def test_a_value_that_is_no_string_is_named_as_it_is() -> None:
+    """The message shows what was given, whatever it was."""
+    assert str(unknown_name("target", 3, ["cpu"])) == "unknown target 3: valid are 'cpu'"
+
+
+def test_of_many_names_only_the_nearest_are_listed() -> None:
+    """With more names than fit a message, the nearest five are named and the rest are counted."""
+    error = unknown_name("option", "option_7x", [f"option_{n}" for n in range(100)])
+    assert "option_7'" in str(error) and "of 100" in str(error)
+    assert str(error).count("'option_") == 5 + 1
+    assert str(unknown_name("option", "zzz", [f"option_{n}" for n in range(100)])).endswith("the nearest of 100 are none")

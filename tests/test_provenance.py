@@ -1,0 +1,122 @@
+"""Provenance: which lines are related to a line, by what route, and which are not."""
+
+from __future__ import annotations
+
+from explorer.model import CALLED_FROM, Artifact, Link
+from explorer.provenance import follow, index
+from explorer.traced import Trace
+
+IDS = ("source", "graph", "other_graph", "code", "kernel")
+
+
+def trace(*links: Link) -> Trace:
+    """Five artifacts of nine lines each, with these links."""
+    text = "\n".join("abcdefghi")
+    return Trace(artifacts=tuple(Artifact(name, name.upper(), "0/0", "", "", "text", text) for name in IDS), links=links)
+
+
+def link(source: str, source_lines: object, target: str, target_lines: object, how: str = "how") -> Link:
+    both = (lines if isinstance(lines, tuple) else (lines,) for lines in (source_lines, target_lines))
+    first, second = both
+    return Link(source, first, target, second, how)  # type: ignore[arg-type]
+
+
+def reached(made: Trace, artifact: str, line: int) -> set[tuple[str, int]]:
+    return {(row["artifact"], n) for row in follow(made, artifact, line) for n in row["lines"]}
+
+
+def test_a_link_is_followed_both_ways() -> None:
+    """From the text that states a link to where it points, and from there back."""
+    made = trace(link("graph", 3, "source", 1))
+    assert reached(made, "graph", 3) == {("source", 1)}
+    assert reached(made, "source", 1) == {("graph", 3)}
+
+
+def test_a_line_without_links_reaches_nothing() -> None:
+    """Neighbouring lines and other artifacts' lines of the same number are not related."""
+    made = trace(link("graph", 3, "source", 1))
+    assert follow(made, "graph", 4) == () and follow(made, "source", 3) == ()
+
+
+def test_links_are_followed_over_any_distance() -> None:
+    """A kernel's line reaches the source through the wrapper and the graph, and the source reaches the kernel."""
+    made = trace(link("kernel", 5, "code", 7), link("code", 7, "graph", 3), link("graph", 3, "source", 1))
+    assert reached(made, "kernel", 5) == {("code", 7), ("graph", 3), ("source", 1)}
+    assert reached(made, "source", 1) == {("graph", 3), ("code", 7), ("kernel", 5)}
+
+
+def test_the_route_names_every_link_in_order() -> None:
+    """`route` says how each step is known, from the chosen line outwards."""
+    made = trace(
+        link("kernel", 5, "code", 7, "cut"), link("code", 7, "graph", 3, "comment"), link("other_graph", 2, "graph", 3, "stack")
+    )
+    routes = {row["artifact"]: row["route"] for row in follow(made, "kernel", 5)}
+    assert routes == {"code": ("cut",), "graph": ("cut", "comment"), "other_graph": ("cut", "comment", "stack")}
+
+
+def test_lines_with_a_common_origin_are_related() -> None:
+    """Two graphs whose lines come from one source line are related to each other."""
+    made = trace(link("graph", 3, "source", 1), link("other_graph", 4, "source", 1))
+    assert reached(made, "graph", 3) == {("source", 1), ("other_graph", 4)}
+
+
+def test_a_line_that_mixes_two_origins_does_not_relate_them() -> None:
+    """A fused kernel comes from two source lines; from one of them one reaches the kernel, not the other line."""
+    made = trace(link("kernel", 5, "source", (1, 2)), link("graph", 1, "source", 1), link("graph", 2, "source", 2))
+    assert reached(made, "source", 1) == {("kernel", 5), ("graph", 1)}
+    assert reached(made, "graph", 1) == {("source", 1), ("kernel", 5)}
+    assert reached(made, "kernel", 5) == {("source", 1), ("source", 2), ("graph", 1), ("graph", 2)}
+
+
+def test_lines_reached_by_the_same_route_are_one_row() -> None:
+    """Rows group an artifact's lines by route, in order of lines; the rows stand in the trace's order."""
+    made = trace(link("kernel", 1, "source", (4, 2)), link("kernel", 1, "source", 3, "else"), link("kernel", 1, "graph", 9))
+    rows = follow(made, "kernel", 1)
+    assert [(r["artifact"], r["stage"], r["lines"], r["route"]) for r in rows] == [
+        ("source", "SOURCE", (2, 4), ("how",)),
+        ("source", "SOURCE", (3,), ("else",)),
+        ("graph", "GRAPH", (9,), ("how",)),
+    ]
+
+
+def test_the_shortest_route_is_the_one_given() -> None:
+    """Where a line is stated directly and reached by a detour, the row has the direct route, once."""
+    made = trace(link("kernel", 1, "code", 1, "a"), link("code", 1, "source", 1, "b"), link("kernel", 1, "source", 1, "direct"))
+    assert [r["route"] for r in follow(made, "kernel", 1).where(artifact="source")] == [("direct",)]
+
+
+def test_links_that_go_in_a_circle_end() -> None:
+    """Two texts that name each other are related once, and the chosen line is not in its own list."""
+    made = trace(link("graph", 1, "code", 1), link("code", 1, "graph", 1))
+    assert reached(made, "graph", 1) == {("code", 1)}
+
+
+def test_a_call_is_shown_but_is_no_common_origin() -> None:
+    """Two lines that one call led to are not related by it; each shows the call, and the call leads to both."""
+    made = trace(
+        link("graph", 1, "source", 7), link("graph", 1, "source", 2, CALLED_FROM),
+        link("graph", 5, "source", 8), link("graph", 5, "source", 2, CALLED_FROM), link("code", 3, "graph", 5),
+    )  # fmt: skip
+    assert reached(made, "graph", 1) == {("source", 7), ("source", 2)}
+    assert reached(made, "source", 2) == {("graph", 1), ("graph", 5), ("code", 3)}
+    assert reached(made, "source", 8) == {("graph", 5), ("code", 3)}
+    assert reached(made, "code", 3) == {("graph", 5), ("source", 8), ("source", 2)}
+
+
+def test_what_is_an_origin_and_a_call_has_the_origins_route() -> None:
+    """A line that is both is reached as the origin."""
+    made = trace(link("graph", 1, "source", 2, CALLED_FROM), link("graph", 1, "source", 2, "stack_trace"))
+    assert [row["route"] for row in follow(made, "graph", 1)] == [("stack_trace",)]
+
+
+def test_a_link_to_an_artifact_that_is_not_there_is_left_out() -> None:
+    """A link of a foreign stage into nothing costs no other link."""
+    made = trace(link("graph", 1, "nowhere", 1), link("graph", 1, "source", 1))
+    assert reached(made, "graph", 1) == {("source", 1)}
+
+
+def test_index_has_every_pair_of_lines() -> None:
+    """A link of several lines on both sides relates each with each, in both directions."""
+    table = index((link("graph", (1, 2), "source", (3, 4), "h"),))
+    assert table["down"][("graph", 1)] == [(("source", 3), "h"), (("source", 4), "h")]
+    assert table["up"][("source", 4)] == [(("graph", 1), "h"), (("graph", 2), "h")]

@@ -1,0 +1,344 @@
+"""The house rules that hold the rooms apart, read off the code itself: imports, private names, state, errors, words.
+
+Each exception is listed with its reason; one that is no longer needed fails a test too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import explorer
+
+PACKAGE = Path(explorer.__file__).parent
+#: From the bottom up: a room imports, when it is itself imported, only from itself and from the rooms before it.
+ROOMS = (
+    "errors", "model", "stage", "hooks", "progress", "target", "backend", "stages", "traced", "provenance", "fusion", "compare",
+    "files", "payload", "page", "debug_dir", "widget", "replay", "recorder", "live", "session", "explorer",
+    "magics", "demo", "cli", "__main__",
+)  # fmt: skip
+
+#: Private modules of torch, and anything inside triton, by name or by path.
+PRIVATE = re.compile(r"\btorch(?:[./]\w+)*[./]_[a-zA-Z]\w*|(?<![\w.])_(?:inductor|dynamo|functorch)\b|\btriton[./]\w+")
+#: (file, what is named there): the reason why it may be.
+PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {}
+
+#: How a version is asked for.
+VERSION = re.compile(r"__version__|version_info|importlib\.metadata|\bhexversion\b")
+VERSIONS_ALLOWED = {
+    ("__init__.py", "__version__"): "explorer's own",
+    ("cli.py", "__version__"): "explorer's own, printed by --version",
+    ("target/__init__.py", "__version__"): "torch's, said in a message; nothing is decided by it",
+}
+
+#: Files in which an error of any kind is caught, and why.
+CATCHES_EVERYTHING = {
+    "recorder.py": "an error in a hook must not break the user's compile",
+    "replay.py": "what one stage cannot render must not take the rest away",
+    "session.py": "the trace up to an error goes with the error",
+}
+
+MUTATORS = {
+    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse",
+    "add", "discard", "update", "setdefault", "popitem", "__setitem__", "__delitem__",
+}  # fmt: skip
+
+
+def name_of(path: Path) -> str:
+    parts = ["explorer", *path.relative_to(PACKAGE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {name_of(path): path for path in FILES.values()}
+TREES = {file: ast.parse(path.read_text(encoding="utf-8")) for file, path in FILES.items()}
+OUTSIDE_HOOKS = [file for file in FILES if not file.startswith("hooks/")]
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "explorer"
+
+
+def at_import(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when a module is imported, those of classes and branches included."""
+    for node in body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from at_import(node.orelse)
+            continue
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for part in ("body", "orelse", "finalbody", "handlers"):
+                yield from at_import(getattr(node, part, []))
+
+
+def imported(statements: Iterable[ast.AST]) -> Iterator[str]:
+    """The modules that import statements name; of `from package import name` the submodule where `name` is one."""
+    for node in statements:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else str(node.module)
+
+
+def imports_at_import(file: str) -> list[str]:
+    return list(imported(at_import(TREES[file].body)))
+
+
+def words(file: str) -> Iterator[str]:
+    """Everything a file says to Python: dotted names, imports, and all strings, docstrings too; not its comments."""
+    for node in ast.walk(TREES[file]):
+        if isinstance(node, ast.Attribute):
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def found(files: Iterable[str], pattern: re.Pattern[str]) -> set[tuple[str, str]]:
+    return {(file, hit[0]) for file in files for word in words(file) for hit in pattern.finditer(word)}
+
+
+# Imports -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("modules", [["explorer"], sorted(MODULES)], ids=["explorer", "every module"])
+def test_importing_the_explorer_imports_neither_torch_nor_triton(modules: list[str]) -> None:
+    """`import explorer`, and importing each module under it, leaves torch and triton out of the process."""
+    code = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]: importlib.import_module(name)\n"
+        "print([m for m in sys.modules if m.partition('.')[0] in ('torch', 'triton')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *modules], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_module_is_in_a_room_of_the_list() -> None:
+    """A new room is put into the order by whoever builds it."""
+    assert {room_of(module) for module in MODULES} - set(ROOMS) == set()
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_rooms_import_downwards(file: str) -> None:
+    """What a module imports when it is imported is in its own room or in one below."""
+    own = ROOMS.index(room_of(name_of(FILES[file])))
+    names = [name for name in imports_at_import(file) if name.partition(".")[0] == "explorer"]
+    assert [name for name in names if ROOMS.index(room_of(name)) > own] == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Modules can be imported one after the other, also inside a room."""
+    graph = {name: [n for n in imports_at_import(path.relative_to(PACKAGE).as_posix()) if n in MODULES and n != name]
+             for name, path in MODULES.items()}  # fmt: skip
+    assert set(TopologicalSorter(graph).static_order()) == set(MODULES)
+
+
+# Private names and versions ----------------------------------------------------------------------------------------
+
+
+def test_private_names_of_torch_and_triton_are_only_in_hooks() -> None:
+    """No other room names torch's private modules or triton's insides, in code or in a string; nor imports triton."""
+    assert found(OUTSIDE_HOOKS, PRIVATE) == set(PRIVATE_NAMES_ALLOWED)
+    whole = [(file, name) for file in OUTSIDE_HOOKS for name in imported(ast.walk(TREES[file]))]
+    assert [(file, name) for file, name in whole if name.partition(".")[0] == "triton"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch._dynamo.reset()",
+        "from torch.utils import _pytree",
+        "import torch.fx._x",
+        "'torch/_inductor/ir.py'",
+        "'_dynamo'",
+        "triton.compiler",
+    ],
+)
+def test_the_search_for_private_names_finds_them(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each way to name a private module is found, in code and in strings."""
+    monkeypatch.setitem(TREES, "sample.py", ast.parse(text))
+    assert found(["sample.py"], PRIVATE)
+
+
+def test_only_hooks_versions_asks_for_a_version() -> None:
+    """Which torch, triton or Python it is, is asked in one file; elsewhere only for the exceptions named above."""
+    assert found([f for f in FILES if f != "hooks/versions.py"], VERSION) == set(VERSIONS_ALLOWED)
+
+
+# State -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_no_global_statement(file: str) -> None:
+    """No function rebinds a name of its module."""
+    assert [node.lineno for node in ast.walk(TREES[file]) if isinstance(node, ast.Global)] == []
+
+
+def collections_of(file: str) -> set[str]:
+    """The module-level names that hold a list, dict or set."""
+    kinds = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+    names: set[str] = set()
+    for node in at_import(TREES[file].body):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        value = getattr(node, "value", None)
+        made = isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] in (
+            "list", "dict", "set", "defaultdict", "deque", "OrderedDict", "Counter", "WeakKeyDictionary", "WeakValueDictionary",
+        )  # fmt: skip
+        if isinstance(value, kinds) or made:
+            names |= {t.id for t in targets if isinstance(t, ast.Name)}
+    return names
+
+
+def changed(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(last part of the name, line) of everything that is changed in place, outside `self`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+            places = [node.func.value]
+        elif isinstance(node, (ast.Assign, ast.Delete)):
+            places = [t.value for t in node.targets if isinstance(t, ast.Subscript)]
+        elif isinstance(node, ast.AugAssign):
+            places = [node.target.value if isinstance(node.target, ast.Subscript) else node.target]
+        else:
+            continue
+        for place in places:
+            if isinstance(place, (ast.Name, ast.Attribute)) and not ast.unparse(place).startswith("self."):
+                yield ast.unparse(place).rpartition(".")[2], node.lineno
+
+
+def test_no_list_dict_or_set_of_a_module_is_changed() -> None:
+    """What a module holds in a list, dict or set is the same for the whole process."""
+    held = {name for file in FILES for name in collections_of(file)}
+    local = {
+        (file, name)
+        for file, tree in TREES.items()
+        for function in ast.walk(tree) if isinstance(function, (ast.FunctionDef, ast.Lambda))
+        for name in assigned(function)
+    }  # fmt: skip
+    broken = [(f, n, line) for f, tree in TREES.items() for n, line in changed(tree) if n in held and (f, n) not in local]
+    assert held and broken == []
+
+
+def assigned(function: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """The names that are a function's own: its parameters and what it assigns."""
+    own = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+    return own | {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+@pytest.mark.parametrize(
+    "text", ["A = []\nA.append(1)", "A = {}\ndef f(): A['x'] = 1", "A: set = set()\ndef f(): A.add(1)", "A = {}\ndel A['x']"]
+)
+def test_the_search_for_changed_collections_finds_them(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each way to change a module's list, dict or set is found."""
+    monkeypatch.setitem(TREES, "sample.py", ast.parse(text))
+    monkeypatch.setitem(FILES, "sample.py", PACKAGE / "sample.py")
+    with pytest.raises(AssertionError):
+        test_no_list_dict_or_set_of_a_module_is_changed()
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_environment_is_not_read_at_import(file: str) -> None:
+    """No statement that runs at import, default values and decorators included, asks for an environment variable."""
+    code = [ast.unparse(part) for node in at_import(TREES[file].body) for part in evaluated(node)]
+    assert [text for text in code if re.search(r"\benviron\b|\bgetenv\b|\bexpanduser\b", text)] == []
+
+
+def evaluated(node: ast.stmt) -> list[ast.AST]:
+    """The expressions of a statement that are evaluated when it is reached; a function's body is not."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]
+    if hasattr(node, "body"):
+        return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    return [node]
+
+
+# Errors ------------------------------------------------------------------------------------------------------------
+
+
+def catches_everything(tree: ast.AST) -> list[int]:
+    """The lines of `except:`, `except Exception`, also in a tuple, and `suppress(Exception)`."""
+    lines: list[int] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler):
+            caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
+            caught = list(node.args)
+        else:
+            continue
+        if any(kind is None or ast.unparse(kind) in ("Exception", "BaseException") for kind in caught):
+            lines.append(node.lineno)
+    return lines
+
+
+def test_only_three_files_catch_every_error() -> None:
+    """Errors of any kind are caught where they become failures, and nowhere else."""
+    assert {file for file, tree in TREES.items() if catches_everything(tree)} == set(CATCHES_EVERYTHING)
+
+
+@pytest.mark.parametrize("handler", ["except:", "except Exception:", "except (OSError, BaseException) as e:"])
+def test_the_search_for_broad_handlers_finds_them(handler: str) -> None:
+    """Each way to catch everything is found; a named error is not."""
+    assert catches_everything(ast.parse(f"try: pass\n{handler} pass")) == [2]
+    assert catches_everything(ast.parse("with suppress(Exception): pass")) == [1]
+    assert catches_everything(ast.parse("try: pass\nexcept (OSError, ValueError): pass")) == []
+
+
+# Words -------------------------------------------------------------------------------------------------------------
+
+
+def public(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
+    """The public functions and classes of a module, and the public methods of its public classes."""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            yield prefix + node.name, node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node, f"{node.name}.")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_public_docstrings_open_with_a_sentence(file: str) -> None:
+    """Every public function, class and method has a docstring whose first line is one sentence, with its full stop."""
+    wrong: Mapping[str, str | None] = {
+        name: doc
+        for name, node in public(TREES[file])
+        if not (doc := ast.get_docstring(node)) or not re.search(r"[.:?…]$", doc.splitlines()[0])
+    }
+    assert wrong == {}
+    assert ast.get_docstring(TREES[file]), "a module says what it is"
+
+
+def test_all_names_resolve_and_are_sorted() -> None:
+    """`explorer.__all__` is sorted, the version last; each name resolves, and `dir` shows it."""
+    *names, last = explorer.__all__
+    assert last == "__version__" and names == sorted(names) and len(set(names)) == len(names)
+    assert all(getattr(explorer, name) is not None for name in explorer.__all__)
+    assert set(explorer.__all__) <= set(dir(explorer))
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    """A wrong name says so as Python does, so that hasattr and imports work."""
+    assert not hasattr(explorer, "no_such_name")
+    with pytest.raises(ImportError):
+        exec("from explorer import no_such_name")
+
+
+def test_type_checkers_see_the_names_that_are_imported_late() -> None:
+    """What is imported for type checkers is what __all__ names."""
+    block = next(node for node in TREES["__init__.py"].body if isinstance(node, ast.If))
+    assert sorted(alias.asname or "" for node in block.body for alias in node.names) == explorer.__all__[:-1]  # type: ignore[attr-defined]

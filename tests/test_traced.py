@@ -1,0 +1,367 @@
+"""Trace: finding texts, tables and linked lines, what the summary and the repr say, and what needs a live process."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from explorer.errors import CompileError, InputError, LiveError
+from explorer.files import dumps, loads
+from explorer.model import Artifact, Failure, Link, plain
+from explorer.traced import Trace
+
+Replayed = Callable[[str], Trace]
+
+
+@pytest.fixture
+def toy(replayed: Replayed) -> Trace:
+    """The toy example: three frames, a graph break, three kernels."""
+    return replayed("toy_example-torch2.13-cpu")
+
+
+@pytest.fixture
+def mlp(replayed: Replayed) -> Trace:
+    """A forward and backward."""
+    return replayed("mlp_train-torch2.13-cpu")
+
+
+@pytest.fixture
+def recompiled(replayed: Replayed) -> Trace:
+    """One frame compiled three times."""
+    return replayed("recompile-torch2.13-cpu")
+
+
+def artifact(id: str, stage: str, text: str = "x", **changes: Any) -> Artifact:
+    return Artifact(id, stage, changes.pop("frame", "0/0"), changes.pop("graph", ""), id, "text", text, **changes)
+
+
+# Texts -------------------------------------------------------------------------------------------------------------
+
+
+def test_text_gives_the_only_text_as_it_is(replayed: Replayed) -> None:
+    """With one artifact of a stage, its text, without a heading."""
+    trace = replayed("sin_cos-torch2.13-cpu")
+    assert trace.text("source").startswith("def sin_cos(") and trace.text("source") == trace.find("source")[0].text
+
+
+def test_text_gives_several_under_a_heading_each(mlp: Trace) -> None:
+    """With several artifacts of a stage, all of them, each under a line with its title and id."""
+    text = mlp.text("post_grad")
+    assert "# ---- Post-grad graph [0/0:post_grad:forward]" in text
+    assert "# ---- Post-grad graph [0/0:post_grad:backward]" in text
+    assert all(a.text in text for a in mlp.find("post_grad"))
+
+
+def test_text_of_one_graph_or_frame(mlp: Trace, toy: Trace) -> None:
+    """`graph` and `frame` choose among several."""
+    assert mlp.text("post_grad", graph="backward") == mlp.artifact("0/0:post_grad:backward").text
+    assert toy.text("dynamo", frame="1/0") == toy.artifact("1/0:dynamo").text
+
+
+def test_text_of_an_unknown_stage_offers_the_nearest(mlp: Trace) -> None:
+    """A stage that the trace lacks is an InputError that names the nearest, and only stages the trace has."""
+    with pytest.raises(InputError, match="unknown stage of this trace 'post_gard': did you mean 'post_grad'") as caught:
+        mlp.text("post_gard")
+    assert "'graph_break'" not in str(caught.value) and "'backward'" in str(caught.value)
+
+
+def test_text_of_a_frame_without_the_stage_is_an_input_error(toy: Trace) -> None:
+    """A stage that is there, but not in the frame asked for, is an InputError too."""
+    with pytest.raises(InputError):
+        toy.text("graph_break", frame="1/0")
+
+
+def test_find_gives_artifacts_in_order_and_nothing_for_nothing(toy: Trace) -> None:
+    """`find` filters by stage, frame and graph, and finds nothing without an error."""
+    assert [a.frame for a in toy.find("dynamo")] == ["0/0", "1/0", "2/0"]
+    assert [a.id for a in toy.find("dynamo", "1/0", "")] == ["1/0:dynamo"]
+    assert toy.find("dynamo", graph="backward") == () and toy.find("nothing") == ()
+
+
+def test_artifact_by_id_offers_the_nearest(toy: Trace) -> None:
+    """An id that is not there is an InputError with the nearest ids."""
+    assert toy.artifact("0/0:dynamo").stage == "dynamo"
+    with pytest.raises(InputError, match=r"unknown artifact '0/0:dynam'.*'0/0:dynamo'"):
+        toy.artifact("0/0:dynam")
+
+
+# Kernels -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_knows_its_name_language_and_source(mlp: Trace) -> None:
+    """Kernels come in the wrapper's order, with their source as `source`, as `text()` and as their artifact."""
+    first = mlp.kernels[0]
+    assert [k.name for k in mlp.kernels] == ["cpp_fused_gelu_0", "cpp_fused_gelu_gelu_backward_sum_0", "cpp_fused_sum_1"]
+    assert first.language == "cpp" and first.source.startswith("#include")
+    assert first.text() == first.text("kernel") == first.source == first.artifact.text
+    assert repr(first) == f"<Kernel cpp_fused_gelu_0 cpp {len(first.artifact.lines)} lines>"
+    assert "#include" in first._repr_html_()
+
+
+def test_kernels_of_the_same_name_in_two_frames_are_told_apart(recompiled: Trace) -> None:
+    """Each compile's kernel gives its own text, though all have one name."""
+    float32, float64, _ = recompiled.kernels
+    assert float32.name == float64.name
+    assert "double" not in float32.text() and "double" in float64.text()
+
+
+def test_a_kernels_unknown_stage_offers_those_it_has(mlp: Trace) -> None:
+    """A stage that a kernel has no text in is an InputError that lists those it has."""
+    with pytest.raises(InputError, match="unknown stage of this kernel 'ttgir': valid are 'kernel'"):
+        mlp.kernels[0].text("ttgir")
+
+
+def test_a_kernels_assembly_in_the_trace_needs_nothing_live() -> None:
+    """Assembly that a trace holds is given as text, also after a load."""
+    made = (artifact("k", "kernel", "C", kernel="cpp_0"), artifact("a", "assembly", "ASM", kernel="cpp_0"))
+    assert loads(dumps(Trace(artifacts=made))).kernels[0].text("assembly") == "ASM"
+
+
+# Tables ------------------------------------------------------------------------------------------------------------
+
+
+def test_functions_leave_inlined_ones_out(mlp: Trace) -> None:
+    """One row a compiled function, with its file and first line."""
+    (row,) = mlp.functions
+    assert (row["frame"], row["qualname"], row["compiled"], row["resume"]) == ("0/0", "Mlp.forward", True, False)
+    assert row["file"] == "tests/programs.py" and row["first_line"] > 1
+
+
+def test_timings_have_a_row_a_phase(mlp: Trace) -> None:
+    """The compiler's phases, with the graph they belong to where there are two."""
+    names = {row["name"] for row in mlp.timings}
+    assert {"entire_frame_compile", "backend_compile", "Scheduler.__init__"} <= names
+    assert all(set(row) >= {"frame", "name", "function", "graph", "start", "seconds", "depth"} for row in mlp.timings)
+
+
+def test_passes_have_the_graph_before_and_after(mlp: Trace) -> None:
+    """A pass that changed a graph says what it made and erased, and both texts."""
+    for row in mlp.passes:
+        assert row["before"] != row["after"] and row["section"] in ("pre_grad", "joint", "post_grad")
+        assert all(f"{name} = " in row["before"] for name in row["erased"])
+        assert all(f"{name} = " in row["after"] for name in row["made"])
+    assert mlp.passes
+
+
+def test_matches_name_the_pattern_and_its_nodes(mlp: Trace) -> None:
+    """A pattern that fired is named with where it is defined and what it matched."""
+    assert {row["pattern"] for row in mlp.matches} == {"pointless_permute_pair", "pointless_view"}
+    assert all(row["file"].endswith("joint_graph.py") and row["line"] > 0 and row["matched"] for row in mlp.matches)
+
+
+def test_every_table_names_the_frame(recompiled: Trace, toy: Trace) -> None:
+    """The rows of each table begin with the frame they are of, so that they can be chosen by it."""
+    for trace in (recompiled, toy):
+        for table in ("functions", "guards", "graph_breaks", "recompiles", "symbols", "passes", "matches", "timings"):
+            assert all(next(iter(row)) == "frame" and row["frame"] in trace.frames for row in getattr(trace, table))
+    assert {row["frame"] for row in recompiled.recompiles} == {"0/1", "0/2"}
+    assert {row["frame"] for row in recompiled.symbols} == {"0/2"}
+
+
+def test_conditions_on_symbols_are_not_symbols() -> None:
+    """`symbols` lists sizes; what the program's code asks of them stays in the stage's text."""
+    rows = [{"what": "created", "symbol": "s0"}, {"what": "guarded", "expr": "s0 < 10"}]
+    trace = Trace(artifacts=(artifact("s", "symbol", data=plain({"rows": rows})),))
+    assert [row["symbol"] for row in trace.symbols] == ["s0"]
+
+
+def test_code_flow_names_the_function_that_made_each_stage(mlp: Trace) -> None:
+    """One row an artifact with a call path: the innermost call, and the path from torch.compile inwards."""
+    flow = mlp.code_flow()
+    assert len(flow) == sum(bool(a.path) for a in mlp.artifacts)
+    (row,) = flow.where(stage="output_code", graph="forward")
+    assert row["file"].startswith("torch/_inductor/") and row["line"] > 0 and row["function"]
+    assert row["calls"][-1] == f"{row['file']}:{row['line']} {row['function']}"
+    assert any("torch/_dynamo/convert_frame.py" in call for call in row["calls"][:-1])
+    assert row["seconds"] == mlp.find("output_code", graph="forward")[0].seconds
+
+
+# Summary and repr --------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_has_a_row_a_stage_of_a_graph(mlp: Trace) -> None:
+    """The DataFrame's columns, a row for each stage and graph, and numbers that fit the artifacts."""
+    table = mlp.summary()
+    assert list(table.columns) == ["frame", "stage", "graph", "count", "lines", "seconds", "changes", "failures"]
+    assert table["count"].sum() == len(mlp.artifacts)
+    assert table["lines"].sum() == sum(len(a.lines) for a in mlp.artifacts)
+    row = table[(table["stage"] == "kernel") & (table["graph"] == "backward")].iloc[0]
+    assert row["count"] == 2 and row["changes"] == "cpp_fused_gelu_gelu_backward_sum_0, cpp_fused_sum_1"
+
+
+def test_the_summary_says_what_each_stage_changed(toy: Trace, mlp: Trace) -> None:
+    """Graphs count nodes, guards guards, a graph break gives its reason, a match its pattern, a pass its nodes."""
+    changes = {row["stage"]: row["changes"] for row in toy._summary_rows() if row["frame"] == "0/0"}
+    assert changes["dynamo"] == f"{len(toy.artifact('0/0:dynamo').nodes)} nodes"
+    assert changes["guards"] == f"{len(toy.guards.where(frame='0/0'))} guards"
+    assert changes["graph_break"] == "Data-dependent branching"
+    changes = {row["stage"]: row["changes"] for row in mlp._summary_rows()}
+    assert changes["pattern_match"] == "pointless_permute_pair, pointless_view"
+    assert changes["fx_pass"] == "+0 −4 nodes"
+
+
+def test_the_summary_puts_failures_beside_their_stage(toy: Trace) -> None:
+    """A stage that failed somewhere says so in its row; the others are empty."""
+    table = toy.summary()
+    failed = table[table["failures"] != ""]
+    assert set(failed["stage"]) == {"decompiled"} and all("DecompilationError" in text for text in failed["failures"])
+
+
+def test_the_summary_has_no_seconds_where_none_were_measured() -> None:
+    """Unknown seconds are None, not 0."""
+    rows = list(
+        Trace(artifacts=(artifact("a", "source"), artifact("b", "guards", seconds=0.5, data={"rows": ()})))._summary_rows()
+    )
+    assert [row["seconds"] for row in rows] == [None, 0.5]
+
+
+def test_the_repr_counts_and_lists_stages(toy: Trace, recompiled: Trace) -> None:
+    """The first line says what was traced and how much there is; then comes a row a stage; nothing is cut off."""
+    first, head, *rows = repr(toy).splitlines()
+    assert first.startswith("<Trace of toy_example for cpu: 3 frames, 1 graph break, 3 kernels")
+    assert head.split() == ["frame", "stage", "graph", "count", "lines", "seconds", "changes"]
+    assert len([r for r in rows if not r.startswith("failure")]) == len(list(toy._summary_rows()))
+    assert repr(recompiled).startswith("<Trace of recompile for cpu: 3 frames, 2 recompiles, 3 kernels>")
+
+
+def test_the_repr_names_every_failure() -> None:
+    """Each failure has a line with stage, step and the first line of its message, marked where there is more."""
+    failures = (
+        Failure("guards", "render", "KeyError: 'x'"),
+        Failure("compile", "BackendError", "it broke\nin many\nlines", fatal=True),
+    )
+    lines = repr(Trace(failures=failures)).splitlines()
+    assert lines[-2:] == ["failure: guards / render: KeyError: 'x'", "failure: compile / BackendError: it broke …"]
+    assert "2 failures" in lines[0]
+
+
+def test_the_repr_of_an_empty_trace_says_so() -> None:
+    """A trace with nothing in it says that nothing was compiled."""
+    assert "nothing compiled" in repr(Trace())
+    assert Trace().frames == () and Trace().kernels == () and Trace().guards == ()
+
+
+# Links -------------------------------------------------------------------------------------------------------------
+
+
+def test_follow_goes_both_ways(toy: Trace) -> None:
+    """From a line of the source to the graph's line, and from that line back to the source."""
+    source = toy.artifact("0/0:source")
+    line = next(n for n, text in enumerate(source.lines, 1) if "b.sum()" in text)
+    rows = toy.follow(source.id, line)
+    graph_lines = [n for row in rows.where(artifact="0/0:dynamo") for n in row["lines"]]
+    computed = [toy.artifact("0/0:dynamo").lines[n - 1].split(":")[0].strip() for n in graph_lines]
+    assert {"sum_1", "lt"} <= set(computed) and not {"add", "abs_1", "x"} & set(computed)
+    back = toy.follow("0/0:dynamo", graph_lines[0]).where(artifact=source.id)
+    assert [row["lines"] for row in back] == [(line,)]
+    assert all(row["route"] for row in rows)
+
+
+def test_follow_refuses_lines_and_artifacts_that_are_not_there(toy: Trace) -> None:
+    """A line outside the text is an InputError with the range; so is an unknown id."""
+    last = len(toy.artifact("0/0:dynamo").lines)
+    toy.follow("0/0:dynamo", last)
+    for line in (0, -1, last + 1):
+        with pytest.raises(InputError, match=f"'0/0:dynamo' has lines 1 to {last}, not {line}"):
+            toy.follow("0/0:dynamo", line)
+    with pytest.raises(InputError, match="unknown artifact"):
+        toy.follow("0/0:dynam", 1)
+
+
+def test_source_line_finds_the_artifact_and_line_of_a_file_and_line() -> None:
+    """A line of a file is found in the source that holds it, also by the end of the path; other lines are not."""
+    data = {"file": "home/a/model.py", "first_line": 10, "resume": False}
+    trace = Trace(artifacts=(artifact("s", "source", "def f():\n    a\n    b", data=plain(data)),))
+    assert trace.source_line("home/a/model.py", 12) == ("s", 3)
+    assert trace.source_line("a/model.py", 10) == ("s", 1)
+    assert trace.source_line("home/a/model.py", 13) is None and trace.source_line("home/a/model.py", 9) is None
+    assert trace.source_line("home/b/model.py", 12) is None and trace.source_line("", 12) is None
+
+
+def test_source_line_prefers_the_frame_and_then_the_whole_function() -> None:
+    """A line that several sources hold is the one of the frame asked for; else the function's, not a resume function's."""
+    place = {"file": "f.py", "first_line": 1, "resume": False}
+    whole = artifact("whole", "source", "a\nb\nc", data=plain(place))
+    resume = artifact("resume", "source", "b\nc", frame="1/0", data=plain({**place, "first_line": 2, "resume": True}))
+    trace = Trace(artifacts=(resume, whole))
+    assert trace.source_line("f.py", 3) == ("whole", 3)
+    assert trace.source_line("f.py", 3, frame="1/0") == ("resume", 2)
+
+
+# Failures and what is live -----------------------------------------------------------------------------------------
+
+
+def test_raise_for_failures_raises_with_every_failure(toy: Trace, mlp: Trace) -> None:
+    """With failures, a CompileError that names each; without any, nothing."""
+    two = dataclasses.replace(mlp, failures=(Failure("a", "b", "first"), Failure("c", "d", "second")))
+    with pytest.raises(CompileError, match=r"a / b: first\nc / d: second"):
+        two.raise_for_failures()
+    mlp.raise_for_failures()
+
+
+def test_raise_for_failures_is_caused_by_the_compilers_own_error(mlp: Trace) -> None:
+    """In the process that made the trace the compiler's exception is the cause."""
+    error = RuntimeError("lowering")
+    made = dataclasses.replace(mlp, failures=(Failure("a", "b", "c"),), live=SimpleNamespace(error=error))
+    with pytest.raises(CompileError) as caught:
+        made.raise_for_failures()
+    assert caught.value.__cause__ is error
+
+
+NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
+    "the result": lambda t: t.result,
+    "gradients": lambda t: t.gradients,
+    "running": lambda t: t.run(),
+    "checking": lambda t: t.check(),
+    "timing": lambda t: t.benchmark(),
+    "the assembly": lambda t: t.kernels[0].text("assembly"),
+}
+
+
+@pytest.mark.parametrize("what", NEEDS_LIVE)
+def test_a_loaded_trace_says_what_it_cannot_do(what: str, mlp: Trace) -> None:
+    """Without the live process each such verb is a LiveError that says what was asked and what to do."""
+    loaded = loads(dumps(mlp))
+    with pytest.raises(LiveError, match=f"{what} needs the process that made this trace; call explorer.trace again"):
+        NEEDS_LIVE[what](loaded)
+
+
+def test_live_verbs_ask_the_live_part(mlp: Trace) -> None:
+    """With a live part the verbs hand their arguments on and give back what it says."""
+    live = SimpleNamespace(
+        result=1, gradients={"x": 2}, run=lambda *a, **k: (a, k), check=lambda: "checked", benchmark=lambda repeats: repeats
+    )
+    trace = dataclasses.replace(mlp, live=live)
+    assert (trace.result, trace.gradients) == (1, {"x": 2})
+    assert trace.run(1, a=2) == ((1,), {"a": 2})
+    assert (trace.check(), trace.benchmark(), trace.benchmark(repeats=7)) == ("checked", 30, 7)
+
+
+# The value ---------------------------------------------------------------------------------------------------------
+
+
+def test_traces_are_compared_by_what_they_say(mlp: Trace) -> None:
+    """A different text, link, failure or meta makes a different trace; the live part does not."""
+    changed = dataclasses.replace(mlp.artifacts[0], text="other")
+    for difference in (
+        {"artifacts": (changed, *mlp.artifacts[1:])},
+        {"links": (*mlp.links, Link("a", (1,), "b", (1,), "c"))},
+        {"failures": (Failure("a", "b", "c"),)},
+        {"meta": plain({**mlp.meta, "name": "else"})},
+    ):
+        assert dataclasses.replace(mlp, **difference) != mlp
+    assert dataclasses.replace(mlp, live=object()) == mlp
+
+
+def test_a_trace_cannot_be_changed(mlp: Trace) -> None:
+    """No field can be set; nothing in it can be appended to."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        mlp.artifacts = ()  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        mlp.meta["name"] = "else"  # type: ignore[index]
+    with pytest.raises(TypeError):
+        mlp.artifacts[0].data["file"] = "else"  # type: ignore[index]
