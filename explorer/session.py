@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -135,7 +136,20 @@ def _show_function(live: Live, recorder: Recorder) -> None:
 
 def _finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: Live | None) -> Trace:
     whole = {**meta, **compiling.torch_versions(), "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cost": recorder.seconds}
-    return replay(recorder.events, recorder.failures, whole, stages, live)
+    with collection_paused():
+        return replay(recorder.events, recorder.failures, whole, stages, live)
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No garbage collection inside: walking torch's million objects once takes longer than a replay."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Recording:

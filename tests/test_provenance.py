@@ -103,6 +103,14 @@ def test_a_call_is_shown_but_is_no_common_origin() -> None:
     assert reached(made, "code", 3) == {("graph", 5), ("source", 8), ("source", 2)}
 
 
+def test_a_line_that_is_a_call_and_an_origin_relates_only_what_it_made() -> None:
+    """One line makes a node itself and calls a function that makes another: those two nodes are not related."""
+    made = trace(link("graph", 9, "source", 2), link("graph", 1, "source", 7), link("graph", 1, "source", 2, CALLED_FROM))
+    assert reached(made, "graph", 1) == {("source", 7), ("source", 2)}
+    assert reached(made, "graph", 9) == {("source", 2)}
+    assert reached(made, "source", 2) == {("graph", 9), ("graph", 1)}
+
+
 def test_what_is_an_origin_and_a_call_has_the_origins_route() -> None:
     """A line that is both is reached as the origin."""
     made = trace(link("graph", 1, "source", 2, CALLED_FROM), link("graph", 1, "source", 2, "stack_trace"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dis
 import inspect
 import io
@@ -26,6 +25,9 @@ from explorer.stage import Emit, Facts
 OWN_FOLDER = str(Path(__file__).parents[1] / "_")[:-1]
 #: A line of a Python traceback, as FX nodes keep them.
 STACK_LINE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')
+
+_DEF = re.compile(r"(?P<indent>\s*)(?:async\s+)?def\s+(?P<name>\w+)")
+_CLASS = re.compile(r"(?P<indent>\s*)class\s+(?P<name>\w+)")
 
 
 def emit_inlined(emit: Emit, code: CodeType) -> None:
@@ -243,46 +245,61 @@ def graph(emit: Emit) -> Iterator[None]:
 
 def _emit_inlined(emit: Emit, stacks: list[tuple[str, str]]) -> None:
     """Record the source of each function on the stacks, once, with the first frame it was inlined into."""
-    done: set[tuple[str, int]] = set()
-    trees: dict[str, ast.Module] = {}
+    places: dict[tuple[str, int, str], str] = {}
     for frame, stack in stacks:
-        for place in STACK_LINE.finditer(stack):
-            file, line = place["file"], int(place["line"])
-            if file not in trees:
-                trees[file] = _parsed(file)
-            found = innermost_function(trees[file], line)
-            if found is not None and (file, found[1].lineno) not in done:
-                done.add((file, found[1].lineno))
-                with emit.within(frame):
-                    emit("source", lambda f=file, w=found: _inlined_facts(f, *w))  # type: ignore[misc]
+        for m in STACK_LINE.finditer(stack):
+            places.setdefault((m["file"], int(m["line"]), m["function"]), frame)
+    done: set[tuple[str, int]] = set()
+    for (file, line, function), frame in places.items():
+        first = definition_line(linecache.getlines(file), line, function)
+        if first and (file, first) not in done:
+            done.add((file, first))
+            with emit.within(frame):
+                emit("source", lambda f=file, n=first: _inlined_facts(f, n))  # type: ignore[misc]
 
 
-def _parsed(file: str) -> ast.Module:
-    try:
-        return ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:  # a notebook cell with magics; its functions are compiled frames, which need no parsing
-        return ast.Module(body=[], type_ignores=[])
+def definition_line(lines: list[str], line: int, function: str) -> int:
+    """The line, counted from 1, of the `def` of the function that a line of a traceback is in; 0 where there is none.
+
+    Found by indentation, without parsing files of thousands of lines: the last `def` of that name above the line
+    that is indented less than all code since. Comprehensions and lambdas count to the function around them.
+    """
+    indent = None
+    for number in range(min(line, len(lines)), 0, -1):
+        text = lines[number - 1]
+        if not text.strip() or text.lstrip().startswith(("#", ")", "]", "}")):
+            continue
+        width = len(text) - len(text.lstrip())
+        found = _DEF.match(text)
+        outer = number == line or indent is None or width < indent
+        if found and outer and (function.startswith("<") or found["name"] == function):
+            return number
+        indent = width if indent is None else min(indent, width)
+        if indent == 0 and not found and number != line and text[0] not in "@":
+            return 0
+    return 0
 
 
-def innermost_function(tree: ast.Module, line: int) -> tuple[str, ast.FunctionDef] | None:
-    """The qualified name and definition of the innermost function that a line is in; None at the top level."""
-    found, names, nodes = None, [], list[ast.stmt](tree.body)
-    while nodes:
-        node = next((n for n in nodes if n.lineno <= line <= (n.end_lineno or n.lineno)), None)
-        if node is None:
+def qualified_name(lines: list[str], line: int) -> str:
+    """The name of the function defined at a line, with the classes and functions it is defined in."""
+    names, indent = [], 1 << 30
+    for number in range(line, 0, -1):
+        found = _DEF.match(lines[number - 1]) or _CLASS.match(lines[number - 1])
+        if found and len(found["indent"]) < indent:
+            indent = len(found["indent"])
+            names.append(found["name"])
+        if indent == 0:
             break
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
-            names.append(node.name)
-        if isinstance(node, ast.FunctionDef):
-            found = ".".join(names), node
-        nodes = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
-    return found
+    return ".".join(reversed(names))
 
 
-def _inlined_facts(file: str, name: str, function: ast.FunctionDef) -> Facts:
-    first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
-    text = textwrap.dedent("".join(linecache.getlines(file)[first - 1 : function.end_lineno]))
-    facts = {"function": function.name, "qualname": name, "file": file, "line": function.lineno, "first_line": first}
+def _inlined_facts(file: str, line: int) -> Facts:
+    lines, first = linecache.getlines(file), line
+    while first > 1 and lines[first - 2].lstrip().startswith("@"):
+        first -= 1
+    text = textwrap.dedent("".join(inspect.getblock(lines[first - 1 :])))
+    name = qualified_name(lines, line)
+    facts = {"function": name.rpartition(".")[2], "qualname": name, "file": file, "line": line, "first_line": first}
     return {**facts, "text": text, "inlined": True, "compiled": False, "resume": False}
 
 
