@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError, unknown_name
 from explorer.hooks.tensors import map_tensors, named_tensors
 from explorer.model import Rows
+from explorer.target.gpus import NAMED, Target
 
 
 @dataclass(frozen=True)
@@ -34,24 +35,51 @@ def attached() -> tuple[Attached, ...]:
 
 
 def targets() -> Rows:
-    """One row a target: its name, what it is, whether it works here, and why not where it does not."""
+    """One row a target: its name, what it is, whether it works here, why not where it does not, and its figures.
+
+    GPUs by name work without being here. Their figures: arch, multiprocessors, memory (GB), bandwidth (GB/s), the dense
+    peak rate of each dtype (TFLOP/s, TOP/s for integers), L2 (MB), shared memory a block (KB), registers a
+    multiprocessor, and the public sources of these.
+    """
     auto = {"target": "auto", "title": "the device that the arguments are on", "works": True, "why": ""}
-    return Rows([auto, *({"target": t.name, "title": t.title, "works": not t.missing, "why": t.missing} for t in attached())])
+    here = ({"target": t.name, "title": t.title, "works": not t.missing, "why": t.missing} for t in attached())
+    missing = compiler_missing()
+    named = ({"target": t.name, "title": t.title, "works": not missing, "why": missing or t.note, **t.row} for t in NAMED)
+    return Rows([auto, *here, *named])
 
 
-def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str:
-    """The device type a trace is made for: "cpu" or "cuda". InputError for a target that is unknown or not here.
+def compiler_missing() -> str:
+    """Why a GPU that is not here cannot be compiled for, "" where it can: triton has no wheel outside Linux."""
+    from explorer.hooks.versions import version_of
 
-    "auto" is the accelerator when the arguments or the module's parameters are on it, else the CPU.
+    return "" if version_of("triton") else "needs triton, which is not installed"
+
+
+def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str | Target:
+    """The device a trace is made for: "cpu", "cuda", or the Target of a GPU that need not be here.
+
+    "auto" is the accelerator when the arguments or the module's parameters are on it, else the CPU. InputError for
+    a target that is unknown, attached but not here, or for a named GPU where triton is missing.
     """
     names = {t.name: t for t in attached()}
     if target == "auto":
         return next((d for d in device_types(arguments, function) if d in names and d != "cpu"), "cpu")
     if not isinstance(target, str) or target not in names:
-        raise unknown_name("target", target, ["auto", *names])
+        return _named(target, names)
     if names[target].missing:
         raise InputError(f"target {target!r} is not here: {names[target].missing}")
     return target
+
+
+def _named(target: object, attached: Iterable[str]) -> Target:
+    """The GPU of that name; InputError lists everything a target may be."""
+    try:
+        found = Target.parse(target)
+    except InputError as error:
+        raise unknown_name("target", target, ["auto", *attached, *(t.name for t in NAMED)]) from error
+    if compiler_missing():
+        raise InputError(f"target {found.name!r} cannot be compiled for: it {compiler_missing()}")
+    return found
 
 
 def device_types(arguments: Any, function: Callable[..., Any]) -> list[str]:
