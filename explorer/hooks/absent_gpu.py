@@ -32,6 +32,7 @@ def pretending(target: Target) -> Iterator[None]:
         stack.enter_context(_interface(target))
         stack.enter_context(_triton_driver(target))
         stack.enter_context(_fake_tensors())
+        stack.enter_context(_constants())
         stack.enter_context(_import_time_choices(hip))
         stack.enter_context(_fresh_answers())
         yield
@@ -191,6 +192,58 @@ def _fake_tensors() -> Iterator[None]:
     avoid = {"avoid_device_init": property(lambda self: True)}
     with _all(fake_tensor, {"init_gpu_context": _always(None)}), _all(fake_tensor.FakeTensorMode, avoid):
         yield
+
+
+@contextmanager
+def _constants() -> Iterator[None]:
+    """What tracing and constant folding compute for real, such as torch.tensor([1.0], device=x.device), is on the CPU."""
+    from torch._inductor.constant_folding import ConstantFolder
+    from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder
+    from torch.fx.experimental import proxy_tensor
+
+    mode = _real_on_cpu()
+
+    def make_unset(original: Callable[..., Any]) -> Callable[..., Any]:
+        @contextmanager
+        def unset_fake_temporarily() -> Iterator[Any]:
+            with original() as fake, mode():
+                yield fake
+
+        return unset_fake_temporarily
+
+    def make_call(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with mode():
+                return original(*args, **kwargs)
+
+        return call
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(proxy_tensor, "unset_fake_temporarily", make_unset))
+        stack.enter_context(replaced(ConstantFolder, "run", make_call))
+        stack.enter_context(replaced(UniformValueConstantFolder, "__init__", make_call))
+        yield
+
+
+def _real_on_cpu() -> Any:
+    """A dispatch mode that puts on the CPU what would be made on the GPU."""
+    import torch
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    def moved(value: Any) -> Any:
+        return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
+
+    class RealOnCpu(TorchDispatchMode):  # type: ignore[misc,no-any-unimported]
+        """Real tensors of a GPU that is not there."""
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if any(isinstance(leaf, torch._subclasses.FakeTensor) for leaf in pytree.arg_tree_leaves(*args, **(kwargs or {}))):
+                return func(*args, **(kwargs or {}))
+            args, kwargs = pytree.tree_map(moved, (args, kwargs or {}))
+            return func(*args, **kwargs)
+
+    return RealOnCpu
 
 
 @contextmanager
