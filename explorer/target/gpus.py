@@ -20,7 +20,7 @@ TERA, GIGA, MEGA = 1e12, 1e9, 1e6
 BACKENDS = {"nvidia": "cuda", "amd": "hip"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Target:
     """A GPU as the compiler sees it; make your own with `explorer.Target(name=…, …)`.
 
@@ -112,6 +112,9 @@ class Target:
             if plain in {_plain(alias) for alias in (target.name, target.title, *ALIASES.get(target.name, ()))}:
                 return target
         raise unknown_name("target", name, [t.name for t in NAMED])
+
+    def __repr__(self) -> str:
+        return f"<Target {self.name!r}: {self.title}, {self.row['arch']}, {self.multiprocessors} multiprocessors>"
 
     def __reduce__(self) -> tuple[object, ...]:
         from functools import partial

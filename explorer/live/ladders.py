@@ -1,0 +1,62 @@
+"""The ladder of every Triton kernel of a recording, as events that replay makes artifacts of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from explorer.errors import ExplorerError
+from explorer.hooks.triton import Ladder, compile_ladders
+from explorer.hooks.triton_tools import disassemble
+from explorer.model import Event, Failure, Plain, plain
+from explorer.stages._launch import launches
+from explorer.stages.output_code import kernel_events
+from explorer.target.gpus import Target
+
+
+def ladder_events(
+    events: Sequence[Event], target: Target, *, sass: bool = False, workers: int = 0
+) -> tuple[list[Event], list[Failure]]:
+    """Compile every Triton kernel of the output code among `events` for `target`, identical ones once.
+
+    The events of kinds "ttir", "ttgir", "llir", "ptx" or "amdgcn", and with `sass` "sass", each of the frame and graph of
+    its kernel; and a Failure for each kernel that did not compile. `sass` costs 0.3 s a kernel: without it ask
+    `Ladder.sass` when it is looked at.
+    """
+    pairs = [(w, k) for w in events if w.kind == "output_code" for k in kernel_events(w) if k.data["language"] == "triton"]
+    made = compile_ladders([(str(k.data["name"]), str(k.data["text"])) for _, k in pairs], target, workers)
+    codes = _disassembled(made) if sass else {}
+    found: list[Event] = []
+    failures: list[Failure] = []
+    for (wrapper, kernel), ladder in zip(pairs, made, strict=True):
+        if isinstance(ladder, ExplorerError):
+            failures.append(Failure("kernel", str(kernel.data["name"]), str(ladder)))
+        else:
+            found += events_of(ladder, kernel, str(wrapper.data["text"]), ladder.own(codes.get(ladder.binary, "")))
+    return found, failures
+
+
+def _disassembled(made: Sequence[Ladder | ExplorerError]) -> dict[bytes, str]:
+    """The SASS of each different cubin."""
+    binaries = {m.binary: None for m in made if isinstance(m, Ladder) and m.target.vendor == "nvidia"}
+    with ThreadPoolExecutor(max(1, min(4, os.cpu_count() or 1))) as threads:
+        return dict(zip(binaries, threads.map(disassemble, binaries), strict=True))
+
+
+def events_of(ladder: Ladder, kernel: Event, wrapper: str = "", sass: str = "") -> Iterator[Event]:
+    """One event for each text of a ladder, and for `sass` where given, beside the event of its kernel."""
+    texts = {**ladder.texts, **({"sass": sass} if sass else {})}
+    facts = ladder_facts(ladder, wrapper)
+    for stage, text in texts.items():
+        data = plain({"name": ladder.name, "text": text, **facts, "stage_seconds": ladder.seconds.get(stage)})
+        yield Event(stage, kernel.time, kernel.frame, kernel.graph, data, kernel.path)
+
+
+def ladder_facts(ladder: Ladder, wrapper: str = "") -> Mapping[str, Plain]:
+    """What every event of a kernel's ladder says: where its lines are, its config and candidates, metadata, launches."""
+    run = launches(wrapper, ladder.name, ladder.arguments, ladder.grid, ladder.prefix) if wrapper else ()
+    return {
+        "file": ladder.file, "first_line": ladder.first_line, "target": ladder.target.name, "config": ladder.config,
+        "candidates": ladder.candidates, "metadata": ladder.metadata, "launches": run,
+    }  # fmt: skip
