@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from explorer.errors import InputError as InputError
     from explorer.errors import LiveError as LiveError
     from explorer.files import load as load
+    from explorer.handwritten import trace_kernel as trace_kernel
     from explorer.model import Artifact as Artifact
     from explorer.model import Event as Event
     from explorer.model import Failure as Failure
@@ -45,7 +46,7 @@ _HOMES = {
     "Failure": "model", "FileError": "errors", "InputError": "errors", "Kernel": "traced", "Link": "model",
     "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Target": "target.gpus", "Trace": "traced",
     "backends": "backend", "explore": "session", "load": "files", "record": "session", "show": "session",
-    "targets": "target", "trace": "session",
+    "targets": "target", "trace": "session", "trace_kernel": "handwritten",
 }  # fmt: skip
 __all__ = [*sorted(_HOMES), "__version__"]
 

@@ -43,9 +43,9 @@ class Kernel:
         return self.artifact.text
 
     def text(self, stage: str = "kernel") -> str:
-        """The kernel's text in `stage`: "kernel" its source, "assembly" that of a C++ kernel.
+        """The kernel's text in `stage`: "kernel" its source, "ttir" … "sass" its ladder, "assembly" that of a C++ kernel.
 
-        Assembly is made on demand where the trace does not hold it; LiveError where this process cannot.
+        Assembly and SASS are made on demand where the trace does not hold them; LiveError where this process cannot.
         """
         for artifact in self.trace.artifacts:
             mine = artifact.kernel == self.name and artifact.frame == self.artifact.frame
@@ -53,7 +53,18 @@ class Kernel:
                 return artifact.text
         if stage == "assembly":
             return str(self.trace.needs_live("the assembly").assembly(self.artifact).text)
+        if stage == "sass" and any(a.stage == "ptx" and a.kernel == self.name for a in self.trace.artifacts):
+            return str(self.trace.needs_live("SASS").sass(self.artifact))
         raise unknown_name("stage of this kernel", stage, {a.stage for a in self.trace.artifacts if a.kernel == self.name})
+
+    def passes(self) -> Rows:
+        """One row a pass of MLIR that this Triton kernel went through: stage, name, whether it changed anything, before, after.
+
+        Runs in a process of its own, so that a crash of MLIR or LLVM harms nothing: the rows end with the pass that
+        crashed, whose `error` says how. LiveError for a loaded trace.
+        """
+        rows: Rows = self.trace.needs_live("passes").passes(self.artifact)
+        return rows
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name} {self.language} {len(self.artifact.lines)} lines>"

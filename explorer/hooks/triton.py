@@ -85,6 +85,7 @@ class Ladder:
     grid: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
     compiled_as: str = ""
+    lowered: Lowered | None = field(default=None, repr=False, compare=False)
 
     def sass(self) -> str:
         """The machine code of an NVIDIA kernel with its source lines (0.3 s); InputError for AMD, whose is "amdgcn"."""
@@ -168,6 +169,7 @@ def finished(lowered: Lowered, answer: Mapping[str, Any]) -> Ladder:
     return Ladder(
         lowered.name, lowered.target, lowered.config, lowered.candidates, lowered.file, lowered.first_line, plain(texts),
         plain(facts), answer["binary"], plain(answer["seconds"]), lowered.arguments, lowered.grid, lowered.prefix,
+        lowered=lowered,
     )  # fmt: skip
 
 

@@ -22,6 +22,14 @@ from explorer.errors import CompileError
 PATIENCE = 600.0
 
 
+class StageError(CompileError):
+    """A stage of the compiler failed or crashed; `said` is all that the worker printed."""
+
+    def __init__(self, message: str, said: str) -> None:
+        super().__init__(message)
+        self.said = said
+
+
 class Worker:
     """One worker process, started when first asked and again after a crash."""
 
@@ -46,12 +54,12 @@ class Worker:
             code = process.wait()
             said = self._said(began)
             self.close()
-            raise CompileError(died(code, said)) from None
+            raise StageError(died(code, said), said) from None
         finally:
             timer.cancel()
         answer["stderr"] = self._said(began)
         if "error" in answer:
-            raise CompileError(refused(answer))
+            raise StageError(refused(answer), answer["stderr"])
         return answer
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -132,7 +140,8 @@ def died(code: int, said: str) -> str:
 def refused(answer: Mapping[str, Any]) -> str:
     """What to tell of a stage that failed: the stage, the error, and what MLIR, LLVM or ptxas printed."""
     said = f"{answer['stderr']}\n{answer['said']}" if answer["stage"] != "cubin" else ""
-    return f"the compiler failed in stage {answer['stage']}: {answer['error']}{_words(said)}"
+    error = str(answer["error"]).partition("Repro command:")[0].strip()
+    return f"the compiler failed in stage {answer['stage']}: {error}{_words(said)}"
 
 
 def _words(said: str, most: int = 30) -> str:

@@ -15,7 +15,7 @@ from explorer.model import Plain
 _AMD = {
     "registers": "vgpr_count", "accumulation_registers": "agpr_count", "scalar_registers": "sgpr_count",
     "spilled_registers": "vgpr_spill_count", "spilled_scalar_registers": "sgpr_spill_count",
-    "stack": "private_segment_fixed_size", "shared": "group_segment_fixed_size",
+    "stack": "private_segment_fixed_size",
 }  # fmt: skip
 _PTXAS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 

@@ -5,19 +5,57 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from explorer.errors import ExplorerError
-from explorer.hooks.triton import Ladder, compile_ladders
+from explorer.errors import ExplorerError, InputError
+from explorer.hooks.triton import Ladder, compile_ladder, compile_ladders
+from explorer.hooks.triton_passes import passes
 from explorer.hooks.triton_tools import disassemble
-from explorer.model import Event, Failure, Plain, plain
+from explorer.model import Artifact, Event, Failure, Plain, Rows, plain
 from explorer.stages._launch import launches
 from explorer.stages.output_code import kernel_events
 from explorer.target.gpus import Target
 
 
-def ladder_events(
-    events: Sequence[Event], target: Target, *, sass: bool = False, workers: int = 0
-) -> tuple[list[Event], list[Failure]]:
+@dataclass
+class Ladders:
+    """What a live trace keeps of its Triton kernels: the ladder of each source, for what is made only on demand."""
+
+    by_source: dict[str, Ladder] = field(default_factory=dict)
+    error: BaseException | None = None
+
+    def of(self, kernel: Artifact) -> Ladder:
+        """The ladder of an artifact of stage "kernel"; InputError where it was not compiled here."""
+        if kernel.text not in self.by_source:
+            raise InputError(f"{kernel.kernel} was not compiled down the ladder in this trace")
+        return self.by_source[kernel.text]
+
+    def sass(self, kernel: Artifact) -> str:
+        """The SASS of a kernel, made now."""
+        return self.of(kernel).sass()
+
+    def passes(self, kernel: Artifact) -> Rows:
+        """Each MLIR pass of a kernel: see `hooks.triton_passes.passes`."""
+        lowered = self.of(kernel).lowered
+        if lowered is None:
+            raise InputError(f"{kernel.kernel} was not compiled down the ladder in this process")
+        return passes(lowered)
+
+    def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
+        """The ladder of a generated kernel with another of its autotune candidates."""
+        return compile_ladder(kernel.text, kernel.kernel, self.of(kernel).target, config)
+
+
+class Compiled(NamedTuple):
+    """The events of all ladders, a failure for each kernel that has none, and the ladders themselves."""
+
+    events: list[Event]
+    failures: list[Failure]
+    ladders: Ladders
+
+
+def ladder_events(events: Sequence[Event], target: Target, *, sass: bool = False, workers: int = 0) -> Compiled:
     """Compile every Triton kernel of the output code among `events` for `target`, identical ones once.
 
     The events of kinds "ttir", "ttgir", "llir", "ptx" or "amdgcn", and with `sass` "sass", each of the frame and graph of
@@ -27,14 +65,14 @@ def ladder_events(
     pairs = [(w, k) for w in events if w.kind == "output_code" for k in kernel_events(w) if k.data["language"] == "triton"]
     made = compile_ladders([(str(k.data["name"]), str(k.data["text"])) for _, k in pairs], target, workers)
     codes = _disassembled(made) if sass else {}
-    found: list[Event] = []
-    failures: list[Failure] = []
+    found, failures, ladders = Compiled([], [], Ladders())
     for (wrapper, kernel), ladder in zip(pairs, made, strict=True):
         if isinstance(ladder, ExplorerError):
             failures.append(Failure("kernel", str(kernel.data["name"]), str(ladder)))
         else:
+            ladders.by_source[str(kernel.data["text"])] = ladder
             found += events_of(ladder, kernel, str(wrapper.data["text"]), ladder.own(codes.get(ladder.binary, "")))
-    return found, failures
+    return Compiled(found, failures, ladders)
 
 
 def _disassembled(made: Sequence[Ladder | ExplorerError]) -> dict[bytes, str]:
@@ -44,16 +82,16 @@ def _disassembled(made: Sequence[Ladder | ExplorerError]) -> dict[bytes, str]:
         return dict(zip(binaries, threads.map(disassemble, binaries), strict=True))
 
 
-def events_of(ladder: Ladder, kernel: Event, wrapper: str = "", sass: str = "") -> Iterator[Event]:
-    """One event for each text of a ladder, and for `sass` where given, beside the event of its kernel."""
+def events_of(ladder: Ladder, kernel: Event, wrapper: str = "", sass: str = "", **more: Plain) -> Iterator[Event]:
+    """One event for each text of a ladder, and for `sass` where given, beside the event of its kernel; `more` are facts."""
     texts = {**ladder.texts, **({"sass": sass} if sass else {})}
-    facts = ladder_facts(ladder, wrapper)
+    facts = {**ladder_facts(ladder, wrapper), **more}
     for stage, text in texts.items():
         data = plain({"name": ladder.name, "text": text, **facts, "stage_seconds": ladder.seconds.get(stage)})
         yield Event(stage, kernel.time, kernel.frame, kernel.graph, data, kernel.path)
 
 
-def ladder_facts(ladder: Ladder, wrapper: str = "") -> Mapping[str, Plain]:
+def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:
     """What every event of a kernel's ladder says: where its lines are, its config and candidates, metadata, launches."""
     run = launches(wrapper, ladder.name, ladder.arguments, ladder.grid, ladder.prefix) if wrapper else ()
     return {

@@ -34,6 +34,34 @@ def attached() -> tuple[Attached, ...]:
     return cpu, Attached("cuda", "the attached NVIDIA or AMD GPU", f"torch {torch.__version__} {built}")
 
 
+def attached_gpu() -> Target:
+    """The attached GPU as a Target, from what torch reads of it; InputError where there is none, with what to name instead.
+
+    Its peak rates are those of the named GPU of the same title, else it has none.
+    """
+    import torch
+
+    here = attached()[1]
+    if here.missing:
+        names = ", ".join(t.name for t in NAMED)
+        raise InputError(f"no GPU is attached ({here.missing}): name one, such as target='h100', of {names}")
+    own = torch.cuda.get_device_properties()
+    amd = torch.version.hip is not None
+    same = next((t for t in NAMED if t.title in own.name or own.name in t.title), None)
+    clock, bus = float(getattr(own, "memory_clock_rate", 0)) * 1e3, int(getattr(own, "memory_bus_width", 0))
+    return Target(
+        name="cuda", title=own.name, vendor="amd" if amd else "nvidia",
+        arch=own.gcnArchName.partition(":")[0] if amd else own.major * 10 + own.minor,
+        multiprocessors=own.multi_processor_count, memory=own.total_memory,
+        bandwidth=same.bandwidth if same else 2 * clock * bus / 8, peak=same.peak if same else {}, l2=own.L2_cache_size,
+        shared_per_block=getattr(own, "shared_memory_per_block_optin", own.shared_memory_per_block),
+        shared_per_multiprocessor=own.shared_memory_per_multiprocessor, shared_static=own.shared_memory_per_block,
+        registers=own.regs_per_multiprocessor, threads=own.max_threads_per_multi_processor,
+        blocks=same.blocks if same else 32, warp=own.warp_size, clock=float(getattr(own, "clock_rate", 0)) * 1e3,
+        memory_clock=clock, bus=bus, sources=("torch.cuda.get_device_properties",),
+    )  # fmt: skip
+
+
 def targets() -> Rows:
     """One row a target: its name, what it is, whether it works here, why not where it does not, and its figures.
 

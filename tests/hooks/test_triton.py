@@ -143,12 +143,24 @@ def test_a_wrong_source_is_answered_with_its_line(
         compile_ladder(source.replace(*change), NAME, H100)
 
 
-def test_a_kernel_that_crashes_the_compiler_crashes_nothing_else(source: str) -> None:
-    """Where LLVM ends its process, the error says so, and the next kernel compiles."""
-    fatal = 'tl.inline_asm_elementwise("mov.b32 $0, $1;", "={foo},r", [tmp0], tl.float32, True, 1)'
-    with pytest.raises(explorer.CompileError, match=r"stage (llir|ptx|ttgir)"):
+@pytest.mark.parametrize(
+    ("assembly", "constraints", "said"),
+    [
+        ("mov.b64 $0, $1;", "=l,q", r"crashed in stage (ptx|llir) \(by signal SIGABRT\)"),
+        ("mov.b32 $0, $1;", "={foo},r", r"(?s)stage (ptx|llir).*couldn't allocate output register"),
+        ("nonsense $0, $1;", "=r,r", r"(?s)failed in stage cubin.*Not a name of any known instruction: 'nonsense'"),
+    ],
+    ids=["abort", "exit", "ptxas"],
+)
+def test_a_kernel_that_crashes_the_compiler_crashes_nothing_else(
+    source: str, assembly: str, constraints: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Where LLVM aborts or ends its process, or ptxas refuses, the error says which and why, and the next kernel compiles."""
+    fatal = f'tl.inline_asm_elementwise("{assembly}", "{constraints}", [tmp0], tl.float32, True, 1)'
+    with pytest.raises(explorer.CompileError, match=said):
         compile_ladder(source.replace("tmp0 * tmp1", fatal), NAME, H100)
     assert compile_ladder(source, NAME, H100).binary
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_worker_that_dies_is_replaced(source: str) -> None:
@@ -190,8 +202,8 @@ def test_texts_name_no_place_of_this_machine() -> None:
 def test_every_stage_of_a_recorded_training_links_to_its_kernel(gpu: str, machine: str) -> None:
     """Each stage of each kernel leads to lines of the kernel's source, and from the store to a global store."""
     events = recorded("mlp_train")
-    more, failures = ladder_events(events, Target.parse(gpu), sass=gpu == "h200")
-    trace = replay([*events, *more], failures)
+    made = ladder_events(events, Target.parse(gpu), sass=gpu == "h200")
+    trace = replay([*events, *made.events], made.failures)
     assert not trace.failures
     for stage in ("ttir", "ttgir", "llir", machine, *(["sass"] if gpu == "h200" else [])):
         assert len(trace.find(stage)) == 3
@@ -209,8 +221,8 @@ def test_every_stage_of_a_recorded_training_links_to_its_kernel(gpu: str, machin
 
 def test_the_launch_of_each_kernel_is_read_from_the_wrapper() -> None:
     """The grid follows from the sizes that the wrapper passes and the config's blocks; a dynamic size stays a formula."""
-    more, _ = ladder_events(recorded("recompile"), H100)
-    launches = [e.data["launches"][0] for e in more if e.kind == "ptx"]
+    made = ladder_events(recorded("recompile"), H100)
+    launches = [e.data["launches"][0] for e in made.events if e.kind == "ptx"]
     assert launches[0]["grid"] == (1, 1, 1) and launches[0]["arguments"]["xnumel"].isdigit()
     dynamic = launches[-1]
     assert not dynamic["arguments"]["xnumel"].isdigit() and "xnumel" in dynamic["grid"][0]
