@@ -327,18 +327,17 @@ def refusal(error: Any, function: Any, name: str) -> str:
     while isinstance(innermost.__cause__, type(error)):
         innermost = innermost.__cause__
     said = re.sub(r"^\w+\((['\"])(.*)\1\)$", r"\2", innermost.error_message or str(innermost.__cause__ or innermost))
-    first, text = function_place(function)[1], (error.src or "").splitlines()
+    first, text = def_line(function), (error.src or "").splitlines()
     number = getattr(error.node, "lineno", 1)
     shown = text[number - 1].strip() if 0 < number <= len(text) else ""
     return f"{name} line {first + number - 1}: {said}: {shown}"
 
 
-def function_place(function: Any) -> tuple[str, int]:
-    """The file of a triton.jit function, and the line in it of its `def`, as the locations count."""
-    from triton.compiler import code_generator
-
-    file, line = code_generator.get_jit_fn_file_line(function)
-    return str(file), int(line)
+def def_line(function: Any) -> int:
+    """The line of a triton.jit function's `def` in its file, from which triton counts."""
+    lines: list[str] = function.raw_src
+    skipped = next((n for n, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
+    return int(function.starting_line_number) + skipped
 
 
 @contextmanager
@@ -444,4 +443,4 @@ def _properties_of(own: Any, target: Target) -> Callable[..., Any]:
     return made
 
 
-__all__ = ["Ladder", "Lowered", "compile_ladder", "compile_ladders", "function_place", "lower"]
+__all__ = ["Ladder", "Lowered", "compile_ladder", "compile_ladders", "lower"]
