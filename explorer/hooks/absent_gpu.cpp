@@ -25,9 +25,18 @@ struct Gpu {
   long cudnn = 0;       // 91900 for 9.19.0
 } gpu;
 
-// The device guard: changes nothing. It counts no devices, so that autograd starts no thread for them.
+// The device guard: one device, number 0, with one stream, on which nothing happens. One, since torch replaces a guard that
+// counts no device and frees the guard it made last; number 0, since autograd finds the streams of a device by its number.
 struct Guard final : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::CUDA> {
-  c10::DeviceIndex deviceCount() const noexcept override { return 0; }
+  static c10::Device device() { return {c10::DeviceType::CUDA, 0}; }
+  static c10::Stream stream() { return c10::Stream(c10::Stream::DEFAULT, device()); }
+  c10::Device exchangeDevice(c10::Device) const override { return device(); }
+  c10::Device getDevice() const override { return device(); }
+  c10::Stream getStream(c10::Device) const noexcept override { return stream(); }
+  c10::Stream getNewStream(c10::Device, int = 0) const override { return stream(); }
+  c10::Stream exchangeStream(c10::Stream) const noexcept override { return stream(); }
+  void record(void**, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag) const override {}
+  void block(void*, const c10::Stream&) const override {}
 };
 
 // What operators ask: is cuDNN there, which version, what can it do. Members without `override` exist in some torch only.
@@ -35,7 +44,7 @@ struct Hooks final : at::CUDAHooksInterface {
   void init() const override {}
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
-  bool hasPrimaryContext(c10::DeviceIndex) const override { return false; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
   c10::DeviceIndex deviceCount() const override { return 1; }
   void setCurrentDevice(c10::DeviceIndex) const override {}
   c10::DeviceIndex getCurrentDevice() const override { return 0; }

@@ -249,7 +249,6 @@ def _real_on_cpu() -> Any:
 @contextmanager
 def _import_time_choices(hip: bool) -> Iterator[None]:
     """What Inductor decides from torch.version.hip while it is imported, decided again for an AMD GPU."""
-    import torch.version
     from torch._inductor import config
     from torch._inductor.runtime import hints
 

@@ -35,7 +35,18 @@ def library() -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(path))
     loaded.explorer_enter.argtypes = [ctypes.c_int, ctypes.c_long, ctypes.c_long]
     loaded.explorer_places.argtypes = [ctypes.POINTER(ctypes.c_void_p)]
+    _start_autograd()
     return loaded
+
+
+def _start_autograd() -> None:
+    """Autograd starts a thread a device at its first backward: it must not find the GPU that is not there."""
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with torch.enable_grad(), _disable_current_modes():
+        number = torch.ones(1, requires_grad=True)
+        torch.autograd.grad(number * 1.0, number, torch.ones(1))
 
 
 def build_command(output: str) -> list[str]:

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.hooks.absent_gpu import pretending
+from explorer.hooks.native import library
 from explorer.hooks.patch import replaced
 from explorer.hooks.untimed import Note, untimed
 
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def retargeted(target: Target, note: Note) -> Iterator[None]:
-    """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU."""
+    """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing."""
     from torch._inductor import compile_fx as module
 
+    library()
     inside: list[bool] = []
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -122,9 +122,9 @@ def compile_ladders(kernels: Sequence[tuple[str, str]], target: Target, workers:
     """The ladder of each (name, source), in order; for one that does not compile its error.
 
     Kernels that differ in nothing but their names are compiled once. `workers` is the number of processes, by default
-    one a core, at most 4.
+    one a core and one for every eight kernels, at most 4.
     """
-    size = workers or max(1, min(4, os.cpu_count() or 1, len(kernels)))
+    size = workers or max(1, min(4, os.cpu_count() or 1, len(kernels) // 8))
     first: dict[str, tuple[Lowered, Any] | ExplorerError] = {}
     keys = [re.sub(rf"\b{re.escape(name)}\b", "kernel", source) for name, source in kernels]
     with Pool(size) as pool:

@@ -29,7 +29,9 @@ def _templates(note: Note) -> Iterator[None]:
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def do_autotuning(self: Any, name: str, nodes: Any, layout: Any, gens: Any, key: Any, choices: Any, *args: Any, **kwargs: Any) -> Any:
+        def do_autotuning(
+            self: Any, name: str, nodes: Any, layout: Any, gens: Any, key: Any, choices: Any, *args: Any, **kwargs: Any
+        ) -> Any:
             ordered = sorted(choices, key=lambda choice: not self._is_extern(choice))
             note("autotune", f"{name}: not timed, {ordered[0].name} assumed the fastest of {len(choices)} candidates")
             return {choice: float(rank + 1) for rank, choice in enumerate(ordered)}
@@ -67,4 +69,3 @@ def _padding(note: Note) -> Iterator[None]:
 
     with replaced(pad_mm, "is_mm_compute_bound", make_bound), replaced(pad_mm, "_should_pad", make_pad):
         yield
-
