@@ -47,15 +47,50 @@ class Kernel:
 
         Assembly and SASS are made on demand where the trace does not hold them; LiveError where this process cannot.
         """
-        for artifact in self.trace.artifacts:
-            mine = artifact.kernel == self.name and artifact.frame == self.artifact.frame
-            if mine and artifact.stage == stage and artifact.graph == self.artifact.graph:
+        for artifact in self._forms():
+            if artifact.stage == stage:
                 return artifact.text
         if stage == "assembly":
             return str(self.trace.needs_live("the assembly").assembly(self.artifact).text)
-        if stage == "sass" and any(a.stage == "ptx" and a.kernel == self.name for a in self.trace.artifacts):
+        if stage == "sass" and any(a.stage == "ptx" for a in self._forms()):
             return str(self.trace.needs_live("SASS").sass(self.artifact))
         raise unknown_name("stage of this kernel", stage, {a.stage for a in self.trace.artifacts if a.kernel == self.name})
+
+    @property
+    def resources(self) -> Mapping[str, Plain]:
+        """What a compiled Triton kernel takes: num_warps, registers (a thread), shared (bytes a block), stack, spill_stores
+        and spill_loads (bytes a thread), occupancy with what limits it, and where machine code is at hand its `mix`.
+
+        {} where the kernel was not compiled.
+        """
+        found = [a for a in self._forms() if "metadata" in a.data]
+        mixes = [a.data["mix"] for a in found if "mix" in a.data]
+        return {**found[0].data["metadata"], **({"mix": mixes[0]} if mixes else {})} if found else {}
+
+    @property
+    def launches(self) -> Rows:
+        """One row a launch in the wrapper: its line there, its arguments by the kernel's names, and its grid."""
+        return Rows(next((a.data["launches"] for a in self._forms() if "launches" in a.data), ()))
+
+    @property
+    def candidates(self) -> Rows:
+        """One row a config that Inductor or triton would try on the device; `taken` marks the one that was compiled."""
+        found = next((a.data for a in self._forms() if "candidates" in a.data), None)
+        return Rows({**c, "taken": c == found["config"]} for c in found["candidates"]) if found else Rows()
+
+    def candidate(self, config: int | Mapping[str, Plain]) -> Any:
+        """This kernel compiled with another candidate, by number or by values: a `Ladder` with its texts and metadata.
+
+        Needs the live process; InputError for a config that the kernel does not have.
+        """
+        return self.trace.needs_live("compiling another candidate").candidate(self.artifact, config)
+
+    def _forms(self) -> Iterator[Artifact]:
+        """The artifacts of this kernel in every stage."""
+        mine = self.artifact
+        for a in self.trace.artifacts:
+            if (a.kernel, a.frame, a.graph) == (mine.kernel, mine.frame, mine.graph):
+                yield a
 
     def passes(self) -> Rows:
         """One row a pass of MLIR that this Triton kernel went through: stage, name, whether it changed anything, before, after.

@@ -218,6 +218,23 @@ def test_every_stage_of_a_recorded_training_links_to_its_kernel(gpu: str, machin
     assert any("STG" in code.lines[n - 1] or "store" in code.lines[n - 1] for n in reached[code.id])
 
 
+def test_a_kernel_tells_its_resources_candidates_and_launches() -> None:
+    """From the trace's value alone: resources, every candidate with the one taken, the launch; more needs the process."""
+    events = recorded("mlp_train")
+    made = ladder_events(events, H100)
+    kernel = replay([*events, *made.events], live=made.ladders).kernels[0]
+    assert kernel.resources["registers"] > 0 and kernel.resources["occupancy"]["fraction"] > 0
+    assert [row["taken"] for row in kernel.candidates] == [True, False]
+    assert kernel.launches[0]["grid"][1:] == (1, 1)
+    assert kernel.candidate(1).config["XBLOCK"] == kernel.candidates[1]["XBLOCK"]
+    assert "EXIT" in kernel.text("sass") and kernel.passes()[0]["stage"] == "ttir"
+    saved = replay([*events, *made.events]).kernels[0]
+    assert saved.resources == kernel.resources
+    for action in (saved.passes, lambda: saved.candidate(1), lambda: saved.text("sass")):
+        with pytest.raises(explorer.LiveError, match="needs the process"):
+            action()
+
+
 def test_the_launch_of_each_kernel_is_read_from_the_wrapper() -> None:
     """The grid follows from the sizes that the wrapper passes and the config's blocks; a dynamic size stays a formula."""
     made = ladder_events(recorded("recompile"), H100)
