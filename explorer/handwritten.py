@@ -7,7 +7,7 @@ from typing import Any
 
 from explorer.errors import ExplorerError
 from explorer.hooks import compile as compiling
-from explorer.hooks.triton import finished
+from explorer.hooks.triton import Ladder, Lowered, finished
 from explorer.hooks.triton_jit import lower_call
 from explorer.hooks.triton_pool import Worker
 from explorer.live.ladders import Ladders, events_of
@@ -45,9 +45,9 @@ def trace_kernel(
     data = {"name": lowered.name, "language": "triton", "text": written.source, "wrapper_line": 0, "comment": "", **place}
     events, failures, ladders = [Event("kernel", 0.0, data=plain(data))], [], Ladders()
     launch = {"line": 0, "arguments": dict(written.arguments), "grid": written.grid}
+    ladders.again = lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other).lowered)
     try:
-        with Worker() as worker:
-            ladder = finished(lowered, worker.ask(lowered.job))
+        ladder = _ladder(lowered)
         ladders.by_source[written.source] = ladder
         code = ladder.sass() if sass and gpu.vendor == "nvidia" else ""
         events += events_of(ladder, events[0], sass=code, launches=(launch,))
@@ -56,3 +56,8 @@ def trace_kernel(
         ladders.error = error
     meta = {"name": lowered.name, "target": gpu.name, "backend": "triton", **compiling.torch_versions()}
     return replay(events, failures, meta, live=ladders)
+
+
+def _ladder(lowered: Lowered) -> Ladder:
+    with Worker() as worker:
+        return finished(lowered, worker.ask(lowered.job))

@@ -78,6 +78,11 @@ class Kernel:
         found = next((a.data for a in self._forms() if "candidates" in a.data), None)
         return Rows({**c, "taken": c == found["config"]} for c in found["candidates"]) if found else Rows()
 
+    @property
+    def binary(self) -> bytes:
+        """The cubin or hsaco of a compiled Triton kernel; LiveError for a loaded trace, which holds texts only."""
+        return bytes(self.trace.needs_live("the binary").binary(self.artifact))
+
     def candidate(self, config: int | Mapping[str, Plain]) -> Any:
         """This kernel compiled with another candidate, by number or by values: a `Ladder` with its texts and metadata.
 

@@ -111,6 +111,15 @@ def test_every_config_of_an_autotuned_kernel_can_be_compiled() -> None:
         assert trace.find("ttgir")[0].data["config"] == first["candidates"][1]
 
 
+def test_a_candidate_and_the_binary_come_from_the_live_process() -> None:
+    """kernel.candidate compiles another config of the same call; kernel.binary is the cubin."""
+    kernel = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).kernels[0]
+    other = kernel.candidate(1)
+    assert other.config["BM"] == 64 and other.binary != kernel.binary and kernel.binary[:4] == b"\x7fELF"
+    assert [row["taken"] for row in kernel.candidates] == [True, False]
+    assert "none was timed" in kernel.trace.find("ptx")[0].data["chosen"]
+
+
 def test_heuristics_are_applied() -> None:
     """A constexpr that triton.heuristics computes is computed from the call's arguments."""
     trace = explorer.trace_kernel(row_sum, X, X, 1000, target="a100", sass=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -24,6 +24,7 @@ class Ladders:
 
     by_source: dict[str, Ladder] = field(default_factory=dict)
     error: BaseException | None = None
+    again: Callable[[int | Mapping[str, Plain]], Ladder] | None = None  # for a hand-written kernel, with another config
 
     def of(self, kernel: Artifact) -> Ladder:
         """The ladder of an artifact of stage "kernel"; InputError where it was not compiled here."""
@@ -42,8 +43,14 @@ class Ladders:
             raise InputError(f"{kernel.kernel} was not compiled down the ladder in this process")
         return passes(lowered)
 
+    def binary(self, kernel: Artifact) -> bytes:
+        """The cubin or hsaco of a kernel."""
+        return self.of(kernel).binary
+
     def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
-        """The ladder of a generated kernel with another of its autotune candidates."""
+        """The ladder of a kernel with another of its autotune candidates."""
+        if self.again is not None:
+            return self.again(config)
         return compile_ladder(kernel.text, kernel.kernel, self.of(kernel).target, config)
 
 
@@ -96,5 +103,14 @@ def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:
     run = launches(wrapper, ladder.name, ladder.arguments, ladder.grid, ladder.prefix) if wrapper else ()
     return {
         "file": ladder.file, "first_line": ladder.first_line, "target": ladder.target.name, "config": ladder.config,
-        "candidates": ladder.candidates, "metadata": ladder.metadata, "launches": run,
+        "candidates": ladder.candidates, "chosen": chosen(ladder), "metadata": ladder.metadata, "launches": run,
     }  # fmt: skip
+
+
+def chosen(ladder: Ladder) -> str:
+    """Why this config was compiled: nothing can be timed on a GPU that is not there."""
+    if len(ladder.candidates) < 2:
+        return "the only candidate"
+    if ladder.config == ladder.candidates[0]:
+        return f"the first of {len(ladder.candidates)} candidates, none was timed"
+    return "asked for"

@@ -74,6 +74,10 @@ class Live:
         """The SASS of a Triton kernel, made now."""
         return self.ladders.sass(kernel)
 
+    def binary(self, kernel: Artifact) -> bytes:
+        """The cubin or hsaco of a Triton kernel."""
+        return self.ladders.binary(kernel)
+
     def passes(self, kernel: Artifact) -> Rows:
         """Each MLIR pass of a Triton kernel."""
         return self.ladders.passes(kernel)

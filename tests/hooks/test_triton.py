@@ -235,6 +235,62 @@ def test_a_kernel_tells_its_resources_candidates_and_launches() -> None:
             action()
 
 
+#: As Inductor writes a user's own kernel: its name in the wrapper is not that of the function.
+OWN = """
+import triton
+import triton.language as tl
+
+from torch._inductor.runtime import triton_helpers, triton_heuristics
+from torch._inductor.runtime.hints import DeviceProperties
+
+@triton_heuristics.user_autotune(
+    configs=[{'BLOCK': 256, 'num_warps': 4, 'num_stages': 3}, {'BLOCK': 512, 'num_warps': 8, 'num_stages': 3}],
+    inductor_meta={'grid_type': 'FixedGrid', 'fixed_grid': ['_grid_0', '_grid_1', '_grid_2'],
+        'extra_launcher_args': ['_grid_0', '_grid_1', '_grid_2'], 'kernel_name': 'scale_0', 'mutated_arg_names': ['out']},
+    triton_meta={'signature': {'x': '*fp32', 'out': '*fp32', 'n': 'i32', 'BLOCK': 'constexpr'},
+        'device': DeviceProperties(type='cuda', index=0, multi_processor_count=132, cc=90, major=9,
+            regs_per_multiprocessor=65536, max_threads_per_multi_processor=2048, warp_size=32),
+        'constants': {}, 'configs': [{(0,): [['tt.divisibility', 16]], (1,): [['tt.divisibility', 16]]}]},
+    filename=__file__,
+    custom_kernel=True,
+)
+@triton.jit
+def scale(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n) * 2, i < n)
+""".strip()
+
+
+def test_a_users_own_kernel_in_a_compiled_function_is_taken_down_too() -> None:
+    """Under user_autotune its configs are the candidates, and the wrapper's grid arguments are the grid."""
+    wrapper = (
+        f"scale_0 = async_compile.triton('scale', '''\n{OWN}\n''')\nscale_0.run(arg0_1, buf0, 1000, 4, 1, 1, stream=stream0)"
+    )
+    made = ladder_events([Event("output_code", 0.0, "0/0", "inference", {"text": wrapper})], H100)
+    assert not made.failures
+    (ptx,) = [e for e in made.events if e.kind == "ptx"]
+    assert ".entry scale(" in ptx.data["text"] and [c["BLOCK"] for c in ptx.data["candidates"]] == [256, 512]
+    assert ptx.data["launches"][0]["grid"] == (4, 1, 1)
+
+
+def test_the_occupancy_on_amd_is_the_one_llvm_writes() -> None:
+    """Where LLVM notes the occupancy in the assembly, ours by registers alone is the same."""
+    import re
+
+    from explorer.target.occupancy import occupancy
+
+    target = Target.parse("mi300x")
+    for ladder in compile_ladders(kernels("mlp_train"), target):
+        assert isinstance(ladder, Ladder)
+        noted = re.search(r"; Occupancy: (\d+)", ladder.texts["amdgcn"])
+        assert noted is None or occupancy(target, 4, ladder.metadata["registers"], 0).limits["registers"] == int(noted[1])
+
+
+def test_a_source_for_another_gpu_is_compiled_for_the_one_asked_for(source: str) -> None:
+    """A kernel that Inductor wrote for an H200 can be taken down for an RTX 4090: its figures decide."""
+    assert "cc=90" in source and ".target sm_89" in compile_ladder(source, NAME, Target.parse("rtx4090")).texts["ptx"]
+
+
 def test_the_launch_of_each_kernel_is_read_from_the_wrapper() -> None:
     """The grid follows from the sizes that the wrapper passes and the config's blocks; a dynamic size stays a formula."""
     made = ladder_events(recorded("recompile"), H100)
