@@ -186,7 +186,7 @@ def lower(source: str, name: str, target: Target, config: int | Mapping[str, Pla
         tuner = autotuner(executed(source, name, file), name)
         candidates = tuple(described(c) for c in tuner.configs)
         chosen = choose(tuner.configs, config)
-        src, options = captured(lambda: tuner._precompile_config(chosen))
+        src, options = asked_of_triton(tuner, chosen, name)
         grid, prefix = grid_of(tuner, chosen)
         ttir = front_end(src, options, target, name)
     arguments = (*(a for a in tuner.fn.arg_names if a not in chosen.kwargs), *tuner.inductor_meta.get("extra_launcher_args", ()))
@@ -260,13 +260,27 @@ def choose(configs: Sequence[Any], wanted: int | Mapping[str, Plain] | None) -> 
 
 
 def grid_of(tuner: Any, config: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Inductor's expressions for the launch grid, and the assignments that these need; () where it states none."""
+    """Inductor's expressions for the launch grid, and the assignments that these need; () where it states none.
+
+    Those of combo kernels depend on more than one config says, and are left out.
+    """
     from torch._inductor.runtime.triton_heuristics import GridExpr
 
     if "grid_type" not in tuner.inductor_meta:
         return (), ()
-    made = GridExpr.from_meta(tuner.inductor_meta, config)
+    try:
+        made = GridExpr.from_meta(tuner.inductor_meta, config)
+    except (AssertionError, KeyError, TypeError):
+        return (), ()
     return (str(made.x_grid), str(made.y_grid), str(made.z_grid)), tuple(map(str, made.prefix))
+
+
+def asked_of_triton(tuner: Any, config: Any, name: str) -> tuple[Any, Mapping[str, Any]]:
+    """What Inductor asks triton to compile for a config; CompileError where Inductor's heuristics fail on it."""
+    try:
+        return captured(lambda: tuner._precompile_config(config))
+    except Exception as error:
+        raise CompileError(f"Inductor's heuristics failed on {name}: {type(error).__name__}: {error}") from error
 
 
 class _Captured(BaseException):

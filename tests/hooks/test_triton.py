@@ -131,9 +131,10 @@ def test_one_broken_kernel_does_not_keep_the_others_from_compiling(source: str) 
         (("tmp0 * tmp1", "tmp0 * tmp9"), explorer.InputError, r"line 2.: tmp9 is not defined: tmp2 = tmp0 \* tmp9"),
         (("@triton.jit", "@trition.jit"), explorer.InputError, "cannot be executed: line 1.: NameError: name 'trition'"),
         (("tmp0 * tmp1", "tl.arange(0, 3)"), explorer.InputError, "line 2.: arange's range must be a power of 2"),
-        (("@triton.jit", ""), explorer.InputError, "."),
+        (("@triton.jit", ""), explorer.InputError, "cannot be executed: line"),
+        (("'out_ptr0': '*fp32', ", ""), explorer.InputError, "line 1.: .*: def triton_poi_fused_mul_0"),
     ],
-    ids=["syntax", "undefined", "module", "power", "undecorated"],
+    ids=["syntax", "undefined", "module", "power", "undecorated", "signature"],
 )
 def test_a_wrong_source_is_answered_with_its_line(
     source: str, change: tuple[str, str], error: type[Exception], said: str
@@ -259,6 +260,12 @@ def scale(x, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, tl.load(x + i, i < n) * 2, i < n)
 """.strip()
+
+
+def test_a_kernel_whose_grid_inductor_does_not_state_has_none(source: str) -> None:
+    """A grid that needs more than the config, as that of combo kernels, is left out; the ladder is whole."""
+    ladder = compile_ladder(source.replace("'grid_type': 'Grid1D'", "'grid_type': 'SequentialComboKernelGrid'"), NAME, H100)
+    assert ladder.grid == () and ladder.binary
 
 
 def test_a_users_own_kernel_in_a_compiled_function_is_taken_down_too() -> None:
