@@ -156,6 +156,7 @@ def _triton_driver(target: Target) -> Iterator[None]:
     """triton's active driver names the target and its figures."""
     import torch
     import triton.testing
+    from torch._inductor.runtime import triton_helpers
     from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
 
@@ -181,7 +182,8 @@ def _triton_driver(target: Target) -> Iterator[None]:
     )
     clock = [int(target.clock / 1e6)]
     with _all(driver, {"_active": absent}), _all(triton.testing, {"nvsmi": _always(clock)}):
-        yield
+        with _all(triton_helpers, {"set_driver_to_gpu": _always(None)}):
+            yield
 
 
 @contextmanager

@@ -65,10 +65,14 @@ def _compiling(target: Target, note: Note, graph: Any) -> Iterator[None]:
 
 
 def on_the_cpu(graph: Any) -> Any:
-    """A copy of Dynamo's graph, which compiling changes in place; its parameters and buffers are shared."""
+    """A copy of Dynamo's graph and the graphs in it, which compiling changes in place; parameters and buffers are shared."""
     import torch
 
-    return torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    made = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    for name, child in made.named_children():
+        if isinstance(child, torch.fx.GraphModule):
+            setattr(made, name, on_the_cpu(child))
+    return made
 
 
 # The graph -----------------------------------------------------------------------------------------------------------
@@ -154,18 +158,29 @@ def _numbers(graph: Any) -> Iterator[Any]:
 
 @contextmanager
 def _code_not_loaded() -> Iterator[None]:
-    """Inductor's code is written to its file and recorded, but not imported: its kernels cannot be launched."""
+    """Inductor's code is written to its file and recorded, but not imported, and CUDA graphs of it are not prepared."""
     import types
 
+    from torch._inductor import cudagraph_utils, output_code
     from torch._inductor.codecache import PyCodeCache
 
     def make(original: Callable[..., Any]) -> Any:
         def load_by_key_path(key: str, path: str, *args: Any, **kwargs: Any) -> Any:
+            if "linemap" not in kwargs:  # a candidate's kernel, imported for its source
+                return original(key, path, *args, **kwargs)
             return types.SimpleNamespace(__file__=path, key=key, call=_not_here, runner=None)
 
         return staticmethod(load_by_key_path)
 
-    with replaced(PyCodeCache, "load_by_key_path", make):
+    with ExitStack() as stack:
+        stack.enter_context(replaced(PyCodeCache, "load_by_key_path", make))
+        for owner, name in (
+            (output_code, "cudagraph_post_compile"),
+            (output_code, "cudagraph_partition_post_compile"),
+            (cudagraph_utils, "check_caching_allocator_for_cudagraphs"),
+        ):
+            if hasattr(owner, name):
+                stack.enter_context(replaced(owner, name, lambda _: lambda *args, **kwargs: None))
         yield
 
 

@@ -18,13 +18,25 @@ class _WouldTime(Exception):
 
 @contextmanager
 def untimed(note: Note) -> Iterator[None]:
-    """Inside the block nothing is timed: ATen's own kernel wins over templates, and no matrix product is padded."""
-    with _templates(note), _padding(note):
-        yield
+    """Inside the block nothing is timed: ATen's own kernel wins over templates, and no matrix product is padded.
+
+    At its end one note a kind says what was assumed.
+    """
+    tuned: list[str] = []
+    products: list[str] = []
+    try:
+        with _templates(tuned), _fusion(tuned), _padding(products):
+            yield
+    finally:
+        if tuned:
+            note("autotune", "nothing was timed; assumed the fastest: " + "; ".join(dict.fromkeys(tuned)))
+        if products:
+            which = "; ".join(dict.fromkeys(products))
+            note("pad_mm", f"nothing was timed; assumed not faster with padding to aligned sizes: {which}")
 
 
 @contextmanager
-def _templates(note: Note) -> Iterator[None]:
+def _templates(tuned: list[str]) -> Iterator[None]:
     """Autotuning of matrix products and convolutions: the vendor's library first, then the candidates as listed."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
@@ -33,7 +45,7 @@ def _templates(note: Note) -> Iterator[None]:
             self: Any, name: str, nodes: Any, layout: Any, gens: Any, key: Any, choices: Any, *args: Any, **kwargs: Any
         ) -> Any:
             ordered = sorted(choices, key=lambda choice: not self._is_extern(choice))
-            note("autotune", f"{name}: not timed, {ordered[0].name} assumed the fastest of {len(choices)} candidates")
+            tuned.append(f"{ordered[0].name}, of {len(choices)} candidates for {name}")
             return {choice: float(rank + 1) for rank, choice in enumerate(ordered)}
 
         return do_autotuning
@@ -44,7 +56,28 @@ def _templates(note: Note) -> Iterator[None]:
 
 
 @contextmanager
-def _padding(note: Note) -> Iterator[None]:
+def _fusion(tuned: list[str]) -> Iterator[None]:
+    """Fusions that are timed: none into a matrix product that the library computes, all others as without timing."""
+    from torch._inductor import config, ir, scheduler
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def speedup_by_fusion(self: Any, one: Any, other: Any) -> Any:
+            templates = [node.get_template_node() for node in (one, other) if node.is_template()]
+            undecided = any(isinstance(template, ir.MultiTemplateBuffer) for template in templates)
+            if not undecided and not config.benchmark_fusion:
+                return original(self, one, other)
+            how = "apart" if undecided else "fused"
+            tuned.append(f"{one.get_name()} and {other.get_name()} {how}")
+            return scheduler.FusionResult.fuse(not undecided)
+
+        return speedup_by_fusion
+
+    with replaced(scheduler.Scheduler, "speedup_by_fusion", make):
+        yield
+
+
+@contextmanager
+def _padding(products: list[str]) -> Iterator[None]:
     """Matrix products whose sizes are not aligned, and which Inductor would time with and without padding."""
     from torch._inductor.fx_passes import pad_mm
 
@@ -61,8 +94,7 @@ def _padding(note: Note) -> Iterator[None]:
             try:
                 return bool(original(match, one, other, op, *args, **kwargs))
             except _WouldTime:
-                sizes = f"{tuple(one.shape)} x {tuple(other.shape)}"
-                note("pad_mm", f"{op} of {sizes}: not timed, assumed faster without padding to aligned sizes")
+                products.append(f"{op} of {tuple(one.shape)} and {tuple(other.shape)}")
                 return False
 
         return _should_pad
