@@ -132,7 +132,7 @@ def test_one_broken_kernel_does_not_keep_the_others_from_compiling(source: str) 
         (("@triton.jit", "@trition.jit"), explorer.InputError, "cannot be executed: line 1.: NameError: name 'trition'"),
         (("tmp0 * tmp1", "tl.arange(0, 3)"), explorer.InputError, "line 2.: arange's range must be a power of 2"),
         (("@triton.jit", ""), explorer.InputError, "cannot be executed: line"),
-        (("'out_ptr0': '*fp32', ", ""), explorer.InputError, "line 1.: .*: def triton_poi_fused_mul_0"),
+        (("'out_ptr0': '*fp32', ", ""), explorer.InputError, r"line \d+: 'NoneType' object"),
     ],
     ids=["syntax", "undefined", "module", "power", "undecorated", "signature"],
 )
@@ -305,3 +305,22 @@ def test_the_launch_of_each_kernel_is_read_from_the_wrapper() -> None:
     assert launches[0]["grid"] == (1, 1, 1) and launches[0]["arguments"]["xnumel"].isdigit()
     dynamic = launches[-1]
     assert not dynamic["arguments"]["xnumel"].isdigit() and "xnumel" in dynamic["grid"][0]
+
+
+def test_many_compiles_leave_no_process_and_no_memory_behind(source: str) -> None:
+    """After compiles for four targets, again and again, no worker runs on and this process does not grow."""
+    import gc
+    import resource
+
+    before, targets = state(), [Target.parse(name) for name in ("h100", "a100", "b200", "mi300x")]
+    sizes = []
+    for _ in range(4):
+        for target in targets:
+            compile_ladders([(NAME, source)], target)
+        gc.collect()
+        sizes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    assert state() == before and sizes[-1] - sizes[1] < 20_000  # KB
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    if children.exists():
+        names = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children.read_text().split()]
+        assert not [name for name in names if b"triton_worker" in name]
