@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from explorer.errors import InputError as InputError
     from explorer.errors import LiveError as LiveError
     from explorer.files import load as load
+    from explorer.handwritten import trace_kernel as trace_kernel
     from explorer.model import Artifact as Artifact
     from explorer.model import Event as Event
     from explorer.model import Failure as Failure
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from explorer.stage import Stage as Stage
     from explorer.stages import STAGES as STAGES
     from explorer.target import targets as targets
+    from explorer.target.gpus import Target as Target
     from explorer.traced import Kernel as Kernel
     from explorer.traced import Trace as Trace
 
@@ -42,8 +44,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "Artifact": "model", "BusyError": "errors", "CompileError": "errors", "Event": "model", "ExplorerError": "errors",
     "Failure": "model", "FileError": "errors", "InputError": "errors", "Kernel": "traced", "Link": "model",
-    "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Trace": "traced", "backends": "backend",
-    "explore": "session", "load": "files", "record": "session", "show": "session", "targets": "target", "trace": "session",
+    "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Target": "target.gpus", "Trace": "traced",
+    "backends": "backend", "explore": "session", "load": "files", "record": "session", "show": "session",
+    "targets": "target", "trace": "session", "trace_kernel": "handwritten",
 }  # fmt: skip
 __all__ = [*sorted(_HOMES), "__version__"]
 

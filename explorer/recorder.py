@@ -9,13 +9,18 @@ import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 from explorer.errors import BusyError
 from explorer.hooks.dynamo import current_compile_id
 from explorer.hooks.fresh import cold_compile
 from explorer.hooks.places import call_path
+from explorer.hooks.retarget import retargeted
 from explorer.model import Call, Event, Failure, plain
 from explorer.stage import Facts, Stage
+
+if TYPE_CHECKING:
+    from explorer.target.gpus import Target
 
 #: Held while a recording is under way: hooks are process-wide, so two recordings would see each other's compiles.
 _UNDER_WAY = threading.Lock()
@@ -85,6 +90,12 @@ class Recorder:
         if failure not in self.failures:
             self.failures.append(failure)
 
+    def note(self, step: str, message: str) -> None:
+        """Write down, once, what was assumed of a GPU that is not there."""
+        failure = Failure("target", step, message)
+        if failure not in self.failures:
+            self.failures.append(failure)
+
     def finish(self) -> None:
         """Do what was put off until the compile was over."""
         deferred, self._deferred = self._deferred, []
@@ -110,16 +121,21 @@ class Recorder:
 
 
 @contextmanager
-def recording(stages: Sequence[Stage], recorder: Recorder, *, many_traces: bool = False) -> Iterator[Recorder]:
+def recording(
+    stages: Sequence[Stage], recorder: Recorder, *, many_traces: bool = False, absent: Target | None = None
+) -> Iterator[Recorder]:
     """Inside the block every compile of this thread is recorded; after it every hook and setting is as before.
 
-    BusyError where another recording is under way, in this thread or another.
+    With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU. BusyError
+    where another recording is under way, in this thread or another.
     """
     if not _UNDER_WAY.acquire(blocking=False):
         raise BusyError("another recording is under way in this process; let it end before starting this one")
     try:
         with ExitStack() as stack:
             stack.enter_context(cold_compile(many_traces=many_traces))
+            if absent is not None:
+                stack.enter_context(retargeted(absent, recorder.note))
             for stage in stages:
                 stack.enter_context(_watching(stage, recorder))
             try:

@@ -19,6 +19,8 @@ from explorer.traced import Trace
 
 #: AOTAutograd's graphs are heard of twice: from its log, and with their nodes from Inductor. The richer one counts.
 TWICE = ("joint", "forward", "backward")
+#: Stages with an artifact for each kernel, whose name is in the artifact's id.
+PER_KERNEL = ("kernel", "ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
 
 
 def replay(
@@ -63,7 +65,7 @@ def _derived(stage: Stage, events: Sequence[Event]) -> list[Event]:
 
 def new_id(event: Event, artifacts: Iterable[Artifact]) -> str:
     """A readable id that no artifact has yet, such as "0/0:fx_pass:forward:3"."""
-    parts = [event.frame or "-", event.kind, event.graph, str(event.data.get("name", "")) if event.kind == "kernel" else ""]
+    parts = [event.frame or "-", event.kind, event.graph, str(event.data.get("name", "")) if event.kind in PER_KERNEL else ""]
     base = ":".join(p for p in parts if p)
     taken = sum(1 for a in artifacts if a.id == base or (a.id.startswith(f"{base}:") and a.id[len(base) + 1 :].isdigit()))
     return f"{base}:{taken + 1}" if taken else base

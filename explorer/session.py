@@ -15,6 +15,7 @@ from explorer.errors import InputError, unknown_name
 from explorer.hooks import compile as compiling
 from explorer.hooks.dynamo import emit_function, emit_inlined
 from explorer.live.call import Call, run_call
+from explorer.live.ladders import Compiled, Ladders, ladder_events
 from explorer.live.session import Live
 from explorer.model import Event, Failure, Plain
 from explorer.progress import progress
@@ -22,6 +23,7 @@ from explorer.recorder import Recorder, recording
 from explorer.replay import replay
 from explorer.stage import Stage
 from explorer.stages import STAGES
+from explorer.target.gpus import Target
 from explorer.traced import Trace
 
 
@@ -29,7 +31,7 @@ def trace(
     fn: Callable[..., Any],
     *args: Any,
     kwargs: Mapping[str, Any] | None = None,
-    target: str = "auto",
+    target: str | Target = "auto",
     train: bool = False,
     mode: str | None = None,
     dynamic: bool | None = None,
@@ -41,9 +43,10 @@ def trace(
     """Compile `fn(*args, **kwargs)` afresh, run it once, and return every stage of the compile as a Trace.
 
     `fn` is any callable or nn.Module; one that is compiled already is traced from its original. `target` is
-    "auto" (the device the arguments are on), "cpu" or "cuda". With `train` the outputs' sum is differentiated too,
-    see `Trace.gradients`; without it nothing is kept for a backward. `mode`, `dynamic`, `fullgraph` and `options` are
-    torch.compile's. `backend` is a registered name, a callable as torch.compile takes it, or a
+    "auto" (the device the arguments are on), "cpu", "cuda", or a GPU that need not be here, by name ("h100") or as a
+    `Target`: then every stage after Dynamo is that GPU's, and the function runs on the CPU. With `train` the outputs'
+    sum is differentiated too, see `Trace.gradients`; without it nothing is kept for a backward. `mode`, `dynamic`,
+    `fullgraph` and `options` are torch.compile's. `backend` is a registered name, a callable as torch.compile takes it, or a
     `compiler(module) -> module` that calls torch.compile itself.
 
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
@@ -56,16 +59,19 @@ def trace(
     _check_options(backend, chosen)
     fn = compiling.unwrapped(fn)
     device = target_room.resolve(target, (args, kwargs), fn)
-    call = _placed(Call(fn, args, dict(kwargs or {}), train), device, target)
-    meta = {"name": name_of(fn), "target": device, "train": train, "backend": name_of(backend), "fresh": True, **chosen}
+    absent = _absent(device, backend)
+    call = _placed(Call(fn, args, dict(kwargs or {}), train), "cpu" if absent else str(device), target)
+    made_for = absent.name if absent else str(device)
+    meta = {"name": name_of(fn), "target": made_for, "train": train, "backend": name_of(backend), "fresh": True, **chosen}
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show)
         live = Live(call)
         try:
-            _record_call(live, recorder, stages, backend, chosen)
+            _record_call(live, recorder, stages, backend, chosen, absent)
         except Exception as error:
             error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
             raise
+        live.ladders = _compiled_kernels(recorder, device)
     return _finished(recorder, meta, stages, live)
 
 
@@ -83,7 +89,16 @@ def _check_options(backend: Any, chosen: Mapping[str, Any]) -> None:
             raise unknown_name("option", option, valid)
 
 
-def _placed(call: Call, device: str, target: str) -> Call:
+def _absent(device: str | Target, backend: Any) -> Target | None:
+    """The GPU that need not be here, None for an attached device; InputError where the backend cannot compile for it."""
+    if isinstance(device, str):
+        return None
+    if isinstance(backend, str) and backend != "inductor":
+        raise InputError(f"backend {backend!r} needs the device it compiles for; target {device.name!r} works with 'inductor'")
+    return device
+
+
+def _placed(call: Call, device: str, target: object) -> Call:
     """The call on the device asked for; with "auto" everything stays where it is."""
     if target == "auto":
         return call
@@ -91,9 +106,11 @@ def _placed(call: Call, device: str, target: str) -> Call:
     return Call(function, target_room.moved(call.args, device), target_room.moved(dict(call.kwargs), device), call.train)
 
 
-def _record_call(live: Live, recorder: Recorder, stages: Sequence[Stage], backend: Any, chosen: Mapping[str, Any]) -> None:
+def _record_call(
+    live: Live, recorder: Recorder, stages: Sequence[Stage], backend: Any, chosen: Mapping[str, Any], absent: Target | None
+) -> None:
     """Compile and call with the hooks on; an error of the compiler is kept, one of the function goes through."""
-    with recording(stages, recorder, many_traces=True):
+    with recording(stages, recorder, many_traces=True, absent=absent):
         try:
             if backend_room.is_module_compiler(backend):
                 live.compiled = compiling.compiled_by(backend, live.call.function)
@@ -111,6 +128,24 @@ def _record_call(live: Live, recorder: Recorder, stages: Sequence[Stage], backen
             _note_if_nothing(recorder)
         finally:
             _show_function(live, recorder)
+
+
+def _compiled_kernels(recorder: Recorder, device: str | Target) -> Ladders:
+    """Compile the Triton kernels that were recorded down to machine code, and record each stage's text."""
+    if device in ("auto", "cpu"):
+        return Ladders()
+    found: list[Compiled] = []
+    recorder.attempt("kernel", "compile", lambda: found.append(ladder_events(recorder.events, _gpu(device))))
+    if not found:
+        return Ladders()
+    recorder.events += found[0].events
+    recorder.failures += found[0].failures
+    return found[0].ladders
+
+
+def _gpu(device: str | Target) -> Target:
+    """The GPU to compile for: the one asked for, or the attached one."""
+    return target_room.attached_gpu() if isinstance(device, str) else device
 
 
 def _note_if_nothing(recorder: Recorder) -> None:
@@ -169,7 +204,7 @@ class Recording:
 
 
 @contextmanager
-def record(target: str = "auto", *, name: str = "recording", stages: Sequence[Stage] = STAGES) -> Iterator[Recording]:
+def record(target: str | Target = "auto", *, name: str = "recording", stages: Sequence[Stage] = STAGES) -> Iterator[Recording]:
     """Record every compile that happens in the block, such as a training loop, without changing the program.
 
     After the block `recording.trace` is the Trace, also where the block ended with an exception, which goes
@@ -177,15 +212,17 @@ def record(target: str = "auto", *, name: str = "recording", stages: Sequence[St
     the program's own tensors where they are. BusyError inside another recording.
     """
     device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
+    absent = _absent(device, "inductor")
     result = Recording()
     with progress(name) as show:
         recorder = Recorder(show)
         try:
-            with recording(stages, recorder):
+            with recording(stages, recorder, absent=absent):
                 yield result
         finally:
+            _compiled_kernels(recorder, device)
             result.events, result.failures = recorder.events, recorder.failures
-            result._trace = _finished(recorder, {"name": name, "target": device}, stages, None)
+            result._trace = _finished(recorder, {"name": name, "target": absent.name if absent else str(device)}, stages, None)
 
 
 def name_of(value: Any) -> str:

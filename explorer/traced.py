@@ -43,17 +43,68 @@ class Kernel:
         return self.artifact.text
 
     def text(self, stage: str = "kernel") -> str:
-        """The kernel's text in `stage`: "kernel" its source, "assembly" that of a C++ kernel.
+        """The kernel's text in `stage`: "kernel" its source, "ttir" … "sass" its ladder, "assembly" that of a C++ kernel.
 
-        Assembly is made on demand where the trace does not hold it; LiveError where this process cannot.
+        Assembly and SASS are made on demand where the trace does not hold them; LiveError where this process cannot.
         """
-        for artifact in self.trace.artifacts:
-            mine = artifact.kernel == self.name and artifact.frame == self.artifact.frame
-            if mine and artifact.stage == stage and artifact.graph == self.artifact.graph:
+        for artifact in self._forms():
+            if artifact.stage == stage:
                 return artifact.text
         if stage == "assembly":
             return str(self.trace.needs_live("the assembly").assembly(self.artifact).text)
+        if stage == "sass" and any(a.stage == "ptx" for a in self._forms()):
+            return str(self.trace.needs_live("SASS").sass(self.artifact))
         raise unknown_name("stage of this kernel", stage, {a.stage for a in self.trace.artifacts if a.kernel == self.name})
+
+    @property
+    def resources(self) -> Mapping[str, Plain]:
+        """What a compiled Triton kernel takes: num_warps, registers (a thread), shared (bytes a block), stack, spill_stores
+        and spill_loads (bytes a thread), occupancy with what limits it, and where machine code is at hand its `mix`.
+
+        {} where the kernel was not compiled.
+        """
+        found = [a for a in self._forms() if "metadata" in a.data]
+        mixes = [a.data["mix"] for a in found if "mix" in a.data]
+        return {**found[0].data["metadata"], **({"mix": mixes[0]} if mixes else {})} if found else {}
+
+    @property
+    def launches(self) -> Rows:
+        """One row a launch in the wrapper: its line there, its arguments by the kernel's names, and its grid."""
+        return Rows(next((a.data["launches"] for a in self._forms() if "launches" in a.data), ()))
+
+    @property
+    def candidates(self) -> Rows:
+        """One row a config that Inductor or triton would try on the device; `taken` marks the one that was compiled."""
+        found = next((a.data for a in self._forms() if "candidates" in a.data), None)
+        return Rows({**c, "taken": c == found["config"]} for c in found["candidates"]) if found else Rows()
+
+    @property
+    def binary(self) -> bytes:
+        """The cubin or hsaco of a compiled Triton kernel; LiveError for a loaded trace, which holds texts only."""
+        return bytes(self.trace.needs_live("the binary").binary(self.artifact))
+
+    def candidate(self, config: int | Mapping[str, Plain]) -> Any:
+        """This kernel compiled with another candidate, by number or by values: a `Ladder` with its texts and metadata.
+
+        Needs the live process; InputError for a config that the kernel does not have.
+        """
+        return self.trace.needs_live("compiling another candidate").candidate(self.artifact, config)
+
+    def _forms(self) -> Iterator[Artifact]:
+        """The artifacts of this kernel in every stage."""
+        mine = self.artifact
+        for a in self.trace.artifacts:
+            if (a.kernel, a.frame, a.graph) == (mine.kernel, mine.frame, mine.graph):
+                yield a
+
+    def passes(self) -> Rows:
+        """One row a pass of MLIR that this Triton kernel went through: stage, name, whether it changed anything, before, after.
+
+        Runs in a process of its own, so that a crash of MLIR or LLVM harms nothing: the rows end with the pass that
+        crashed, whose `error` says how. LiveError for a loaded trace.
+        """
+        rows: Rows = self.trace.needs_live("passes").passes(self.artifact)
+        return rows
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name} {self.language} {len(self.artifact.lines)} lines>"

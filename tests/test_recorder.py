@@ -16,6 +16,7 @@ import torch
 import explorer
 from explorer.hooks.places import call_path
 from explorer.recorder import Recorder, recording
+from explorer.replay import PER_KERNEL
 from explorer.stages import STAGES
 
 
@@ -82,7 +83,7 @@ def test_the_state_test_notices_what_is_left_behind() -> None:
 
 def kinds_of(train: bool) -> list[str]:
     """The kinds of events that the programs below produce, each made by a hook of its own."""
-    return sorted({stage.name for stage in STAGES} - {"kernel", "assembly", "recompile", "symbol"} | {"frame"})
+    return sorted({stage.name for stage in STAGES} - {*PER_KERNEL, "assembly", "recompile", "symbol"} | {"frame"})
 
 
 @pytest.mark.parametrize("kind", kinds_of(train=True))

@@ -96,6 +96,8 @@ def advice(error: BaseException) -> str:
             "no C++ compiler works here, and Inductor needs one for the CPU: install g++ "
             "(Debian, Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`; macOS: `xcode-select --install`)"
         )
+    if any(type(e).__name__ == "FakeTensorDeviceMismatchError" for e in _chain(error)):
+        return "a GPU would refuse this too: a tensor is made on the CPU, so give its maker a device, such as `device=x.device`"
     return ""
 
 

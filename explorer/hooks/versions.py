@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from dataclasses import dataclass
 
 
 def version_of(package: str) -> str:
@@ -26,3 +27,24 @@ def isolates_recompiles() -> bool:
     import torch
 
     return "isolate_recompiles" in inspect.signature(torch.compile).parameters
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """The CUDA and ROCm versions of a torch release's GPU wheels, and cuDNN as 91900 for 9.19.0."""
+
+    cuda: str
+    hip: str
+    cudnn: int
+
+
+def release_of_libraries() -> Libraries:
+    """What PyPI's CUDA build of the torch at hand comes with, from its own requirements (nvidia-cudnn-cu13==…).
+
+    A CPU-only build does not say; then the requirements of that release's CUDA build, as published.
+    """
+    installed = version_of("nvidia-cudnn-cu13") or version_of("nvidia-cudnn-cu12")
+    release = tuple(map(int, version_of("torch").split("+")[0].split(".")[:2]))
+    cudnn = installed or {(2, 11): "9.19.0", (2, 12): "9.20.0", (2, 13): "9.20.0", (2, 14): "9.23.0"}.get(release, "9.26.0")
+    major, minor, patch = (int(part) for part in cudnn.split(".")[:3])
+    return Libraries(cuda="13.0", hip="7.0.51831", cudnn=10000 * major + 100 * minor + patch)

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import CompileError, InputError, LiveError
+from explorer.hooks.triton import Ladder
 from explorer.live.call import Call, clone, run_call, tensors_of
+from explorer.live.ladders import Ladders
 from explorer.model import Artifact, Rows
 
 
@@ -26,6 +28,7 @@ class Live:
     gradients_by_name: Mapping[str, Any] | None = None
     error: BaseException | None = None
     assembled: dict[str, Artifact] = field(default_factory=dict)
+    ladders: Ladders = field(default_factory=Ladders)
 
     @property
     def result(self) -> Any:
@@ -66,6 +69,22 @@ class Live:
                 times[name].append(_seconds(lambda f=function: run_call(f, self.call)))  # type: ignore[misc]
         medians = {name: statistics.median(values) for name, values in times.items()}
         return Rows({"what": n, "seconds": s, "ratio_to_eager": s / medians["eager"]} for n, s in medians.items())
+
+    def sass(self, kernel: Artifact) -> str:
+        """The SASS of a Triton kernel, made now."""
+        return self.ladders.sass(kernel)
+
+    def binary(self, kernel: Artifact) -> bytes:
+        """The cubin or hsaco of a Triton kernel."""
+        return self.ladders.binary(kernel)
+
+    def passes(self, kernel: Artifact) -> Rows:
+        """Each MLIR pass of a Triton kernel."""
+        return self.ladders.passes(kernel)
+
+    def candidate(self, kernel: Artifact, config: int | Mapping[str, Any]) -> Ladder:
+        """A Triton kernel compiled with another of its autotune candidates."""
+        return self.ladders.candidate(kernel, config)
 
     def _compiled(self) -> Callable[..., Any]:
         if self.compiled is None:

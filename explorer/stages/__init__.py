@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explorer.stage import Stage
 from explorer.stages import (
+    amdgcn,
     assembly,
     backward,
     bytecode,
@@ -20,14 +21,19 @@ from explorer.stages import (
     ir_pre_fusion,
     joint,
     kernel,
+    llir,
     output_code,
     pattern_match,
     phase,
     post_grad,
     pre_grad,
+    ptx,
     recompile,
+    sass,
     source,
     symbol,
+    ttgir,
+    ttir,
 )
 
 #: Every stage, in the order in which the compiler comes to it.
@@ -55,6 +61,12 @@ STAGES: tuple[Stage, ...] = (
     ir_post_fusion.STAGE,
     output_code.STAGE,
     kernel.STAGE,
+    ttir.STAGE,
+    ttgir.STAGE,
+    llir.STAGE,
+    ptx.STAGE,
+    amdgcn.STAGE,
+    sass.STAGE,
     assembly.STAGE,
 )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError, unknown_name
 from explorer.hooks.tensors import map_tensors, named_tensors
 from explorer.model import Rows
+from explorer.target.gpus import NAMED, Target
 
 
 @dataclass(frozen=True)
@@ -33,25 +34,80 @@ def attached() -> tuple[Attached, ...]:
     return cpu, Attached("cuda", "the attached NVIDIA or AMD GPU", f"torch {torch.__version__} {built}")
 
 
+def attached_gpu() -> Target:
+    """The attached GPU as a Target, from what torch reads of it; InputError where there is none, with what to name instead.
+
+    Its peak rates are those of the named GPU of the same title, else it has none.
+    """
+    import torch
+
+    here = attached()[1]
+    if here.missing:
+        names = ", ".join(t.name for t in NAMED)
+        raise InputError(f"no GPU is attached ({here.missing}): name one, such as target='h100', of {names}")
+    own = torch.cuda.get_device_properties()
+    amd = torch.version.hip is not None
+    same = next((t for t in NAMED if t.title in own.name or own.name in t.title), None)
+    clock, bus = float(getattr(own, "memory_clock_rate", 0)) * 1e3, int(getattr(own, "memory_bus_width", 0))
+    return Target(
+        name="cuda", title=own.name, vendor="amd" if amd else "nvidia",
+        arch=own.gcnArchName.partition(":")[0] if amd else own.major * 10 + own.minor,
+        multiprocessors=own.multi_processor_count, memory=own.total_memory,
+        bandwidth=same.bandwidth if same else 2 * clock * bus / 8, peak=same.peak if same else {}, l2=own.L2_cache_size,
+        shared_per_block=getattr(own, "shared_memory_per_block_optin", own.shared_memory_per_block),
+        shared_per_multiprocessor=own.shared_memory_per_multiprocessor, shared_static=own.shared_memory_per_block,
+        registers=own.regs_per_multiprocessor, threads=own.max_threads_per_multi_processor,
+        blocks=same.blocks if same else 32, warp=own.warp_size, clock=float(getattr(own, "clock_rate", 0)) * 1e3,
+        memory_clock=clock, bus=bus, sources=("torch.cuda.get_device_properties",),
+    )  # fmt: skip
+
+
 def targets() -> Rows:
-    """One row a target: its name, what it is, whether it works here, and why not where it does not."""
+    """One row a target: its name, what it is, whether it works here, why not where it does not, and its figures.
+
+    GPUs by name work without being here. Their figures: arch, multiprocessors, memory (GB), bandwidth (GB/s), the dense
+    peak rate of each dtype (TFLOP/s, TOP/s for integers), L2 (MB), shared memory a block (KB), registers a
+    multiprocessor, and the public sources of these.
+    """
     auto = {"target": "auto", "title": "the device that the arguments are on", "works": True, "why": ""}
-    return Rows([auto, *({"target": t.name, "title": t.title, "works": not t.missing, "why": t.missing} for t in attached())])
+    here = ({"target": t.name, "title": t.title, "works": not t.missing, "why": t.missing} for t in attached())
+    missing = compiler_missing()
+    named = ({"target": t.name, "title": t.title, "works": not missing, "why": missing or t.note, **t.row} for t in NAMED)
+    return Rows([auto, *here, *named])
 
 
-def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str:
-    """The device type a trace is made for: "cpu" or "cuda". InputError for a target that is unknown or not here.
+def compiler_missing() -> str:
+    """Why a GPU that is not here cannot be compiled for, "" where it can: triton has no wheel outside Linux."""
+    from explorer.hooks.versions import version_of
 
-    "auto" is the accelerator when the arguments or the module's parameters are on it, else the CPU.
+    return "" if version_of("triton") else "needs triton, which is not installed"
+
+
+def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str | Target:
+    """The device a trace is made for: "cpu", "cuda", or the Target of a GPU that need not be here.
+
+    "auto" is the accelerator when the arguments or the module's parameters are on it, else the CPU. InputError for
+    a target that is unknown, attached but not here, or for a named GPU where triton is missing.
     """
     names = {t.name: t for t in attached()}
     if target == "auto":
         return next((d for d in device_types(arguments, function) if d in names and d != "cpu"), "cpu")
     if not isinstance(target, str) or target not in names:
-        raise unknown_name("target", target, ["auto", *names])
+        return _named(target, names)
     if names[target].missing:
         raise InputError(f"target {target!r} is not here: {names[target].missing}")
     return target
+
+
+def _named(target: object, attached: Iterable[str]) -> Target:
+    """The GPU of that name; InputError lists everything a target may be."""
+    try:
+        found = Target.parse(target)
+    except InputError as error:
+        raise unknown_name("target", target, ["auto", *attached, *(t.name for t in NAMED)]) from error
+    if compiler_missing():
+        raise InputError(f"target {found.name!r} cannot be compiled for: it {compiler_missing()}")
+    return found
 
 
 def device_types(arguments: Any, function: Callable[..., Any]) -> list[str]:

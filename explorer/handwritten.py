@@ -1,0 +1,63 @@
+"""trace_kernel: a hand-written Triton kernel, from its source down to machine code, for any GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.errors import ExplorerError
+from explorer.hooks import compile as compiling
+from explorer.hooks.triton import Ladder, Lowered, finished
+from explorer.hooks.triton_jit import lower_call
+from explorer.hooks.triton_pool import Worker
+from explorer.live.ladders import Ladders, events_of
+from explorer.model import Event, Failure, Plain, plain
+from explorer.replay import replay
+from explorer.target import attached_gpu
+from explorer.target.gpus import Target
+from explorer.traced import Trace
+
+
+def trace_kernel(
+    kernel: Any,
+    *args: Any,
+    grid: Any = None,
+    target: str | Target = "auto",
+    config: int | Mapping[str, Plain] | None = None,
+    sass: bool = True,
+    **constants: Any,
+) -> Trace:
+    """Compile `kernel[grid](*args, **constants)` for a GPU that need not be here, and return every stage as a Trace.
+
+    `kernel` is any @triton.jit or @triton.autotune function, `args` its arguments: tensors, which may be on the CPU, and
+    numbers; `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run. `grid` is
+    as in a launch, and only shown. `target` is a GPU by name or a Target, "auto" the attached one. For an autotuned
+    kernel `config` chooses a candidate by index or values, None the first; all are in the data of each stage. SASS costs
+    0.3 s; with sass=False it is made when asked for.
+
+    InputError for arguments or a source that triton refuses, with the line; where a stage below fails, the Trace has a
+    Failure with what the compiler said.
+    """
+    gpu = attached_gpu() if target in ("auto", "cuda") else Target.parse(target)
+    written = lower_call(kernel, args, constants, grid, gpu, config)
+    lowered = written.lowered
+    place = {"file": lowered.file, "first_line": lowered.first_line}
+    data = {"name": lowered.name, "language": "triton", "text": written.source, "wrapper_line": 0, "comment": "", **place}
+    events, failures, ladders = [Event("kernel", 0.0, data=plain(data))], [], Ladders()
+    launch = {"line": 0, "arguments": dict(written.arguments), "grid": written.grid}
+    ladders.again = lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other).lowered)
+    try:
+        ladder = _ladder(lowered)
+        ladders.by_source[written.source] = ladder
+        code = ladder.sass() if sass and gpu.vendor == "nvidia" else ""
+        events += events_of(ladder, events[0], sass=code, launches=(launch,))
+    except ExplorerError as error:
+        failures.append(Failure("kernel", lowered.name, str(error), fatal=True))
+        ladders.error = error
+    meta = {"name": lowered.name, "target": gpu.name, "backend": "triton", **compiling.torch_versions()}
+    return replay(events, failures, meta, live=ladders)
+
+
+def _ladder(lowered: Lowered) -> Ladder:
+    with Worker() as worker:
+        return finished(lowered, worker.ask(lowered.job))

@@ -1,0 +1,217 @@
+// What torch asks its C++ libraries about a GPU, answered for one that is not there.
+//
+// torch traces fake CUDA tensors through autograd and through operators that pick an implementation by device. Three
+// places need an answer that a build without CUDA, or a machine without a GPU, cannot give: the device guard, the
+// table of CUDA hooks, and the choice of an attention operator. `explorer_enter` puts answers there, and
+// `explorer_leave` puts back exactly what was there before. No memory is allocated on a device and no kernel is run.
+
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+namespace {
+
+struct Gpu {
+  bool hip = false;
+  long capability = 0;  // major * 10 + minor
+  long cudnn = 0;       // 91900 for 9.19.0
+} gpu;
+
+// The device guard: one device, number 0, with one stream, on which nothing happens. One, since torch replaces a guard that
+// counts no device and frees the guard it made last; number 0, since autograd finds the streams of a device by its number.
+struct Guard final : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::CUDA> {
+  static c10::Device device() { return {c10::DeviceType::CUDA, 0}; }
+  static c10::Stream stream() { return c10::Stream(c10::Stream::DEFAULT, device()); }
+  c10::Device exchangeDevice(c10::Device) const override { return device(); }
+  c10::Device getDevice() const override { return device(); }
+  c10::Stream getStream(c10::Device) const noexcept override { return stream(); }
+  c10::Stream getNewStream(c10::Device, int = 0) const override { return stream(); }
+  c10::Stream exchangeStream(c10::Stream) const noexcept override { return stream(); }
+  void record(void**, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag) const override {}
+  void block(void*, const c10::Stream&) const override {}
+};
+
+// What operators ask: is cuDNN there, which version, what can it do. Members without `override` exist in some torch only.
+struct Hooks final : at::CUDAHooksInterface {
+  void init() const override {}
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return 1; }
+  void setCurrentDevice(c10::DeviceIndex) const override {}
+  c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
+  bool hasCUDA() const override { return true; }
+  bool hasCUDART() const override { return true; }
+  bool hasMAGMA() const override { return true; }
+  bool hasCuDNN() const override { return !gpu.hip; }
+  bool hasCuSOLVER() const override { return true; }
+  bool hasCuBLASLt() const override { return true; }
+  bool hasROCM() const override { return gpu.hip; }
+  c10::DeviceIndex current_device() const override { return 0; }
+  bool compiledWithCuDNN() const override { return !gpu.hip; }
+  bool compiledWithMIOpen() const override { return gpu.hip; }
+  bool supportsDilatedConvolutionWithCuDNN() const override { return !gpu.hip; }
+  bool supportsDepthwiseConvolutionWithCuDNN() const override { return !gpu.hip; }
+  bool supportsBFloat16ConvolutionWithCuDNNv8() const override { return !gpu.hip && gpu.capability >= 80; }
+  bool supportsBFloat16RNNWithCuDNN() const override { return !gpu.hip && gpu.capability >= 80; }
+  long versionCuDNN() const override { return gpu.cudnn; }
+  long versionRuntimeCuDNN() const { return gpu.cudnn; }
+  long versionMIOpen() const override { return 30500; }
+  double batchnormMinEpsilonCuDNN() const override { return 0.0; }
+  int getNumGPUs() const override { return 1; }
+  void deviceSynchronize(c10::DeviceIndex) const override {}
+};
+
+static_assert(sizeof(Hooks) == sizeof(at::CUDAHooksInterface) && sizeof(Hooks) == sizeof(void*), "hooks hold no data");
+
+// The attention operator: the order of preference and each operator's conditions, as torch documents them in
+// aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The conditions that all devices share come from torch's header.
+
+bool half_precision(const at::Tensor& t) {
+  return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16;
+}
+
+bool same_dtype(const sdp::sdp_params& p, bool allow_float) {
+  const auto dtype = p.query.scalar_type();
+  if (dtype != p.key.scalar_type() || dtype != p.value.scalar_type()) return false;
+  const bool bfloat16 = gpu.hip || gpu.capability >= 80;
+  return dtype == at::kHalf || (bfloat16 && dtype == at::kBFloat16) || (allow_float && dtype == at::kFloat);
+}
+
+bool equal_head_sizes(const sdp::sdp_params& p) {
+  return p.query.sym_size(-1) == p.key.sym_size(-1) && p.query.sym_size(-1) == p.value.sym_size(-1);
+}
+
+bool cudnn_takes(const sdp::sdp_params& p) {
+  if (gpu.hip || gpu.capability < 80 || gpu.capability > 121 || !at::globalContext().userEnabledCuDNNSDP()) return false;
+  if (p.dropout > 0.0 && gpu.cudnn > 91100 && gpu.cudnn < 91400) return false;
+  if (p.dropout * 16.0 != std::floor(p.dropout * 16.0)) return false;
+  const auto& context = at::globalContext();
+  if (context.deterministicAlgorithms() && !context.deterministicAlgorithmsWarnOnly()) return false;
+  if (!sdp::check_tensor_shapes(p, false) || !same_dtype(p, false) || !sdp::check_attn_mask_shape(p, false)) return false;
+  if (!sdp::check_nonzero_sequence_lengths_dense(p, false) || !sdp::check_last_dim_stride_equals_1_dense<true>(p, false))
+    return false;
+  if (!sdp::check_batch_size_and_num_heads_dense<true, false>(p, false)) return false;
+  const auto d = p.query.sym_size(3), dv = p.value.sym_size(3);
+  const bool large = gpu.capability == 90 || gpu.capability / 10 == 10;
+  const bool wide = large && gpu.cudnn >= 91100 && d == 192 && dv == 128;
+  if (!wide && !(d <= 128 && dv <= 128)) return false;
+  if (d % 8 != 0 || dv % 8 != 0) return false;
+  return p.key.sym_size(2) != 1 && !(p.dropout != 0.0 && p.query.sym_size(2) == 1);
+}
+
+bool flash_takes(const sdp::sdp_params& p) {
+  if (!at::globalContext().userEnabledFlashSDP() || (!gpu.hip && (gpu.capability < 80 || gpu.capability > 121))) return false;
+  if (!sdp::check_tensor_shapes(p, false) || !sdp::check_for_attn_mask(p, false)) return false;
+  if (!equal_head_sizes(p) || !(p.query.sym_size(-1) <= (gpu.hip ? 512 : 256))) return false;
+  const bool consumer = (gpu.capability >= 86 && gpu.capability <= 89) || gpu.capability == 120 || gpu.capability == 121;
+  if (!gpu.hip && consumer && sdp::input_requires_grad(p)) {
+    const auto d = p.query.sym_size(-1);
+    if (!(d <= 192) && !(p.dropout == 0.0 && d > 224)) return false;
+  }
+  if (p.is_causal && p.query.sym_size(-2) != p.key.sym_size(-2)) return false;
+  return same_dtype(p, false) && sdp::check_batch_size_and_num_heads_dense<true>(p, false) &&
+      sdp::check_nonzero_sequence_lengths_dense(p, false) && sdp::check_last_dim_stride_equals_1_dense<true>(p, false);
+}
+
+int64_t efficient_alignment(const sdp::sdp_params& p) {
+  const bool half = half_precision(p.query);
+  if (gpu.hip) return 8;
+  if (gpu.capability >= 80 || (gpu.capability >= 70 && half)) return half ? 8 : 4;
+  return 1;
+}
+
+bool efficient_takes(const sdp::sdp_params& p) {
+  if (!at::globalContext().userEnabledMemEfficientSDP() || (!gpu.hip && (gpu.capability < 50 || gpu.capability > 121))) return false;
+  if (!sdp::check_tensor_shapes(p, false) || !same_dtype(p, true)) return false;
+  const auto d = p.query.sym_size(-1), dv = p.value.sym_size(-1);
+  const auto alignment = efficient_alignment(p);
+  if (d != p.key.sym_size(-1) || d % alignment != 0 || dv % alignment != 0 || d == 0 || dv == 0) return false;
+  if (gpu.hip && (!equal_head_sizes(p) || !(d <= 256))) return false;
+  return sdp::check_nonzero_sequence_lengths_dense(p, false) && sdp::check_last_dim_stride_equals_1_dense<false>(p, false) &&
+      sdp::check_batch_size_and_num_heads_dense<false>(p, false);
+}
+
+bool takes(at::SDPBackend backend, const sdp::sdp_params& p) {
+  switch (backend) {
+    case at::SDPBackend::cudnn_attention: return cudnn_takes(p);
+    case at::SDPBackend::flash_attention: return flash_takes(p);
+    case at::SDPBackend::efficient_attention: return efficient_takes(p);
+    case at::SDPBackend::math: return at::globalContext().userEnabledMathSDP();
+    default: return false;
+  }
+}
+
+// cuDNN first on Hopper and datacenter Blackwell with a cuDNN newer than 9.15, unless the user set an order of his own.
+bool prefers_cudnn(const at::SDPBackend first) {
+  return first == at::SDPBackend::flash_attention && !gpu.hip && gpu.cudnn > 91500 &&
+      (gpu.capability / 10 == 9 || gpu.capability / 10 == 10);
+}
+
+int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const std::optional<at::Tensor>& mask, double dropout, bool causal, std::optional<double>, bool gqa) {
+  const sdp::sdp_params params{query, key, value, mask, dropout, causal, gqa};
+  if (query.is_nested() || key.is_nested() || value.is_nested()) return static_cast<int64_t>(at::SDPBackend::math);
+  const auto order = at::globalContext().sDPPriorityOrder();
+  if (prefers_cudnn(order[0]) && cudnn_takes(params)) return static_cast<int64_t>(at::SDPBackend::cudnn_attention);
+  for (const auto backend : order)
+    if (takes(backend, params)) return static_cast<int64_t>(backend);
+  return static_cast<int64_t>(at::SDPBackend::error);
+}
+
+// What was there before.
+const c10::impl::DeviceGuardImplInterface* old_guard = nullptr;
+void* old_hooks = nullptr;
+void* old_choice = nullptr;
+
+auto& guard_slot() {
+  return c10::impl::device_guard_impl_registry[static_cast<size_t>(c10::DeviceType::CUDA)];
+}
+
+void** hooks_table() {
+  return reinterpret_cast<void**>(const_cast<at::CUDAHooksInterface*>(&at::detail::getCUDAHooks()));
+}
+
+void** choice_slot() {
+  auto* stub = reinterpret_cast<at::native::DispatchStubImpl*>(&at::native::_fused_sdp_choice_stub);
+  return reinterpret_cast<void**>(&stub->cuda_dispatch_ptr);
+}
+
+}  // namespace
+
+extern "C" {
+
+void explorer_enter(int hip, long capability, long cudnn) {
+  static const Guard guard;
+  static const Hooks hooks;
+  gpu = Gpu{hip != 0, capability, cudnn};
+  old_guard = guard_slot().exchange(&guard);
+  std::memcpy(&old_hooks, hooks_table(), sizeof(void*));
+  std::memcpy(hooks_table(), &hooks, sizeof(void*));
+  old_choice = *choice_slot();
+  *choice_slot() = reinterpret_cast<void*>(&choose);
+}
+
+void explorer_leave() {
+  guard_slot().store(old_guard);
+  std::memcpy(hooks_table(), &old_hooks, sizeof(void*));
+  *choice_slot() = old_choice;
+}
+
+// The three places as numbers, for a test that they are what they were.
+void explorer_places(void** places) {
+  places[0] = const_cast<void*>(static_cast<const void*>(guard_slot().load()));
+  std::memcpy(&places[1], hooks_table(), sizeof(void*));
+  places[2] = *choice_slot();
+}
+}

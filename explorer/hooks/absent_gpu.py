@@ -1,0 +1,315 @@
+"""Answer torch's and triton's questions about a GPU that is not there, for the time of one Inductor call.
+
+Everything here is a context manager; `pretending` is all of them. Inside it torch.cuda, the device interface, triton's
+driver and torch's C++ libraries describe the target. Nothing is allocated on it, launched on it or timed on it.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from explorer.hooks.native import cpp_answers
+from explorer.hooks.patch import replaced
+from explorer.hooks.versions import release_of_libraries
+
+if TYPE_CHECKING:
+    from explorer.target.gpus import Target
+
+
+@contextmanager
+def pretending(target: Target) -> Iterator[None]:
+    """Inside the block torch and triton take the target for the machine's only GPU."""
+    hip = target.backend == "hip"
+    libraries = release_of_libraries()
+    major, minor = target.capability
+    with ExitStack() as stack:
+        stack.enter_context(cpp_answers(hip=hip, capability=10 * major + minor, cudnn=0 if hip else libraries.cudnn))
+        stack.enter_context(_versions(hip, libraries.cuda, libraries.hip))
+        stack.enter_context(_torch_cuda(target))
+        stack.enter_context(_interface(target))
+        stack.enter_context(_triton_driver(target))
+        stack.enter_context(_fake_tensors())
+        stack.enter_context(_constants())
+        stack.enter_context(_import_time_choices(hip))
+        stack.enter_context(_fresh_answers())
+        yield
+
+
+def properties(target: Target) -> types.SimpleNamespace:
+    """What torch.cuda.get_device_properties gives for the target; memory in bytes, clocks in kHz."""
+    major, minor = target.capability
+    return types.SimpleNamespace(
+        name=target.title,
+        major=major,
+        minor=minor,
+        gcnArchName=str(target.arch) if target.backend == "hip" else target.title,
+        multi_processor_count=target.multiprocessors,
+        total_memory=target.memory,
+        max_threads_per_multi_processor=target.threads,
+        max_threads_per_block=target.threads_per_block,
+        regs_per_multiprocessor=target.registers,
+        warp_size=target.warp,
+        L2_cache_size=target.l2,
+        shared_memory_per_block=target.shared_static,
+        shared_memory_per_block_optin=target.shared_per_block,
+        shared_memory_per_multiprocessor=target.shared_per_multiprocessor,
+        clock_rate=int(target.clock / 1000),
+        memory_clock_rate=int(target.memory_clock / 1000),
+        memory_bus_width=target.bus,
+        is_integrated=0,
+        is_multi_gpu_board=0,
+    )
+
+
+@contextmanager
+def _all(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
+    """Each attribute of `owner` that exists is the given value."""
+    with ExitStack() as stack:
+        for name, value in values.items():
+            if hasattr(owner, name):
+                stack.enter_context(replaced(owner, name, lambda _, v=value: v))
+        yield
+
+
+def _always(value: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: value
+
+
+@contextmanager
+def _versions(hip: bool, cuda_version: str, hip_version: str) -> Iterator[None]:
+    """torch.version names the toolkit that a build for the target has."""
+    import torch.version
+
+    values = {"cuda": None if hip else torch.version.cuda or cuda_version, "hip": hip_version if hip else None}
+    with _all(torch.version, values):
+        yield
+
+
+@contextmanager
+def _torch_cuda(target: Target) -> Iterator[None]:
+    """torch.cuda describes the target and starts nothing."""
+    import torch
+
+    state = torch.zeros(16, dtype=torch.uint8)
+    described = properties(target)
+    answers = {
+        "is_available": _always(True),
+        "is_initialized": _always(True),
+        "_lazy_init": _always(None),
+        "_lazy_call": _always(None),
+        "device_count": _always(1),
+        "current_device": _always(0),
+        "set_device": _always(None),
+        "_exchange_device": _always(0),
+        "_maybe_exchange_device": _always(0),
+        "get_device_properties": _always(described),
+        "get_device_capability": _always((described.major, described.minor)),
+        "get_device_name": _always(described.name),
+        "get_arch_list": _always([f"sm_{target.arch}" if target.backend == "cuda" else str(target.arch)]),
+        "is_current_stream_capturing": _always(False),
+        "can_device_access_peer": _always(False),
+        "synchronize": _always(None),
+        "empty_cache": _always(None),
+        "mem_get_info": _always((target.memory, target.memory)),
+        "memory_allocated": _always(0),
+        "get_rng_state": lambda *args: state.clone(),
+        "set_rng_state": _always(None),
+        "default_generators": (torch.Generator(),),
+    }
+    with _all(torch.cuda, answers), _all(torch.cuda.random, {"_lazy_init": _always(None), "_lazy_call": _always(None)}):
+        yield
+
+
+@contextmanager
+def _interface(target: Target) -> Iterator[None]:
+    """Dynamo's device interface for CUDA answers as torch.cuda does."""
+    import torch
+    from torch._dynamo import device_interface
+
+    device_interface.get_interface_for_device("cpu")  # the table is filled at the first question
+    described = properties(target)
+    worker = type("Worker", (device_interface.CudaInterface.Worker,), {
+        "current_device": staticmethod(_always(0)),
+        "get_device_properties": staticmethod(_always(described)),
+    })  # fmt: skip
+    answers = {name: staticmethod(getattr(torch.cuda, name)) for name in (
+        "current_device", "set_device", "device_count", "synchronize", "get_device_properties", "is_available",
+        "memory_allocated", "is_bf16_supported",
+    )}  # fmt: skip
+    answers |= {
+        "exchange_device": staticmethod(_always(0)),
+        "maybe_exchange_device": staticmethod(_always(0)),
+        "get_raw_stream": staticmethod(_always(0)),
+    }
+    interface = type("CudaInterface", (device_interface.CudaInterface,), {**answers, "Worker": worker})
+    table = device_interface.device_interfaces
+    with _all(device_interface, {"device_interfaces": {**table, "cuda": interface, "cuda:0": interface}}):
+        with _all(device_interface, {"caching_worker_device_properties": {}, "caching_worker_current_devices": {}}):
+            yield
+
+
+@contextmanager
+def _triton_driver(target: Target) -> Iterator[None]:
+    """triton's active driver names the target and its figures."""
+    import torch
+    import triton.testing
+    from torch._inductor.runtime import triton_helpers
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime.driver import driver
+
+    figures = {
+        "max_shared_mem": target.shared_per_block,
+        "max_num_regs": target.registers,
+        "multiprocessor_count": target.multiprocessors,
+        "warpSize": target.warp,
+        "sm_clock_rate": int(target.clock / 1000),
+        "mem_clock_rate": int(target.memory_clock / 1000),
+        "mem_bus_width": target.bus,
+    }
+    absent = types.SimpleNamespace(
+        get_current_target=_always(GPUTarget(*target.triple)),
+        get_current_device=_always(0),
+        set_current_device=_always(None),
+        get_current_stream=_always(0),
+        get_active_torch_device=_always(torch.device("cuda", 0)),
+        get_device_interface=_always(torch.cuda),
+        utils=types.SimpleNamespace(get_device_properties=_always(figures)),
+        is_active=_always(True),
+        binary_ext="hsaco" if target.backend == "hip" else "cubin",
+    )
+    clock = [int(target.clock / 1e6)]
+    with _all(driver, {"_active": absent}), _all(triton.testing, {"nvsmi": _always(clock)}):
+        with _all(triton_helpers, {"set_driver_to_gpu": _always(None)}):
+            yield
+
+
+@contextmanager
+def _fake_tensors() -> Iterator[None]:
+    """A FakeTensor on the GPU starts no CUDA, and torch.tensor(…, device="cuda") makes none."""
+    from torch._subclasses import fake_tensor
+
+    avoid = {"avoid_device_init": property(lambda self: True)}
+    with _all(fake_tensor, {"init_gpu_context": _always(None)}), _all(fake_tensor.FakeTensorMode, avoid):
+        yield
+
+
+@contextmanager
+def _constants() -> Iterator[None]:
+    """What tracing and constant folding compute for real, such as torch.tensor([1.0], device=x.device), is on the CPU."""
+    from torch._inductor.constant_folding import ConstantFolder
+    from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder
+    from torch.fx.experimental import proxy_tensor
+
+    mode = _real_on_cpu()
+
+    def make_unset(original: Callable[..., Any]) -> Callable[..., Any]:
+        @contextmanager
+        def unset_fake_temporarily() -> Iterator[Any]:
+            with original() as fake, mode():
+                yield fake
+
+        return unset_fake_temporarily
+
+    def make_call(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with mode():
+                return original(*args, **kwargs)
+
+        return call
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(proxy_tensor, "unset_fake_temporarily", make_unset))
+        stack.enter_context(replaced(ConstantFolder, "run", make_call))
+        stack.enter_context(replaced(UniformValueConstantFolder, "__init__", make_call))
+        yield
+
+
+def _real_on_cpu() -> Any:
+    """A dispatch mode that puts on the CPU what would be made on the GPU."""
+    import torch
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    def moved(value: Any) -> Any:
+        return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
+
+    class RealOnCpu(TorchDispatchMode):  # type: ignore[misc,no-any-unimported]
+        """Real tensors of a GPU that is not there."""
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if any(isinstance(leaf, torch._subclasses.FakeTensor) for leaf in pytree.arg_tree_leaves(*args, **(kwargs or {}))):
+                return func(*args, **(kwargs or {}))
+            args, kwargs = pytree.tree_map(moved, (args, kwargs or {}))
+            return func(*args, **kwargs)
+
+    return RealOnCpu
+
+
+@contextmanager
+def _import_time_choices(hip: bool) -> Iterator[None]:
+    """What Inductor decides from torch.version.hip while it is imported, decided again for an AMD GPU."""
+    from torch._inductor import config
+    from torch._inductor.runtime import hints
+
+    with ExitStack() as stack:
+        if hip and not _built_for_hip():
+            stack.enter_context(config.patch({"layout_optimization": False, "triton.spill_threshold": 32}))
+            stack.enter_context(_all(hints, {"TRITON_MAX_BLOCK": {**hints.TRITON_MAX_BLOCK, "X": 8192}}))
+        yield
+
+
+def _built_for_hip() -> bool:
+    import torch
+
+    return hasattr(torch._C, "_cuda_getDeviceCount") and not hasattr(torch._C, "_cudnn")
+
+
+#: Modules whose cached functions all answer questions about the device.
+CACHING = (
+    "torch.utils._triton",
+    "torch._inductor.utils",
+    "torch._inductor.comm_analysis",
+    "torch._inductor.kernel.mm",
+    "torch._inductor.kernel_inputs",
+    "torch._inductor.codegen.cuda.cuda_env",
+    "torch._inductor.codegen.triton_utils",
+    "torch._inductor.fx_passes.pad_mm",
+    "torch._inductor.analysis.device_info",
+)
+#: Cached methods that do.
+CACHED_METHODS = (
+    ("torch._inductor.runtime.hints", "DeviceProperties", "create"),
+    ("torch._inductor.codecache", "CacheBase", "get_system"),
+    ("torch._inductor.codegen.triton", "TritonKernel", "gen_common_triton_imports"),
+)
+#: Cached functions of those modules that are about something else and must stay: pattern tables are filled once.
+NOT_DEVICE = ("_pad_mm_init", "lazy_init")
+
+
+@contextmanager
+def _fresh_answers() -> Iterator[None]:
+    """Answers about another device that torch keeps are dropped before and after."""
+    forget_devices()
+    try:
+        yield
+    finally:
+        forget_devices()
+
+
+def forget_devices() -> None:
+    """Drop what torch keeps of the devices it asked about; it asks again."""
+    import sys
+    from functools import _lru_cache_wrapper
+
+    for name in CACHING:
+        for function in vars(sys.modules.get(name, types)).values():
+            if isinstance(function, _lru_cache_wrapper) and function.__module__ == name and function.__name__ not in NOT_DEVICE:
+                function.cache_clear()
+    for module, kind, method in CACHED_METHODS:
+        found = getattr(getattr(sys.modules.get(module), kind, None), method, None)
+        clear = getattr(found, "cache_clear", None) or getattr(getattr(found, "__func__", None), "cache_clear", None)
+        if clear is not None:
+            clear()

@@ -1,0 +1,188 @@
+"""Compile Dynamo's graph for a GPU that is not there, and run the graph as it is on the CPU.
+
+The graph goes to the GPU where Inductor takes it over, before AOTAutograd: each of its inputs becomes a fake tensor on
+the GPU, and each `torch.device` it names becomes the GPU. So AOTAutograd, its decompositions, autograd, the choice of
+operators (attention, convolution, batch norm), every graph pass and all of Inductor see the target and nothing else. What
+they make is recorded and dropped. In its place Dynamo gets a copy of its own graph, so the function returns what eager returns.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from explorer.hooks.absent_gpu import pretending
+from explorer.hooks.native import library
+from explorer.hooks.patch import replaced
+from explorer.hooks.untimed import Note, untimed
+
+if TYPE_CHECKING:
+    from explorer.target.gpus import Target
+
+
+@contextmanager
+def retargeted(target: Target, note: Note) -> Iterator[None]:
+    """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing."""
+    from torch._inductor import compile_fx as module
+
+    library()
+    inside: list[bool] = []
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_fx(graph: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if inside:
+                return original(graph, inputs, *args, **kwargs)
+            stand_in = on_the_cpu(graph)
+            inside.append(True)
+            try:
+                with _compiling(target, note, graph):
+                    to_gpu(graph)
+                    original(graph, inputs, *args, **kwargs)
+            finally:
+                inside.pop()
+            return stand_in
+
+        return compile_fx
+
+    with replaced(module, "compile_fx", make):
+        yield
+
+
+@contextmanager
+def _compiling(target: Target, note: Note, graph: Any) -> Iterator[None]:
+    """Everything that holds while one graph is compiled."""
+    import torch._functorch.config
+
+    with ExitStack() as stack:
+        stack.enter_context(torch._functorch.config.patch({"force_non_lazy_backward_lowering": True}))
+        stack.enter_context(untimed(note))
+        stack.enter_context(_code_not_loaded())
+        stack.enter_context(pretending(target))
+        stack.enter_context(_inputs_on_gpu(graph))
+        yield
+
+
+def on_the_cpu(graph: Any) -> Any:
+    """A copy of Dynamo's graph and the graphs in it, which compiling changes in place; parameters and buffers are shared."""
+    import torch
+
+    made = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    for name, child in made.named_children():
+        if isinstance(child, torch.fx.GraphModule):
+            setattr(made, name, on_the_cpu(child))
+    return made
+
+
+# The graph -----------------------------------------------------------------------------------------------------------
+
+
+def to_gpu(graph: Any) -> None:
+    """Name the GPU wherever Dynamo's graph names the CPU as a device, in nested graphs too.
+
+    Dynamo writes `x.device` down as a torch.device and what a program wrote as a string as a string: `device="cpu"` is
+    meant. Autocast is for the device that the program computes on, also where it is named by a string.
+    """
+    import torch
+    from torch.fx.node import map_aggregate
+
+    gpu = torch.device("cuda", 0)
+
+    def moved(value: Any) -> Any:
+        return gpu if isinstance(value, torch.device) and value.type == "cpu" else value
+
+    for module in graph.modules():
+        if not isinstance(module, torch.fx.GraphModule):
+            continue
+        for node in module.graph.nodes:
+            node.args, node.kwargs = map_aggregate(node.args, moved), map_aggregate(node.kwargs, moved)
+            if node.target is torch.amp.autocast_mode._enter_autocast and node.args[0] == "cpu":
+                node.args = ("cuda", *node.args[1:])
+        module.recompile()
+
+
+@contextmanager
+def _inputs_on_gpu(graph: Any) -> Iterator[None]:
+    """AOTAutograd makes fake tensors on the GPU of the graph's real inputs, which are on the CPU.
+
+    Numbers that Dynamo hands over as tensors without dimensions stay where they are: so they do on a GPU.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch._subclasses.meta_utils import MetaTensorDescriber
+
+    stay = {id(example) for example in _numbers(graph)}
+    moving: list[bool] = []
+
+    def make_from(original: Callable[..., Any]) -> Callable[..., Any]:
+        def from_tensor(self: Any, tensor: Any, **kwargs: Any) -> Any:
+            moving.append(id(tensor) not in stay)
+            try:
+                return original(self, tensor, **kwargs)
+            finally:
+                moving.pop()
+
+        return from_tensor
+
+    def make_describe(original: Callable[..., Any]) -> Callable[..., Any]:
+        def describe_tensor(self: Any, tensor: Any, **kwargs: Any) -> Any:
+            described = original(self, tensor, **kwargs)
+            return on_gpu(described) if moving and moving[-1] else described
+
+        return describe_tensor
+
+    with replaced(FakeTensorMode, "from_tensor", make_from), replaced(MetaTensorDescriber, "describe_tensor", make_describe):
+        yield
+
+
+def on_gpu(described: Any) -> Any:
+    """A tensor's description with the GPU for the CPU."""
+    import dataclasses
+
+    import torch
+
+    if described.device.type != "cpu":
+        return described
+    return dataclasses.replace(described, device=torch.device("cuda", 0))
+
+
+def _numbers(graph: Any) -> Iterator[Any]:
+    for node in graph.graph.nodes:
+        argument = node.meta.get("grapharg")
+        if node.op == "placeholder" and argument is not None and argument.pass_arg_as_tensor:
+            yield argument.example
+
+
+# The code ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _code_not_loaded() -> Iterator[None]:
+    """Inductor's code is written to its file and recorded, but not imported, and CUDA graphs of it are not prepared."""
+    import types
+
+    from torch._inductor import cudagraph_utils, output_code
+    from torch._inductor.codecache import PyCodeCache
+
+    def make(original: Callable[..., Any]) -> Any:
+        def load_by_key_path(key: str, path: str, *args: Any, **kwargs: Any) -> Any:
+            if "linemap" not in kwargs:  # a candidate's kernel, imported for its source
+                return original(key, path, *args, **kwargs)
+            return types.SimpleNamespace(__file__=path, key=key, call=_not_here, runner=None)
+
+        return staticmethod(load_by_key_path)
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(PyCodeCache, "load_by_key_path", make))
+        for owner, name in (
+            (output_code, "cudagraph_post_compile"),
+            (output_code, "cudagraph_partition_post_compile"),
+            (cudagraph_utils, "check_caching_allocator_for_cudagraphs"),
+        ):
+            if hasattr(owner, name):
+                stack.enter_context(replaced(owner, name, lambda _: lambda *args, **kwargs: None))
+        yield
+
+
+def _not_here(*args: Any) -> Any:
+    raise RuntimeError("this code was compiled for a GPU that is not here")

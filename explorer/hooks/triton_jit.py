@@ -1,0 +1,124 @@
+"""A hand-written @triton.jit or @triton.autotune kernel and its arguments, taken through triton's front end."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.errors import InputError
+from explorer.hooks.triton import Lowered, captured, choose, described, front_end, portable, pretending
+from explorer.model import Plain
+from explorer.target.gpus import Target
+
+
+@dataclass(frozen=True)
+class Written:
+    """A hand-written kernel as lowered: its source text, and the call's arguments and grid as the launch gets them."""
+
+    lowered: Lowered
+    source: str
+    arguments: Mapping[str, Plain]
+    grid: tuple[int, ...]
+
+
+def lower_call(
+    kernel: Any,
+    args: Sequence[Any],
+    constants: Mapping[str, Any],
+    grid: Any,
+    target: Target,
+    config: int | Mapping[str, Plain] | None,
+) -> Written:
+    """Specialize a kernel on the arguments of a call, as triton does at a launch, and lower it for `target`.
+
+    InputError for what is no triton kernel, arguments it does not take, or a source that triton refuses.
+    """
+    function = jit_function(kernel)
+    with pretending(target):
+        chosen, candidates, meta = _settings(kernel, args, constants, config)
+        own = _own_copy(function)
+        try:
+            src, options = captured(lambda: own.run(*args, grid=None, warmup=True, **meta), _compiler())
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise InputError(f"{function.__name__} cannot be called so: {error}") from error
+        name = function.__name__
+        ttir = front_end(src, options, target, name)
+    file, first = portable(f'"{function.fn.__code__.co_filename}"').strip('"'), int(function.starting_line_number)
+    named = {**dict(zip(function.arg_names, args, strict=False)), **meta}
+    lowered = Lowered(name, target, ttir, options, chosen, candidates, file, first, tuple(function.arg_names))
+    return Written(lowered, "".join(function.raw_src).rstrip(), {k: said(v) for k, v in named.items()}, grid_of(grid, named))
+
+
+def jit_function(kernel: Any) -> Any:
+    """The JITFunction inside decorators such as triton.autotune and triton.heuristics; InputError where there is none."""
+    from triton.runtime.jit import JITFunction
+
+    inner = kernel
+    while not isinstance(inner, JITFunction) and hasattr(inner, "fn"):
+        inner = inner.fn
+    if isinstance(inner, JITFunction):
+        return inner
+    if type(kernel).__name__ == "InterpretedFunction":
+        raise InputError("this kernel was defined under TRITON_INTERPRET=1, which replaces triton's compiler; define it without")
+    raise InputError(f"trace_kernel takes a @triton.jit or @triton.autotune function, not {type(kernel).__name__}")
+
+
+def _compiler() -> Any:
+    import triton.compiler
+
+    return triton.compiler
+
+
+def _own_copy(function: Any) -> Any:
+    """The function with a kernel cache of its own, and without its launch hooks: the original is left as it is."""
+    own = copy.copy(function)
+    own.device_caches = defaultdict(own.create_binder)
+    own.pre_run_hooks = []
+    return own
+
+
+def _settings(
+    kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], config: int | Mapping[str, Plain] | None
+) -> tuple[Mapping[str, Plain], tuple[Mapping[str, Plain], ...], dict[str, Any]]:
+    """The chosen config, all candidates, and the keyword arguments that decorators add to the call."""
+    meta, chosen = dict(constants), None
+    candidates: tuple[Mapping[str, Plain], ...] = ()
+    while hasattr(kernel, "fn") and not hasattr(kernel, "create_binder"):
+        if hasattr(kernel, "configs"):
+            configs = _pruned(kernel, args, meta)
+            chosen, candidates = choose(configs, config), tuple(described(c) for c in configs)
+            meta |= chosen.all_kwargs()
+        for name, heuristic in getattr(kernel, "values", {}).items():
+            meta[name] = heuristic({**dict(zip(kernel.arg_names, args, strict=False)), **meta})
+        kernel = kernel.fn
+    if chosen is None and config is not None:
+        raise InputError("config is for kernels under @triton.autotune; give this one its constants by keyword")
+    return (described(chosen) if chosen is not None else {}), candidates, meta
+
+
+def _pruned(tuner: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> list[Any]:
+    """The configs of a triton.autotune that its own pruning leaves for these arguments."""
+    own = copy.copy(tuner)
+    own.nargs = dict(zip(tuner.arg_names, args, strict=False))
+    return list(own.prune_configs(dict(constants)))
+
+
+def said(value: Any) -> Plain:
+    """An argument in a few words: a tensor as "float32[4, 8]", a number as itself."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return value if isinstance(value, (int, float, bool, str, type(None))) else str(value)
+
+
+def grid_of(grid: Any, meta: Mapping[str, Any]) -> tuple[int, ...]:
+    """The launch grid as three numbers, () where none is given; InputError for one that is no grid."""
+    if grid is None:
+        return ()
+    sizes = grid(meta) if callable(grid) else grid
+    sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    if not 1 <= len(sizes) <= 3 or not all(isinstance(n, int) and n > 0 for n in sizes):
+        raise InputError(f"grid is one to three positive ints, or a function of the arguments that gives them, not {sizes}")
+    return (*sizes, *(1,) * (3 - len(sizes)))

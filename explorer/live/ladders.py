@@ -1,0 +1,116 @@
+"""The ladder of every Triton kernel of a recording, as events that replay makes artifacts of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from explorer.errors import ExplorerError, InputError
+from explorer.hooks.triton import Ladder, compile_ladder, compile_ladders
+from explorer.hooks.triton_passes import passes
+from explorer.hooks.triton_tools import disassemble
+from explorer.model import Artifact, Event, Failure, Plain, Rows, plain
+from explorer.stages._launch import launches
+from explorer.stages.output_code import kernel_events
+from explorer.target.gpus import Target
+
+
+@dataclass
+class Ladders:
+    """What a live trace keeps of its Triton kernels: the ladder of each source, for what is made only on demand."""
+
+    by_source: dict[str, Ladder] = field(default_factory=dict)
+    error: BaseException | None = None
+    again: Callable[[int | Mapping[str, Plain]], Ladder] | None = None  # for a hand-written kernel, with another config
+
+    def of(self, kernel: Artifact) -> Ladder:
+        """The ladder of an artifact of stage "kernel"; InputError where it was not compiled here."""
+        if kernel.text not in self.by_source:
+            raise InputError(f"{kernel.kernel} was not compiled down the ladder in this trace")
+        return self.by_source[kernel.text]
+
+    def sass(self, kernel: Artifact) -> str:
+        """The SASS of a kernel, made now."""
+        return self.of(kernel).sass()
+
+    def passes(self, kernel: Artifact) -> Rows:
+        """Each MLIR pass of a kernel: see `hooks.triton_passes.passes`."""
+        lowered = self.of(kernel).lowered
+        if lowered is None:
+            raise InputError(f"{kernel.kernel} was not compiled down the ladder in this process")
+        return passes(lowered)
+
+    def binary(self, kernel: Artifact) -> bytes:
+        """The cubin or hsaco of a kernel."""
+        return self.of(kernel).binary
+
+    def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
+        """The ladder of a kernel with another of its autotune candidates."""
+        if self.again is not None:
+            return self.again(config)
+        return compile_ladder(kernel.text, kernel.kernel, self.of(kernel).target, config)
+
+
+class Compiled(NamedTuple):
+    """The events of all ladders, a failure for each kernel that has none, and the ladders themselves."""
+
+    events: list[Event]
+    failures: list[Failure]
+    ladders: Ladders
+
+
+def ladder_events(events: Sequence[Event], target: Target, *, sass: bool = False, workers: int = 0) -> Compiled:
+    """Compile every Triton kernel of the output code among `events` for `target`, identical ones once.
+
+    The events of kinds "ttir", "ttgir", "llir", "ptx" or "amdgcn", and with `sass` "sass", each of the frame and graph of
+    its kernel; and a Failure for each kernel that did not compile. `sass` costs 0.3 s a kernel: without it ask
+    `Ladder.sass` when it is looked at.
+    """
+    pairs = [(w, k) for w in events if w.kind == "output_code" for k in kernel_events(w) if k.data["language"] == "triton"]
+    made = compile_ladders([(str(k.data["name"]), str(k.data["text"])) for _, k in pairs], target, workers)
+    codes = _disassembled(made) if sass else {}
+    found, failures, ladders = Compiled([], [], Ladders())
+    for (wrapper, kernel), ladder in zip(pairs, made, strict=True):
+        if isinstance(ladder, ExplorerError):
+            failures.append(Failure("kernel", str(kernel.data["name"]), str(ladder)))
+        else:
+            ladders.by_source[str(kernel.data["text"])] = ladder
+            found += events_of(ladder, kernel, str(wrapper.data["text"]), ladder.own(codes.get(ladder.binary, "")))
+    return Compiled(found, failures, ladders)
+
+
+def _disassembled(made: Sequence[Ladder | ExplorerError]) -> dict[bytes, str]:
+    """The SASS of each different cubin."""
+    binaries = {m.binary: None for m in made if isinstance(m, Ladder) and m.target.vendor == "nvidia"}
+    with ThreadPoolExecutor(max(1, min(4, os.cpu_count() or 1))) as threads:
+        return dict(zip(binaries, threads.map(disassemble, binaries), strict=True))
+
+
+def events_of(ladder: Ladder, kernel: Event, wrapper: str = "", sass: str = "", **more: Plain) -> Iterator[Event]:
+    """One event for each text of a ladder, and for `sass` where given, beside the event of its kernel; `more` are facts."""
+    texts = {**ladder.texts, **({"sass": sass} if sass else {})}
+    facts = {**ladder_facts(ladder, wrapper), **more}
+    for stage, text in texts.items():
+        data = plain({"name": ladder.name, "text": text, **facts, "stage_seconds": ladder.seconds.get(stage)})
+        yield Event(stage, kernel.time, kernel.frame, kernel.graph, data, kernel.path)
+
+
+def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:
+    """What every event of a kernel's ladder says: where its lines are, its config and candidates, metadata, launches."""
+    run = launches(wrapper, ladder.name, ladder.arguments, ladder.grid, ladder.prefix) if wrapper else ()
+    return {
+        "file": ladder.file, "first_line": ladder.first_line, "target": ladder.target.name, "config": ladder.config,
+        "candidates": ladder.candidates, "chosen": chosen(ladder), "metadata": ladder.metadata, "launches": run,
+    }  # fmt: skip
+
+
+def chosen(ladder: Ladder) -> str:
+    """Why this config was compiled: nothing can be timed on a GPU that is not there."""
+    if len(ladder.candidates) < 2:
+        return "the only candidate"
+    if ladder.config == ladder.candidates[0]:
+        return f"the first of {len(ladder.candidates)} candidates, none was timed"
+    return "asked for"

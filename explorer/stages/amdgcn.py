@@ -1,0 +1,19 @@
+"""The AMD machine code of each Triton kernel, as LLVM writes it."""
+
+from __future__ import annotations
+
+from explorer.model import Artifact, Event
+from explorer.stage import Stage
+from explorer.stages import _ladder
+from explorer.stages._mix import amdgcn_mix
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The kernel's AMDGCN, with the number of its instructions of each class as `mix`."""
+    return _ladder.kernel_artifact(event, id, "AMDGCN", "amdgcn", mix=amdgcn_mix(str(event.data["text"])))
+
+
+STAGE = Stage(
+    name="amdgcn", title="AMDGCN", language="amdgcn", render=render, link=_ladder.links(_ladder.loc_chains, "amdgcn .loc"),
+    about="The instructions an AMD GPU runs: vector registers, scalar registers, and explicit waits.",
+)  # fmt: skip

@@ -1,0 +1,18 @@
+"""The LLVM IR of each Triton kernel."""
+
+from __future__ import annotations
+
+from explorer.model import Artifact, Event
+from explorer.stage import Stage
+from explorer.stages import _ladder
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The kernel's LLIR."""
+    return _ladder.kernel_artifact(event, id, "LLIR", "llvm")
+
+
+STAGE = Stage(
+    name="llir", title="LLVM IR", language="llvm", render=render, link=_ladder.links(_ladder.llvm_chains, "llvm !dbg"),
+    about="The program of one thread, in LLVM's language, after its optimizer.",
+)  # fmt: skip

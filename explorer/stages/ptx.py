@@ -1,0 +1,18 @@
+"""The PTX of each Triton kernel."""
+
+from __future__ import annotations
+
+from explorer.model import Artifact, Event
+from explorer.stage import Stage
+from explorer.stages import _ladder
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The kernel's PTX."""
+    return _ladder.kernel_artifact(event, id, "PTX", "ptx")
+
+
+STAGE = Stage(
+    name="ptx", title="PTX", language="ptx", render=render, link=_ladder.links(_ladder.loc_chains, "ptx .loc"),
+    about="NVIDIA's virtual assembly, with any number of registers; ptxas makes machine code of it.",
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""The NVIDIA machine code of each Triton kernel, as nvdisasm reads it from the cubin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from posixpath import basename
+from typing import TYPE_CHECKING
+
+from explorer.model import Artifact, Event, Link
+from explorer.stage import Stage
+from explorer.stages import _ladder
+from explorer.stages._mix import SASS_INSTRUCTION, sass_mix
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+_LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The kernel's SASS, with the number of its instructions of each class as `mix`."""
+    return _ladder.kernel_artifact(event, id, "SASS", "sass", mix=sass_mix(str(event.data["text"])))
+
+
+def chains(text: str) -> Iterator[tuple[int, _ladder.Chain]]:
+    """The origin of each instruction: the //## File lines above it."""
+    chain: list[tuple[str, int]] = []
+    fresh = True
+    for number, line in enumerate(text.splitlines(), 1):
+        if stated := _LINE.match(line):
+            places = [(stated[1], int(stated[2])), *([(stated[3], int(stated[4]))] if stated[3] else [])]
+            chain = places if fresh else [*chain, *places]
+            fresh = False
+        elif SASS_INSTRUCTION.match(line):
+            fresh = True
+            yield number, tuple(chain)
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """Each instruction to the kernel's line that nvdisasm names.
+
+    Where it names a line of triton's own library, the PTX says what that was inlined into; the link is made where it
+    was inlined into one line of the kernel only.
+    """
+    kernel = _ladder.kernel_of(artifact, trace)
+    if kernel is None:
+        return
+    inlined = _inlined(artifact, trace, len(kernel.lines))
+    for number, chain in chains(artifact.text):
+        line, how = _ladder.own_line(chain, artifact.data, len(kernel.lines)), "nvdisasm line"
+        if not line and chain:
+            places = inlined.get((basename(chain[0][0]), chain[0][1]), set())
+            line, how = (next(iter(places)), "nvdisasm line, inlined as ptx .loc says") if len(places) == 1 else (0, "")
+        if line:
+            yield Link(artifact.id, (number,), kernel.id, (line,), how)
+
+
+def _inlined(artifact: Artifact, trace: Trace, lines: int) -> dict[tuple[str, int], set[int]]:
+    """Each place of the PTX → the lines of the kernel that it was inlined into."""
+    found: dict[tuple[str, int], set[int]] = {}
+    for ptx in trace.find("ptx", artifact.frame, artifact.graph):
+        if ptx.kernel == artifact.kernel:
+            for _, chain in _ladder.loc_chains(ptx.text):
+                if chain and (line := _ladder.own_line(chain, artifact.data, lines)):
+                    found.setdefault((basename(chain[0][0]), chain[0][1]), set()).add(line)
+    return found
+
+
+STAGE = Stage(
+    name="sass", title="SASS", language="sass", render=render, link=link,
+    about="The instructions an NVIDIA GPU runs, with real registers, in the order they are issued.",
+)  # fmt: skip

@@ -1,0 +1,44 @@
+"""A trace of one kernel and one text below it, to test what the text's stage links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from explorer.model import Event, plain
+from explorer.replay import replay
+from explorer.traced import Trace
+
+SOURCE = """@triton.jit
+def kern(a, b, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(a + i, i < n)
+    s = tl.sum(x, 0)
+    tl.store(b + i, tl.exp(x) * s, i < n)"""
+
+
+def trace_of(*, first_line: int = 1, **texts: str) -> Trace:
+    """The trace of the kernel above with these stages' texts."""
+    place = {"name": "kern", "file": "kern.py", "first_line": first_line}
+    kernel = Event("kernel", 0.0, "0/0", "inference", plain({**place, "language": "triton", "text": SOURCE, "wrapper_line": 0}))
+    return replay([kernel, *(Event(s, 0.0, "0/0", "inference", plain({**place, "text": t})) for s, t in texts.items())])
+
+
+@pytest.fixture
+def linked() -> Callable[..., dict[int, int]]:
+    """A function of a stage and texts of stages: the links of the first stage to the kernel's source."""
+    return lambda stage, **texts: _linked(trace_of(**texts), stage)
+
+
+@pytest.fixture
+def ladder_trace() -> Callable[..., Trace]:
+    """A function of texts by stage: the trace of the kernel with these."""
+    return trace_of
+
+
+def _linked(trace: Trace, stage: str) -> dict[int, int]:
+    """Line of the stage's text → line of the kernel's source."""
+    (artifact,) = trace.find(stage)
+    assert not trace.failures
+    return {link.source_lines[0]: link.target_lines[0] for link in trace.links if link.source == artifact.id}

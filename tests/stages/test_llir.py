@@ -1,0 +1,34 @@
+"""Links from LLVM IR: !dbg locations, their scopes and what they were inlined into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Linked = Callable[..., dict[int, int]]
+
+TEXT = """define ptx_kernel void @kern(ptr addrspace(1) %0, i32 %2) local_unnamed_addr #0 !dbg !4 {
+  %6 = tail call i32 @llvm.nvvm.read.ptx.sreg.tid.x(), !dbg !12
+  %31 = fadd float %25, %26, !dbg !16
+  %32 = add i32 %1, %2
+  %33 = fadd float %25, %26, !dbg !30
+}
+!1 = !DIFile(filename: "kern.py", directory: "")
+!4 = distinct !DISubprogram(name: "kern", linkageName: "kern", scope: !1, file: !1, line: 2, unit: !0)
+!12 = !DILocation(line: 3, column: 20, scope: !4)
+!16 = !DILocation(line: 263, column: 15, scope: !17, inlinedAt: !19)
+!17 = distinct !DILexicalBlockFile(scope: !4, file: !18, discriminator: 0)
+!18 = !DIFile(filename: "standard.py", directory: "triton/language")
+!19 = !DILocation(line: 293, column: 36, scope: !17, inlinedAt: !20)
+!20 = !DILocation(line: 5, column: 18, scope: !21)
+!21 = distinct !DILexicalBlockFile(scope: !4, file: !1, discriminator: 0)
+!30 = !DILocation(line: 4, column: 15, scope: !17)"""
+
+
+def test_each_instruction_leads_to_the_line_its_debug_location_names(linked: Linked) -> None:
+    """Directly, or through what it was inlined into; without a location, or in another file only, to nothing."""
+    assert linked("llir", llir=TEXT) == {2: 3, 3: 5}
+
+
+def test_a_folder_is_part_of_a_files_name(linked: Linked) -> None:
+    """A file of the same name in another folder is another file."""
+    assert linked("llir", llir=TEXT.replace('"kern.py", directory: ""', '"kern.py", directory: "/elsewhere"')) == {}

@@ -1,0 +1,94 @@
+"""Named GPUs: their figures, their names, and targets of one's own."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+import explorer
+from explorer.target import resolve
+from explorer.target.gpus import KB, NAMED, Target
+
+WANTED = [
+    "v100", "t4", "a100", "a10", "rtx3090", "rtx4090", "l4", "h100", "h200", "b200", "rtx5090", "mi250x", "mi300x", "mi355x",
+]  # fmt: skip
+#: Floating-point operations a clock that a multiprocessor does in fp32, where it is not 256.
+SLOWER = {70: 128, 75: 128, 80: 128, "gfx90a": 128}
+
+
+def test_every_gpu_of_the_table_can_be_named_and_is_listed() -> None:
+    """Each named GPU is a row of targets() with its figures and their sources."""
+    rows = {row["target"]: row for row in explorer.targets()}
+    for name in WANTED:
+        assert rows[name]["works"] and rows[name]["multiprocessors"] > 0 and rows[name]["bandwidth_gb_s"] >= 300
+        assert rows[name]["fp16_tflops"] > rows[name]["fp32_tflops"] and rows[name]["sources"]
+
+
+@pytest.mark.parametrize("target", NAMED, ids=lambda t: t.name)
+def test_the_figures_of_a_gpu_agree_with_one_another(target: Target) -> None:
+    """The bandwidth follows from clock and bus, and fp32 from clock and multiprocessors, within what boost clocks vary."""
+    transfers = 4 if target.arch in ("gfx942", "gfx950") else 2
+    assert target.memory_clock * transfers * target.bus / 8 == pytest.approx(target.bandwidth, rel=0.05)
+    lanes = SLOWER.get(target.arch, 256)
+    assert target.multiprocessors * lanes * target.clock == pytest.approx(target.peak["fp32"], rel=0.09)
+    assert target.shared_static <= target.shared_per_block <= target.shared_per_multiprocessor
+    assert target.threads % target.warp == 0 and target.sources
+
+
+def test_the_h200_is_as_torch_reads_it_from_a_real_one() -> None:
+    """The H200's figures are those of torch.cuda.get_device_properties on one."""
+    h200 = Target.parse("h200")
+    assert (h200.multiprocessors, h200.memory, h200.l2, h200.bus) == (132, 150109880320, 62914560, 6016)
+    assert (h200.shared_per_block, h200.shared_per_multiprocessor, h200.shared_static) == (232448, 233472, 49152)
+    assert (h200.capability, h200.triple, h200.clock, h200.memory_clock) == ((9, 0), ("cuda", 90, 32), 1980e6, 3201e6)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("H100-SXM", "h100"), ("h100-sxm5", "h100"), ("RTX 4090", "rtx4090"), ("GeForce RTX 5090", "rtx5090"), ("MI300X", "mi300x"),
+     ("gfx90a", "mi250x"), ("NVIDIA A100 SXM4 80GB", "a100"), ("sm_100", "b200")],
+)  # fmt: skip
+def test_a_gpu_answers_to_the_names_people_use(said: str, meant: str) -> None:
+    """Case, spaces, dashes, the vendor and the form factor do not matter."""
+    assert Target.parse(said).name == meant
+
+
+def test_an_unknown_gpu_is_answered_with_the_list() -> None:
+    """A name that is no target raises InputError that names the nearest and every valid one."""
+    with pytest.raises(explorer.InputError, match=r"unknown target 'h1000'.*'h100'.*'mi300x'"):
+        Target.parse("h1000")
+    with pytest.raises(explorer.InputError, match=r"'auto'.*'cpu'.*'h100'"):
+        resolve("gtx1080", (), len)
+
+
+def test_amd_capabilities_are_those_hip_reports() -> None:
+    """gfx942 is 9.4, gfx90a 9.10, as HIP reads the hexadecimal digit pair apart."""
+    assert Target.parse("mi300x").capability == (9, 4)
+    assert Target.parse("mi300x").triple == ("hip", "gfx942", 64)
+
+
+def test_a_user_can_make_his_own_target() -> None:
+    """Target(...) takes any figures, is equal by value, can be hashed, copied and pickled, and resolves as itself."""
+    figures = {
+        "title": "H20", "vendor": "nvidia", "arch": 90, "multiprocessors": 78, "memory": 96 << 30, "bandwidth": 4e12,
+        "l2": 60 << 20, "peak": {"fp32": 44e12, "bf16": 148e12}, "shared_per_block": 227 * KB,
+        "shared_per_multiprocessor": 228 * KB,
+    }  # fmt: skip
+    one, other = explorer.Target(name="h20", **figures), explorer.Target(name="h20", **figures)
+    assert one == other and hash(one) == hash(other) and pickle.loads(pickle.dumps(one)) == copy.deepcopy(one) == one
+    assert resolve(one, (), len) is one
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"vendor": "nvida"}, "did you mean 'nvidia'"), ({"arch": "sm_90"}, "such as 90"), ({"multiprocessors": 0}, "above 0"),
+     ({"vendor": "amd", "arch": "mi300"}, "gfx942")],
+)  # fmt: skip
+def test_a_target_that_cannot_be_says_what_would_be_right(change: dict[str, object], said: str) -> None:
+    """A wrong vendor, arch or figure raises InputError at once."""
+    h100 = Target.parse("h100")
+    figures = {name: getattr(h100, name) for name in h100.__dataclass_fields__}
+    with pytest.raises(explorer.InputError, match=said):
+        Target(**{**figures, **change})

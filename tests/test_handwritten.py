@@ -1,0 +1,198 @@
+"""Hand-written Triton kernels, traced for GPUs that are not here."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+
+import explorer
+
+triton = pytest.importorskip("triton")
+tl: Any = triton.language
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    """Vector add."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.load(x + i, i < n) + tl.load(y + i, i < n)
+    tl.store(out + i, total, i < n)
+
+
+@triton.autotune(
+    configs=[
+        triton.Config({"BM": 128, "BN": 128, "BK": 64}, num_warps=8, num_stages=3),
+        triton.Config({"BM": 64, "BN": 64, "BK": 32}, num_warps=4, num_stages=4),
+    ],
+    key=["m"],
+)
+@triton.jit
+def matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """C = A @ B for sizes that the blocks divide."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    inner = tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for at in range(0, k, BK):
+        left = tl.load(a + rows[:, None] * k + (at + inner)[None, :])
+        total += tl.dot(left, tl.load(b + (at + inner)[:, None] * n + columns[None, :]))
+    tl.store(c + rows[:, None] * n + columns[None, :], total.to(tl.float16))
+
+
+@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["n"])})
+@triton.jit
+def row_sum(x, out, n, BLOCK: tl.constexpr):
+    """The sum of one row."""
+    i = tl.arange(0, BLOCK)
+    tl.store(out, tl.sum(tl.load(x + i, i < n, other=0.0), 0))
+
+
+@triton.jit
+def undefined(x, BLOCK: tl.constexpr):
+    """Uses a name that is not there."""
+    i = tl.arange(0, BLOCK)
+    tl.store(x + i, nowhere)  # noqa: F821
+
+
+X = torch.zeros(1000)
+HALF = torch.zeros(256, 256, dtype=torch.float16)
+
+
+def trace_add(**changes: Any) -> explorer.Trace:
+    given = {"grid": lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),), "target": "h100", "BLOCK": 256, **changes}
+    return explorer.trace_kernel(add, X, X, X, 1000, **given)
+
+
+def test_a_kernel_goes_from_source_to_sass() -> None:
+    """The trace has the source and every stage, linked: the line of the store leads to the store instruction."""
+    trace = trace_add()
+    assert [a.stage for a in trace.artifacts] == ["kernel", "ttir", "ttgir", "llir", "ptx", "sass"]
+    kernel = trace.find("kernel")[0]
+    assert kernel.lines[0] == "@triton.jit" and not trace.failures and trace.meta["target"] == "h100"
+    store = next(n for n, line in enumerate(kernel.lines, 1) if "tl.store" in line)
+    reached = {row["artifact"].split(":")[1]: row["lines"] for row in trace.follow(kernel.id, store)}
+    assert any("STG" in trace.find("sass")[0].lines[n - 1] for n in reached["sass"])
+    assert any("tt.store" in trace.find("ttir")[0].lines[n - 1] for n in reached["ttir"])
+
+
+def test_the_launch_and_the_resources_of_the_call_are_told() -> None:
+    """The grid, a number for each axis, the arguments, registers and occupancy are facts of the stages."""
+    data = trace_add(num_warps=8).find("ptx")[0].data
+    assert data["launches"][0]["grid"] == (4, 1, 1) and data["launches"][0]["arguments"]["x"] == "float32[1000]"
+    assert data["metadata"]["num_warps"] == 8 and data["metadata"]["registers"] > 0
+    assert data["metadata"]["occupancy"]["blocks"] == 8
+
+
+@pytest.mark.parametrize(
+    ("gpu", "stage", "instruction"),
+    [
+        ("a100", "ptx", "mma.sync"),
+        ("h100", "ptx", "wgmma.mma_async"),
+        ("b200", "ptx", "tcgen05.mma"),
+        ("mi300x", "amdgcn", "v_mfma_"),
+    ],
+)
+def test_a_dot_becomes_the_tensor_core_instruction_of_its_gpu(gpu: str, stage: str, instruction: str) -> None:
+    """tl.dot is mma.sync on A100, wgmma on H100, tcgen05 on B200 and MFMA on MI300X, and counted as such."""
+    trace = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target=gpu)
+    assert instruction in trace.text(stage)
+    assert (trace.find("sass") or trace.find("amdgcn"))[0].data["mix"]["tensor core"] > 0
+
+
+def test_every_config_of_an_autotuned_kernel_can_be_compiled() -> None:
+    """All configs are listed; the first is taken, the second on request, by number or by value."""
+    first = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).find("ttir")[0].data
+    assert len(first["candidates"]) == 2 and first["config"] == first["candidates"][0]
+    for config in (1, {"BM": 64, "BN": 64, "BK": 32, "num_warps": 4, "num_stages": 4}):
+        trace = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False, config=config)
+        assert trace.find("ttgir")[0].data["config"] == first["candidates"][1]
+
+
+def test_a_candidate_and_the_binary_come_from_the_live_process() -> None:
+    """kernel.candidate compiles another config of the same call; kernel.binary is the cubin."""
+    kernel = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).kernels[0]
+    other = kernel.candidate(1)
+    assert other.config["BM"] == 64 and other.binary != kernel.binary and kernel.binary[:4] == b"\x7fELF"
+    assert [row["taken"] for row in kernel.candidates] == [True, False]
+    assert "none was timed" in kernel.trace.find("ptx")[0].data["chosen"]
+
+
+def test_heuristics_are_applied() -> None:
+    """A constexpr that triton.heuristics computes is computed from the call's arguments."""
+    trace = explorer.trace_kernel(row_sum, X, X, 1000, target="a100", sass=False)
+    assert "1024" in trace.text("ttir") and trace.find("ttir")[0].data["launches"][0]["arguments"]["BLOCK"] == 1024
+
+
+def test_the_kernel_itself_is_left_as_it_was() -> None:
+    """Its caches stay empty, and no driver is left behind."""
+    before = triton.runtime.driver._active
+    trace_add()
+    assert not add.device_caches and triton.runtime.driver._active is before
+
+
+def test_sass_and_passes_are_made_on_demand() -> None:
+    """A trace without SASS makes it when asked; every MLIR pass is a row, and each begins where the last ended."""
+    kernel = trace_add(sass=False).kernels[0]
+    assert "STG" in kernel.text("sass")
+    passes = kernel.passes()
+    assert len(passes) > 30 and {row["stage"] for row in passes} >= {"ttir", "ttgir", "llir"}
+    assert any(row["changed"] for row in passes) and any(row["changed"] is False for row in passes)
+    coalesce = next(row for row in passes if "Coalesce" in row["name"])
+    assert "tt.load" in coalesce["before"] and coalesce["stage"] == "ttgir"
+    pairs = [(one, two) for one, two in pairwise(passes) if one["stage"] == two["stage"]]
+    assert all(one["after"] == two["before"] for one, two in pairs)
+
+
+def test_a_loaded_trace_is_equal_and_says_what_it_cannot_do() -> None:
+    """Saved and loaded, the trace is the same value; its passes need the live process."""
+    import pickle
+
+    trace = trace_add(sass=False)
+    loaded = pickle.loads(pickle.dumps(trace))
+    assert loaded == trace
+    with pytest.raises(explorer.LiveError, match="passes"):
+        loaded.kernels[0].passes()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: explorer.trace_kernel(undefined, X, target="h100", BLOCK=16), r"undefined line \d+: nowhere is not defined"),
+        (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100"), "add cannot be called so.*BLOCK"),
+        (lambda: explorer.trace_kernel(len, X, target="h100"), "takes a @triton.jit or @triton.autotune function"),
+        (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h1000", BLOCK=16), "did you mean 'h100'"),
+        (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100", BLOCK=16, grid=(0,)), "grid is one to three"),
+        (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100", BLOCK=16, config=1), "config is for kernels under"),
+    ],
+    ids=["undefined", "missing", "function", "target", "grid", "config"],
+)
+def test_a_wrong_call_says_what_would_be_right(call: Any, said: str) -> None:
+    """A name that is not defined, a missing argument, no kernel, an unknown GPU, an empty grid: InputError at once."""
+    with pytest.raises(explorer.InputError, match=said):
+        call()
+
+
+def test_without_a_gpu_auto_asks_for_a_name() -> None:
+    """On a machine without a GPU the default target says to name one."""
+    if torch.cuda.is_available():
+        pytest.skip("a GPU is attached")
+    with pytest.raises(explorer.InputError, match="name one, such as target='h100'"):
+        explorer.trace_kernel(add, X, X, X, 1000, BLOCK=256)
+
+
+@triton.jit
+def fatal(x, BLOCK: tl.constexpr):
+    """Makes LLVM abort."""
+    i = tl.arange(0, BLOCK)
+    tl.store(x + i, tl.inline_asm_elementwise("mov.b64 $0, $1;", "=l,q", [tl.load(x + i)], tl.float32, True, 1))
+
+
+def test_a_crash_of_the_compiler_is_a_failure_of_the_trace() -> None:
+    """Where LLVM aborts, the trace has the source and a fatal Failure that says so."""
+    trace = explorer.trace_kernel(fatal, X, target="h100", BLOCK=32)
+    assert trace.find("kernel") and "crashed in stage" in trace.failures[0].message and trace.failures[0].fatal
+    with pytest.raises(explorer.CompileError, match="crashed"):
+        trace.raise_for_failures()
