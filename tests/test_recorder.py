@@ -107,7 +107,7 @@ def test_a_hook_that_raises_is_a_failure_and_the_result_is_right(kind: str, monk
     if kind == "decompiled" and not raised:
         pytest.skip("depyf is not installed")
     assert raised, f"no hook of kind {kind} ran"
-    assert torch.allclose(trace.result, expected)
+    assert torch.allclose(trace.result, expected, atol=1e-5)
     assert [f for f in trace.failures if f.stage == kind and "injected" in f.message]
     assert not trace.find(kind)
 
@@ -141,7 +141,7 @@ def test_a_stage_that_cannot_be_watched_is_a_failure(stage: explorer.Stage) -> N
     x = torch.randn(4, 4)
     stages = tuple(replace(s, watch=broken) if s is stage else s for s in STAGES)
     trace = explorer.trace(program, x, stages=stages, backend="aot_eager")
-    assert torch.allclose(trace.result, program(x))
+    assert torch.allclose(trace.result, program(x), atol=1e-5)
     assert [(f.stage, f.step) for f in trace.failures] == [(stage.name, "watch")]
 
 
