@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from explorer.stage import Stage as Stage
     from explorer.stages import STAGES as STAGES
     from explorer.target import targets as targets
-    from explorer.target.gpus import Target as Target
+    from explorer.gpus import Target as Target
     from explorer.traced import Kernel as Kernel
     from explorer.traced import Trace as Trace
 
@@ -44,7 +44,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Artifact": "model", "BusyError": "errors", "CompileError": "errors", "Event": "model", "ExplorerError": "errors",
     "Failure": "model", "FileError": "errors", "InputError": "errors", "Kernel": "traced", "Link": "model",
-    "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Target": "target.gpus", "Trace": "traced",
+    "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Target": "gpus", "Trace": "traced",
     "backends": "backend", "explore": "session", "load": "files", "record": "session", "show": "session",
     "targets": "target", "trace": "session", "trace_kernel": "handwritten",
 }  # fmt: skip

@@ -7,14 +7,14 @@ from typing import Any
 
 from explorer.errors import ExplorerError
 from explorer.hooks import compile as compiling
-from explorer.hooks.triton import Ladder, Lowered, finished
+from explorer.hooks.ladder import Ladder, Lowered, finished
 from explorer.hooks.triton_jit import lower_call
 from explorer.hooks.triton_pool import Worker
 from explorer.live.ladders import Ladders, events_of
 from explorer.model import Event, Failure, Plain, plain
 from explorer.replay import replay
 from explorer.target import attached_gpu
-from explorer.target.gpus import Target
+from explorer.gpus import Target
 from explorer.traced import Trace
 
 

@@ -20,7 +20,7 @@ from explorer.model import Call, Event, Failure, plain
 from explorer.stage import Facts, Stage
 
 if TYPE_CHECKING:
-    from explorer.target.gpus import Target
+    from explorer.gpus import Target
 
 #: Held while a recording is under way: hooks are process-wide, so two recordings would see each other's compiles.
 _UNDER_WAY = threading.Lock()

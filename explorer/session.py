@@ -23,7 +23,7 @@ from explorer.recorder import Recorder, recording
 from explorer.replay import replay
 from explorer.stage import Stage
 from explorer.stages import STAGES
-from explorer.target.gpus import Target
+from explorer.gpus import Target
 from explorer.traced import Trace
 
 

@@ -16,7 +16,7 @@ from explorer.hooks.patch import replaced
 from explorer.hooks.versions import release_of_libraries
 
 if TYPE_CHECKING:
-    from explorer.target.gpus import Target
+    from explorer.gpus import Target
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from explorer.hooks.patch import replaced
 from explorer.hooks.untimed import Note, untimed
 
 if TYPE_CHECKING:
-    from explorer.target.gpus import Target
+    from explorer.gpus import Target
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError
-from explorer.hooks.triton import Lowered, captured, choose, described, front_end, portable, pretending
+from explorer.hooks.ladder import Lowered, captured, choose, described, front_end, portable, pretending
 from explorer.model import Plain
-from explorer.target.gpus import Target
+from explorer.gpus import Target
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from explorer.hooks.triton import Lowered
+from explorer.hooks.ladder import Lowered
 from explorer.hooks.triton_pool import StageError, Worker
 from explorer.model import Plain, Rows
 

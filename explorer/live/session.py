@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import CompileError, InputError, LiveError
-from explorer.hooks.triton import Ladder
+from explorer.hooks.ladder import Ladder
 from explorer.live.call import Call, clone, run_call, tensors_of
 from explorer.live.ladders import Ladders
 from explorer.model import Artifact, Rows

@@ -9,7 +9,7 @@ from typing import Any
 from explorer.errors import InputError, unknown_name
 from explorer.hooks.tensors import map_tensors, named_tensors
 from explorer.model import Rows
-from explorer.target.gpus import NAMED, Target
+from explorer.gpus import NAMED, Target
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from explorer.target.gpus import KB, Target
+from explorer.gpus import KB, Target
 
 _PARTITIONS = 4
 _AMD_REGISTERS = 512

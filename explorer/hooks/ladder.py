@@ -23,8 +23,8 @@ from explorer.hooks.patch import replaced
 from explorer.hooks.triton_pool import Pool, Worker
 from explorer.hooks.triton_tools import amdgcn_resources, disassemble, ptxas_resources
 from explorer.model import EMPTY, Plain, plain
-from explorer.target.gpus import Target
-from explorer.target.occupancy import occupancy
+from explorer.gpus import Target
+from explorer.occupancy import occupancy
 
 #: Triton's stages that are texts, in order, by backend.
 TEXTS = {"cuda": ("ttir", "ttgir", "llir", "ptx"), "hip": ("ttir", "ttgir", "llir", "amdgcn")}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.target.gpus import Target
-from explorer.target.occupancy import occupancy
+from explorer.gpus import Target
+from explorer.occupancy import occupancy
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import pytest
 
 import explorer
 from explorer.files import load_events
-from explorer.hooks import triton as ladders
-from explorer.hooks.triton import Ladder, compile_ladder, compile_ladders
+from explorer.hooks import ladder as ladders
+from explorer.hooks.ladder import Ladder, compile_ladder, compile_ladders
 from explorer.hooks.triton_pool import Worker
 from explorer.live.ladders import ladder_events
 from explorer.model import Event
 from explorer.replay import replay
 from explorer.stages.output_code import kernel_events
-from explorer.target.gpus import NAMED, Target
+from explorer.gpus import NAMED, Target
 
 pytest.importorskip("triton")
 
@@ -284,7 +284,7 @@ def test_the_occupancy_on_amd_is_the_one_llvm_writes() -> None:
     """Where LLVM notes the occupancy in the assembly, ours by registers alone is the same."""
     import re
 
-    from explorer.target.occupancy import occupancy
+    from explorer.occupancy import occupancy
 
     target = Target.parse("mi300x")
     for ladder in compile_ladders(kernels("mlp_train"), target):
