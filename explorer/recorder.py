@@ -141,7 +141,8 @@ def recording(
 ) -> Iterator[Recorder]:
     """Inside the block every compile of this thread is recorded; after it every hook and setting is as before.
 
-    With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU. BusyError where another recording is under way, in this thread or another.
+    With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU.
+    BusyError where another recording is under way, in this thread or another.
     """
     if not _UNDER_WAY.acquire(blocking=False):
         raise BusyError("another recording is under way in this process; let it end before starting this one")

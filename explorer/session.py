@@ -41,10 +41,10 @@ def trace(
 
     `fn` is any callable or nn.Module; one that is compiled already is traced from its original. `target` is
     "auto" (the device the arguments are on), "cpu", "cuda", or a GPU that need not be here, by name ("h100") or as a
-    `Target`: then every stage after Dynamo is that GPU's, and the function runs on the CPU. With `train` the outputs' sum is differentiated too,
-    see `Trace.gradients`; without it nothing is kept for a backward. `mode`, `dynamic`, `fullgraph` and `options` are
-    torch.compile's. `backend` is a registered name, a callable as torch.compile takes it, or a
-    `compiler(module) -> module` that calls torch.compile itself.
+    `Target`: then every stage after Dynamo is that GPU's, and the function runs on the CPU. With `train` the outputs'
+    sum is differentiated too, see `Trace.gradients`; without it nothing is kept for a backward. `mode`, `dynamic`,
+    `fullgraph` and `options` are torch.compile's. `backend` is a registered name, a callable as torch.compile takes
+    it, or a `compiler(module) -> module` that calls torch.compile itself.
 
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
@@ -58,7 +58,14 @@ def trace(
     device = target_room.resolve(target, (args, kwargs), fn)
     absent = _absent(device, backend)
     call = _placed(Call(fn, args, dict(kwargs or {}), train), "cpu" if absent else str(device), target)
-    meta = {"name": name_of(fn), "target": absent.name if absent else str(device), "train": train, "backend": name_of(backend), "fresh": True, **chosen}
+    meta = {
+        "name": name_of(fn),
+        "target": absent.name if absent else str(device),
+        "train": train,
+        "backend": name_of(backend),
+        "fresh": True,
+        **chosen,
+    }
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show)
         live = Live(call)
