@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from explorer.errors import InputError as InputError
     from explorer.errors import LiveError as LiveError
     from explorer.files import load as load
+    from explorer.gpus import Target as Target
     from explorer.handwritten import trace_kernel as trace_kernel
     from explorer.model import Artifact as Artifact
     from explorer.model import Event as Event
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from explorer.stage import Stage as Stage
     from explorer.stages import STAGES as STAGES
     from explorer.target import targets as targets
-    from explorer.gpus import Target as Target
     from explorer.traced import Kernel as Kernel
     from explorer.traced import Trace as Trace
 

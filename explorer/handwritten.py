@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explorer.errors import ExplorerError
+from explorer.gpus import Target
 from explorer.hooks import compile as compiling
 from explorer.hooks.ladder import Ladder, Lowered, finished
 from explorer.hooks.triton_jit import lower_call
@@ -14,7 +15,6 @@ from explorer.live.ladders import Ladders, events_of
 from explorer.model import Event, Failure, Plain, plain
 from explorer.replay import replay
 from explorer.target import attached_gpu
-from explorer.gpus import Target
 from explorer.traced import Trace
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from explorer import backend as backend_room
 from explorer import target as target_room
 from explorer.errors import InputError, unknown_name
+from explorer.gpus import Target
 from explorer.hooks import compile as compiling
 from explorer.hooks.dynamo import emit_function, emit_inlined
 from explorer.live.call import Call, run_call
@@ -23,7 +24,6 @@ from explorer.recorder import Recorder, recording
 from explorer.replay import replay
 from explorer.stage import Stage
 from explorer.stages import STAGES
-from explorer.gpus import Target
 from explorer.traced import Trace
 
 

@@ -58,10 +58,10 @@ class Kernel:
 
     @property
     def resources(self) -> Mapping[str, Plain]:
-        """What a compiled Triton kernel takes: num_warps, registers (a thread), shared (bytes a block), stack, spill_stores
-        and spill_loads (bytes a thread), occupancy with what limits it, and where machine code is at hand its `mix`.
+        """What a compiled Triton kernel takes of its GPU; {} where the kernel was not compiled.
 
-        {} where the kernel was not compiled.
+        num_warps, registers (a thread), shared (bytes a block), stack, spill_stores and spill_loads (bytes a thread),
+        occupancy with what limits it, and where machine code is at hand its `mix`.
         """
         found = [a for a in self._forms() if "metadata" in a.data]
         mixes = [a.data["mix"] for a in found if "mix" in a.data]

@@ -8,8 +8,8 @@ import pickle
 import pytest
 
 import explorer
-from explorer.target import resolve
 from explorer.gpus import KB, NAMED, Target
+from explorer.target import resolve
 
 WANTED = [
     "v100", "t4", "a100", "a10", "rtx3090", "rtx4090", "l4", "h100", "h200", "b200", "rtx5090", "mi250x", "mi300x", "mi355x",

@@ -20,15 +20,19 @@ import explorer
 PACKAGE = Path(explorer.__file__).parent
 #: From the bottom up: a room imports, when it is itself imported, only from itself and from the rooms before it.
 ROOMS = (
-    "errors", "model", "stage", "hooks", "progress", "target", "backend", "stages", "traced", "provenance", "fusion", "compare",
-    "files", "payload", "page", "debug_dir", "widget", "replay", "recorder", "live", "session", "explorer",
+    "errors", "model", "gpus", "occupancy", "stage", "hooks", "progress", "target", "backend", "stages", "traced",
+    "provenance", "fusion", "compare",
+    "files", "payload", "page", "debug_dir", "widget", "replay", "recorder", "live", "session", "handwritten", "explorer",
     "magics", "demo", "cli", "__main__",
 )  # fmt: skip
 
 #: Private modules of torch, and anything inside triton, by name or by path.
 PRIVATE = re.compile(r"\btorch(?:[./]\w+)*[./]_[a-zA-Z]\w*|(?<![\w.])_(?:inductor|dynamo|functorch)\b|\btriton[./]\w+")
 #: (file, what is named there): the reason why it may be.
-PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {}
+PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {
+    ("handwritten.py", "triton.jit"): "triton's public decorator, named in a docstring",
+    ("handwritten.py", "triton.autotune"): "triton's public decorator, named in a docstring",
+}
 
 #: How a version is asked for.
 VERSION = re.compile(r"__version__|version_info|importlib\.metadata|\bhexversion\b")
@@ -43,6 +47,8 @@ CATCHES_EVERYTHING = {
     "recorder.py": "an error in a hook must not break the user's compile",
     "replay.py": "what one stage cannot render must not take the rest away",
     "session.py": "the trace up to an error goes with the error",
+    "hooks/ladder.py": "what fails in a kernel's source, in Inductor's heuristics or in triton is raised as explorer's own error",
+    "hooks/triton_worker.py": "a process of its own: what fails is its answer",
 }
 
 MUTATORS = {

@@ -70,8 +70,12 @@ def _all(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
     with ExitStack() as stack:
         for name, value in values.items():
             if hasattr(owner, name):
-                stack.enter_context(replaced(owner, name, lambda _, v=value: v))
+                stack.enter_context(replaced(owner, name, _instead(value)))
         yield
+
+
+def _instead(value: Any) -> Callable[[Any], Any]:
+    return lambda original: value
 
 
 def _always(value: Any) -> Callable[..., Any]:
@@ -188,10 +192,13 @@ def _triton_driver(target: Target) -> Iterator[None]:
 
 @contextmanager
 def _fake_tensors() -> Iterator[None]:
-    """A FakeTensor on the GPU starts no CUDA, and torch.tensor(…, device="cuda") makes none."""
+    """A FakeTensor on the GPU starts no CUDA, torch.tensor(…, device="cuda") makes none, and results kept are not shared."""
+    from collections import defaultdict
+
     from torch._subclasses import fake_tensor
 
-    avoid = {"avoid_device_init": property(lambda self: True)}
+    kept = {"cache": {}, "cache_hits": 0, "cache_misses": 0, "cache_bypasses": defaultdict(int)}
+    avoid = {"avoid_device_init": property(lambda self: True), **kept}
     with _all(fake_tensor, {"init_gpu_context": _always(None)}), _all(fake_tensor.FakeTensorMode, avoid):
         yield
 
@@ -236,7 +243,7 @@ def _real_on_cpu() -> Any:
     def moved(value: Any) -> Any:
         return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
 
-    class RealOnCpu(TorchDispatchMode):  # type: ignore[misc,no-any-unimported]
+    class RealOnCpu(TorchDispatchMode):  # type: ignore[misc]
         """Real tensors of a GPU that is not there."""
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

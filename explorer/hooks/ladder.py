@@ -19,11 +19,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from explorer.errors import CompileError, ExplorerError, InputError
+from explorer.gpus import Target
 from explorer.hooks.patch import replaced
 from explorer.hooks.triton_pool import Pool, Worker
 from explorer.hooks.triton_tools import amdgcn_resources, disassemble, ptxas_resources
 from explorer.model import EMPTY, Plain, plain
-from explorer.gpus import Target
 from explorer.occupancy import occupancy
 
 #: Triton's stages that are texts, in order, by backend.
@@ -200,7 +200,7 @@ def executed(source: str, name: str, file: str) -> dict[str, Any]:
         exec(compile(source, file, "exec"), space)
     except SyntaxError as error:
         raise InputError(f"{name} is not valid Python: line {error.lineno}: {error.msg}: {(error.text or '').strip()}") from error
-    except Exception as error:
+    except Exception as error:  # a kernel's source may raise anything
         line = _line_in(error, file)
         raise InputError(f"{name} cannot be executed: {line}{type(error).__name__}: {error}") from error
     return space
@@ -279,7 +279,7 @@ def asked_of_triton(tuner: Any, config: Any, name: str) -> tuple[Any, Mapping[st
     """What Inductor asks triton to compile for a config; CompileError where Inductor's heuristics fail on it."""
     try:
         return captured(lambda: tuner._precompile_config(config))
-    except Exception as error:
+    except Exception as error:  # whatever fails in Inductor is said
         raise CompileError(f"Inductor's heuristics failed on {name}: {type(error).__name__}: {error}") from error
 
 
@@ -325,7 +325,7 @@ def front_end(src: Any, options: Mapping[str, Any], target: Target, name: str) -
         module = src.make_ir(gpu, chosen, code, modules, context)
     except CompilationError as error:
         raise InputError(refusal(error, src.fn, name)) from error
-    except Exception as error:
+    except Exception as error:  # whatever fails in triton is said
         raise CompileError(f"triton's front end failed on {name}: {type(error).__name__}: {error}") from error
     return portable(str(module))
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError
+from explorer.gpus import Target
 from explorer.hooks.ladder import Lowered, captured, choose, described, front_end, portable, pretending
 from explorer.model import Plain
-from explorer.gpus import Target
 
 
 @dataclass(frozen=True)

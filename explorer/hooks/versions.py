@@ -39,12 +39,12 @@ class Libraries:
 
 
 def release_of_libraries() -> Libraries:
-    """What PyPI's CUDA build of the torch at hand comes with, from its own requirements (nvidia-cudnn-cu13==…).
+    """What the CUDA build of the torch at hand comes with, or would: its own pinned requirement (nvidia-cudnn-cu13==…).
 
-    A CPU-only build does not say; then the requirements of that release's CUDA build, as published.
+    A CPU-only build does not say; then it is the requirement of that release's CUDA build, as published.
     """
-    installed = version_of("nvidia-cudnn-cu13") or version_of("nvidia-cudnn-cu12")
-    release = tuple(map(int, version_of("torch").split("+")[0].split(".")[:2]))
-    cudnn = installed or {(2, 11): "9.19.0", (2, 12): "9.20.0", (2, 13): "9.20.0", (2, 14): "9.23.0"}.get(release, "9.26.0")
+    published = {"2.11": "9.19.0", "2.12": "9.20.0", "2.13": "9.20.0", "2.14": "9.24.0"}
+    release = ".".join(version_of("torch").split(".")[:2])
+    cudnn = version_of("nvidia-cudnn-cu13") or version_of("nvidia-cudnn-cu12") or published.get(release, "9.26.0")
     major, minor, patch = (int(part) for part in cudnn.split(".")[:3])
     return Libraries(cuda="13.0", hip="7.0.51831", cudnn=10000 * major + 100 * minor + patch)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from explorer.errors import ExplorerError, InputError
+from explorer.gpus import Target
 from explorer.hooks.ladder import Ladder, compile_ladder, compile_ladders
 from explorer.hooks.triton_passes import passes
 from explorer.hooks.triton_tools import disassemble
 from explorer.model import Artifact, Event, Failure, Plain, Rows, plain
 from explorer.stages._launch import launches
 from explorer.stages.output_code import kernel_events
-from explorer.gpus import Target
 
 
 @dataclass

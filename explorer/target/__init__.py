@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError, unknown_name
+from explorer.gpus import NAMED, Target
 from explorer.hooks.tensors import map_tensors, named_tensors
 from explorer.model import Rows
-from explorer.gpus import NAMED, Target
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 
 import explorer
 from explorer.files import load_events
+from explorer.gpus import NAMED, Target
 from explorer.hooks import ladder as ladders
 from explorer.hooks.ladder import Ladder, compile_ladder, compile_ladders
 from explorer.hooks.triton_pool import Worker
@@ -17,7 +18,6 @@ from explorer.live.ladders import ladder_events
 from explorer.model import Event
 from explorer.replay import replay
 from explorer.stages.output_code import kernel_events
-from explorer.gpus import NAMED, Target
 
 pytest.importorskip("triton")
 

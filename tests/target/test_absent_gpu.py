@@ -1,0 +1,384 @@
+"""Traces for a GPU that is not there: every stage is that GPU's, the function gives eager's result, nothing stays."""
+
+from __future__ import annotations
+
+import gc
+import re
+import types
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import explorer
+from explorer.live.call import Call, run_call, tensors_of
+
+pytest.importorskip("triton")
+pytestmark = [
+    # Inductor's own advice to whoever compiles float32 matrix products for such a GPU
+    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
+    # Dynamo's own, where a graph break is in a function that is differentiated
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor"),
+]
+
+TARGETS = ("h100", "a100", "b200", "mi300x")
+NVIDIA_ATTENTION = "_scaled_dot_product_{}_attention"
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.drop = nn.Linear(64, 128), nn.Linear(128, 64), nn.Dropout(0.25)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.drop(self.down(F.gelu(self.up(x))))
+
+
+class Norm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(256)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.norm(x), -1)
+
+
+class Conv(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.norm, self.two = nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.Conv2d(16, 16, 3, stride=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.two(F.relu(self.norm(self.one(x))))).mean((2, 3))
+
+
+def elementwise(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x * y + 1).sum(-1)
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def masked(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=torch.ones(64, 64, dtype=torch.bool, device=q.device).tril())
+
+
+def broken(x: torch.Tensor) -> torch.Tensor:
+    y = torch.sin(x) * 2
+    torch._dynamo.graph_break()
+    return torch.cos(y) + 1
+
+
+def buffers(x: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+    total.add_(x.detach().sum(0))
+    return x * 2 + torch.arange(x.shape[-1], device=x.device) + torch.full((1,), 3.0, device=x.device)
+
+
+def heads(dtype: torch.dtype, grad: bool) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.randn(2, 4, 64, 32, dtype=dtype, requires_grad=grad) for _ in range(3))
+
+
+#: Name → whether it is a training → a function and its arguments.
+CASES: dict[str, Callable[[bool], tuple[Any, tuple[torch.Tensor, ...]]]] = {
+    "elementwise": lambda grad: (elementwise, (torch.randn(128, 256, requires_grad=grad), torch.randn(128, 256))),
+    "mlp": lambda grad: (Mlp().train(grad), (torch.randn(32, 64),)),
+    "norm": lambda grad: (Norm(), (torch.randn(32, 256),)),
+    "conv": lambda grad: (Conv().train(grad), (torch.randn(4, 3, 32, 32),)),
+    "attention": lambda grad: (attention, heads(torch.float32, grad)),
+    "half attention": lambda grad: (attention, heads(torch.bfloat16, grad)),
+    "masked attention": lambda grad: (masked, heads(torch.float32, grad)),
+    "graph break": lambda grad: (broken, (torch.randn(32, 64, requires_grad=grad),)),
+    "buffers": lambda grad: (buffers, (torch.randn(32, 64, requires_grad=grad), torch.zeros(64))),
+}
+
+
+def compared(fn: Any, args: tuple[Any, ...], train: bool, **options: Any) -> explorer.Trace:
+    """The trace of a call whose outputs and gradients are those of eager with the same seed."""
+    eager = Call(deepcopy(fn) if isinstance(fn, nn.Module) else fn, args, options.pop("kwargs", {}), train).copy()
+    traced = eager.copy()
+    torch.manual_seed(1)
+    expected = tensors_of(run_call(eager.function, eager))
+    torch.manual_seed(1)
+    trace = explorer.trace(fn, *traced.args, kwargs=dict(traced.kwargs), train=train, **options)
+    trace.raise_for_failures() if trace.live.error else None
+    given = tensors_of((trace.result, trace.gradients if train else None))
+    assert [name for name, _ in given] == [name for name, _ in expected]
+    for (name, one), (_, other) in zip(expected, given, strict=True):
+        torch.testing.assert_close(other, one, msg=lambda text, n=name: f"{n}: {text}")
+    return trace
+
+
+def extern(trace: explorer.Trace) -> set[str]:
+    """The operators and library calls in the trace's wrappers."""
+    code = "\n".join(a.text for a in trace.artifacts if a.stage == "output_code")
+    return set(re.findall(r"(?:extern_kernels\.|torch\.ops\.aten\.)(\w+)(?:\.\w+)?\(", code))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_trace_for_a_gpu_that_is_not_there_is_that_gpus_and_gives_eagers_result(case: str, train: bool, target: str) -> None:
+    """Every kernel is Triton, every post-grad tensor is on the GPU, and outputs and gradients are those of eager."""
+    fn, args = CASES[case](train)
+    trace = compared(fn, args, train, target=target)
+    assert trace.meta["target"] == target
+    assert {k.language for k in trace.kernels} <= {"triton"} and (trace.kernels or "attention" in case)
+    for artifact in trace.artifacts:
+        if artifact.stage in ("forward", "post_grad", "output_code"):
+            assert "cuda:0" in artifact.text and ']cpu"' not in artifact.text
+    graphs = {a.graph for a in trace.artifacts if a.stage == "output_code"}
+    assert graphs == ({"forward", "backward"} if train else {"inference"})
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "operator"),
+    [
+        ("h100", torch.float32, "efficient"), ("a100", torch.float32, "efficient"), ("mi300x", torch.float32, "efficient"),
+        ("a100", torch.bfloat16, "flash"), ("h100", torch.bfloat16, "cudnn"), ("b200", torch.float16, "cudnn"),
+        ("mi300x", torch.bfloat16, "flash"), ("t4", torch.float16, "efficient"), ("rtx4090", torch.bfloat16, "flash"),
+    ],
+)  # fmt: skip
+def test_attention_arrives_as_the_operator_of_that_gpu(target: str, dtype: torch.dtype, operator: str) -> None:
+    """In inference and training, by torch's own order: cuDNN first on Hopper and Blackwell, flash, efficient."""
+    name = NVIDIA_ATTENTION.format(operator)
+    assert extern(compared(attention, heads(dtype, False), False, target=target)) == {name}
+    assert extern(compared(attention, heads(dtype, True), True, target=target)) == {name, f"{name}_backward"}
+
+
+def test_a_mask_keeps_flash_attention_out() -> None:
+    """With a mask half precision on an A100 is efficient attention, as flash takes no mask."""
+    trace = explorer.trace(masked, *heads(torch.bfloat16, False), target="a100")
+    assert extern(trace) == {NVIDIA_ATTENTION.format("efficient")}
+
+
+def test_a_disabled_attention_backend_is_not_chosen() -> None:
+    """`sdpa_kernel` decides for the GPU as it does on it."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+        trace = explorer.trace(attention, *heads(torch.bfloat16, False), target="h100")
+    assert extern(trace) == {NVIDIA_ATTENTION.format("flash")}
+
+
+def test_the_same_function_gives_each_target_its_own_facts() -> None:
+    """What a kernel is told of its device is the target's: capability, multiprocessors, warp size, backend."""
+    x, y = torch.randn(128, 256), torch.randn(128, 256)
+    told = {t: explorer.trace(elementwise, x, y, target=t).text("output_code") for t in (*TARGETS, "h100")}
+    for target, facts in {
+        "h100": ("cc=90", "multi_processor_count=132", "warp_size=32", "type='cuda'"),
+        "a100": ("cc=80", "multi_processor_count=108"),
+        "b200": ("cc=100", "multi_processor_count=148"),
+        "mi300x": ("cc='gfx942'", "multi_processor_count=304", "warp_size=64", "type='hip'"),
+    }.items():
+        assert all(fact in told[target] for fact in facts), target
+
+
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+def test_dynamic_sizes_stay_symbols(train: bool) -> None:
+    """A dynamic trace has symbols in the kernel's launch, and one kernel for all sizes."""
+    args = (torch.randn(33, 64, requires_grad=train), torch.randn(64, 64, requires_grad=train))
+    trace = compared(lambda x, w: torch.softmax(x @ w, -1), args, train, target="h100", dynamic=True)
+    assert re.search(r"\bs\d+\b", trace.text("post_grad"))
+    assert "ks0" in trace.kernels[0].source
+
+
+def test_recompiles_are_each_compiled_for_the_gpu() -> None:
+    """A recording of a program for a GPU: each recompile goes there too, and the program gets its CPU results."""
+    x = torch.randn(8)
+    with explorer.record(target="h100") as recording:
+        compiled = torch.compile(lambda t, up: t.exp() if up else t.tanh())
+        assert torch.equal(compiled(x, True), x.exp()) and torch.equal(compiled(x, False), x.tanh())
+    assert len(recording.trace.recompiles) == 1
+    assert [k.language for k in recording.trace.kernels] == ["triton", "triton"]
+
+
+def test_a_training_loop_learns_as_in_eager_while_its_graphs_are_the_gpus() -> None:
+    """Five steps of gradient descent under a recording end with eager's weights."""
+    torch.manual_seed(0)
+    eager = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 1))
+    traced = deepcopy(eager)
+
+    def learn(model: Any, parameters: Iterator[torch.Tensor]) -> None:
+        optimizer = torch.optim.SGD(parameters, 0.01)
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(torch.ones(4, 16)).pow(2).mean().backward()
+            optimizer.step()
+
+    learn(eager, eager.parameters())
+    with explorer.record(target="a100") as recording:
+        learn(torch.compile(traced), traced.parameters())
+    for one, other in zip(eager.parameters(), traced.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+    assert {a.graph for a in recording.trace.artifacts if a.stage == "output_code"} == {"forward", "backward"}
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "max-autotune-no-cudagraphs", "reduce-overhead"])
+def test_modes_that_would_time_say_what_was_assumed(mode: str) -> None:
+    """Nothing is timed; where timing would have decided, the trace says which kernel was taken, of how many."""
+    args = (torch.randn(512, 512), torch.randn(512, 512))
+    trace = compared(lambda a, b: F.relu(a @ b), args, False, target="h100", mode=mode)
+    notes = [f.message for f in trace.failures if f.step == "autotune"]
+    assert len(notes) == mode.startswith("max-autotune")
+    assert all("nothing was timed" in note and "candidates" in note for note in notes)
+    assert extern(trace) == {"mm"} and not any(f.fatal for f in trace.failures)
+
+
+def test_autocast_for_the_cpu_is_autocast_for_the_gpu() -> None:
+    """The matrix product under autocast is bfloat16 in the GPU's graph."""
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return a @ b
+
+    trace = explorer.trace(product, torch.randn(32, 32), torch.randn(32, 32), target="h100")
+    assert trace.result.dtype == torch.bfloat16
+    assert "bf16[32, 32][32, 1]cuda:0" in trace.text("post_grad")
+
+
+def test_a_tensor_made_on_the_cpu_is_refused_as_a_gpu_would_with_advice() -> None:
+    """`torch.randn(32)` without a device meets a GPU tensor: the failure says so and what to write."""
+    trace = explorer.trace(lambda x: x + torch.randn(32), torch.randn(32), target="h100")
+    (failure,) = [f for f in trace.failures if f.fatal]
+    assert "device=x.device" in failure.message
+
+
+def test_another_backend_needs_its_device() -> None:
+    """A named GPU works with Inductor; any other backend is refused at once."""
+    with pytest.raises(explorer.InputError, match="inductor"):
+        explorer.trace(torch.sin, torch.randn(4), target="h100", backend="eager")
+
+
+def test_without_a_compiler_the_error_names_gpp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the helper must be built and there is no g++, the error says what to install."""
+    from explorer.hooks import native
+
+    monkeypatch.setattr(native.shutil, "which", lambda name: None)
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(explorer.InputError, match=r"apt install g\+\+"):
+        native.build_command("x.so")
+
+
+def transformer(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...], dict[str, Any]]:
+    """A small model with random weights, its inputs and keyword arguments."""
+    transformers = pytest.importorskip("transformers")
+    transformers.logging.set_verbosity_error()
+    sizes = {"num_hidden_layers": 1, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+    tokens, image = (torch.randint(0, 128, (2, 32)),), (torch.randn(2, 3, 32, 32),)
+    text, plain = {"use_cache": False, "return_dict": False}, {"return_dict": False}
+    made: dict[str, Callable[[], tuple[Any, tuple[torch.Tensor, ...], dict[str, Any]]]] = {
+        "gpt2": lambda: (
+            transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=1, n_embd=64, n_head=4, vocab_size=128)), tokens, text,
+        ),
+        "bert": lambda: (transformers.BertModel(transformers.BertConfig(**sizes, vocab_size=128)), tokens, plain),
+        "vit": lambda: (transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=32, patch_size=8)), image, plain),
+        "llama": lambda: (
+            transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, num_key_value_heads=2, vocab_size=128)), tokens, text,
+        ),
+        "resnet": lambda: (
+            transformers.ResNetModel(
+                transformers.ResNetConfig(embedding_size=16, hidden_sizes=[16], depths=[1], layer_type="basic")
+            ), image, plain,
+        ),
+    }  # fmt: skip
+    return made[name]()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize(("name", "target"), [
+    ("gpt2", "h100"), ("bert", "a100"), ("vit", "b200"), ("llama", "mi300x"), ("resnet", "h100"),
+])  # fmt: skip
+def test_models_from_transformers_trace_for_gpus(name: str, target: str, train: bool) -> None:
+    """Small random models: all kernels Triton, attention the GPU's, outputs and gradients eager's."""
+    model, args, kwargs = transformer(name)
+    trace = compared(model.train(train), args, train, target=target, kwargs=kwargs)
+    assert {k.language for k in trace.kernels} == {"triton"} and not any(f.fatal for f in trace.failures)
+    assert extern(trace) & {"convolution", NVIDIA_ATTENTION.format("efficient")}
+    assert not any("for_cpu" in operator for operator in extern(trace))
+
+
+#: What Dynamo itself counts in these places while it traces.
+COUNTERS = ("__warningregistry__", "cache_hits", "cache_misses")
+
+
+def touched() -> dict[str, int]:
+    """The identity of every attribute of every module and class that the pretence writes to."""
+    import triton.testing
+    from torch._dynamo import device_interface
+    from torch._inductor import compile_fx, constant_folding, cudagraph_utils, output_code, scheduler, select_algorithm
+    from torch._inductor.codecache import PyCodeCache
+    from torch._inductor.fx_passes import joint_graph, pad_mm
+    from torch._inductor.runtime import hints, triton_helpers
+    from torch._subclasses import fake_tensor, meta_utils
+    from torch.fx.experimental import proxy_tensor
+    from triton.runtime.driver import driver
+
+    from explorer.hooks import native
+
+    owners: tuple[Any, ...] = (
+        torch.cuda, torch.cuda.random, torch.version, device_interface, driver, triton.testing, triton_helpers, hints, pad_mm,
+        proxy_tensor, compile_fx, output_code, cudagraph_utils, fake_tensor, fake_tensor.FakeTensorMode, PyCodeCache,
+        meta_utils.MetaTensorDescriber, constant_folding.ConstantFolder, joint_graph.UniformValueConstantFolder,
+        scheduler.Scheduler, select_algorithm.AlgorithmSelectorCache,
+    )  # fmt: skip
+    found = {f"{owner!r}.{name}": id(value) for owner in owners for name, value in vars(owner).items() if name not in COUNTERS}
+    interfaces = {f"interface {name}": id(kind) for name, kind in device_interface.device_interfaces.items()}
+    return {**found, **interfaces, **{f"native {n}": place for n, place in enumerate(native.places())}}
+
+
+def warmed() -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """What makes a function, and its arguments, after torch imported and counted all that it does at first traces."""
+    x, w = torch.randn(16, 32, requires_grad=True), torch.randn(32, 32)
+    for target in TARGETS:
+        explorer.trace(fresh_function(), x, w, target=target, train=True)
+    return fresh_function, x, w
+
+
+def fresh_function() -> Any:
+    """A function with a code object that no earlier trace knows."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(F.gelu(x @ w), -1)
+
+    return types.FunctionType(function.__code__.replace(), globals())
+
+
+def test_nothing_stays_after_twenty_traces_for_four_targets() -> None:
+    """torch.cuda, the driver, the interfaces and every replaced function are the originals; fake tensors do not pile up."""
+    make, x, w = warmed()
+    available, before = torch.cuda.is_available(), touched()
+    counts = []
+    for number in range(20):
+        explorer.trace(make(), x, w, target=TARGETS[number % 4], train=True)
+        if number in (11, 19):
+            gc.collect()
+            counts.append(sum(issubclass(type(o), torch.fx.GraphModule) for o in gc.get_objects()))
+    after = touched()
+    assert {name: (before[name], after.get(name)) for name in before if after.get(name) != before[name]} == {}
+    assert torch.cuda.is_available() == available
+    assert counts[1] <= counts[0] + 16, "a graph or two a trace is Dynamo's own cache entry"
+
+
+def test_everything_is_put_back_when_the_compile_fails() -> None:
+    """An error in the middle of the compile leaves no trace of the GPU."""
+    warmed()
+    before = touched()
+    trace = explorer.trace(lambda x: x + torch.randn(32), torch.randn(32), target="b200")
+    assert any(f.fatal for f in trace.failures)
+    after = touched()
+    assert {name for name in before if after.get(name) != before[name]} == set()
+
+
+def test_a_cpu_trace_after_a_gpu_trace_is_the_cpus() -> None:
+    """What torch keeps of a device's answers does not reach the next compile."""
+    x, y = torch.randn(128, 256), torch.randn(128, 256)
+    plain = explorer.trace(elementwise, x, y, target="cpu").text("post_grad")
+    explorer.trace(elementwise, x, y, target="h100")
+    again = explorer.trace(elementwise, x, y, target="cpu")
+    assert again.text("post_grad") == plain and {k.language for k in again.kernels} == {"cpp"}
