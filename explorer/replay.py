@@ -130,7 +130,7 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
             tables.setdefault((event.kind, event.frame), []).append(event)
         elif event.kind in TWICE:
             key = (event.kind, event.frame, event.graph)
-            if key not in graphs or event.data.get("nodes"):
+            if key not in graphs or (event.data.get("nodes") and not graphs[key].data.get("nodes")):
                 graphs[key] = event
         elif event.kind != "frame" and not (event.data.get("inlined") and _place(event) in compiled):
             yield event
@@ -138,14 +138,8 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
     for (kind, _), group in tables.items():
         rows = list(intervals(group)) if kind == "phase" else [dict(e.data) for e in group]
         yield replace(group[0], data=plain({"rows": rows}), graph="")
-    yield from _stacks(events)
 
 
 def _place(event: Event) -> tuple[str, int]:
     """Where a function is defined."""
     return event.data.get("file", ""), event.data.get("first_line", 0)
-
-
-def _stacks(events: Sequence[Event]) -> Iterator[Event]:
-    """The start of each frame, which no stage shows by itself but the summary counts."""
-    yield from (event for event in events if event.kind == "frame")

@@ -258,7 +258,7 @@ class Trace:
 
         A file may be given by the end of its path, as Dynamo's guards shorten it.
         """
-        found = [a for a in self.find("source") if a.data["file"].endswith(file) and file and _holds(a, line)]
+        found = [a for a in self.find("source") if _same_file(a.data["file"], file) and _holds(a, line)]
         found.sort(key=lambda a: (a.frame != frame, a.data["resume"], len(a.lines)))
         return (found[0].id, line - found[0].data["first_line"] + 1) if found else None
 
@@ -355,6 +355,11 @@ class Trace:
         from explorer import files
 
         return files.loads, (files.dumps(self),)
+
+
+def _same_file(whole: str, given: str) -> bool:
+    """True for a path and the same path, or its end as Dynamo writes it: from some folder on, or without "/" and a letter."""
+    return bool(given) and (whole == given or whole.endswith(f"/{given.lstrip('/')}") or whole[2:] == given)
 
 
 def _holds(source: Artifact, line: int) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from explorer.files import dumps, load_events
 from explorer.model import Artifact, Event, plain
-from explorer.replay import gather, new_id, renumber, replay
+from explorer.replay import gather, new_id, renumber, replay, seconds_of
 from explorer.stages import STAGES
 from explorer.traced import Trace
 
@@ -460,3 +460,48 @@ def test_load_events_takes_what_the_files_hold() -> None:
         _, _, meta = load_events(path.read_bytes())
         release = ".".join(meta["torch"].split(".")[:2])
         assert f"{meta['program']}-torch{release}-{meta['device']}" == name
+
+
+def test_kernels_have_their_name_in_their_id() -> None:
+    """Two kernels of one graph are told apart by name, and a name that goes on from another's is another."""
+    artifacts: list[Artifact] = []
+    for name in ("k", "k:extra", "k"):
+        event = Event("kernel", 0.0, "0/0", "forward", plain({"name": name}))
+        artifacts.append(Artifact(new_id(event, artifacts), "kernel", "0/0", "forward", "", "", ""))
+    assert [a.id for a in artifacts] == ["0/0:kernel:forward:k", "0/0:kernel:forward:k:extra", "0/0:kernel:forward:k:2"]
+    assert new_id(Event("dynamo", 0.0, data=plain({"name": "n"})), ()) == "-:dynamo"
+
+
+def test_a_graph_heard_of_only_as_text_is_kept() -> None:
+    """Backends other than Inductor give AOTAutograd's graphs as text alone."""
+    text = Event("forward", 1.0, "0/0", "inference", plain({"text": "graph"}))
+    assert list(gather([text])) == [text]
+
+
+def test_a_function_not_compiled_inside_a_frame_stays_in_it() -> None:
+    """Only what belongs to no frame gets one of its own."""
+    events = [Event("dynamo", 1.0, "5/0"), Event("source", 2.0, "5/0", data=plain({"not_compiled": 0}))]
+    assert [e.frame for e in renumber(events)] == ["0/0", "0/0"]
+
+
+def test_a_stages_seconds_are_those_of_its_phases() -> None:
+    """Of the phases it names: those of its graph where there are any, else those of no graph; unfinished ones not."""
+    rows = [
+        {"name": "passes", "graph": "forward", "seconds": 1.0}, {"name": "passes", "graph": "forward", "seconds": 2.0},
+        {"name": "passes", "graph": "backward", "seconds": 10.0}, {"name": "passes", "graph": "", "seconds": 100.0},
+        {"name": "passes", "graph": "forward", "seconds": None}, {"name": "other", "graph": "forward", "seconds": 1000.0},
+    ]  # fmt: skip
+    events = [Event("phase", 0.0, "0/0", data=plain({"rows": rows})), Event("phase", 0.0, "1/0", data=plain({"rows": rows[:1]}))]
+    seconds = {graph: seconds_of(["passes"], Event("post_grad", 0.0, "0/0", graph), events) for graph in ("forward", "joint")}
+    assert seconds == {"forward": 3.0, "joint": 100.0}
+    assert seconds_of(["passes"], Event("post_grad", 0.0, "1/0", "backward"), events) is None
+    assert seconds_of(["passes"], Event("post_grad", 0.0, "2/0", "forward"), events) is None
+
+
+def test_a_fresh_trace_shows_no_recompile_of_what_it_did_not_compile() -> None:
+    """`trace` compiles anew: a guard of a compile from before is no recompile of its own; in a recording it is one."""
+    own, foreign = (plain({"text": f"{frame}: size mismatch"}) for frame in ("3/1", "3/0"))
+    events = [Event("dynamo", 0.5, "3/1"), Event("recompile", 1.0, "3/1", data=foreign), Event("recompile", 2.0, "3/2", data=own)]
+    fresh, recorded = replay(events, meta={"fresh": True}), replay(events)
+    assert [r["earlier"] for r in fresh.recompiles] == ["0/0"]
+    assert len(recorded.recompiles) == 2

@@ -245,6 +245,29 @@ def test_the_repr_of_an_empty_trace_says_so() -> None:
     assert Trace().frames == () and Trace().kernels == () and Trace().guards == ()
 
 
+def test_only_compiled_functions_are_counted_as_frames() -> None:
+    """A function that was looked at but not compiled is no frame in the count, nor one that was inlined."""
+    facts = {"qualname": "f", "file": "f.py", "first_line": 1, "resume": False}
+    made = (
+        artifact("a", "source", data=plain({**facts, "compiled": True})),
+        artifact("b", "source", data=plain({**facts, "compiled": False}), frame="1/-"),
+        artifact("c", "source", data=plain({**facts, "compiled": False, "inlined": True})),
+        artifact("d", "phase", frame="", data=plain({"rows": ()})),
+    )
+    trace = Trace(artifacts=made)
+    assert "<Trace of ? for ?: 1 frame>" in repr(trace)
+    assert trace.frames == ("0/0", "1/-") and [row["frame"] for row in trace.functions] == ["0/0", "1/-"]
+    assert [row["frame"] for row in trace._summary_rows()] == ["", "0/0", "1/-"]
+
+
+def test_the_repr_shortens_long_changes(toy: Trace) -> None:
+    """The terminal's table keeps its width: what changed is cut at 60 characters, and marked."""
+    whole = artifact("k", "kernel", kernel="k" * 60)
+    long = artifact("l", "output_code", kernel="l" * 61)
+    text = repr(Trace(artifacts=(whole, long)))
+    assert "k" * 60 in text and "l" * 57 + "…" in text and "l" * 58 not in text
+
+
 # Links -------------------------------------------------------------------------------------------------------------
 
 

@@ -42,6 +42,8 @@ def listening(emit: Emit, listeners: Mapping[str, Listener]) -> Iterator[None]:
     log = logging.getLogger(TRACE_LOG)
     handler = _Handler(emit, listeners)
     log.addHandler(handler)
+    # First in line: torch's own LazyTraceHandler takes itself off the list while the list is walked.
+    log.handlers.insert(0, log.handlers.pop())
     try:
         yield
     finally:

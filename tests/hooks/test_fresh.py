@@ -21,10 +21,13 @@ def settings() -> list[dict[str, str]]:
 @pytest.mark.parametrize("many_traces", [False, True])
 def test_caches_of_whole_stages_are_off_inside(many_traces: bool) -> None:
     """A graph is compiled, not loaded, whatever the user's settings say."""
-    with torch._inductor.config.patch(fx_graph_cache=True), torch._functorch.config.patch(enable_autograd_cache=True):
+    inductor = torch._inductor.config.patch(fx_graph_cache=True, fx_graph_remote_cache=True)
+    autograd = torch._functorch.config.patch(enable_autograd_cache=True, enable_remote_autograd_cache=True)
+    with inductor, autograd:
         with cold_compile(many_traces=many_traces):
             assert not torch._inductor.config.fx_graph_cache and not torch._inductor.config.fx_graph_remote_cache
             assert not torch._functorch.config.enable_autograd_cache
+            assert not torch._functorch.config.enable_remote_autograd_cache
         assert torch._inductor.config.fx_graph_cache and torch._functorch.config.enable_autograd_cache
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import fx, nn
 
-from explorer.hooks.fx import graph_facts, module_path, node_row, target_name
+from explorer.hooks.fx import decomposition_site, graph_facts, module_path, node_row, target_name
 from explorer.model import plain
 
 
@@ -79,6 +81,36 @@ def test_modules_are_named_by_their_path() -> None:
     """The innermost module's path, without Dynamo's words around it."""
     assert module_path({"a": ("L['self']", Small), "b": ("L['self'].h.0.attn", nn.Linear)}) == "h.0.attn"
     assert module_path({"a": ("L['self'].up", nn.Linear)}) == "up" and module_path({"a": ("L['self']", Small)}) == ""
+
+
+def test_a_node_says_where_it_comes_from(graph: fx.GraphModule) -> None:
+    """The module it was in, its number for the backward, the nodes it was made of; nothing where meta is silent."""
+    node = next(node for node in graph.graph.nodes if node.op == "call_function")
+    plainly = node_row(node, {})
+    assert not {"module", "original", "decomposition", "seq_nr", "from", "stack"} & set(plainly)
+    node.meta |= {"nn_module_stack": {"a": ("L['self'].linear", nn.Linear)}, "seq_nr": 0}
+    node.meta["from_node"] = [SimpleNamespace(name="relu_1"), SimpleNamespace(name="relu_2")]
+    row = node_row(node, {})
+    assert (row["module"], row["seq_nr"], row["from"]) == ("linear", 0, ["relu_1", "relu_2"])
+
+
+def test_a_decomposed_operator_names_what_defines_it(graph: fx.GraphModule) -> None:
+    """A node that came from another operator says which, and where its decomposition stands; others say nothing."""
+    node = next(node for node in graph.graph.nodes if node.op == "call_function")
+    node.target = torch.ops.aten.mul.Tensor
+    node.meta["original_aten"] = torch.ops.aten.silu.default
+    row = node_row(node, {})
+    assert row["original"] == "aten.silu.default" and re.fullmatch(r"torch/\S+\.py:\d+ silu", row["decomposition"])
+    node.meta["original_aten"] = torch.ops.aten.mul.Tensor
+    assert "decomposition" not in node_row(node, {})
+    output = next(node for node in graph.graph.nodes if node.op == "placeholder")
+    output.meta["original_aten"] = torch.ops.aten.silu.default
+    assert "decomposition" not in node_row(output, {})
+
+
+def test_an_operator_that_aten_itself_decomposes_has_no_place() -> None:
+    """Where no Python function decomposes an operator, or it is unknown, the place is empty."""
+    assert decomposition_site("aten.linear.default") == "" == decomposition_site("aten.no_such.default")
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,11 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_a_named_record_reaches_its_listener(said: Callable[..., None]) -> None:
     """A record goes to the listener of its first key, with its metadata and payload; others go to nobody."""
     heard: list[tuple[Mapping[str, Any], str]] = []
-    with listening(Recorder(), {"dynamo_start": lambda metadata, payload: heard.append((metadata, payload))}):
+    recorder = Recorder()
+    with listening(recorder, {"dynamo_start": lambda metadata, payload: heard.append((metadata, payload))}):
         said({"dynamo_start": {"stack": []}, "frame_id": 0}, "text")
         said({"something_else": {}, "dynamo_start": {}}, "not ours")
-    assert heard == [({"dynamo_start": {"stack": []}, "frame_id": 0}, "text")]
+    assert heard == [({"dynamo_start": {"stack": []}, "frame_id": 0}, "text")] and recorder.failures == []
 
 
 def test_artifacts_are_listened_for_by_their_own_name(said: Callable[..., None]) -> None:

@@ -138,6 +138,12 @@ def test_rendered_nodes_know_the_users_innermost_line() -> None:
     assert by_name["empty"] == {"name": "empty", "op": "call_function"}
 
 
+def test_a_stack_of_another_form_gives_a_node_no_place() -> None:
+    """A node whose stack names no file keeps the facts it has."""
+    event = Event("dynamo", 0.0, "0/0", data=plain({"text": DYNAMO, "nodes": [{"name": "x", "stack": 0}], "stacks": ["unknown"]}))
+    assert render_graph("T")(event, "id").nodes == ({"name": "x", "stack": 0},)
+
+
 @pytest.mark.parametrize("data", [{"text": DYNAMO}, {}])
 def test_a_graph_of_text_alone_or_of_nothing_renders(data: dict[str, str]) -> None:
     """An event without nodes, or without text, is an artifact without them."""

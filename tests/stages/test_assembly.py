@@ -98,5 +98,6 @@ def test_links_go_to_the_kernel_of_that_name_frame_and_graph() -> None:
     """Without that kernel in the trace there are no links."""
     kernel, made = artifacts()
     other = Artifact("o", "kernel", "0/0", "backward", "Kernel", "cpp", SOURCE, kernel="cpp_0")
-    assert list(STAGE.link(made, Trace(artifacts=(other,)))) == []
-    assert {link.target for link in STAGE.link(made, Trace(artifacts=(other, kernel)))} == {"k"}
+    second = Artifact("s", "kernel", "0/0", "forward", "Kernel", "cpp", SOURCE, kernel="cpp_1")
+    assert list(STAGE.link(made, Trace(artifacts=(other, second)))) == []
+    assert {link.target for link in STAGE.link(made, Trace(artifacts=(other, second, kernel)))} == {"k"}
