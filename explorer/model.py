@@ -31,6 +31,8 @@ def plain(value: object) -> Plain:
         return float(value) if math.isfinite(value) else str(value)
     if isinstance(value, int):
         return int(value)
+    if isinstance(value, MappingProxyType):
+        return value  # frozen here before; graphs of thousands of nodes come by more than once
     if isinstance(value, Mapping):
         return MappingProxyType({str(k): plain(v) for k, v in value.items()})
     if isinstance(value, (set, frozenset)):

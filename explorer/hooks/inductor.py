@@ -11,7 +11,7 @@ from typing import Any
 from explorer.hooks.fx import graph_facts, target_name
 from explorer.hooks.patch import replaced
 from explorer.hooks.places import in_package
-from explorer.hooks.structured import listening
+from explorer.hooks.structured import listening, not_made
 from explorer.model import Plain
 from explorer.stage import Emit, Facts
 
@@ -75,6 +75,12 @@ def lowered_graph(emit: Emit) -> Iterator[None]:
         yield
 
 
+#: Graphs that Inductor would print for its log, and that the hooks below copy with their nodes.
+COPIED_ANYWAY = (
+    "before_pre_grad_graph", "after_pre_grad_graph", "before_joint_graph", "after_joint_graph", "before_post_grad_graph",
+)  # fmt: skip
+
+
 @contextmanager
 def runnable(emit: Emit) -> Iterator[None]:
     """Record the graph as a file that runs on its own, which Inductor writes for its reproducers."""
@@ -82,7 +88,9 @@ def runnable(emit: Emit) -> Iterator[None]:
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
         emit("fx_graph_runnable", lambda: {"text": payload})
 
-    with listening(emit, {"fx_graph_runnable": heard}):
+    from torch._inductor import compile_fx
+
+    with listening(emit, {"fx_graph_runnable": heard}), not_made(compile_fx, COPIED_ANYWAY):
         yield
 
 

@@ -6,10 +6,11 @@ It is the hook that rots most slowly: an in-process logging handler, as draft ex
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from explorer.hooks.patch import replaced
 from explorer.stage import Emit
 
 #: What is done with one record: (metadata, payload) → nothing.
@@ -48,6 +49,26 @@ def listening(emit: Emit, listeners: Mapping[str, Listener]) -> Iterator[None]:
         yield
     finally:
         log.removeHandler(handler)
+
+
+@contextmanager
+def not_made(module: Any, names: Collection[str]) -> Iterator[None]:
+    """Inside the block `module` does not make the named artifacts where nobody but explorer would read them.
+
+    torch makes every payload as soon as one handler is there, also of graphs that explorer copies itself.
+    """
+
+    def make(original: Any) -> Any:
+        def trace_structured(name: str, metadata_fn: Any = dict, **more: Any) -> Any:
+            ours = all(isinstance(handler, _Handler) for handler in logging.getLogger(TRACE_LOG).handlers)
+            if ours and name == "artifact" and metadata_fn().get("name") in names:
+                return None
+            return original(name, metadata_fn, **more)
+
+        return trace_structured
+
+    with replaced(module, "trace_structured", make):
+        yield
 
 
 def interned(index: object) -> str:
