@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.errors import CompileError, InputError, LiveError, unknown_name
 from explorer.model import EMPTY, Artifact, Failure, Link, Plain, Rows
+
+if TYPE_CHECKING:
+    from explorer.memory import Memory
 
 T = TypeVar("T")
 
@@ -226,6 +229,13 @@ class Trace:
     def timings(self) -> Rows:
         """One row a phase that the compiler timed: name, function, graph, start and seconds, nesting depth."""
         return Rows({"frame": a.frame, **row} for a in self.find("phase") for row in a.data["rows"])
+
+    @property
+    def memory(self) -> Memory:
+        """Where each compiled graph's memory goes: `memory.table()`, `.peak()`, `.timeline()` and `.saved()`."""
+        from explorer.memory import Memory
+
+        return Memory(self)
 
     def code_flow(self) -> Rows:
         """One row a stage: the function of PyTorch or triton that made it, its file and line, and the calls that led there.
