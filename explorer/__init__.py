@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from explorer.backend import backends as backends
+    from explorer.comparison import compare as compare
     from explorer.errors import BusyError as BusyError
     from explorer.errors import CompileError as CompileError
     from explorer.errors import ExplorerError as ExplorerError
@@ -45,7 +46,7 @@ _HOMES = {
     "Artifact": "model", "BusyError": "errors", "CompileError": "errors", "Event": "model", "ExplorerError": "errors",
     "Failure": "model", "FileError": "errors", "InputError": "errors", "Kernel": "traced", "Link": "model",
     "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Target": "gpus", "Trace": "traced",
-    "backends": "backend", "explore": "session", "load": "files", "record": "session", "show": "session",
+    "backends": "backend", "compare": "comparison", "explore": "session", "load": "files", "record": "session", "show": "session",
     "targets": "target", "trace": "session", "trace_kernel": "handwritten",
 }  # fmt: skip
 __all__ = [*sorted(_HOMES), "__version__"]

@@ -1,0 +1,301 @@
+"""Compare: two or more traces side by side, their buffers matched by where they come from. Pure.
+
+Names such as op3 and buf7 mean nothing across compiles. A scheduler node is matched by the value it stores: the last of its
+FX nodes, known by the user's line of code that it comes from, its operator, and which of several alike it is. So traces of two
+targets, modes or versions, and those before and after an edit, are matched as far as their graphs agree.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError
+from explorer.memory import readable
+from explorer.model import Artifact, Plain, Rows
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: An inference graph and a forward graph compute the same.
+SAME_GRAPH = {"inference": "forward"}
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a value is, in any trace: which compile and graph, the user's code, the operator, and which of several alike."""
+
+    compile: int
+    graph: str
+    code: str
+    operator: str
+    number: int
+
+    def __str__(self) -> str:
+        several = f" #{self.number + 1}" if self.number else ""
+        return f"{self.operator}{several} of `{self.code}`" if self.code else f"{self.operator}{several}"
+
+
+@dataclass(frozen=True)
+class Op:
+    """A scheduler node: its name in its trace, the value it stores, and the fused node that it became part of."""
+
+    name: str
+    key: Key
+    group: tuple[str, str, str]
+
+
+def compare(*traces: Trace, names: Iterable[str] = ()) -> Comparison:
+    """Two or more traces side by side; `names` are what to call them, else target, mode or "trace 1".
+
+    InputError for fewer than two traces, or another number of names than of traces.
+    """
+    given = tuple(names)
+    if len(traces) < 2:
+        raise InputError(f"compare takes two or more traces, not {len(traces)}: explorer.compare(t1, t2)")
+    if given and (len(given) != len(traces) or len(set(given)) != len(given)):
+        raise InputError(f"{len(traces)} traces need as many different names, not {given!r}")
+    return Comparison(traces, given or _names(traces))
+
+
+def _names(traces: tuple[Trace, ...]) -> tuple[str, ...]:
+    """What sets the traces apart: the first of the facts that differ for all of them, else their numbers."""
+    for fact in ("target", "mode", "name", "torch", "dynamic", "train", "fusion"):
+        found = [t.meta.get(fact) for t in traces]
+        if len({str(value) for value in found}) == len(found):
+            return tuple(v if isinstance(v, str) else f"{fact}={v}" for v in found)
+    return tuple(f"trace {n}" for n in range(1, len(traces) + 1))
+
+
+class Comparison:
+    """What `compare` gives: `figures`, `nodes`, `groups` and `fusion`, each as Rows with a column a trace."""
+
+    def __init__(self, traces: tuple[Trace, ...], names: tuple[str, ...]) -> None:
+        self.traces, self.names = traces, names
+        self._ops = [tuple(ops(trace)) for trace in traces]
+
+    def figures(self) -> Rows:
+        """One row a figure: kernels, launches, library calls, memory, compile seconds …; `ratio` is last to first."""
+        columns = [figures(trace) for trace in self.traces]
+        return Rows(
+            {"figure": name, **dict(zip(self.names, values, strict=True)), "ratio": _ratio(values)}
+            for name in columns[0]
+            if any(values := [column[name] for column in columns])
+        )
+
+    def nodes(self) -> Rows:
+        """One row a value that some trace stores in a buffer: what it is, and the scheduler node that stores it in each trace.
+
+        A trace that does not store it has "": there it is computed inside another kernel, or by other operators.
+        """
+        found = [{op.key: op.name for op in ops} for ops in self._ops]
+        keys = dict.fromkeys(key for names in found for key in names)
+        return Rows(
+            {**_facts(key), **{n: names.get(key, "") for n, names in zip(self.names, found, strict=True)}} for key in keys
+        )
+
+    def groups(self) -> Rows:
+        """One row a set of fused nodes that belong together across the traces: those of each trace, and what differs.
+
+        `what` is "same" where each trace has one group of the same values, "values differ" where some value is in one
+        trace only, "split" where a trace needs more groups than another, "only in …" where the others store none of it.
+        """
+        return Rows(self._group_row(component) for component in self._components())
+
+    def fusion(self) -> Rows:
+        """One row a pair of values that is fused in one trace and apart in another, and why, where that trace recorded it."""
+        return Rows(row for one, other in combinations(range(len(self.traces)), 2) for row in self._differences(one, other))
+
+    def _components(self) -> list[list[set[tuple[str, str, str]]]]:
+        """The groups of each trace that share values, directly or through other groups."""
+        by_key: dict[Key, list[tuple[int, tuple[str, str, str]]]] = {}
+        for number, ops in enumerate(self._ops):
+            for op in ops:
+                by_key.setdefault(op.key, []).append((number, op.group))
+        parents: dict[tuple[int, tuple[str, str, str]], tuple[int, tuple[str, str, str]]] = {}
+
+        def root(place: tuple[int, tuple[str, str, str]]) -> tuple[int, tuple[str, str, str]]:
+            while parents.setdefault(place, place) != place:
+                place = parents[place]
+            return place
+
+        for places in by_key.values():
+            for place in places:
+                parents[root(place)] = root(places[0])
+        found: dict[Any, list[set[tuple[str, str, str]]]] = {}
+        for place in parents:
+            found.setdefault(root(place), [set() for _ in self.traces])[place[0]].add(place[1])
+        return list(found.values())
+
+    def _group_row(self, component: list[set[tuple[str, str, str]]]) -> dict[str, Plain]:
+        keys = [{op.key for op in ops if op.group in groups} for ops, groups in zip(self._ops, component, strict=True)]
+        every = list(dict.fromkeys(op.key for ops in self._ops for op in ops if any(op.key in own for own in keys)))
+        columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
+        lines = tuple(dict.fromkeys(key.code for key in every if key.code))
+        return {"graph": every[0].graph, "what": self._what(component, keys), "values": len(every), **columns, "lines": lines}
+
+    def _what(self, component: list[set[tuple[str, str, str]]], keys: list[set[Key]]) -> str:
+        present = [name for name, groups in zip(self.names, component, strict=True) if groups]
+        if len(present) < len(self.names):
+            return f"only in {', '.join(present)}"
+        if len({len(groups) for groups in component}) > 1 or max(map(len, component)) > 1:
+            return "split"
+        return "same" if all(own == keys[0] for own in keys) else "values differ"
+
+    def _differences(self, one: int, other: int) -> Iterator[dict[str, Plain]]:
+        """Neighbours in a group of one trace that are apart in the other, both ways round."""
+        for fused, apart in ((one, other), (other, one)):
+            there = {op.key: op for op in self._ops[apart]}
+            groups: dict[tuple[str, str, str], list[Op]] = {}
+            for op in self._ops[fused]:
+                if op.key in there:
+                    groups.setdefault(op.group, []).append(op)
+            for ops in groups.values():
+                for a, b in pairwise(ops):
+                    first, second = there[a.key], there[b.key]
+                    if first.group != second.group:
+                        yield {
+                            "graph": a.key.graph, "first": str(a.key), "second": str(b.key), "fused_in": self.names[fused],
+                            "apart_in": self.names[apart], "nodes": (first.name, second.name),
+                            "why": reason(self.traces[apart], first, second),
+                        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        counted = Counter(row["what"] for row in self.groups())
+        groups = ", ".join(f"{n} {what}" for what, n in counted.items()) or "none"
+        return f"<Comparison of {', '.join(self.names)}>\n{self._table()}\nfused groups: {groups}"
+
+    def _table(self) -> str:
+        """The figures as fixed-width text, numbers as they are."""
+        lines = [("", *self.names)]
+        for row in self.figures():
+            shown = readable if row["figure"].endswith("(bytes)") else str
+            lines.append((row["figure"], *(shown(row[name]) for name in self.names)))
+        widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
+        return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+
+    def _repr_html_(self) -> str:
+        return self.figures()._repr_html_()
+
+
+def _facts(key: Key) -> dict[str, Plain]:
+    return {"graph": key.graph, "code": key.code, "operator": key.operator, "number": key.number}
+
+
+def _ratio(values: list[Any]) -> float | None:
+    first, last = values[0], values[-1]
+    return last / first if isinstance(first, (int, float)) and isinstance(last, (int, float)) and first else None
+
+
+# Reading a trace -------------------------------------------------------------------------------------------------------
+
+
+def ops(trace: Trace) -> Iterator[Op]:
+    """The scheduler nodes of every graph of a trace."""
+    compiles = {frame: n for n, frame in enumerate(dict.fromkeys(a.frame for a in trace.find("ir_pre_fusion")))}
+    for ir in trace.find("ir_pre_fusion"):
+        groups = _groups(trace, ir)
+        keys = _keys(trace, ir, compiles[ir.frame])
+        seen: Counter[Key] = Counter()
+        for node in ir.nodes:
+            known = [keys[name] for name in node["origins"] if name in keys]
+            if known:
+                key = max(known, key=lambda pair: pair[0])[1]
+                number, seen[key] = seen[key], seen[key] + 1
+                key = (
+                    key if not number else Key(key.compile, key.graph, key.code, f"{key.operator} part {number + 1}", key.number)
+                )
+                yield Op(str(node["name"]), key, (ir.frame, ir.graph, groups.get(node["name"], str(node["name"]))))
+
+
+def _groups(trace: Trace, ir: Artifact) -> dict[str, str]:
+    """The fused node that each scheduler node is part of."""
+    after = trace.find("ir_post_fusion", ir.frame, ir.graph)
+    return {part: str(node["name"]) for a in after for node in a.nodes for part in (node["fused"] or (node["name"],))}
+
+
+def _keys(trace: Trace, ir: Artifact, compile: int) -> dict[str, tuple[int, Key]]:
+    """For each FX node of the graph its place in it and its key."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found: dict[str, tuple[int, Key]] = {}
+    graph = SAME_GRAPH.get(ir.graph, ir.graph)
+    for a in trace.find("post_grad", ir.frame, ir.graph):
+        codes: dict[str, str] = {}
+        for place, node in enumerate(a.nodes):
+            # what a pass made may have no line of its own: it is known by the line of what it computes on
+            near = next((codes[name] for name in reversed(node.get("inputs", ())) if codes.get(name)), "")
+            codes[node["name"]] = str(node.get("code") or near)
+            what = (codes[node["name"]], str(node.get("target", "")))
+            if node.get("op") not in ("placeholder", "output"):
+                found[str(node["name"])] = (place, Key(compile, graph, *what, seen[what]))
+                seen[what] += 1
+    return found
+
+
+def reason(trace: Trace, first: Op, second: Op) -> str:
+    """Why two nodes of a trace are apart, "" where the trace recorded no verdicts."""
+    return ""
+
+
+def figures(trace: Trace) -> dict[str, Plain]:
+    """The figures of one trace that `Comparison.figures` sets side by side; bytes as integers, compile time in seconds."""
+    launched, called = launches(trace)
+    memory = trace.memory
+    live: Mapping[tuple[str, str], int] = _sums(memory.peak())
+    resources = [kernel.resources for kernel in trace.kernels]
+    return {
+        "frames compiled": len({a.frame for a in trace.find("dynamo")}),
+        "graph breaks": len(trace.graph_breaks),
+        "FX nodes": sum(len(a.nodes) for a in trace.find("post_grad")),
+        "scheduler nodes": sum(len(a.nodes) for a in trace.find("ir_pre_fusion")),
+        "fused groups": sum(len(a.nodes) for a in trace.find("ir_post_fusion")),
+        "kernels": len(trace.kernels),
+        "kernel launches": launched,
+        "library calls": called,
+        "peak memory (bytes)": max(live.values(), default=0),
+        "kept for backward (bytes)": sum(row["bytes"] or 0 for row in memory.saved()),
+        "most registers of a kernel": max((r.get("registers") or 0 for r in resources), default=0),
+        "spilled bytes": sum((r.get("spill_stores") or 0) + (r.get("spill_loads") or 0) for r in resources),
+        "compile seconds": round(sum(row["seconds"] for row in trace.timings if row["depth"] == 0), 3),
+    }
+
+
+def _sums(rows: Rows) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row["frame"], row["graph"])
+        found[key] = found.get(key, 0) + (row["bytes"] or 0)
+    return found
+
+
+def launches(trace: Trace) -> tuple[int, int]:
+    """How many generated kernels and how many library calls one call of every graph runs."""
+    kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in trace.kernels}
+    launched = called = 0
+    for artifact in trace.find("output_code"):
+        for name in _called_names(artifact.text):
+            launched += (artifact.frame, artifact.graph, name.removesuffix(".run")) in kernels
+            called += name.startswith(("extern_kernels.", "torch.ops.", "aten."))
+    return launched, called
+
+
+def _called_names(text: str) -> Iterator[str]:
+    """The functions that the statements of `call` and of the partitions call, by name."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return
+    functions = (
+        n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and (n.name == "call" or n.name.startswith("partition_"))
+    )
+    for function in functions:
+        for node in ast.walk(function):
+            if isinstance(node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Call):
+                yield ast.unparse(node.value.func)
+
+
+__all__ = ["Comparison", "compare", "figures", "launches", "ops"]
