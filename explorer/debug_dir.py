@@ -17,12 +17,13 @@ written as its source, with .dot in place of .svg.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.model import Artifact, Plain
+from explorer.diagram import fx_diagram, scheduler_diagram
+from explorer.model import Artifact
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -40,8 +41,6 @@ FILES: Mapping[str, tuple[str, ...]] = {
 COMPILED = ("fx_graph_runnable", "post_grad", "ir_pre_fusion", "ir_post_fusion", "output_code")
 #: From here on a layout by `dot` takes minutes: its time grows faster than the square of the nodes.
 TOO_BIG = 2000
-
-Row = Mapping[str, Plain]
 
 
 def save(trace: Trace, path: str | PathLike[str]) -> list[str]:
@@ -100,77 +99,6 @@ def diagrams(stages: Mapping[str, Artifact]) -> Iterator[tuple[str, Any, int]]:
         before = stages["ir_pre_fusion"].nodes if "ir_pre_fusion" in stages else ()
         after = stages["ir_post_fusion"].nodes
         yield "graph_diagram.svg", scheduler_diagram(before, after), max(len(before), len(after))
-
-
-def fx_diagram(nodes: Sequence[Row]) -> Any:
-    """The nodes of an FX graph, each with its target, shape and dtype; arrows lead from producer to consumer."""
-    graph = _digraph()
-    names = {str(node["name"]): f"n{number}" for number, node in enumerate(nodes)}
-    for node in nodes:
-        label = _label(node["name"], node.get("target", ""), _tensor(node))
-        shape = "ellipse" if node.get("op") in ("placeholder", "output", "get_attr") else "box"
-        graph.node(names[str(node["name"])], label=label, shape=shape)
-    _connect(graph, nodes, names)
-    return graph
-
-
-def scheduler_diagram(before: Sequence[Row], after: Sequence[Row]) -> Any:
-    """The scheduler's nodes as they were before fusion, in a frame for each group that was fused."""
-    graph = _digraph()
-    known = {str(node["name"]): node for node in before}
-    parts = [known.get(str(name), {"name": name}) for node in after for name in node.get("fused") or (node["name"],)]
-    names = {str(node["name"]): f"n{number}" for number, node in enumerate(parts)}
-    for number, node in enumerate(after):
-        if fused := node.get("fused"):
-            with graph.subgraph(name=f"cluster_{number}") as cluster:
-                cluster.attr(label=_label(node["name"], node.get("kind", "")), style="rounded,filled", fillcolor="#eef3fb")
-                for name in fused:
-                    _scheduler_node(cluster, known.get(str(name), {"name": name}), names)
-        else:
-            _scheduler_node(graph, known.get(str(node["name"]), node), names)
-    _connect(graph, parts, names)
-    return graph
-
-
-def _scheduler_node(graph: Any, node: Row, names: Mapping[str, str]) -> None:
-    origins, writes = (", ".join(map(str, node.get(key, ()))) for key in ("origins", "writes"))
-    shape = "box3d" if "Extern" in str(node.get("kind", "")) else "box"
-    graph.node(names[str(node["name"])], label=_label(node["name"], writes and f"writes {writes}", origins), shape=shape)
-
-
-def _connect(graph: Any, nodes: Sequence[Row], names: Mapping[str, str]) -> None:
-    """Arrows between the nodes that are drawn; an input that is none of them is a graph input, and left out."""
-    for node in nodes:
-        for source in node.get("inputs", ()):
-            if str(source) in names and str(source) != str(node["name"]):
-                graph.edge(names[str(source)], names[str(node["name"])])
-
-
-def _tensor(node: Row) -> str:
-    shape = node.get("shape")
-    return f"{node.get('dtype', '')}[{', '.join(map(str, shape))}]" if shape is not None else ""
-
-
-def _label(*lines: Plain) -> str:
-    """Lines under each other, shortened, with everything that is special to dot disabled."""
-    import graphviz
-
-    texts = (str(line) for line in lines if line)
-    shown = (text if len(text) <= 60 else f"{text[:59]}…" for text in texts)
-    # `escape` keeps "<…>" from being read as HTML; a line ends with dot's own "\n"
-    return graphviz.nohtml("\\n".join(str(graphviz.escape(_printable(text))) for text in shown))  # type: ignore[no-any-return]
-
-
-def _printable(text: str) -> str:
-    """The text without line ends and characters that XML, and so SVG, cannot hold."""
-    return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _digraph() -> Any:
-    import graphviz
-
-    fonts = {"fontname": "Helvetica", "fontsize": "10"}
-    return graphviz.Digraph(graph_attr={"rankdir": "TB", **fonts}, node_attr={**fonts, "style": "filled", "fillcolor": "white"})
 
 
 def _draw(graph: Any, size: int, path: Path) -> Path:

@@ -261,6 +261,19 @@ class Trace:
                 "changes": changes(group), "failures": "; ".join(str(f) for f in self.failures if f.stage == stage),
             }  # fmt: skip
 
+    def diagram(
+        self, stage: str = "ir_post_fusion", frame: str | None = None, graph: str | None = None, boxes: int | None = None
+    ) -> Any:
+        """A graphviz graph of a stage's nodes: an FX graph, or the scheduler's, in a frame for each group that was fused.
+
+        Larger than `boxes` (60 where not said), an FX graph is collapsed by module and the scheduler's nodes by fused group. A
+        notebook shows it where graphviz's `dot` program is installed; `.source` is its text. InputError, with what there
+        is, where the trace has no such graph or several.
+        """
+        from explorer.diagram import diagram
+
+        return diagram(self, stage, frame, graph, boxes)
+
     # Links ---------------------------------------------------------------------------------------------------------
 
     def source_line(self, file: str, line: int, frame: str = "") -> tuple[str, int] | None:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import explorer
-from explorer import debug_dir
+from explorer import debug_dir, diagram
 from explorer.model import Artifact, plain
 from explorer.traced import Trace
 
@@ -164,7 +164,7 @@ SINGLE = (
 
 def test_fused_nodes_share_a_frame():
     """In the diagram after fusion a fused group is one cluster around its nodes; the edges are those before fusion."""
-    source = debug_dir.scheduler_diagram(SINGLE, FUSED).source
+    source = diagram.scheduler_diagram(SINGLE, FUSED).source
     inside, outside = source[source.index("subgraph") : source.index("}")], source[source.index("}") :]
     assert "op0_op1" in inside and "sin, cos" in inside and "op2" not in inside
     assert "n0 -> n1" in outside and "n1 -> n2" in outside
@@ -172,7 +172,7 @@ def test_fused_nodes_share_a_frame():
 
 def test_diagram_without_the_ir_before_fusion():
     """Where the trace has no IR before fusion the diagram has the fused nodes' names all the same."""
-    source = debug_dir.scheduler_diagram((), FUSED).source
+    source = diagram.scheduler_diagram((), FUSED).source
     assert all(name in source for name in ("op0", "op1", "op2"))
 
 
