@@ -59,7 +59,7 @@ def trace(
     _check_options(backend, chosen)
     fn = compiling.unwrapped(fn)
     device = target_room.resolve(target, (args, kwargs), fn)
-    absent = _absent(device, backend)
+    absent = _absent(device, backend, options)
     call = _placed(Call(fn, args, dict(kwargs or {}), train), "cpu" if absent else str(device), target)
     made_for = absent.name if absent else str(device)
     meta = {"name": name_of(fn), "target": made_for, "train": train, "backend": name_of(backend), "fresh": True, **chosen}
@@ -89,10 +89,15 @@ def _check_options(backend: Any, chosen: Mapping[str, Any]) -> None:
             raise unknown_name("option", option, valid)
 
 
-def _absent(device: str | Target, backend: Any) -> Target | None:
-    """The GPU that need not be here, None for an attached device; InputError where the backend cannot compile for it."""
+def _absent(device: str | Target, backend: Any, options: Mapping[str, Any] | None) -> Target | None:
+    """The GPU that need not be here, None for an attached device; InputError where it cannot be compiled for as asked."""
     if isinstance(device, str):
         return None
+    if compiling.freezes(options):
+        raise InputError(
+            f"freezing folds the parameters into the graph on the device itself, and {device.name!r} is not here: "
+            "trace without freezing, or with target='cpu'"
+        )
     if isinstance(backend, str) and backend != "inductor":
         raise InputError(f"backend {backend!r} needs the device it compiles for; target {device.name!r} works with 'inductor'")
     return device
@@ -212,7 +217,7 @@ def record(target: str | Target = "auto", *, name: str = "recording", stages: Se
     the program's own tensors where they are. BusyError inside another recording.
     """
     device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
-    absent = _absent(device, "inductor")
+    absent = _absent(device, "inductor", None)
     result = Recording()
     with progress(name) as show:
         recorder = Recorder(show)

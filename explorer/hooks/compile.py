@@ -117,6 +117,13 @@ def registered_backends() -> tuple[str, ...]:
     return tuple(torch._dynamo.list_backends(None))
 
 
+def freezes(options: Mapping[str, Any] | None) -> bool:
+    """True where Inductor would fold the parameters into the graph as constants."""
+    from torch._inductor import config
+
+    return bool((options or {}).get("freezing", config.freezing))
+
+
 def valid_options(backend: Any) -> tuple[str, ...]:
     """The names Inductor takes in `options=`; none are known for other backends."""
     if backend != "inductor":

@@ -248,6 +248,14 @@ def test_a_tensor_made_on_the_cpu_is_refused_as_a_gpu_would_with_advice() -> Non
     assert "device=x.device" in failure.message
 
 
+def test_freezing_is_refused_with_advice() -> None:
+    """Parameters cannot become constants on a GPU that is not there; the option and the setting are both seen."""
+    with pytest.raises(explorer.InputError, match="without freezing, or with target='cpu'"):
+        explorer.trace(Mlp().eval(), torch.randn(2, 64), target="h100", options={"freezing": True})
+    with torch._inductor.config.patch(freezing=True), pytest.raises(explorer.InputError, match="freezing"):
+        explorer.trace(Mlp().eval(), torch.randn(2, 64), target="h100")
+
+
 def test_another_backend_needs_its_device() -> None:
     """A named GPU works with Inductor; any other backend is refused at once."""
     with pytest.raises(explorer.InputError, match="inductor"):
