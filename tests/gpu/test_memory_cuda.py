@@ -1,0 +1,51 @@
+"""On an attached NVIDIA GPU: the memory read from the output code is the memory that torch's allocator saw."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import explorer
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU")
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.norm, self.down = nn.Linear(512, 2048), nn.LayerNorm(2048), nn.Linear(2048, 512)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.down(self.norm(nn.functional.gelu(self.up(x)))), -1)
+
+
+def test_the_peak_of_a_graph_is_what_the_allocator_saw() -> None:
+    """The most that the graph allocates at once is the allocator's peak above what was there before, to 1 %."""
+    model, x = Block().cuda(), torch.randn(1024, 512, device="cuda")
+    trace = explorer.trace(model, x)
+    trace.run()  # what libraries keep for themselves is there from now on
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    trace.run()
+    torch.cuda.synchronize()
+    seen = torch.cuda.max_memory_allocated() - before
+    said = max(row["allocated"] for row in trace.memory.timeline())
+    assert said == pytest.approx(seen, rel=0.01)
+
+
+def test_what_is_saved_for_backward_is_what_the_allocator_holds() -> None:
+    """Between forward and backward the allocator holds the outputs and what was saved, inputs aside, to 1 %."""
+    model, x = Block().cuda(), torch.randn(1024, 512, device="cuda")
+    trace = explorer.trace(model, x, train=True)
+    compiled = trace.live.compiled
+    compiled(x).sum().backward()
+    model.zero_grad(set_to_none=True)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    output = compiled(x)
+    torch.cuda.synchronize()
+    held = torch.cuda.memory_allocated() - before
+    rows = [r for r in trace.memory.table(graph="forward") if r["kind"] in ("output", "saved for backward")]
+    assert output.requires_grad and sum(r["bytes"] for r in rows) == pytest.approx(held, rel=0.01)
