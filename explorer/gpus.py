@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from explorer.errors import InputError, unknown_name
 from explorer.model import Plain
@@ -17,15 +18,25 @@ KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 TERA, GIGA, MEGA = 1e12, 1e9, 1e6
 
 #: The vendors, and triton's name of the backend that compiles for each.
-BACKENDS = {"nvidia": "cuda", "amd": "hip"}
+BACKENDS = {"nvidia": "cuda", "amd": "hip", "intel": "xpu"}
+#: The vendors, and torch's name of their devices: a ROCm build calls an AMD GPU "cuda".
+DEVICES = {"nvidia": "cuda", "amd": "cuda", "intel": "xpu"}
+#: What `arch` is for each vendor: the type, the form of a str, and an example with what it is.
+ARCHES = {
+    "nvidia": (int, "", "90 for compute capability 9.0"),
+    "amd": (str, r"gfx\d{1,2}[0-9a-f]{2}", "'gfx942'"),
+    "intel": (str, r"\d+\.\d+\.\d+", "'20.1.4', the GPU's IP version"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Target:
     """A GPU as the compiler sees it; make your own with `explorer.Target(name=…, …)`.
 
-    `arch` is what triton takes: 90 for compute capability 9.0, "gfx942" for AMD. Of an AMD GPU with several dies that
-    the driver shows as several devices (MI250X), one target is one device.
+    `arch` is what triton takes: 90 for compute capability 9.0, "gfx942" for AMD; for Intel the IP version, "20.1.4" for
+    bmg-g21. Of a GPU with several dies that the driver shows as several devices (MI250X, Max 1550), one target is one
+    device. An Intel multiprocessor is an Xe-core (torch's gpu_subslice_count), its warp the sub-group that Inductor
+    assumes, its shared memory the SLM.
 
     Sizes are in bytes: `memory`, `l2` (as the driver reports it), `shared_per_block` (the most that a block may ask
     for, "opt-in"), `shared_per_multiprocessor`, `shared_static` (without opting in). `bandwidth` is of the memory, in
@@ -35,8 +46,9 @@ class Target:
     memory moves a bit a line twice a clock, on AMD's HBM3 four times.
 
     `registers` counts the 32-bit registers of a multiprocessor as the driver reports them, `threads`, `blocks` and
-    `threads_per_block` are the most of each on a multiprocessor and in a block. `sources` names the public documents
-    the figures are from, `note` what the compiler does not use of this GPU.
+    `threads_per_block` are the most of each on a multiprocessor and in a block. `reported` has what torch reads of such
+    a device beyond these figures, by torch's names (device_id, driver_version … of an Intel GPU). `sources` names the
+    public documents the figures are from, `note` what the compiler does not use of this GPU.
     """
 
     name: str
@@ -59,43 +71,74 @@ class Target:
     clock: float = 0.0
     memory_clock: float = 0.0
     bus: int = 0
+    reported: Mapping[str, Plain] = field(default_factory=dict, hash=False)
     sources: tuple[str, ...] = ()
     note: str = ""
 
     def __post_init__(self) -> None:
         if self.vendor not in BACKENDS:
             raise unknown_name("vendor", self.vendor, BACKENDS)
-        if not isinstance(self.arch, int if self.vendor == "nvidia" else str):
-            example = "90 for compute capability 9.0" if self.vendor == "nvidia" else "'gfx942'"
+        kind, form, example = ARCHES[self.vendor]
+        if not isinstance(self.arch, kind) or (form and not re.fullmatch(form, str(self.arch))):
             raise InputError(f"arch of an {self.vendor} target is such as {example}, not {self.arch!r}")
-        if self.vendor == "amd" and not re.fullmatch(r"gfx\d{1,2}[0-9a-f]{2}", str(self.arch)):
-            raise InputError(f"arch of an amd target is such as 'gfx942', not {self.arch!r}")
         if min(self.multiprocessors, self.memory, self.warp, self.threads, self.registers) <= 0:
             raise InputError(f"target {self.name!r}: multiprocessors, memory, warp, threads and registers must be above 0")
-        object.__setattr__(self, "peak", MappingProxyType(dict(self.peak)))
+        for name in ("peak", "reported"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
     def backend(self) -> str:
-        """Triton's backend, "cuda" or "hip"."""
+        """Triton's name of the device that it compiles for: "cuda", "hip" or "xpu"."""
         return BACKENDS[self.vendor]
 
     @property
-    def triple(self) -> tuple[str, int | str, int]:
-        """Backend, arch and warp size, as triton's GPUTarget takes them."""
-        return self.backend, self.arch, self.warp
+    def device(self) -> str:
+        """The type of torch's devices: "cuda" for NVIDIA and AMD, "xpu" for Intel."""
+        return DEVICES[self.vendor]
+
+    @property
+    def triple(self) -> tuple[str, Any, int]:
+        """Backend, arch and warp size, as triton's GPUTarget takes them; of an Intel GPU the arch is what torch reports."""
+        return self.backend, self.xpu if self.vendor == "intel" else self.arch, self.warp
 
     @property
     def capability(self) -> tuple[int, int]:
-        """(9, 0) for arch 90; (9, 4) for "gfx942", as HIP reports it."""
+        """(9, 0) for arch 90; (9, 4) for "gfx942", as HIP reports it; (20, 1) for "20.1.4"."""
         if isinstance(self.arch, int):
             return divmod(self.arch, 10)
+        if self.vendor == "intel":
+            major, minor, _ = map(int, self.arch.split("."))
+            return major, minor
         return int(self.arch[3:-2]), int(self.arch[-2], 16)
+
+    @property
+    def xpu(self) -> dict[str, Plain]:
+        """What torch.xpu.get_device_capability gives of an Intel GPU, by torch's names (torch/csrc/xpu/Module.cpp).
+
+        Eight vector engines (EUs) an Xe-core, as on every Xe-HPC and Xe2 GPU, unless `reported` says otherwise.
+        """
+        major, minor, revision = map(int, str(self.arch).split("."))
+        engines = 8 * self.multiprocessors
+        facts: dict[str, Plain] = {
+            "architecture": (major << 22 | minor << 14 | revision) << 8, "device_id": 0, "driver_version": "",
+            "gpu_eu_count": engines, "gpu_subslice_count": self.multiprocessors, "has_atomic64": True,
+            "has_bfloat16_conversions": True, "has_fp16": True, "has_fp64": True, "has_subgroup_2d_block_io": True,
+            "has_subgroup_matrix_multiply_accumulate": True,
+            "has_subgroup_matrix_multiply_accumulate_tensor_float32": False, "is_integrated_gpu": False,
+            "last_level_cache_size": self.l2, "local_mem_size": self.shared_per_block, "max_compute_units": engines,
+            "max_num_sub_groups": self.threads_per_block // 16, "max_work_group_size": self.threads_per_block,
+            "memory_bus_width": 64, "memory_clock_rate": round(2 * self.memory_clock / MEGA), "name": self.title,
+            "platform_name": "Intel(R) oneAPI Unified Runtime over Level-Zero", "sub_group_sizes": [16, 32],
+            "total_memory": self.memory, "type": "gpu", "vendor": "Intel(R) Corporation", "version": self.arch,
+        }  # fmt: skip
+        return dict(sorted({**facts, **self.reported}.items()))
 
     @property
     def row(self) -> dict[str, Plain]:
         """The figures that `explorer.targets()` lists, in units that people use."""
         return {
-            "arch": f"sm_{self.arch}" if isinstance(self.arch, int) else self.arch, "multiprocessors": self.multiprocessors,
+            "vendor": self.vendor, "arch": f"sm_{self.arch}" if isinstance(self.arch, int) else self.arch,
+            "multiprocessors": self.multiprocessors,
             "memory_gb": round(self.memory / GB, 1), "bandwidth_gb_s": round(self.bandwidth / GIGA),
             **{f"{dtype}_tflops": round(rate / TERA, 1) for dtype, rate in self.peak.items()},
             "l2_mb": round(self.l2 / MB, 1), "shared_kb": round(self.shared_per_block / KB), "registers": self.registers,
@@ -120,12 +163,13 @@ class Target:
         from functools import partial
 
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return partial(Target, **{**values, "peak": dict(self.peak)}), ()
+        return partial(Target, **{**values, "peak": dict(self.peak), "reported": dict(self.reported)}), ()
 
 
 def _plain(name: object) -> str:
     """A name without case, spaces, dashes and its vendor."""
-    return re.sub(r"^(nvidia|amd|geforce|instinct|tesla)+", "", re.sub(r"[^a-z0-9]", "", str(name).lower()))
+    words = r"^(nvidia|amd|intel|geforce|instinct|tesla|arc|datacentergpu)+"
+    return re.sub(words, "", re.sub(r"[^a-z0-9]", "", str(name).lower()))
 
 
 def _tera(**rates: float) -> dict[str, float]:
@@ -147,6 +191,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "mi250x": ("gfx90a", "mi250"),
     "mi300x": ("gfx942", "mi300"),
     "mi355x": ("gfx950", "mi355"),
+    "max1550": ("pvc", "gpumax1550", "max1550-stack"),
+    "b580": ("bmg", "bmg-g21", "battlemage"),
 })  # fmt: skip
 
 _GUIDE = "NVIDIA CUDA C++ Programming Guide, Technical Specifications per Compute Capability"
@@ -155,7 +201,23 @@ _HIP = "HIP device properties as torch reports them (registers, threads)"
 _NO_TENSOR_CORES = "triton's tl.dot uses no tensor cores below compute capability 8.0: it becomes fused multiply-adds"
 _ONE_DIE = "one of the two dies of the package, which the driver shows as a device of its own; figures are for one die"
 
-#: The GPUs that can be named, oldest first.
+#: What every Xe-core of Xe-HPC and Xe2 has: 64 hardware threads of 16 or 32 lanes, 128 registers of 64 bytes each.
+_XE: Mapping[str, int] = MappingProxyType({
+    "shared_per_block": 128 * KB, "shared_per_multiprocessor": 128 * KB, "shared_static": 128 * KB, "registers": 131072,
+    "threads": 2048, "blocks": 64,
+})  # fmt: skip
+_XE_HPC = (
+    "https://www.techpowerup.com/forums/threads/285769/ (Intel at Hot Chips: operations a clock of an Xe-core), times the clock"
+)
+_XE_GUIDE = "Intel oneAPI GPU Optimization Guide, Intel Xe GPU Architecture (threads, registers, SLM)"
+_B580 = (
+    "https://github.com/intel/intel-xpu-backend-for-triton (kernels that Inductor made for a B580, with what torch reads of it)"
+)
+_XE2 = "https://fpsbench.com/compare/gpu/intel-arc-b580-vs-intel-uhd-graphics-730 and https://www.techcommand.uk (INT8 rate)"
+_DRIVER = "driver_version is that of the machine on which the properties were read"
+_XE2_UNREAD = "what torch reads of its memory's clock and of the cache was not checked against a source; fp16 is half of int8"
+
+#: The GPUs that can be named, oldest first; Intel's at the end.
 NAMED: tuple[Target, ...] = (
     Target(
         name="v100", title="NVIDIA Tesla V100 SXM2 32GB", vendor="nvidia", arch=70, multiprocessors=80, memory=32 * GB,
@@ -250,5 +312,40 @@ NAMED: tuple[Target, ...] = (
         l2=4 * MB, shared_per_block=160 * KB, shared_per_multiprocessor=160 * KB, shared_static=64 * KB, warp=64,
         clock=2400 * MEGA, memory_clock=2000 * MEGA, bus=8192, note="its L2 is that of one of eight dies, as HIP reports it",
         sources=("AMD Instinct MI355X data sheet", "AMD CDNA 4 Architecture white paper", _SPECS, _HIP),
+    ),
+    Target(
+        name="max1100", title="Intel Data Center GPU Max 1100", vendor="intel", arch="12.60.7", multiprocessors=56,
+        memory=49136 * MB, bandwidth=1228.8 * GIGA, peak=_tera(fp32=22.2, tf32=177.8, fp16=355.5, bf16=355.5, int8=711),
+        clock=1550 * MEGA, memory_clock=1600 * MEGA, bus=3072, l2=192 * MB, **_XE, note=_DRIVER,
+        reported={"name": "Intel(R) Data Center GPU Max 1100", "device_id": 0xBDA, "driver_version": "1.6.33578+51"},
+        sources=("https://github.com/intel/torch-xpu-ops/issues/4117 (what torch 2.13 reads of one)", _XE_HPC, _XE_GUIDE,
+                 "Intel product page of the Max 1100 (bandwidth, clock)"),
+    ),
+    Target(
+        name="max1550", title="Intel Data Center GPU Max 1550 (one stack)", vendor="intel", arch="12.60.7", multiprocessors=64,
+        memory=65520 * MB, bandwidth=1638.4 * GIGA, peak=_tera(fp32=26.2, tf32=209.7, fp16=419.4, bf16=419.4, int8=838.9),
+        clock=1600 * MEGA, memory_clock=1600 * MEGA, bus=4096, l2=192 * MB, **_XE,
+        note=f"one of the two stacks, which the driver shows as a device of its own; {_DRIVER}",
+        reported={"name": "Intel(R) Data Center GPU Max 1550", "device_id": 0xBD5, "driver_version": "1.6.33578+51"},
+        sources=("https://github.com/intel/torch-xpu-ops/issues/3888 (what torch 2.13 reads of one)", _XE_HPC, _XE_GUIDE,
+                 "https://glennklockwood.com/garden/processors/pvc (bandwidth and clock, the bandwidth halved)"),
+    ),
+    Target(
+        name="b580", title="Intel Arc B580", vendor="intel", arch="20.1.4", multiprocessors=20, memory=12168933376,
+        bandwidth=456 * GIGA, peak=_tera(fp32=13.67, fp16=116.7, bf16=116.7, int8=233.5), clock=2670 * MEGA,
+        memory_clock=9500 * MEGA, bus=192, l2=18 * MB, **_XE, note=f"{_DRIVER}; {_XE2_UNREAD}",
+        reported={
+            "name": "Intel(R) Arc(TM) B580 Graphics", "device_id": 0xE20B, "driver_version": "1.6.35096+9", "version": "20.1.0",
+        },
+        sources=(_B580, _XE2),
+    ),
+    Target(
+        name="b570", title="Intel Arc B570", vendor="intel", arch="20.1.4", multiprocessors=18, memory=10 * GB,
+        bandwidth=380 * GIGA, peak=_tera(fp32=11.52, fp16=101.5, bf16=101.5, int8=203), clock=2500 * MEGA,
+        memory_clock=9500 * MEGA, bus=160, l2=18 * MB, **_XE, note=f"its memory is the nominal size; {_DRIVER}; {_XE2_UNREAD}",
+        reported={
+            "name": "Intel(R) Arc(TM) B570 Graphics", "device_id": 0xE20C, "driver_version": "1.6.35096+9", "version": "20.1.0",
+        },
+        sources=(_XE2, "https://fpsbench.com/compare/gpu/intel-arc-b570-vs-intel-iris-xe-max-graphics"),
     ),
 )  # fmt: skip

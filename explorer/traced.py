@@ -49,6 +49,7 @@ class Kernel:
         """The kernel's text in `stage`: "kernel" its source, "ttir" … "sass" its ladder, "assembly" that of a C++ kernel.
 
         Assembly and SASS are made on demand where the trace does not hold them; LiveError where this process cannot.
+        CompileError, with the reason, for a stage that could not be made.
         """
         for artifact in self._forms():
             if artifact.stage == stage:
@@ -57,6 +58,7 @@ class Kernel:
             return str(self.trace.needs_live("the assembly").assembly(self.artifact).text)
         if stage == "sass" and any(a.stage == "ptx" for a in self._forms()):
             return str(self.trace.needs_live("SASS").sass(self.artifact))
+        self.trace.explain_missing(stage)
         raise unknown_name("stage of this kernel", stage, {a.stage for a in self.trace.artifacts if a.kernel == self.name})
 
     @property
@@ -83,7 +85,7 @@ class Kernel:
 
     @property
     def binary(self) -> bytes:
-        """The cubin or hsaco of a compiled Triton kernel; LiveError for a loaded trace, which holds texts only."""
+        """The cubin, hsaco or SPIR-V of a compiled Triton kernel; LiveError for a loaded trace, which holds texts only."""
         return bytes(self.trace.needs_live("the binary").binary(self.artifact))
 
     def candidate(self, config: int | Mapping[str, Plain]) -> Any:
@@ -149,14 +151,22 @@ class Trace:
     def text(self, stage: str, frame: str | None = None, graph: str | None = None) -> str:
         """The text of a stage; where there are several, all of them under a heading each.
 
-        InputError where the trace has none: it offers the stages there are.
+        InputError where the trace has none: it offers the stages there are; CompileError, with the reason, for a stage
+        that could not be made.
         """
         found = self.find(stage, frame, graph)
         if not found:
+            self.explain_missing(stage)
             raise unknown_name("stage of this trace", stage, {a.stage for a in self.artifacts})
         if len(found) == 1:
             return found[0].text
         return "\n\n".join(f"# ---- {a.title} [{a.id}]\n{a.text}" for a in found)
+
+    def explain_missing(self, stage: str) -> None:
+        """CompileError where a failure of the trace says why a stage of all kernels is not there; else nothing."""
+        why = next((f.message for f in self.failures if (f.stage, f.step) == (stage, "triton")), None)
+        if why is not None:
+            raise CompileError(why)
 
     @property
     def frames(self) -> tuple[str, ...]:

@@ -1,12 +1,14 @@
 // What torch asks its C++ libraries about a GPU, answered for one that is not there.
 //
-// torch traces fake CUDA tensors through autograd and through operators that pick an implementation by device. Three
-// places need an answer that a build without CUDA, or a machine without a GPU, cannot give: the device guard, the
-// table of CUDA hooks, and the choice of an attention operator. `explorer_enter` puts answers there, and
-// `explorer_leave` puts back exactly what was there before. No memory is allocated on a device and no kernel is run.
+// torch traces fake CUDA and XPU tensors through autograd and through operators that pick an implementation by device.
+// Three kinds of places need an answer that a build without the device, or a machine without a GPU, cannot give: the device
+// guard, the tables of CUDA's and of XPU's hooks, and the choice of an attention operator. `explorer_enter` puts answers
+// there, and `explorer_leave` puts back exactly what was there before. No memory is allocated on a device and no kernel is
+// run. torch knows one accelerator at a time: while one kind is pretended, the other kind's hooks say that it is not there.
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/detail/XPUHooksInterface.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
@@ -15,21 +17,25 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <string>
 
 namespace {
 
 struct Gpu {
   bool hip = false;
+  bool xpu = false;
   long capability = 0;  // major * 10 + minor
   long cudnn = 0;       // 91900 for 9.19.0
 } gpu;
 
 // The device guard: one device, number 0, with one stream, on which nothing happens. One, since torch replaces a guard that
 // counts no device and frees the guard it made last; number 0, since autograd finds the streams of a device by its number.
-struct Guard final : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::CUDA> {
-  static c10::Device device() { return {c10::DeviceType::CUDA, 0}; }
+template <c10::DeviceType kind>
+struct Guard final : c10::impl::NoOpDeviceGuardImpl<kind> {
+  static c10::Device device() { return {kind, 0}; }
   static c10::Stream stream() { return c10::Stream(c10::Stream::DEFAULT, device()); }
   c10::Device exchangeDevice(c10::Device) const override { return device(); }
   c10::Device getDevice() const override { return device(); }
@@ -73,7 +79,24 @@ struct Hooks final : at::CUDAHooksInterface {
   void deviceSynchronize(c10::DeviceIndex) const override {}
 };
 
+struct XpuHooks final : at::XPUHooksInterface {
+  void init() const override {}
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return 1; }
+  void setCurrentDevice(c10::DeviceIndex) const override {}
+  c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
+  bool hasXPU() const override { return true; }
+  c10::DeviceIndex getNumGPUs() const override { return 1; }
+  c10::DeviceIndex current_device() const override { return 0; }
+  void deviceSynchronize(c10::DeviceIndex) const override {}
+};
+
 static_assert(sizeof(Hooks) == sizeof(at::CUDAHooksInterface) && sizeof(Hooks) == sizeof(void*), "hooks hold no data");
+static_assert(sizeof(XpuHooks) == sizeof(at::XPUHooksInterface) && sizeof(XpuHooks) == sizeof(void*), "hooks hold no data");
 
 // The attention operator: the order of preference and each operator's conditions, as torch documents them in
 // aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The conditions that all devices share come from torch's header.
@@ -172,17 +195,18 @@ int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   return static_cast<int64_t>(at::SDPBackend::error);
 }
 
-// What was there before.
-const c10::impl::DeviceGuardImplInterface* old_guard = nullptr;
-void* old_hooks = nullptr;
-void* old_choice = nullptr;
+// A place of the size of a pointer: its address, and what was there before.
+struct Place {
+  void** address;
+  void* before = nullptr;
+};
 
-auto& guard_slot() {
-  return c10::impl::device_guard_impl_registry[static_cast<size_t>(c10::DeviceType::CUDA)];
+std::atomic<const c10::impl::DeviceGuardImplInterface*>& guard_slot(c10::DeviceType kind) {
+  return c10::impl::device_guard_impl_registry[static_cast<size_t>(kind)];
 }
 
-void** hooks_table() {
-  return reinterpret_cast<void**>(const_cast<at::CUDAHooksInterface*>(&at::detail::getCUDAHooks()));
+void** table_of(const void* hooks) {
+  return reinterpret_cast<void**>(const_cast<void*>(hooks));
 }
 
 void** choice_slot() {
@@ -190,31 +214,62 @@ void** choice_slot() {
   return reinterpret_cast<void**>(&stub->cuda_dispatch_ptr);
 }
 
+void* read(void** address) {
+  void* value;
+  std::memcpy(&value, address, sizeof(void*));
+  return value;
+}
+
+void write(void** address, const void* value) {
+  std::memcpy(address, &value, sizeof(void*));
+}
+
+// The two tables of hooks and the choice of attention; the device guards are atomic and stand apart.
+Place places[] = {{nullptr}, {nullptr}, {nullptr}};
+const c10::impl::DeviceGuardImplInterface* old_guards[2];
+constexpr c10::DeviceType kinds[] = {c10::DeviceType::CUDA, c10::DeviceType::XPU};
+
+void find_places() {
+  places[0].address = table_of(&at::detail::getCUDAHooks());
+  places[1].address = table_of(&at::detail::getXPUHooks());
+  places[2].address = choice_slot();
+}
+
 }  // namespace
 
 extern "C" {
 
-void explorer_enter(int hip, long capability, long cudnn) {
-  static const Guard guard;
+void explorer_enter(const char* backend, long capability, long cudnn) {
+  static const Guard<c10::DeviceType::CUDA> cuda_guard;
+  static const Guard<c10::DeviceType::XPU> xpu_guard;
   static const Hooks hooks;
-  gpu = Gpu{hip != 0, capability, cudnn};
-  old_guard = guard_slot().exchange(&guard);
-  std::memcpy(&old_hooks, hooks_table(), sizeof(void*));
-  std::memcpy(hooks_table(), &hooks, sizeof(void*));
-  old_choice = *choice_slot();
-  *choice_slot() = reinterpret_cast<void*>(&choose);
+  static const XpuHooks xpu_hooks;
+  static const at::CUDAHooksInterface no_hooks;
+  static const at::XPUHooksInterface no_xpu_hooks;
+  const std::string name = backend;
+  gpu = Gpu{name == "hip", name == "xpu", capability, cudnn};
+  find_places();
+  for (auto& place : places) place.before = read(place.address);
+  for (int n = 0; n < 2; ++n) old_guards[n] = guard_slot(kinds[n]).load();
+  if (gpu.xpu) {
+    guard_slot(c10::DeviceType::XPU).store(&xpu_guard);
+  } else {
+    guard_slot(c10::DeviceType::CUDA).store(&cuda_guard);
+    write(places[2].address, reinterpret_cast<void*>(&choose));
+  }
+  write(places[0].address, read(table_of(gpu.xpu ? static_cast<const void*>(&no_hooks) : &hooks)));
+  write(places[1].address, read(table_of(gpu.xpu ? static_cast<const void*>(&xpu_hooks) : &no_xpu_hooks)));
 }
 
 void explorer_leave() {
-  guard_slot().store(old_guard);
-  std::memcpy(hooks_table(), &old_hooks, sizeof(void*));
-  *choice_slot() = old_choice;
+  for (auto& place : places) write(place.address, place.before);
+  for (int n = 0; n < 2; ++n) guard_slot(kinds[n]).store(old_guards[n]);
 }
 
-// The three places as numbers, for a test that they are what they were.
-void explorer_places(void** places) {
-  places[0] = const_cast<void*>(static_cast<const void*>(guard_slot().load()));
-  std::memcpy(&places[1], hooks_table(), sizeof(void*));
-  places[2] = *choice_slot();
+// The five places as numbers, for a test that they are what they were.
+void explorer_places(void** found) {
+  find_places();
+  for (int n = 0; n < 3; ++n) found[n] = read(places[n].address);
+  for (int n = 0; n < 2; ++n) found[3 + n] = const_cast<void*>(static_cast<const void*>(guard_slot(kinds[n]).load()));
 }
 }

@@ -1,7 +1,8 @@
 """Answer torch's and triton's questions about a GPU that is not there, for the time of one Inductor call.
 
-Everything here is a context manager; `pretending` is all of them. Inside it torch.cuda, the device interface, triton's
-driver and torch's C++ libraries describe the target. Nothing is allocated on it, launched on it or timed on it.
+Everything here is a context manager; `pretending` is all of them. Inside it torch.cuda, or torch.xpu for an Intel GPU, the
+device interface, triton's driver and torch's C++ libraries describe the target, and torch's other kind of device is not
+there. Nothing is allocated on it, launched on it or timed on it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.hooks.native import cpp_answers
 from explorer.hooks.patch import replaced
 from explorer.hooks.versions import release_of_libraries
+from explorer.hooks.xpu import xpu_attention, xpu_lowerings
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
@@ -22,24 +24,29 @@ if TYPE_CHECKING:
 @contextmanager
 def pretending(target: Target) -> Iterator[None]:
     """Inside the block torch and triton take the target for the machine's only GPU."""
-    hip = target.backend == "hip"
-    libraries = release_of_libraries()
-    major, minor = target.capability
     with ExitStack() as stack:
-        stack.enter_context(cpp_answers(hip=hip, capability=10 * major + minor, cudnn=0 if hip else libraries.cudnn))
-        stack.enter_context(_versions(hip, libraries.cuda, libraries.hip))
-        stack.enter_context(_torch_cuda(target))
+        stack.enter_context(cpp_answers(target))
+        stack.enter_context(_versions(target))
+        stack.enter_context(_torch_device(target))
         stack.enter_context(_interface(target))
         stack.enter_context(_triton_driver(target))
         stack.enter_context(_fake_tensors())
         stack.enter_context(_constants())
-        stack.enter_context(_import_time_choices(hip))
+        stack.enter_context(_import_time_choices(target))
         stack.enter_context(_fresh_answers())
         yield
 
 
 def properties(target: Target) -> types.SimpleNamespace:
-    """What torch.cuda.get_device_properties gives for the target; memory in bytes, clocks in kHz."""
+    """What torch.cuda.get_device_properties or torch.xpu's gives for the target; memory in bytes, clocks in kHz or MHz.
+
+    Of an Intel GPU those that the torch at hand documents: they differ from release to release.
+    """
+    if target.device == "xpu":
+        import torch
+
+        documented = str(torch.xpu.get_device_properties.__doc__)
+        return types.SimpleNamespace(**{name: fact for name, fact in target.xpu.items() if f"``{name}``" in documented})
     major, minor = target.capability
     return types.SimpleNamespace(
         name=target.title,
@@ -83,23 +90,40 @@ def _always(value: Any) -> Callable[..., Any]:
 
 
 @contextmanager
-def _versions(hip: bool, cuda_version: str, hip_version: str) -> Iterator[None]:
-    """torch.version names the toolkit that a build for the target has."""
+def _versions(target: Target) -> Iterator[None]:
+    """torch.version names the toolkit that a build for the target has, and no other."""
     import torch.version
 
-    values = {"cuda": None if hip else torch.version.cuda or cuda_version, "hip": hip_version if hip else None}
+    published = release_of_libraries()
+    values: dict[str, str | None] = {"cuda": None, "hip": None, "xpu": None}
+    own = getattr(torch.version, target.backend, None)
+    values[target.backend] = own or {"cuda": published.cuda, "hip": published.hip, "xpu": published.xpu}[target.backend]
     with _all(torch.version, values):
         yield
 
 
 @contextmanager
-def _torch_cuda(target: Target) -> Iterator[None]:
-    """torch.cuda describes the target and starts nothing."""
+def _torch_device(target: Target) -> Iterator[None]:
+    """torch.cuda or torch.xpu describes the target and starts nothing; the other of the two sees no device."""
+    import torch
+
+    module, other = (torch.xpu, torch.cuda) if target.device == "xpu" else (torch.cuda, torch.xpu)
+    absent = {"is_available": _always(False), "device_count": _always(0), "_is_compiled": _always(False)}
+    started = {"_lazy_init": _always(None), "_lazy_call": _always(None)}
+    with _all(module, _answers(target)), _all(module.random, started), _all(other, absent):
+        yield
+
+
+def _answers(target: Target) -> dict[str, Any]:
+    """What the functions of torch.cuda or torch.xpu answer for the target."""
     import torch
 
     state = torch.zeros(16, dtype=torch.uint8)
     described = properties(target)
-    answers = {
+    names = {"nvidia": f"sm_{target.arch}", "intel": f"intel_gpu_{str(target.arch).replace('.', '_')}"}
+    capability = vars(described) if target.device == "xpu" else (described.major, described.minor)
+    return {
+        **({"_is_compiled": _always(True)} if target.device == "xpu" else {}),
         "is_available": _always(True),
         "is_initialized": _always(True),
         "_lazy_init": _always(None),
@@ -110,9 +134,9 @@ def _torch_cuda(target: Target) -> Iterator[None]:
         "_exchange_device": _always(0),
         "_maybe_exchange_device": _always(0),
         "get_device_properties": _always(described),
-        "get_device_capability": _always((described.major, described.minor)),
+        "get_device_capability": _always(capability),
         "get_device_name": _always(described.name),
-        "get_arch_list": _always([f"sm_{target.arch}" if target.backend == "cuda" else str(target.arch)]),
+        "get_arch_list": _always([names.get(target.vendor, str(target.arch))]),
         "is_current_stream_capturing": _always(False),
         "can_device_access_peer": _always(False),
         "synchronize": _always(None),
@@ -123,23 +147,22 @@ def _torch_cuda(target: Target) -> Iterator[None]:
         "set_rng_state": _always(None),
         "default_generators": (torch.Generator(),),
     }
-    with _all(torch.cuda, answers), _all(torch.cuda.random, {"_lazy_init": _always(None), "_lazy_call": _always(None)}):
-        yield
 
 
 @contextmanager
 def _interface(target: Target) -> Iterator[None]:
-    """Dynamo's device interface for CUDA answers as torch.cuda does."""
+    """Dynamo's device interface of the target's device type answers as torch.cuda or torch.xpu does."""
     import torch
     from torch._dynamo import device_interface
 
     device_interface.get_interface_for_device("cpu")  # the table is filled at the first question
-    described = properties(target)
-    worker = type("Worker", (device_interface.CudaInterface.Worker,), {
+    base = device_interface.XpuInterface if target.device == "xpu" else device_interface.CudaInterface
+    module = getattr(torch, target.device)
+    worker = type("Worker", (base.Worker,), {
         "current_device": staticmethod(_always(0)),
-        "get_device_properties": staticmethod(_always(described)),
+        "get_device_properties": staticmethod(_always(properties(target))),
     })  # fmt: skip
-    answers = {name: staticmethod(getattr(torch.cuda, name)) for name in (
+    answers = {name: staticmethod(getattr(module, name)) for name in (
         "current_device", "set_device", "device_count", "synchronize", "get_device_properties", "is_available",
         "memory_allocated", "is_bf16_supported",
     )}  # fmt: skip
@@ -148,11 +171,13 @@ def _interface(target: Target) -> Iterator[None]:
         "maybe_exchange_device": staticmethod(_always(0)),
         "get_raw_stream": staticmethod(_always(0)),
     }
-    interface = type("CudaInterface", (device_interface.CudaInterface,), {**answers, "Worker": worker})
-    table = device_interface.device_interfaces
-    with _all(device_interface, {"device_interfaces": {**table, "cuda": interface, "cuda:0": interface}}):
-        with _all(device_interface, {"caching_worker_device_properties": {}, "caching_worker_current_devices": {}}):
-            yield
+    if target.device == "xpu":  # it asks for triton's Intel backend, which Inductor's own stages do without
+        answers["raise_if_triton_unavailable"] = staticmethod(_always(None))
+    interface = type(base.__name__, (base,), {**answers, "Worker": worker})
+    table = {**device_interface.device_interfaces, target.device: interface, f"{target.device}:0": interface}
+    kept: dict[str, Any] = {"caching_worker_device_properties": {}, "caching_worker_current_devices": {}}
+    with _all(device_interface, {"device_interfaces": table, **kept}):
+        yield
 
 
 @contextmanager
@@ -178,16 +203,27 @@ def _triton_driver(target: Target) -> Iterator[None]:
         get_current_device=_always(0),
         set_current_device=_always(None),
         get_current_stream=_always(0),
-        get_active_torch_device=_always(torch.device("cuda", 0)),
-        get_device_interface=_always(torch.cuda),
+        get_active_torch_device=_always(torch.device(target.device, 0)),
+        get_device_interface=_always(getattr(torch, target.device)),
         utils=types.SimpleNamespace(get_device_properties=_always(figures)),
         is_active=_always(True),
-        binary_ext="hsaco" if target.backend == "hip" else "cubin",
+        binary_ext={"cuda": "cubin", "hip": "hsaco", "xpu": "spv"}[target.backend],
     )
     clock = [int(target.clock / 1e6)]
     with _all(driver, {"_active": absent}), _all(triton.testing, {"nvsmi": _always(clock)}):
-        with _all(triton_helpers, {"set_driver_to_gpu": _always(None)}):
+        with _all(triton_helpers, {"set_driver_to_gpu": _always(None)}), _backend_hash(target):
             yield
+
+
+@contextmanager
+def _backend_hash(target: Target) -> Iterator[None]:
+    """Inductor writes a hash of triton's backend into each kernel: where triton has none for the target, it says so."""
+    from torch.utils import _triton
+
+    from explorer.hooks.triton_tools import missing_backend
+
+    with _all(_triton, {"triton_hash_with_backend": _always("NO_BACKEND")} if missing_backend(target) else {}):
+        yield
 
 
 @contextmanager
@@ -241,7 +277,7 @@ def _real_on_cpu() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     def moved(value: Any) -> Any:
-        return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
+        return torch.device("cpu") if isinstance(value, torch.device) and value.type in ("cuda", "xpu") else value
 
     class RealOnCpu(TorchDispatchMode):  # type: ignore[misc]
         """Real tensors of a GPU that is not there."""
@@ -256,15 +292,18 @@ def _real_on_cpu() -> Any:
 
 
 @contextmanager
-def _import_time_choices(hip: bool) -> Iterator[None]:
-    """What Inductor decides from torch.version.hip while it is imported, decided again for an AMD GPU."""
+def _import_time_choices(target: Target) -> Iterator[None]:
+    """What Inductor decides from the build while it is imported, decided again for an AMD or Intel GPU."""
     from torch._inductor import config
     from torch._inductor.runtime import hints
 
     with ExitStack() as stack:
-        if hip and not _built_for_hip():
+        if target.backend == "hip" and not _built_for_hip():
             stack.enter_context(config.patch({"layout_optimization": False, "triton.spill_threshold": 32}))
             stack.enter_context(_all(hints, {"TRITON_MAX_BLOCK": {**hints.TRITON_MAX_BLOCK, "X": 8192}}))
+        if target.device == "xpu":
+            stack.enter_context(xpu_lowerings())
+            stack.enter_context(xpu_attention())
         yield
 
 

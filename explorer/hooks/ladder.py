@@ -27,7 +27,9 @@ from explorer.model import EMPTY, Plain, plain
 from explorer.occupancy import occupancy
 
 #: Triton's stages that are texts, in order, by backend.
-TEXTS = {"cuda": ("ttir", "ttgir", "llir", "ptx"), "hip": ("ttir", "ttgir", "llir", "amdgcn")}
+TEXTS = {"cuda": ("ttir", "ttgir", "llir", "ptx"), "hip": ("ttir", "ttgir", "llir", "amdgcn"), "xpu": ("ttir", "ttgir", "llir")}
+#: What the last stage makes, by backend: the name of the binary.
+BINARIES = {"cuda": "cubin", "hip": "hsaco", "xpu": "spv"}
 #: What triton's metadata says of a kernel that people ask for.
 _FACTS = (
     "num_warps", "num_ctas", "num_stages", "shared", "tmem_size", "global_scratch_size", "maxnreg", "enable_fp_fusion",
@@ -65,7 +67,7 @@ class Lowered:
 class Ladder:
     """One kernel in every form from TTIR to the binary, compiled for `target` with the autotune candidate `config`.
 
-    `texts` maps "ttir", "ttgir", "llir" and "ptx" or "amdgcn" to their texts; `binary` is the cubin or hsaco. `metadata`
+    `texts` maps "ttir", "ttgir", "llir" and "ptx" or "amdgcn" to their texts; `binary` is the cubin, hsaco or SPIR-V. `metadata`
     has num_warps, num_stages, shared (bytes a block), registers (a thread), stack, spill_stores and spill_loads (bytes
     a thread; on AMD spilled_registers), and `occupancy`. `seconds` is the time of each stage. `candidates` are all
     configs that would be tried on the device, the first being the one taken where none is measured.
@@ -88,9 +90,10 @@ class Ladder:
     lowered: Lowered | None = field(default=None, repr=False, compare=False)
 
     def sass(self) -> str:
-        """The machine code of an NVIDIA kernel with its source lines (0.3 s); InputError for AMD, whose is "amdgcn"."""
+        """The machine code of an NVIDIA kernel with its source lines (0.3 s); InputError for AMD and Intel."""
         if self.target.vendor != "nvidia":
-            raise InputError(f"{self.target.name} has no SASS: its machine code is the text 'amdgcn'")
+            instead = {"amd": "the text 'amdgcn'", "intel": "made of the SPIR-V in `binary` by the driver"}[self.target.vendor]
+            raise InputError(f"{self.target.name} has no SASS: its machine code is {instead}")
         return self.own(disassemble(self.binary))
 
     def renamed(self, name: str) -> Ladder:
@@ -160,17 +163,25 @@ def finished(lowered: Lowered, answer: Mapping[str, Any]) -> Ladder:
     """The Ladder of a worker's answer."""
     raw, texts = answer["metadata"], {stage: answer["texts"][stage] for stage in TEXTS[lowered.target.backend]}
     facts = {key: raw[key] for key in _FACTS if raw.get(key) is not None}
-    facts |= ptxas_resources(answer["said"]) if lowered.target.vendor == "nvidia" else amdgcn_resources(texts["amdgcn"])
-    fits = occupancy(lowered.target, int(facts["num_warps"]), int(facts.get("registers", 0)), int(facts.get("shared") or 0))
-    facts["occupancy"] = {
-        "blocks": fits.blocks, "warps": fits.warps, "fraction": fits.fraction, "limited_by": fits.limited_by,
-        "limits": dict(fits.limits),
-    }  # fmt: skip
+    if lowered.target.vendor == "nvidia":
+        facts |= ptxas_resources(answer["said"])
+    elif lowered.target.vendor == "amd":
+        facts |= amdgcn_resources(texts["amdgcn"])
+    if lowered.target.vendor != "intel":  # its registers are given out by the driver, which compiles the SPIR-V
+        facts["occupancy"] = _occupancy(lowered.target, facts)
     return Ladder(
         lowered.name, lowered.target, lowered.config, lowered.candidates, lowered.file, lowered.first_line, plain(texts),
         plain(facts), answer["binary"], plain(answer["seconds"]), lowered.arguments, lowered.grid, lowered.prefix,
         lowered=lowered,
     )  # fmt: skip
+
+
+def _occupancy(target: Target, facts: Mapping[str, Any]) -> dict[str, Plain]:
+    fits = occupancy(target, int(facts["num_warps"]), int(facts.get("registers", 0)), int(facts.get("shared") or 0))
+    return {
+        "blocks": fits.blocks, "warps": fits.warps, "fraction": fits.fraction, "limited_by": fits.limited_by,
+        "limits": dict(fits.limits),
+    }  # fmt: skip
 
 
 # The front end -------------------------------------------------------------------------------------------------------
@@ -444,10 +455,10 @@ def _properties_of(own: Any, target: Target) -> Callable[..., Any]:
     """DeviceProperties that keep what a source says of its own target, and else say what the target's figures are."""
 
     def made(**said: Any) -> Any:
-        if (said.get("type"), said.get("cc")) == target.triple[:2]:
+        if said.get("type") == target.backend and said.get("cc") in (target.arch, target.triple[1]):
             return own(**said)
         figures = {
-            "type": target.backend, "index": 0, "multi_processor_count": target.multiprocessors, "cc": target.arch,
+            "type": target.backend, "index": 0, "multi_processor_count": target.multiprocessors, "cc": target.triple[1],
             "major": target.capability[0], "regs_per_multiprocessor": target.registers,
             "max_threads_per_multi_processor": target.threads, "max_threads_per_block": target.threads_per_block,
             "warp_size": target.warp,

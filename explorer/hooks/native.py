@@ -12,9 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from explorer.errors import InputError
-from explorer.hooks.versions import version_of
+from explorer.hooks.versions import release_of_libraries, version_of
+
+if TYPE_CHECKING:
+    from explorer.gpus import Target
 
 SOURCE = Path(__file__).with_name("absent_gpu.cpp")
 
@@ -33,7 +37,7 @@ def library() -> ctypes.CDLL:
     if not path.exists():
         _build(path)
     loaded = ctypes.CDLL(str(path))
-    loaded.explorer_enter.argtypes = [ctypes.c_int, ctypes.c_long, ctypes.c_long]
+    loaded.explorer_enter.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_long]
     loaded.explorer_places.argtypes = [ctypes.POINTER(ctypes.c_void_p)]
     _start_autograd()
     return loaded
@@ -77,10 +81,12 @@ def _build(path: Path) -> None:
 
 
 @contextmanager
-def cpp_answers(*, hip: bool, capability: int, cudnn: int) -> Iterator[None]:
-    """Inside the block torch's C++ answers for the GPU described: `capability` 90 for sm_90, `cudnn` 91900 for 9.19."""
+def cpp_answers(target: Target) -> Iterator[None]:
+    """Inside the block torch's C++ answers for the target: device guard, hooks, and the choice of an attention operator."""
     native = library()
-    native.explorer_enter(hip, capability, cudnn)
+    major, minor = target.capability
+    cudnn = release_of_libraries().cudnn if target.backend == "cuda" else 0
+    native.explorer_enter(target.backend.encode(), 10 * major + minor, cudnn)
     try:
         yield
     finally:
@@ -88,7 +94,7 @@ def cpp_answers(*, hip: bool, capability: int, cudnn: int) -> Iterator[None]:
 
 
 def places() -> tuple[int, ...]:
-    """The addresses that stand in the three places the library writes to."""
-    found = (ctypes.c_void_p * 3)()
+    """The addresses that stand in the five places the library writes to."""
+    found = (ctypes.c_void_p * 5)()
     library().explorer_places(found)
     return tuple(place or 0 for place in found)

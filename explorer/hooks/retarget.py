@@ -38,7 +38,7 @@ def retargeted(target: Target, note: Note) -> Iterator[None]:
             inside.append(True)
             try:
                 with _compiling(target, note, graph):
-                    to_gpu(graph)
+                    to_gpu(graph, target.device)
                     original(graph, inputs, *args, **kwargs)
             finally:
                 inside.pop()
@@ -60,7 +60,7 @@ def _compiling(target: Target, note: Note, graph: Any) -> Iterator[None]:
         stack.enter_context(untimed(note))
         stack.enter_context(_code_not_loaded())
         stack.enter_context(pretending(target))
-        stack.enter_context(_inputs_on_gpu(graph))
+        stack.enter_context(_inputs_on_gpu(graph, target.device))
         yield
 
 
@@ -78,8 +78,8 @@ def on_the_cpu(graph: Any) -> Any:
 # The graph -----------------------------------------------------------------------------------------------------------
 
 
-def to_gpu(graph: Any) -> None:
-    """Name the GPU wherever Dynamo's graph names the CPU as a device, in nested graphs too.
+def to_gpu(graph: Any, device: str) -> None:
+    """Name the GPU ("cuda" or "xpu", number 0) wherever Dynamo's graph names the CPU as a device, in nested graphs too.
 
     Dynamo writes `x.device` down as a torch.device and what a program wrote as a string as a string: `device="cpu"` is
     meant. Autocast is for the device that the program computes on, also where it is named by a string.
@@ -87,7 +87,7 @@ def to_gpu(graph: Any) -> None:
     import torch
     from torch.fx.node import map_aggregate
 
-    gpu = torch.device("cuda", 0)
+    gpu = torch.device(device, 0)
 
     def moved(value: Any) -> Any:
         return gpu if isinstance(value, torch.device) and value.type == "cpu" else value
@@ -98,12 +98,12 @@ def to_gpu(graph: Any) -> None:
         for node in module.graph.nodes:
             node.args, node.kwargs = map_aggregate(node.args, moved), map_aggregate(node.kwargs, moved)
             if node.target is torch.amp.autocast_mode._enter_autocast and node.args[0] == "cpu":
-                node.args = ("cuda", *node.args[1:])
+                node.args = (device, *node.args[1:])
         module.recompile()
 
 
 @contextmanager
-def _inputs_on_gpu(graph: Any) -> Iterator[None]:
+def _inputs_on_gpu(graph: Any, device: str) -> Iterator[None]:
     """AOTAutograd makes fake tensors on the GPU of the graph's real inputs, which are on the CPU.
 
     Numbers that Dynamo hands over as tensors without dimensions stay where they are: so they do on a GPU.
@@ -127,7 +127,7 @@ def _inputs_on_gpu(graph: Any) -> Iterator[None]:
     def make_describe(original: Callable[..., Any]) -> Callable[..., Any]:
         def describe_tensor(self: Any, tensor: Any, **kwargs: Any) -> Any:
             described = original(self, tensor, **kwargs)
-            return on_gpu(described) if moving and moving[-1] else described
+            return on_gpu(described, device) if moving and moving[-1] else described
 
         return describe_tensor
 
@@ -135,7 +135,7 @@ def _inputs_on_gpu(graph: Any) -> Iterator[None]:
         yield
 
 
-def on_gpu(described: Any) -> Any:
+def on_gpu(described: Any, device: str) -> Any:
     """A tensor's description with the GPU for the CPU."""
     import dataclasses
 
@@ -143,7 +143,7 @@ def on_gpu(described: Any) -> Any:
 
     if described.device.type != "cpu":
         return described
-    return dataclasses.replace(described, device=torch.device("cuda", 0))
+    return dataclasses.replace(described, device=torch.device(device, 0))
 
 
 def _numbers(graph: Any) -> Iterator[Any]:

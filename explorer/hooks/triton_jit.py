@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError
-from explorer.gpus import Target
+from explorer.gpus import NAMED, Target
 from explorer.hooks.ladder import Lowered, captured, choose, described, front_end, portable, pretending
+from explorer.hooks.triton_tools import missing_backend
 from explorer.model import Plain
 
 
@@ -34,9 +35,13 @@ def lower_call(
 ) -> Written:
     """Specialize a kernel on the arguments of a call, as triton does at a launch, and lower it for `target`.
 
-    InputError for what is no triton kernel, arguments it does not take, or a source that triton refuses.
+    InputError for what is no triton kernel, arguments it does not take, a source that triton refuses, or a target for
+    which the installed triton has no backend, with those for which it has.
     """
     function = jit_function(kernel)
+    if missing := missing_backend(target):
+        able = ", ".join(t.name for t in NAMED if not missing_backend(t))
+        raise InputError(f"{function.__name__} cannot be compiled for {target.name}: {missing}; there are backends for {able}")
     with pretending(target):
         chosen, candidates, meta = _settings(kernel, args, constants, config)
         own = _own_copy(function)

@@ -7,9 +7,14 @@ import subprocess
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from explorer.errors import CompileError
+from explorer.hooks.versions import version_of
 from explorer.model import Plain
+
+if TYPE_CHECKING:
+    from explorer.gpus import Target
 
 #: Resource → its key in the metadata that LLVM's AMDGPU backend writes at the end of the assembly.
 _AMD = {
@@ -18,6 +23,23 @@ _AMD = {
     "stack": "private_segment_fixed_size",
 }  # fmt: skip
 _PTXAS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+def missing_backend(target: Target) -> str:
+    """Why the installed triton cannot compile for the target, "" where it can.
+
+    The Linux wheels of triton have the backends for NVIDIA and AMD; Intel's is in the triton of torch's builds for XPU.
+    """
+    from triton.backends import backends
+    from triton.backends.compiler import GPUTarget
+
+    gpu = GPUTarget(*target.triple)
+    if any(backend.compiler.supports_target(gpu) for backend in backends.values()):
+        return ""
+    titles = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+    have = " and ".join(titles.get(name, name) for name in sorted(backends)) or "none"
+    where = "; the triton of torch's XPU builds has one" if target.vendor == "intel" else ""
+    return f"the installed triton {version_of('triton')} has no backend for {titles[target.vendor]} GPUs, only for {have}{where}"
 
 
 def ptxas_resources(log: str) -> dict[str, Plain]:

@@ -31,10 +31,11 @@ def isolates_recompiles() -> bool:
 
 @dataclass(frozen=True)
 class Libraries:
-    """The CUDA and ROCm versions of a torch release's GPU wheels, and cuDNN as 91900 for 9.19.0."""
+    """The CUDA, ROCm and SYCL versions of a torch release's GPU wheels, and cuDNN as 91900 for 9.19.0."""
 
     cuda: str
     hip: str
+    xpu: str
     cudnn: int
 
 
@@ -47,4 +48,4 @@ def release_of_libraries() -> Libraries:
     release = ".".join(version_of("torch").split(".")[:2])
     cudnn = version_of("nvidia-cudnn-cu13") or version_of("nvidia-cudnn-cu12") or published.get(release, "9.26.0")
     major, minor, patch = (int(part) for part in cudnn.split(".")[:3])
-    return Libraries(cuda="13.0", hip="7.0.51831", cudnn=10000 * major + 100 * minor + patch)
+    return Libraries(cuda="13.0", hip="7.0.51831", xpu="20250301", cudnn=10000 * major + 100 * minor + patch)

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from explorer.errors import ExplorerError, InputError
+from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
-from explorer.hooks.ladder import Ladder, compile_ladder, compile_ladders
+from explorer.hooks.ladder import BINARIES, TEXTS, Ladder, compile_ladder, compile_ladders
 from explorer.hooks.triton_passes import passes
-from explorer.hooks.triton_tools import disassemble
+from explorer.hooks.triton_tools import disassemble, missing_backend
 from explorer.model import Artifact, Event, Failure, Plain, Rows, plain
 from explorer.stages._launch import launches
 from explorer.stages.output_code import kernel_events
@@ -24,10 +24,13 @@ class Ladders:
 
     by_source: dict[str, Ladder] = field(default_factory=dict)
     error: BaseException | None = None
+    missing: str = ""  # why no kernel of this trace has a ladder
     again: Callable[[int | Mapping[str, Plain]], Ladder] | None = None  # for a hand-written kernel, with another config
 
     def of(self, kernel: Artifact) -> Ladder:
-        """The ladder of an artifact of stage "kernel"; InputError where it was not compiled here."""
+        """The ladder of an artifact of stage "kernel"; an error, which says why, where it was not compiled here."""
+        if self.missing:
+            raise CompileError(self.missing)
         if kernel.text not in self.by_source:
             raise InputError(f"{kernel.kernel} was not compiled down the ladder in this trace")
         return self.by_source[kernel.text]
@@ -44,7 +47,7 @@ class Ladders:
         return passes(lowered)
 
     def binary(self, kernel: Artifact) -> bytes:
-        """The cubin or hsaco of a kernel."""
+        """The cubin, hsaco or SPIR-V of a kernel."""
         return self.of(kernel).binary
 
     def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
@@ -67,9 +70,14 @@ def ladder_events(events: Sequence[Event], target: Target, *, sass: bool = False
 
     The events of kinds "ttir", "ttgir", "llir", "ptx" or "amdgcn", and with `sass` "sass", each of the frame and graph of
     its kernel; and a Failure for each kernel that did not compile. `sass` costs 0.3 s a kernel: without it ask
-    `Ladder.sass` when it is looked at.
+    `Ladder.sass` when it is looked at. Where triton has no backend for the target, a Failure for each stage says so.
     """
     pairs = [(w, k) for w in events if w.kind == "output_code" for k in kernel_events(w) if k.data["language"] == "triton"]
+    if pairs and (missing := missing_backend(target)):
+        stages = (*TEXTS[target.backend], BINARIES[target.backend])
+        return Compiled(
+            [], [Failure(stage, "triton", f"there is no {stage}: {missing}") for stage in stages], Ladders(missing=missing)
+        )
     made = compile_ladders([(str(k.data["name"]), str(k.data["text"])) for _, k in pairs], target, workers)
     codes = _disassembled(made) if sass else {}
     found, failures, ladders = Compiled([], [], Ladders())

@@ -9,6 +9,7 @@ from typing import Any
 from explorer.errors import InputError, unknown_name
 from explorer.gpus import NAMED, Target
 from explorer.hooks.tensors import map_tensors, named_tensors
+from explorer.hooks.triton_tools import missing_backend
 from explorer.model import Rows
 
 
@@ -72,8 +73,14 @@ def targets() -> Rows:
     auto = {"target": "auto", "title": "the device that the arguments are on", "works": True, "why": ""}
     here = ({"target": t.name, "title": t.title, "works": not t.missing, "why": t.missing} for t in attached())
     missing = compiler_missing()
-    named = ({"target": t.name, "title": t.title, "works": not missing, "why": missing or t.note, **t.row} for t in NAMED)
+    named = ({"target": t.name, "title": t.title, "works": not missing, "why": missing or _said_of(t), **t.row} for t in NAMED)
     return Rows([auto, *here, *named])
+
+
+def _said_of(target: Target) -> str:
+    """What must be known of a GPU that works: its own note, and how far down its kernels can be compiled here."""
+    below = missing_backend(target)
+    return "; ".join(filter(None, (below and f"down to Inductor's Triton source only: {below}", target.note)))
 
 
 def compiler_missing() -> str:
