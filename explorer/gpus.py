@@ -168,8 +168,8 @@ class Target:
 
 def _plain(name: object) -> str:
     """A name without case, spaces, dashes and its vendor."""
-    words = r"^(nvidia|amd|intel|geforce|instinct|tesla|arc|datacentergpu)+"
-    return re.sub(words, "", re.sub(r"[^a-z0-9]", "", str(name).lower()))
+    plain = re.sub(r"\((r|tm)\)|[^a-z0-9()]", "", str(name).lower()).replace("(", "").replace(")", "")
+    return re.sub(r"^(nvidia|amd|intel|geforce|instinct|tesla|arc|datacentergpu)+|graphics$", "", plain)
 
 
 def _tera(**rates: float) -> dict[str, float]:
@@ -195,9 +195,10 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "b580": ("bmg", "bmg-g21", "battlemage"),
 })  # fmt: skip
 
-_GUIDE = "NVIDIA CUDA C++ Programming Guide, Technical Specifications per Compute Capability"
-_SPECS = "AMD ROCm documentation, Accelerator and GPU hardware specifications (compute units, wavefront, LDS, L2)"
-_HIP = "HIP device properties as torch reports them (registers, threads)"
+_GUIDE = "https://docs.nvidia.com/cuda/cuda-c-programming-guide/ (limits per compute capability: shared memory, threads, blocks)"
+_READ = "torch.cuda.get_device_properties of one, as published (memory, L2, multiprocessors)"
+_SPECS = "https://rocm.docs.amd.com/en/latest/reference/gpu-specs.html (compute units, wavefront, LDS, L2)"
+_HIP = "https://github.com/ROCm/legacy-rocm-build/issues/4021 (threads); the registers that HIP reports were not checked"
 _NO_TENSOR_CORES = "triton's tl.dot uses no tensor cores below compute capability 8.0: it becomes fused multiply-adds"
 _ONE_DIE = "one of the two dies of the package, which the driver shows as a device of its own; figures are for one die"
 
@@ -206,13 +207,9 @@ _XE: Mapping[str, int] = MappingProxyType({
     "shared_per_block": 128 * KB, "shared_per_multiprocessor": 128 * KB, "shared_static": 128 * KB, "registers": 131072,
     "threads": 2048, "blocks": 64,
 })  # fmt: skip
-_XE_HPC = (
-    "https://www.techpowerup.com/forums/threads/285769/ (Intel at Hot Chips: operations a clock of an Xe-core), times the clock"
-)
-_XE_GUIDE = "Intel oneAPI GPU Optimization Guide, Intel Xe GPU Architecture (threads, registers, SLM)"
-_B580 = (
-    "https://github.com/intel/intel-xpu-backend-for-triton (kernels that Inductor made for a B580, with what torch reads of it)"
-)
+_XE_HPC = "https://www.techpowerup.com/forums/threads/285769/ (operations a clock of an Xe-core, which make the rates)"
+_XE_UNREAD = "the hardware threads and registers of an Xe-core were not checked against a source"
+_B580 = "kernels that Inductor made on a B580, published with what torch reads of it"
 _XE2 = "https://fpsbench.com/compare/gpu/intel-arc-b580-vs-intel-uhd-graphics-730 and https://www.techcommand.uk (INT8 rate)"
 _DRIVER = "driver_version is that of the machine on which the properties were read"
 _XE2_UNREAD = "what torch reads of its memory's clock and of the cache was not checked against a source; fp16 is half of int8"
@@ -223,103 +220,173 @@ NAMED: tuple[Target, ...] = (
         name="v100", title="NVIDIA Tesla V100 SXM2 32GB", vendor="nvidia", arch=70, multiprocessors=80, memory=32 * GB,
         bandwidth=900 * GIGA, peak=_tera(fp32=15.7, fp16=125), l2=6 * MB, shared_per_block=96 * KB,
         shared_per_multiprocessor=96 * KB, clock=1530 * MEGA, memory_clock=877 * MEGA, bus=4096, note=_NO_TENSOR_CORES,
-        sources=("NVIDIA Tesla V100 GPU Architecture whitepaper", "NVIDIA V100 datasheet", _GUIDE),
+        sources=(
+            "https://www.kunwar.page/chapter/appendix-d-hardware-reference (rates, bandwidth)",
+            "https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015 (clock, L2)",
+            _GUIDE,
+        ),
     ),
     Target(
-        name="t4", title="NVIDIA T4", vendor="nvidia", arch=75, multiprocessors=40, memory=16 * GB,
+        name="t4", title="NVIDIA T4", vendor="nvidia", arch=75, multiprocessors=40, memory=15095 * MB,
         bandwidth=320 * GIGA, peak=_tera(fp32=8.1, fp16=65, int8=130), l2=4 * MB, shared_per_block=64 * KB,
         shared_per_multiprocessor=64 * KB, threads=1024, blocks=16, clock=1590 * MEGA, memory_clock=5001 * MEGA, bus=256,
-        note=_NO_TENSOR_CORES, sources=("NVIDIA Turing GPU Architecture whitepaper", "NVIDIA T4 datasheet", _GUIDE),
+        note=_NO_TENSOR_CORES,
+        sources=(
+            "https://sysrqmts.com/en/gpus/nvidia/tesla/t4",
+            "https://geektopia.es (Tesla T4: INT8 rate)",
+            _READ,
+            _GUIDE,
+        ),
     ),
     Target(
         name="a100", title="NVIDIA A100 SXM4 80GB", vendor="nvidia", arch=80, multiprocessors=108, memory=80 * GB,
         bandwidth=2039 * GIGA, peak=_tera(fp32=19.5, tf32=156, fp16=312, bf16=312, int8=624), l2=40 * MB,
         shared_per_block=163 * KB, shared_per_multiprocessor=164 * KB, clock=1410 * MEGA, memory_clock=1593 * MEGA, bus=5120,
-        sources=("NVIDIA A100 Tensor Core GPU Architecture whitepaper", "NVIDIA A100 80GB datasheet", _GUIDE),
+        sources=(
+            "https://glennklockwood.com/garden/processors/A100 (rates, bandwidth)",
+            "https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015 (clock, L2)",
+            "the memory's size is the nominal one, its clock follows from the bandwidth",
+            _GUIDE,
+        ),
     ),
     Target(
         name="a10", title="NVIDIA A10", vendor="nvidia", arch=86, multiprocessors=72, memory=24 * GB,
         bandwidth=600 * GIGA, peak=_tera(fp32=31.2, tf32=62.5, fp16=125, bf16=125, int8=250), l2=6 * MB,
         shared_per_block=99 * KB, shared_per_multiprocessor=100 * KB, threads=1536, blocks=16, clock=1695 * MEGA,
         memory_clock=6251 * MEGA, bus=384,
-        sources=("NVIDIA A10 datasheet", "NVIDIA Ampere GA102 GPU Architecture whitepaper", _GUIDE),
+        sources=(
+            "https://sysrqmts.com/ru/gpus/compare/nvidia-a10-pcie-vs-nvidia-quadro-rtx-4000",
+            "the rates of the tensor cores were not checked against a source; the memory's size is the nominal one",
+            _GUIDE,
+        ),
     ),
     Target(
         name="rtx3090", title="NVIDIA GeForce RTX 3090", vendor="nvidia", arch=86, multiprocessors=82, memory=24 * GB,
         bandwidth=936 * GIGA, peak=_tera(fp32=35.6, tf32=35.6, fp16=71, bf16=71, int8=284), l2=6 * MB,
         shared_per_block=99 * KB, shared_per_multiprocessor=100 * KB, threads=1536, blocks=16, clock=1695 * MEGA,
-        memory_clock=9751 * MEGA, bus=384, sources=("NVIDIA Ampere GA102 GPU Architecture whitepaper", _GUIDE),
+        memory_clock=9751 * MEGA, bus=384,
+        sources=(
+            "https://kitguru.net (RTX 4090 Founders Edition review, table of GPUs)",
+            "https://hmc-tech.com/gpu/nvidia-geforce-rtx-4090-d-vs-nvidia-geforce-rtx-3090-ti (the Ti's rates, scaled)",
+            "the memory's size is the nominal one",
+            _GUIDE,
+        ),
     ),
     Target(
-        name="rtx4090", title="NVIDIA GeForce RTX 4090", vendor="nvidia", arch=89, multiprocessors=128, memory=24 * GB,
+        name="rtx4090", title="NVIDIA GeForce RTX 4090", vendor="nvidia", arch=89, multiprocessors=128, memory=24563 * MB,
         bandwidth=1008 * GIGA, peak=_tera(fp32=82.6, tf32=82.6, fp16=165.2, bf16=165.2, fp8=330.3, int8=660.6), l2=72 * MB,
         shared_per_block=99 * KB, shared_per_multiprocessor=100 * KB, threads=1536, blocks=24, clock=2520 * MEGA,
-        memory_clock=10501 * MEGA, bus=384, sources=("NVIDIA Ada GPU Architecture whitepaper", _GUIDE),
+        memory_clock=10501 * MEGA, bus=384,
+        sources=(
+            "https://waredb.com/processor/nvidia-geforce-rtx-4090 (rates)",
+            "https://kitguru.net (RTX 4090 Founders Edition review, table of GPUs)",
+            _READ,
+            _GUIDE,
+        ),
     ),
     Target(
         name="l4", title="NVIDIA L4", vendor="nvidia", arch=89, multiprocessors=58, memory=24 * GB,
         bandwidth=300 * GIGA, peak=_tera(fp32=30.3, tf32=60, fp16=121, bf16=121, fp8=242.5, int8=242.5), l2=48 * MB,
         shared_per_block=99 * KB, shared_per_multiprocessor=100 * KB, threads=1536, blocks=24, clock=2040 * MEGA,
         memory_clock=6251 * MEGA, bus=192,
-        sources=("NVIDIA L4 datasheet (its rates with sparsity, halved)", "NVIDIA Ada GPU Architecture whitepaper", _GUIDE),
+        sources=(
+            "https://www.topcpu.net/en/gpu-c/l40-vs-l4 (cores, clocks, L2, fp32)",
+            "https://grokipedia.com/page/NVIDIA_L4_vs_L40S (rates with sparsity, halved)",
+            "the memory's size is the nominal one",
+            _GUIDE,
+        ),
     ),
     Target(
-        name="h100", title="NVIDIA H100 SXM5 80GB", vendor="nvidia", arch=90, multiprocessors=132, memory=80 * GB,
+        name="h100", title="NVIDIA H100 SXM5 80GB", vendor="nvidia", arch=90, multiprocessors=132, memory=81090 * MB,
         bandwidth=3350 * GIGA, peak=_tera(fp32=66.9, tf32=494.7, fp16=989.4, bf16=989.4, fp8=1978.9, int8=1978.9), l2=50 * MB,
         shared_per_block=227 * KB, shared_per_multiprocessor=228 * KB, clock=1980 * MEGA, memory_clock=2619 * MEGA, bus=5120,
-        sources=("NVIDIA H100 Tensor Core GPU Architecture whitepaper", "NVIDIA H100 datasheet", _GUIDE),
+        sources=(
+            "https://glennklockwood.com/garden/processors/h100 (rates, clock)",
+            "https://archive-lib.hpctech.co.jp/gpuproduct/nvidia-h100.html (bus, bandwidth, L2)",
+            _READ,
+            _GUIDE,
+        ),
     ),
     Target(
         name="h200", title="NVIDIA H200", vendor="nvidia", arch=90, multiprocessors=132, memory=150109880320,
         bandwidth=4800 * GIGA, peak=_tera(fp32=66.9, tf32=494.7, fp16=989.4, bf16=989.4, fp8=1978.9, int8=1978.9), l2=60 * MB,
         shared_per_block=227 * KB, shared_per_multiprocessor=228 * KB, clock=1980 * MEGA, memory_clock=3201 * MEGA, bus=6016,
-        sources=("NVIDIA H200 datasheet (rates, bandwidth)", "properties that torch reads from an H200 (the rest)", _GUIDE),
+        sources=(
+            "https://www.kunwar.page/chapter/appendix-d-hardware-reference (rates, bandwidth)",
+            "properties that torch reads from an H200 (the rest)",
+            _GUIDE,
+        ),
     ),
     Target(
-        name="b200", title="NVIDIA B200", vendor="nvidia", arch=100, multiprocessors=148, memory=180 * GB,
-        bandwidth=8000 * GIGA, l2=126 * MB, shared_per_block=227 * KB, shared_per_multiprocessor=228 * KB, clock=1965 * MEGA,
-        peak=_tera(fp32=75, tf32=1125, fp16=2250, bf16=2250, fp8=4500, int8=4500, fp4=9000),
-        memory_clock=3996 * MEGA, bus=8192,
+        name="b200", title="NVIDIA B200", vendor="nvidia", arch=100, multiprocessors=148, memory=182642 * MB,
+        bandwidth=7672 * GIGA, l2=253 * MB // 2, shared_per_block=227 * KB, shared_per_multiprocessor=228 * KB, clock=1965 * MEGA,
+        peak=_tera(fp32=75, tf32=1100, fp16=2250, bf16=2250, fp8=4500, int8=4500, fp4=9000),
+        memory_clock=3996 * MEGA, bus=7680,
         sources=(
-            "NVIDIA HGX B200 datasheet (rates of eight GPUs with sparsity, divided by 16; fp32 by 8)",
-            "NVIDIA Blackwell Tuning Guide (L2, shared memory)",
-            "device properties that CUDA reports for a B200 (multiprocessors, clocks)", _GUIDE,
+            "https://github.com/pytorch/ao/pull/4002 (bus, memory's clock, bandwidth, L2, as CUDA reports them)",
+            "https://zdszero.github.io/Computer/Artificial_Intelligence/Hardware.html (HGX B200, sparse rates halved)",
+            "the clock was not checked against a source: fp32 follows from it",
+            _READ,
+            _GUIDE,
         ),
     ),
     Target(
         name="rtx5090", title="NVIDIA GeForce RTX 5090", vendor="nvidia", arch=120, multiprocessors=170, memory=32 * GB,
         bandwidth=1792 * GIGA, peak=_tera(fp32=104.8, tf32=104.8, fp16=209.5, bf16=209.5, fp8=419, int8=838, fp4=1676),
         l2=96 * MB, shared_per_block=99 * KB, shared_per_multiprocessor=100 * KB, threads=1536, blocks=24, clock=2407 * MEGA,
-        memory_clock=14001 * MEGA, bus=512, sources=("NVIDIA RTX Blackwell GPU Architecture whitepaper", _GUIDE),
+        memory_clock=14001 * MEGA, bus=512,
+        sources=(
+            "https://pcpartcomparison.com/gpu/geforce-rtx-5090 (cores, clock, bus, fp32)",
+            "https://pocketmags.com/linux-format-magazine/may-2025/articles/nvidia-geforce-rtx-5090 (L2, sparse rates)",
+            "the memory's size is the nominal one",
+            _GUIDE,
+        ),
     ),
     Target(
-        name="mi250x", title="AMD Instinct MI250X (one die)", vendor="amd", arch="gfx90a", multiprocessors=110, memory=64 * GB,
+        name="mi250x", title="AMD Instinct MI250X (one die)", vendor="amd", arch="gfx90a", multiprocessors=110, memory=65520 * MB,
         bandwidth=1638.4 * GIGA, peak=_tera(fp32=23.9, fp16=191.5, bf16=191.5, int8=191.5), l2=8 * MB,
         shared_per_block=64 * KB, shared_per_multiprocessor=64 * KB, shared_static=64 * KB, warp=64, clock=1700 * MEGA,
         memory_clock=1600 * MEGA, bus=4096, note=_ONE_DIE,
-        sources=("AMD Instinct MI250X data sheet, halved", "AMD CDNA 2 Architecture white paper", _SPECS, _HIP),
+        sources=(
+            "https://zexron.com/amd-mi250-x-aldebaran-as-mcm-with-up-to-479-teraflop-s-and-560-watt-tdp (rates, halved)",
+            "https://siliconcat.net/gpu/amd-radeon-instinct-mi250x (clocks, bus, bandwidth, halved)",
+            _SPECS,
+            _READ,
+            _HIP,
+        ),
     ),
     Target(
-        name="mi300x", title="AMD Instinct MI300X", vendor="amd", arch="gfx942", multiprocessors=304, memory=192 * GB,
+        name="mi300x", title="AMD Instinct MI300X", vendor="amd", arch="gfx942", multiprocessors=304, memory=196592 * MB,
         bandwidth=5300 * GIGA, peak=_tera(fp32=163.4, tf32=653.7, fp16=1307.4, bf16=1307.4, fp8=2614.9, int8=2614.9),
         l2=4 * MB, shared_per_block=64 * KB, shared_per_multiprocessor=64 * KB, shared_static=64 * KB, warp=64,
         clock=2100 * MEGA, memory_clock=1300 * MEGA, bus=8192, note="its L2 is that of one of eight dies, as HIP reports it",
-        sources=("AMD Instinct MI300X data sheet", "AMD CDNA 3 Architecture white paper", _SPECS, _HIP),
+        sources=(
+            "https://github.com/ROCm/legacy-rocm-build/issues/4203 (what torch reads of one) and 4414 (clock)",
+            "https://ttsugriy.github.io/distributed-training-book/appendices/hardware-assumptions (bf16, fp8, bandwidth)",
+            "the rates of fp32, tf32 and int8 and the memory's clock were not checked against a source",
+            _SPECS,
+            _HIP,
+        ),
     ),
     Target(
         name="mi355x", title="AMD Instinct MI355X", vendor="amd", arch="gfx950", multiprocessors=256, memory=288 * GB,
         bandwidth=8000 * GIGA, peak=_tera(fp32=157.3, fp16=2516.6, bf16=2516.6, fp8=5033.2, int8=5033.2, fp4=10066.3),
         l2=4 * MB, shared_per_block=160 * KB, shared_per_multiprocessor=160 * KB, shared_static=64 * KB, warp=64,
         clock=2400 * MEGA, memory_clock=2000 * MEGA, bus=8192, note="its L2 is that of one of eight dies, as HIP reports it",
-        sources=("AMD Instinct MI355X data sheet", "AMD CDNA 4 Architecture white paper", _SPECS, _HIP),
+        sources=(
+            "https://wccftech.com (AMD at Hot Chips 2025: clock) and https://aiwiki.ai/wiki/amd_instinct_mi355x (memory)",
+            "https://www.world-today-news.com/?p=7253162 (fp8 operations a clock; the other rates were not checked)",
+            _SPECS,
+            _HIP,
+        ),
     ),
     Target(
         name="max1100", title="Intel Data Center GPU Max 1100", vendor="intel", arch="12.60.7", multiprocessors=56,
         memory=49136 * MB, bandwidth=1228.8 * GIGA, peak=_tera(fp32=22.2, tf32=177.8, fp16=355.5, bf16=355.5, int8=711),
         clock=1550 * MEGA, memory_clock=1600 * MEGA, bus=3072, l2=192 * MB, **_XE, note=_DRIVER,
         reported={"name": "Intel(R) Data Center GPU Max 1100", "device_id": 0xBDA, "driver_version": "1.6.33578+51"},
-        sources=("https://github.com/intel/torch-xpu-ops/issues/4117 (what torch 2.13 reads of one)", _XE_HPC, _XE_GUIDE,
-                 "Intel product page of the Max 1100 (bandwidth, clock)"),
+        sources=("https://github.com/intel/torch-xpu-ops/issues/4117 (what torch 2.13 reads of one)", _XE_HPC, _XE_UNREAD,
+                 "bandwidth and clock were not checked against a source but in a report of measurements (1229 GB/s)"),
     ),
     Target(
         name="max1550", title="Intel Data Center GPU Max 1550 (one stack)", vendor="intel", arch="12.60.7", multiprocessors=64,
@@ -327,7 +394,7 @@ NAMED: tuple[Target, ...] = (
         clock=1600 * MEGA, memory_clock=1600 * MEGA, bus=4096, l2=192 * MB, **_XE,
         note=f"one of the two stacks, which the driver shows as a device of its own; {_DRIVER}",
         reported={"name": "Intel(R) Data Center GPU Max 1550", "device_id": 0xBD5, "driver_version": "1.6.33578+51"},
-        sources=("https://github.com/intel/torch-xpu-ops/issues/3888 (what torch 2.13 reads of one)", _XE_HPC, _XE_GUIDE,
+        sources=("https://github.com/intel/torch-xpu-ops/issues/3888 (what torch 2.13 reads of one)", _XE_HPC, _XE_UNREAD,
                  "https://glennklockwood.com/garden/processors/pvc (bandwidth and clock, the bandwidth halved)"),
     ),
     Target(
@@ -337,7 +404,7 @@ NAMED: tuple[Target, ...] = (
         reported={
             "name": "Intel(R) Arc(TM) B580 Graphics", "device_id": 0xE20B, "driver_version": "1.6.35096+9", "version": "20.1.0",
         },
-        sources=(_B580, _XE2),
+        sources=(_B580, _XE2, _XE_UNREAD),
     ),
     Target(
         name="b570", title="Intel Arc B570", vendor="intel", arch="20.1.4", multiprocessors=18, memory=10 * GB,
@@ -346,6 +413,6 @@ NAMED: tuple[Target, ...] = (
         reported={
             "name": "Intel(R) Arc(TM) B570 Graphics", "device_id": 0xE20C, "driver_version": "1.6.35096+9", "version": "20.1.0",
         },
-        sources=(_XE2, "https://fpsbench.com/compare/gpu/intel-arc-b570-vs-intel-iris-xe-max-graphics"),
+        sources=(_XE2, "https://fpsbench.com/compare/gpu/intel-arc-b570-vs-intel-iris-xe-max-graphics", _XE_UNREAD),
     ),
 )  # fmt: skip

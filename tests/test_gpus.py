@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 
 import pytest
 
@@ -13,6 +14,7 @@ from explorer.target import resolve
 
 WANTED = [
     "v100", "t4", "a100", "a10", "rtx3090", "rtx4090", "l4", "h100", "h200", "b200", "rtx5090", "mi250x", "mi300x", "mi355x",
+    "max1100", "max1550", "b580", "b570",
 ]  # fmt: skip
 #: Floating-point operations a clock that a multiprocessor does in fp32, where it is not 256.
 SLOWER = {70: 128, 75: 128, 80: 128, "gfx90a": 128}
@@ -37,6 +39,14 @@ def test_the_figures_of_a_gpu_agree_with_one_another(target: Target) -> None:
     assert target.threads % target.warp == 0 and target.sources
 
 
+@pytest.mark.parametrize("target", NAMED, ids=lambda t: t.name)
+def test_each_figure_names_a_source_or_says_that_there_is_none(target: Target) -> None:
+    """Every GPU has a public address among its sources, and no address of a package registry."""
+    said = "; ".join(target.sources)
+    assert "https://" in said and not re.search(r"pypi|anaconda|download\.pytorch", said)
+    assert all("https://" in source or re.search(r"read|checked|nominal|published", source) for source in target.sources)
+
+
 def test_the_h200_is_as_torch_reads_it_from_a_real_one() -> None:
     """The H200's figures are those of torch.cuda.get_device_properties on one."""
     h200 = Target.parse("h200")
@@ -48,7 +58,8 @@ def test_the_h200_is_as_torch_reads_it_from_a_real_one() -> None:
 @pytest.mark.parametrize(
     ("said", "meant"),
     [("H100-SXM", "h100"), ("h100-sxm5", "h100"), ("RTX 4090", "rtx4090"), ("GeForce RTX 5090", "rtx5090"), ("MI300X", "mi300x"),
-     ("gfx90a", "mi250x"), ("NVIDIA A100 SXM4 80GB", "a100"), ("sm_100", "b200")],
+     ("gfx90a", "mi250x"), ("NVIDIA A100 SXM4 80GB", "a100"), ("sm_100", "b200"), ("Intel Arc B580", "b580"), ("pvc", "max1550"),
+     ("Intel Data Center GPU Max 1100", "max1100"), ("Intel(R) Arc(TM) B570 Graphics", "b570")],
 )  # fmt: skip
 def test_a_gpu_answers_to_the_names_people_use(said: str, meant: str) -> None:
     """Case, spaces, dashes, the vendor and the form factor do not matter."""
@@ -69,6 +80,27 @@ def test_amd_capabilities_are_those_hip_reports() -> None:
     assert Target.parse("mi300x").triple == ("hip", "gfx942", 64)
 
 
+def test_an_intel_gpu_is_what_torch_reads_of_a_real_one() -> None:
+    """The properties of one stack of a Max 1550 are those that torch 2.13 reported of a real one, in an issue of its tests."""
+    stack = Target.parse("max1550")
+    assert (stack.device, stack.backend, stack.capability, stack.warp) == ("xpu", "xpu", (12, 60), 32)
+    read = {
+        "name": "Intel(R) Data Center GPU Max 1550", "device_id": 0xBD5, "total_memory": 65520 << 20, "local_mem_size": 128 << 10,
+        "last_level_cache_size": 196608 << 10, "max_compute_units": 512, "memory_clock_rate": 3200, "memory_bus_width": 64,
+        "gpu_eu_count": 512, "gpu_subslice_count": 64, "max_work_group_size": 1024, "max_num_sub_groups": 64,
+        "sub_group_sizes": [16, 32], "architecture": 13136561920, "version": "12.60.7",
+        "has_subgroup_matrix_multiply_accumulate_tensor_float32": False,
+    }  # fmt: skip
+    assert {name: stack.xpu[name] for name in read} == read and list(stack.xpu) == sorted(stack.xpu)
+    b580 = Target.parse("b580").xpu
+    assert (b580["architecture"], b580["device_id"], b580["version"], b580["gpu_eu_count"]) == (21479031808, 57867, "20.1.0", 160)
+
+
+def test_the_device_type_is_torchs() -> None:
+    """NVIDIA's and AMD's GPUs are "cuda" to torch, Intel's are "xpu"."""
+    assert {t.vendor: t.device for t in NAMED} == {"nvidia": "cuda", "amd": "cuda", "intel": "xpu"}
+
+
 def test_a_user_can_make_his_own_target() -> None:
     """Target(...) takes any figures, is equal by value, can be hashed, copied and pickled, and resolves as itself."""
     figures = {
@@ -84,7 +116,7 @@ def test_a_user_can_make_his_own_target() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [({"vendor": "nvida"}, "did you mean 'nvidia'"), ({"arch": "sm_90"}, "such as 90"), ({"multiprocessors": 0}, "above 0"),
-     ({"vendor": "amd", "arch": "mi300"}, "gfx942")],
+     ({"vendor": "amd", "arch": "mi300"}, "gfx942"), ({"vendor": "intel", "arch": "bmg"}, "'20.1.4'")],
 )  # fmt: skip
 def test_a_target_that_cannot_be_says_what_would_be_right(change: dict[str, object], said: str) -> None:
     """A wrong vendor, arch or figure raises InputError at once."""

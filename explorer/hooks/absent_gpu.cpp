@@ -13,6 +13,7 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/env.h>
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
@@ -119,7 +120,7 @@ bool equal_head_sizes(const sdp::sdp_params& p) {
 bool cudnn_takes(const sdp::sdp_params& p) {
   if (gpu.hip || gpu.capability < 80 || gpu.capability > 121 || !at::globalContext().userEnabledCuDNNSDP()) return false;
   if (p.dropout > 0.0 && gpu.cudnn > 91100 && gpu.cudnn < 91400) return false;
-#if TORCH_VERSION_MINOR > 11  // torch 2.11 on an H200 gives cuDNN any dropout; newer sources refuse what is no multiple of 1/16
+#if TORCH_VERSION_MINOR > 11  // torch 2.11 on an H200 gives cuDNN any dropout; https://github.com/pytorch/pytorch/pull/174245
   if (p.dropout * 16.0 != std::floor(p.dropout * 16.0)) return false;
 #endif
   const auto& context = at::globalContext();
@@ -152,7 +153,7 @@ bool flash_takes(const sdp::sdp_params& p) {
 
 int64_t efficient_alignment(const sdp::sdp_params& p) {
   const bool half = half_precision(p.query);
-  if (gpu.hip) return 8;
+  if (gpu.hip) return half ? 8 : 4;
   if (gpu.capability >= 80 || (gpu.capability >= 70 && half)) return half ? 8 : 4;
   return 1;
 }
@@ -163,9 +164,15 @@ bool efficient_takes(const sdp::sdp_params& p) {
   const auto d = p.query.sym_size(-1), dv = p.value.sym_size(-1);
   const auto alignment = efficient_alignment(p);
   if (d != p.key.sym_size(-1) || d % alignment != 0 || dv % alignment != 0 || d == 0 || dv == 0) return false;
-  if (gpu.hip && (!equal_head_sizes(p) || !(d <= 256))) return false;
-  return sdp::check_nonzero_sequence_lengths_dense(p, false) && sdp::check_last_dim_stride_equals_1_dense<false>(p, false) &&
-      sdp::check_batch_size_and_num_heads_dense<false>(p, false);
+  if (gpu.hip && (!equal_head_sizes(p) || !(d <= 512))) return false;  // AOTriton 0.9 and newer, for flash attention too
+#if TORCH_VERSION_MINOR > 13  // https://github.com/pytorch/pytorch/pull/191085
+  const bool heads = gpu.hip ? sdp::check_batch_size_and_num_heads_dense<false>(p, false)
+                             : sdp::check_batch_size_and_num_heads_dense<true>(p, false);
+#else
+  const bool heads = sdp::check_batch_size_and_num_heads_dense<false>(p, false);
+#endif
+  return heads && sdp::check_nonzero_sequence_lengths_dense(p, false) &&
+      sdp::check_last_dim_stride_equals_1_dense<false>(p, false);
 }
 
 bool takes(at::SDPBackend backend, const sdp::sdp_params& p) {
@@ -178,8 +185,10 @@ bool takes(at::SDPBackend backend, const sdp::sdp_params& p) {
   }
 }
 
-// cuDNN first on Hopper and datacenter Blackwell with a cuDNN newer than 9.15, unless the user set an order of his own.
+// cuDNN first on Hopper and datacenter Blackwell with a cuDNN newer than 9.15, unless the user set an order of his own or
+// TORCH_CUDNN_SDPA_DEPRIORITIZED, which torch reads so too.
 bool prefers_cudnn(const at::SDPBackend first) {
+  if (c10::utils::check_env("TORCH_CUDNN_SDPA_DEPRIORITIZED") == true) return false;
   return first == at::SDPBackend::flash_attention && !gpu.hip && gpu.cudnn > 91500 &&
       (gpu.capability / 10 == 9 || gpu.capability / 10 == 10);
 }

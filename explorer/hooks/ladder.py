@@ -22,7 +22,7 @@ from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
 from explorer.hooks.patch import replaced
 from explorer.hooks.triton_pool import Pool, Worker
-from explorer.hooks.triton_tools import amdgcn_resources, disassemble, ptxas_resources
+from explorer.hooks.triton_tools import amdgcn_resources, disassemble, missing_backend, ptxas_resources
 from explorer.model import EMPTY, Plain, plain
 from explorer.occupancy import occupancy
 
@@ -319,12 +319,17 @@ def captured(action: Callable[[], object], *places: Any) -> tuple[Any, Mapping[s
 
 
 def front_end(src: Any, options: Mapping[str, Any], target: Target, name: str) -> str:
-    """The unoptimized TTIR of an ASTSource; InputError, with the line, for what triton's front end refuses."""
+    """The unoptimized TTIR of an ASTSource; InputError, with the line, for what triton's front end refuses.
+
+    CompileError where the installed triton has no backend for the target.
+    """
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import make_backend
     from triton.compiler.errors import CompilationError
 
+    if missing := missing_backend(target):
+        raise CompileError(missing)
     gpu = GPUTarget(*target.triple)
     backend = make_backend(gpu)
     try:

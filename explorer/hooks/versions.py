@@ -42,10 +42,13 @@ class Libraries:
 def release_of_libraries() -> Libraries:
     """What the CUDA build of the torch at hand comes with, or would: its own pinned requirement (nvidia-cudnn-cu13==…).
 
-    A CPU-only build does not say; then it is the requirement of that release's CUDA build, as published.
+    A CPU-only build does not say; then it is what that release's builds come with, as pytorch's RELEASE.md publishes
+    it: https://github.com/pytorch/pytorch/pull/187075 for 2.13, 194367 for 2.14.
     """
     published = {"2.11": "9.19.0", "2.12": "9.20.0", "2.13": "9.20.0", "2.14": "9.24.0"}
+    rocm = {"2.11": "7.2", "2.12": "7.2", "2.13": "7.2"}
     release = ".".join(version_of("torch").split(".")[:2])
     cudnn = version_of("nvidia-cudnn-cu13") or version_of("nvidia-cudnn-cu12") or published.get(release, "9.26.0")
     major, minor, patch = (int(part) for part in cudnn.split(".")[:3])
-    return Libraries(cuda="13.0", hip="7.0.51831", xpu="20250301", cudnn=10000 * major + 100 * minor + patch)
+    version = 10000 * major + 100 * minor + patch
+    return Libraries(cuda="13.0", hip=f"{rocm.get(release, '7.14')}.0", xpu="20250302", cudnn=version)

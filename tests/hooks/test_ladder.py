@@ -56,15 +56,51 @@ def state() -> tuple[object, ...]:
     return (*touched, triton.runtime.driver._active, torch.version.hip, os.environ.get("TRITON_CACHE_DIR"))
 
 
-@pytest.mark.parametrize("target", NAMED, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", [t for t in NAMED if t.vendor != "intel"], ids=lambda t: t.name)
 def test_every_named_gpu_gets_every_stage(target: Target, source: str) -> None:
-    """A pointwise kernel has a text of every stage, a binary and its resources for each GPU of the table."""
+    """A pointwise kernel has a text of every stage, a binary and its resources for each NVIDIA and AMD GPU of the table."""
     ladder = compile_ladder(source, NAME, target)
     assert tuple(ladder.texts) == ladders.TEXTS[target.backend] and all(ladder.texts.values())
     assert ladder.binary[:4] == b"\x7fELF"
     assert 0 < ladder.metadata["registers"] <= 64 and ladder.metadata["occupancy"]["blocks"] > 0
     machine = f"sm_{target.arch}" if target.vendor == "nvidia" else target.arch
     assert machine in ladder.texts["ptx" if target.vendor == "nvidia" else "amdgcn"]
+
+
+def test_without_its_backend_a_gpu_has_no_ladder(source: str) -> None:
+    """For an Intel GPU the error names the backends that the installed triton has."""
+    with pytest.raises(explorer.CompileError, match=r"triton \S+ has no backend for Intel GPUs, only for AMD and NVIDIA"):
+        compile_ladder(source, NAME, Target.parse("max1550"))
+
+
+def test_with_a_backend_of_its_own_a_gpu_takes_the_same_way(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that takes "xpu" is handed what torch reports of the GPU; its texts and SPIR-V make the Ladder."""
+    from triton.backends import Backend, backends
+    from triton.backends.compiler import GPUTarget
+
+    asked = []
+
+    class Intel(backends["nvidia"].compiler):  # type: ignore[misc, name-defined]
+        """NVIDIA's front end under the name of Intel's backend."""
+
+        @staticmethod
+        def supports_target(target: Any) -> bool:
+            return bool(target.backend == "xpu") or bool(asked)
+
+        def __init__(self, target: Any) -> None:
+            asked.append(target)
+            super().__init__(GPUTarget("cuda", 90, 32))
+
+    b580 = Target.parse("b580")
+    monkeypatch.setitem(backends, "intel", Backend(compiler=Intel, driver=backends["nvidia"].driver))
+    lowered = ladders.lower(source, NAME, b580)
+    assert "tt.load" in lowered.ttir and asked[0].arch["gpu_subslice_count"] == 20 and lowered.job["triple"] == b580.triple
+    texts = {"ttir": lowered.ttir, "ttgir": "module {}", "llir": "define"}
+    answer = {"metadata": {"num_warps": 4, "shared": 0}, "texts": texts, "said": "", "binary": b"\x03\x02#\x07", "seconds": {}}
+    made = ladders.finished(lowered, answer)
+    assert (dict(made.texts), made.binary, made.metadata["num_warps"]) == (texts, b"\x03\x02#\x07", 4)
+    with pytest.raises(explorer.InputError, match="SPIR-V"):
+        made.sass()
 
 
 def test_the_ptx_is_what_triton_itself_makes(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
