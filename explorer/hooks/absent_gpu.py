@@ -241,9 +241,13 @@ def _fake_tensors() -> Iterator[None]:
 
 @contextmanager
 def _constants() -> Iterator[None]:
-    """What tracing and constant folding compute for real, such as torch.tensor([1.0], device=x.device), is on the CPU."""
+    """What tracing and constant folding compute for real, such as torch.tensor([1.0], device=x.device), is on the CPU.
+
+    A constant that the code has on the GPU is not copied there: it keeps its name, as if it had been made there.
+    """
     from torch._inductor.constant_folding import ConstantFolder
     from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder
+    from torch._inductor.graph import GraphLowering
     from torch.fx.experimental import proxy_tensor
 
     mode = _real_on_cpu()
@@ -266,6 +270,7 @@ def _constants() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(replaced(proxy_tensor, "unset_fake_temporarily", make_unset))
         stack.enter_context(replaced(ConstantFolder, "run", make_call))
+        stack.enter_context(replaced(GraphLowering, "constant_name", lambda _: lambda self, name, device: name))
         stack.enter_context(replaced(UniformValueConstantFolder, "__init__", make_call))
         yield
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import re
+import subprocess
+import sys
 import types
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -154,6 +156,56 @@ def test_a_mask_keeps_flash_attention_out() -> None:
     """With a mask half precision on an A100 is efficient attention, as flash takes no mask."""
     trace = explorer.trace(masked, *heads(torch.bfloat16, False), target="a100")
     assert extern(trace) == {NVIDIA_ATTENTION.format("efficient")}
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "size", "operators"),
+    [
+        ("mi300x", torch.float32, 36, {NVIDIA_ATTENTION.format("efficient")}), ("mi300x", torch.bfloat16, 36, {"bmm"}),
+        ("mi300x", torch.float32, 320, {NVIDIA_ATTENTION.format("efficient")}), ("mi300x", torch.float32, 520, {"bmm"}),
+    ],
+)  # fmt: skip
+def test_attention_on_amd_is_taken_as_aotriton_takes_it(target: str, dtype: torch.dtype, size: int, operators: set[str]) -> None:
+    """Head sizes up to 512, in steps of 8 in half precision and of 4 in float32, with a mask that keeps flash out."""
+    args = tuple(torch.randn(1, 2, 64, size, dtype=dtype) for _ in range(3))
+    assert extern(explorer.trace(masked, *args, target=target)) == operators
+
+
+def test_cudnn_attention_can_be_deprioritized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TORCH_CUDNN_SDPA_DEPRIORITIZED is torch's own switch: flash attention comes first then."""
+    monkeypatch.setenv("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1")
+    trace = explorer.trace(attention, *heads(torch.bfloat16, False), target="h100")
+    assert extern(trace) == {NVIDIA_ATTENTION.format("flash")}
+
+
+@pytest.mark.parametrize("target", ["h100", "mi300x", "max1550"])
+@pytest.mark.parametrize("count", [4, 32])
+def test_numbers_of_the_program_are_constants_of_the_gpu(target: str, count: int) -> None:
+    """`torch.tensor([…], device=x.device)` is written into the kernel where it is small, else read by it; nothing is copied."""
+    numbers = [float(n) for n in range(count)]
+    trace = compared(lambda x: x * torch.tensor(numbers, device=x.device), (torch.randn(8, count),), False, target=target)
+    (kernel,) = trace.kernels
+    assert ("3.0" in kernel.source) == (count == 4)
+    assert ("_tensor_constant0, buf0" in trace.text("output_code")) == (count == 32) and not extern(trace)
+
+
+def test_what_another_gpu_was_compiled_with_before_does_not_matter() -> None:
+    """Inductor's pattern tables, which a process fills once, are the same after traces for other vendors."""
+    code = (
+        "import torch, explorer\n"
+        "torch.manual_seed(0)\n"
+        "def handmade(q, k, v): return torch.softmax(q @ k.transpose(-2, -1) / 5.6, -1) @ v\n"
+        "args = [torch.randn(2, 4, 64, 32, dtype=torch.bfloat16) for _ in range(3)]\n"
+        "for target in {targets}: trace = explorer.trace(handmade, *args, target=target)\n"
+        "print([m['pattern'] for m in trace.matches], [k.source for k in trace.kernels])"
+    )
+    said = []
+    for targets in (["mi300x"], ["h100", "max1550", "mi300x"]):
+        program = code.format(targets=targets)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert said[0] == said[1] and "sfdp" in said[0].lower()
 
 
 def test_a_disabled_attention_backend_is_not_chosen() -> None:
