@@ -207,7 +207,7 @@ _XE: Mapping[str, int] = MappingProxyType({
     "shared_per_block": 128 * KB, "shared_per_multiprocessor": 128 * KB, "shared_static": 128 * KB, "registers": 131072,
     "threads": 2048, "blocks": 64,
 })  # fmt: skip
-_XE_HPC = "https://www.techpowerup.com/forums/threads/285769/ (operations a clock of an Xe-core, which make the rates)"
+_XE_HPC = "https://www.techpowerup.com/forums/threads/285769 (operations a clock of an Xe-core, which make the rates)"
 _XE_UNREAD = "the hardware threads and registers of an Xe-core were not checked against a source"
 _B580 = "kernels that Inductor made on a B580, published with what torch reads of it"
 _XE2 = "https://fpsbench.com/compare/gpu/intel-arc-b580-vs-intel-uhd-graphics-730 and https://www.techcommand.uk (INT8 rate)"

@@ -41,9 +41,8 @@ def test_the_figures_of_a_gpu_agree_with_one_another(target: Target) -> None:
 
 @pytest.mark.parametrize("target", NAMED, ids=lambda t: t.name)
 def test_each_figure_names_a_source_or_says_that_there_is_none(target: Target) -> None:
-    """Every GPU has a public address among its sources, and no address of a package registry."""
-    said = "; ".join(target.sources)
-    assert "https://" in said and not re.search(r"pypi|anaconda|download\.pytorch", said)
+    """Every GPU has a public address among its sources; what has none says where it was read, or that it was not checked."""
+    assert any("https://" in source for source in target.sources)
     assert all("https://" in source or re.search(r"read|checked|nominal|published", source) for source in target.sources)
 
 
