@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from explorer.model import Artifact as Artifact
     from explorer.model import Event as Event
     from explorer.model import Failure as Failure
+    from explorer.model import Force as Force
     from explorer.model import Link as Link
+    from explorer.model import Veto as Veto
     from explorer.session import explore as explore
     from explorer.session import record as record
     from explorer.session import show as show
@@ -44,8 +46,9 @@ __version__ = "0.1.0"
 #: Where each public name is defined; it is imported when first asked for.
 _HOMES = {
     "Artifact": "model", "BusyError": "errors", "CompileError": "errors", "Event": "model", "ExplorerError": "errors",
-    "Failure": "model", "FileError": "errors", "InputError": "errors", "Kernel": "traced", "Link": "model",
+    "Failure": "model", "FileError": "errors", "Force": "model", "InputError": "errors", "Kernel": "traced", "Link": "model",
     "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Target": "gpus", "Trace": "traced",
+    "Veto": "model",
     "backends": "backend", "compare": "comparison", "explore": "session", "load": "files", "record": "session", "show": "session",
     "targets": "target", "trace": "session", "trace_kernel": "handwritten",
 }  # fmt: skip

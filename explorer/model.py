@@ -158,6 +158,34 @@ class Failure:
         return f"{self.stage} / {self.step}: {self.message}"
 
 
+@dataclass(frozen=True, slots=True)
+class Veto:
+    """A wish that two nodes of the scheduler do not become one kernel: `trace(f, x, fusion=Veto("op3", "op7"))`.
+
+    A node is named as the scheduler names it, by a buffer it writes, or by an FX node it computes. `graph` and `frame`
+    say which graph is meant; without them every graph that has both.
+    """
+
+    first: str
+    second: str
+    graph: str = ""
+    frame: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Force:
+    """A wish that two nodes of the scheduler become one kernel, named as for `Veto`.
+
+    What the scheduler refuses because it expects no gain is done all the same, and before any other fusion; what it
+    refuses because it would be wrong, or because its backend cannot write it, stays refused, and a Failure says why.
+    """
+
+    first: str
+    second: str
+    graph: str = ""
+    frame: str = ""
+
+
 #: How a line is linked to the user's lines further out on its stack: the calls that led to the one that made it.
 CALLED_FROM = "called from"
 

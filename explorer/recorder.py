@@ -16,7 +16,9 @@ from explorer.hooks.dynamo import current_compile_id
 from explorer.hooks.fresh import cold_compile
 from explorer.hooks.places import call_path
 from explorer.hooks.retarget import retargeted
+from explorer.hooks.wishes import Changes
 from explorer.model import Call, Event, Failure, plain
+from explorer.replay import renumber
 from explorer.stage import Facts, Stage
 
 if TYPE_CHECKING:
@@ -77,6 +79,11 @@ class Recorder:
         finally:
             self._within = ""
 
+    def place(self) -> tuple[str, str]:
+        """The frame and graph under way, by the names that the trace will have for them."""
+        here = Event("place", clock.perf_counter() - self._began, self._frame() or "", self._graphs[-1] if self._graphs else "")
+        return renumber([*self.events, here])[-1].frame, here.graph
+
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
         """Run the explorer's own work; an error in it is recorded and goes no further."""
         try:
@@ -122,12 +129,18 @@ class Recorder:
 
 @contextmanager
 def recording(
-    stages: Sequence[Stage], recorder: Recorder, *, many_traces: bool = False, absent: Target | None = None
+    stages: Sequence[Stage],
+    recorder: Recorder,
+    *,
+    many_traces: bool = False,
+    absent: Target | None = None,
+    changes: Changes | None = None,
 ) -> Iterator[Recorder]:
     """Inside the block every compile of this thread is recorded; after it every hook and setting is as before.
 
-    With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU. BusyError
-    where another recording is under way, in this thread or another.
+    With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU; with
+    `changes` it compiles otherwise than it would. BusyError where another recording is under way, in
+    this thread or another.
     """
     if not _UNDER_WAY.acquire(blocking=False):
         raise BusyError("another recording is under way in this process; let it end before starting this one")
@@ -136,6 +149,8 @@ def recording(
             stack.enter_context(cold_compile(many_traces=many_traces))
             if absent is not None:
                 stack.enter_context(retargeted(absent, recorder.note))
+            if changes is not None:
+                stack.enter_context(changes.applied(recorder))
             for stage in stages:
                 stack.enter_context(_watching(stage, recorder))
             try:

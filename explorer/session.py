@@ -6,19 +6,22 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import BuiltinFunctionType
 from typing import Any
 
 from explorer import backend as backend_room
 from explorer import target as target_room
 from explorer.errors import InputError, unknown_name
+from explorer.fusion import unmet
 from explorer.gpus import Target
 from explorer.hooks import compile as compiling
 from explorer.hooks.dynamo import emit_function, emit_inlined
-from explorer.live.call import Call, run_call
+from explorer.hooks.wishes import Changes
+from explorer.live.call import Call, clone, run_call
 from explorer.live.ladders import Compiled, Ladders, ladder_events
 from explorer.live.session import Live
-from explorer.model import Event, Failure, Plain
+from explorer.model import Event, Failure, Force, Plain, Veto
 from explorer.progress import progress
 from explorer.recorder import Recorder, recording
 from explorer.replay import replay
@@ -39,6 +42,9 @@ def trace(
     backend: Any = "inductor",
     options: Mapping[str, Any] | None = None,
     stages: Sequence[Stage] = STAGES,
+    fusion: Veto | Force | Sequence[Veto | Force] = (),
+    without_pattern: str | Sequence[str] = (),
+    without_pass: str | Sequence[str] = (),
 ) -> Trace:
     """Compile `fn(*args, **kwargs)` afresh, run it once, and return every stage of the compile as a Trace.
 
@@ -48,6 +54,9 @@ def trace(
     sum is differentiated too, see `Trace.gradients`; without it nothing is kept for a backward. `mode`, `dynamic`,
     `fullgraph` and `options` are torch.compile's. `backend` is a registered name, a callable as torch.compile takes it, or a
     `compiler(module) -> module` that calls torch.compile itself.
+
+    `fusion` keeps nodes of Inductor's scheduler apart or puts them together; where that was not possible a Failure says
+    why. `without_pattern` and `without_pass` leave out what `Trace.matches` and `Trace.passes` list by these names.
 
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
@@ -62,17 +71,67 @@ def trace(
     absent = _absent(device, backend, options)
     call = _placed(Call(fn, args, dict(kwargs or {}), train), "cpu" if absent else str(device), target)
     made_for = absent.name if absent else str(device)
+    changes = Changes(wishes(fusion), names(without_pattern), names(without_pass))
     meta = {"name": name_of(fn), "target": made_for, "train": train, "backend": name_of(backend), "fresh": True, **chosen}
+    meta |= changed(changes)
+
+    def again(**otherwise: Any) -> Trace:
+        inputs = {"kwargs": clone(dict(kwargs)) if kwargs else None, "target": target, "train": train, "stages": stages}
+        return trace(fn, *clone(args), **{**inputs, **chosen, "backend": backend, **asked, **otherwise})
+
+    asked = {"fusion": changes.fusion, "without_pattern": changes.without_pattern, "without_pass": changes.without_pass}
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show)
-        live = Live(call)
+        live = Live(call, absent=absent, again=again)
         try:
-            _record_call(live, recorder, stages, backend, chosen, absent)
+            _record_call(live, recorder, stages, backend, chosen, absent, changes)
         except Exception as error:
             error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
             raise
         live.ladders = _compiled_kernels(recorder, device)
-    return _finished(recorder, meta, stages, live)
+    return _heeded(_finished(recorder, meta, stages, live), recorder.events, changes)
+
+
+def wishes(given: Veto | Force | Sequence[Veto | Force]) -> tuple[Veto | Force, ...]:
+    """One wish or several as a tuple; InputError for anything else."""
+    several = (given,) if isinstance(given, (Veto, Force)) else tuple(given or ())
+    for wish in several:
+        if not isinstance(wish, (Veto, Force)):
+            raise InputError(f'fusion takes Veto("op3", "op7"), Force(…) or a tuple of them, not {wish!r}')
+    return several
+
+
+def names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given or ())
+
+
+def changed(changes: Changes) -> dict[str, Plain]:
+    """What a trace's meta says of its changes: nothing where there are none."""
+    said = {
+        "fusion": tuple(f"{type(w).__name__}({w.first!r}, {w.second!r})" for w in changes.fusion),
+        "without_pattern": changes.without_pattern,
+        "without_pass": changes.without_pass,
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def _heeded(made: Trace, events: Sequence[Event], changes: Changes) -> Trace:
+    """The trace with a Failure for each wish that did not come true; InputError for a name that the compile did not have."""
+    if any(failure.fatal for failure in made.failures):
+        return made
+    try:
+        for given, known, what in (
+            (changes.without_pattern, changes.known_patterns, "pattern"), (changes.without_pass, changes.known_passes, "pass"),
+        ):  # fmt: skip
+            for name in given:
+                if name not in known:
+                    raise unknown_name(what, name, known)
+        failures = unmet(made, [e for e in events if e.kind == "fusion_wish"], changes.fusion)
+    except InputError as error:
+        error.explorer_trace = made  # type: ignore[attr-defined]
+        raise
+    return replace(made, failures=(*made.failures, *failures)) if failures else made
 
 
 def _check_options(backend: Any, chosen: Mapping[str, Any]) -> None:
@@ -112,10 +171,11 @@ def _placed(call: Call, device: str, target: object) -> Call:
 
 
 def _record_call(
-    live: Live, recorder: Recorder, stages: Sequence[Stage], backend: Any, chosen: Mapping[str, Any], absent: Target | None
-) -> None:
+    live: Live, recorder: Recorder, stages: Sequence[Stage], backend: Any, chosen: Mapping[str, Any], absent: Target | None,
+    changes: Changes,
+) -> None:  # fmt: skip
     """Compile and call with the hooks on; an error of the compiler is kept, one of the function goes through."""
-    with recording(stages, recorder, many_traces=True, absent=absent):
+    with recording(stages, recorder, many_traces=True, absent=absent, changes=changes):
         try:
             if backend_room.is_module_compiler(backend):
                 live.compiled = compiling.compiled_by(backend, live.call.function)

@@ -33,6 +33,9 @@ class Emit(Protocol):
     def within(self, frame: str) -> AbstractContextManager[None]:
         """Count events inside to a frame whose compile is over."""
 
+    def place(self) -> tuple[str, str]:
+        """The frame and graph under way, by the names that the trace will have for them."""
+
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
         """Run `action`, the explorer's own work inside a hook; an error in it becomes a Failure of `kind`."""
 

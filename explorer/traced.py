@@ -15,7 +15,10 @@ from explorer.errors import CompileError, InputError, LiveError, unknown_name
 from explorer.model import EMPTY, Artifact, Failure, Link, Plain, Rows
 
 if TYPE_CHECKING:
+    from explorer.fusion import Fusion
     from explorer.memory import Memory
+    from explorer.model import Force, Veto
+    from explorer.whatif import WhatIf
 
 T = TypeVar("T")
 
@@ -306,6 +309,35 @@ class Trace:
         if not 1 <= line <= max(1, len(chosen.lines)):
             raise InputError(f"{artifact_id!r} has lines 1 to {len(chosen.lines)}, not {line}")
         return provenance.follow(self, artifact_id, line)
+
+    # Fusion --------------------------------------------------------------------------------------------------------
+
+    @property
+    def fusion(self) -> Fusion:
+        """What became one kernel and what did not: `fusion.groups()`, `.table()`, `.why("op3", "op7")`, see `fusion.py`."""
+        from explorer.fusion import Fusion
+
+        return Fusion(self)
+
+    def what_if(
+        self,
+        *,
+        fusion: Veto | Force | Sequence[Veto | Force] | None = None,
+        without_pass: str | Sequence[str] = (),
+        without_pattern: str | Sequence[str] = (),
+        options: Mapping[str, Plain] | None = None,
+    ) -> WhatIf:
+        """Trace the same call with something changed, and compare: kernels, launches, bytes, seconds, and the result.
+
+        `fusion` takes `Veto` and `Force` in place of this trace's own, `()` lifts those; nodes may be named by a kernel too.
+        `without_pass` and `without_pattern` take names of `passes` and `matches`, `options` any option of Inductor's.
+        LiveError for a loaded trace; InputError for names that this trace does not have.
+        """
+        from explorer import whatif
+
+        return whatif.what_if(
+            self, fusion=fusion, without_pass=without_pass, without_pattern=without_pattern, options=options or {}
+        )
 
     # Failures ------------------------------------------------------------------------------------------------------
 

@@ -140,6 +140,13 @@ def valid_modes() -> tuple[str, ...]:
     return ("default", *(m for m in torch._inductor.list_mode_options() if m != "default"))
 
 
+def mode_options(mode: str) -> dict[str, Any]:
+    """The options that a mode stands for."""
+    import torch._inductor
+
+    return dict(torch._inductor.list_mode_options(mode))
+
+
 def torch_versions() -> dict[str, str]:
     """The versions that made a trace."""
     from explorer.hooks.versions import python_version, version_of

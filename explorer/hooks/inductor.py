@@ -157,7 +157,14 @@ def ir_facts(nodes: Any) -> Facts:
     """The text of scheduler nodes as TORCH_COMPILE_DEBUG=1 writes it, and one row of facts a node."""
     texts = [node.debug_str() for node in nodes]
     rows = [scheduler_row(node, text) for node, text in zip(nodes, texts, strict=True)]
-    return {"text": "".join(f"{text}\n\n\n" for text in texts), "nodes": rows}
+    return {"text": "".join(f"{text}\n\n\n" for text in texts), "nodes": rows, "of": _graph_name()}
+
+
+def _graph_name() -> str:
+    """The name of the graph that is lowered, "" for one that is not nested in another."""
+    from torch._inductor.virtualized import V
+
+    return str(getattr(V.graph, "name", None) or "")
 
 
 def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
@@ -174,6 +181,7 @@ def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
         "writes": sorted(dep.name for dep in writes),
         "sizes": _sizes(node),
         "origins": sorted({origin.name for part in parts for origin in _origins(part)}),
+        "node": _last_origin(parts[0]) if len(parts) == 1 else "",
         "line_count": len(text.splitlines()),
     }
 
@@ -188,6 +196,13 @@ def _sizes(node: Any) -> list[list[str]]:
 def _origins(part: Any) -> list[Any]:
     inner = getattr(part, "node", None)
     return list(inner.get_origins()) if inner is not None else []
+
+
+def _last_origin(part: Any) -> str:
+    """The FX node whose result a node writes, "" where Inductor does not know."""
+    inner = getattr(part, "node", None)
+    origin = inner.get_origin_node() if inner is not None else None
+    return str(origin.name) if origin is not None else ""
 
 
 def _producer(node: Any, buffer: str) -> str:
@@ -386,13 +401,17 @@ def _entries(root: type) -> list[type]:
     return [kind for kind in dict.fromkeys(found) if "apply" in vars(kind)]
 
 
+def pattern_name(entry: Any) -> str:
+    """What a pattern is called: as it was registered, or as the function that defines it."""
+    fallback = getattr(pattern_function(entry), "__qualname__", type(entry).__name__)
+    return str(getattr(entry, "pattern_name", None) or fallback)
+
+
 def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any]) -> Facts:
-    function = pattern_function(entry)
-    code = getattr(function, "__code__", None)
-    fallback = getattr(function, "__qualname__", type(entry).__name__)
+    code = getattr(pattern_function(entry), "__code__", None)
     new = [line_of(node) for node in made]
     return {
-        "pattern": getattr(entry, "pattern_name", None) or fallback,
+        "pattern": pattern_name(entry),
         "kind": type(entry).__name__,
         "file": (in_package(code.co_filename) or code.co_filename) if code else "",
         "line": code.co_firstlineno if code else 0,

@@ -7,11 +7,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from explorer.errors import CompileError, InputError, LiveError
+from explorer.gpus import Target
 from explorer.hooks.ladder import Ladder
 from explorer.live.call import Call, clone, run_call, tensors_of
 from explorer.live.ladders import Ladders
@@ -29,6 +30,8 @@ class Live:
     error: BaseException | None = None
     assembled: dict[str, Artifact] = field(default_factory=dict)
     ladders: Ladders = field(default_factory=Ladders)
+    absent: Target | None = None  # the GPU that is not here for which the kernels are
+    again: Callable[..., Any] | None = None  # the same trace made anew, with the arguments of `trace` that are given
 
     @property
     def result(self) -> Any:
@@ -69,6 +72,25 @@ class Live:
                 times[name].append(_seconds(lambda f=function: run_call(f, self.call)))  # type: ignore[misc]
         medians = {name: statistics.median(values) for name, values in times.items()}
         return Rows({"what": n, "seconds": s, "ratio_to_eager": s / medians["eager"]} for n, s in medians.items())
+
+    def compare(self, other: Live) -> Rows:
+        """This and another compiled function on copies of the trace's inputs and with one seed, output by output."""
+        import torch
+
+        outcomes = []
+        for live in (self, other):
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                outcomes.append(tensors_of(run_call(live._compiled(), replace(self.call, function=live.call.function).copy())))
+        return Rows(_difference(name, one, two) for (name, one), (_, two) in zip(*outcomes, strict=True))
+
+    def race(self, other: Live, repeats: int) -> tuple[float, float]:
+        """The median seconds of a call of this and of another compiled function, called in turn."""
+        times: tuple[list[float], list[float]] = [], []
+        for _ in range(repeats):
+            for live, seconds in zip((self, other), times, strict=True):
+                seconds.append(_seconds(lambda f=live: run_call(f._compiled(), f.call)))  # type: ignore[misc]
+        return statistics.median(times[0]), statistics.median(times[1])
 
     def sass(self, kernel: Artifact) -> str:
         """The SASS of a Triton kernel, made now."""

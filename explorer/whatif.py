@@ -1,0 +1,265 @@
+"""What if: the same call compiled with something changed, and what that changes. Pure, but for the second trace itself.
+
+t.what_if(fusion=Veto("op3", "op7"))      t.what_if(without_pattern="_sfdp_pattern_1")
+t.what_if(options={"max_fusion_size": 2})  t.what_if(without_pass="remove_noop_ops")
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from explorer.errors import InputError, unknown_name
+from explorer.fusion import Graph
+from explorer.gpus import NAMED, Target
+from explorer.hooks.compile import mode_options
+from explorer.model import Artifact, Force, Plain, Rows, Veto
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: Calls of each compiled function that are timed.
+REPEATS = 20
+NOT_CHECKED = (
+    "not checked: for a GPU that is not here the function itself runs on the CPU, whatever the kernels do, so its results "
+    "are equal by construction"
+)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A second trace and what is different: `rows`, one a figure, before, after and the change.
+
+    `equal` is True where the results of both were computed and are close (rtol 1e-3, atol 1e-4), False where they differ,
+    None where that could not be checked; `note` says which, and `check` has one row an output.
+    """
+
+    before: Trace = field(repr=False)
+    trace: Trace = field(repr=False)
+    rows: Rows
+    equal: bool | None
+    note: str
+    check: Rows = field(default_factory=Rows, repr=False)
+
+    def figure(self, name: str) -> Mapping[str, Plain]:
+        """One figure by name: before, after, change; InputError for a name that is none."""
+        for row in self.rows:
+            if row["figure"] == name:
+                return row
+        raise unknown_name("figure", name, [str(row["figure"]) for row in self.rows])
+
+    def __repr__(self) -> str:
+        failures = "".join(f"\nfailure: {f}" for f in self.trace.failures if f not in self.before.failures)
+        return f"{table(self.rows)}\nresult: {self.note}{failures}"
+
+    def _repr_html_(self) -> str:
+        return f"{self.rows._repr_html_()}<p>result: {html.escape(self.note)}</p>"
+
+
+def what_if(
+    trace: Trace,
+    *,
+    fusion: Veto | Force | Sequence[Veto | Force] | None,
+    without_pass: str | Sequence[str],
+    without_pattern: str | Sequence[str],
+    options: Mapping[str, Plain],
+) -> WhatIf:
+    """See `Trace.what_if`."""
+    again = trace.needs_live("what if").again
+    passes = _listed("pass", without_pass, [str(row["name"]) for row in trace.passes])
+    patterns = _listed("pattern", without_pattern, [str(row["pattern"]) for row in trace.matches])
+    otherwise: dict[str, object] = {}
+    if fusion is not None:
+        wishes = (fusion,) if isinstance(fusion, (Veto, Force)) else fusion
+        otherwise["fusion"] = tuple(_named(trace, wish) for wish in wishes)
+    if passes:
+        otherwise["without_pass"] = (*trace.meta.get("without_pass", ()), *passes)
+    if patterns:
+        otherwise["without_pattern"] = (*trace.meta.get("without_pattern", ()), *patterns)
+    if options:
+        otherwise |= _options(trace, options)
+    if not otherwise:
+        raise InputError("what_if needs a change: fusion=, without_pass=, without_pattern= or options=")
+    return compared(trace, again(**otherwise))
+
+
+def _listed(what: str, given: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Names that the trace lists; InputError, with the nearest, for others."""
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names:
+        if not known:
+            raise InputError(f"this trace lists no {what} that changed a graph, so {name!r} cannot be left out")
+        if name not in known:
+            raise unknown_name(f"{what} of this trace", name, set(known))
+    return names
+
+
+def _named(trace: Trace, wish: Veto | Force) -> Veto | Force:
+    """A wish by names that the scheduler knows: a kernel is meant by the first of its nodes."""
+    if not isinstance(wish, (Veto, Force)):
+        raise InputError(f'fusion takes Veto("op3", "op7"), Force(…) or a tuple of them, not {wish!r}')
+    graphs = [g for g in trace.fusion.graphs if wish.graph in ("", g.artifact.graph) and wish.frame in ("", g.artifact.frame)]
+    for name in (wish.first, wish.second):
+        known = {known for g in graphs for known in g.numbers_by_name}
+        if name not in known:
+            raise unknown_name("scheduler node, buffer, FX node or kernel", name, known)
+    return replace(wish, first=_node(graphs, wish.first), second=_node(graphs, wish.second))
+
+
+def _node(graphs: Sequence[Graph], name: str) -> str:
+    kernels = {kernel for g in graphs for kernel, _ in g.verdicts.data["kernels"]}
+    found = next((g.find(name) for g in graphs if g.find(name)), None)
+    if name not in kernels or found is None:
+        return name
+    return next(g.verdicts.names[found[0]] for g in graphs if g.find(name))
+
+
+def _options(trace: Trace, options: Mapping[str, Plain]) -> dict[str, object]:
+    """The trace's own options with the new ones; its mode becomes the options that it stands for."""
+    mode = trace.meta.get("mode")
+    own = {**(mode_options(str(mode)) if mode else {}), **(trace.meta.get("options") or {})}
+    return {"mode": None, "options": {**own, **options}}
+
+
+def table(rows: Rows) -> str:
+    """Figures as fixed-width text: whole numbers as they are, seconds with three digits."""
+    cells = [("", "before", "after", "change"), *((str(row["figure"]), *map(shown, list(row.values())[1:])) for row in rows)]
+    widths = [max(len(line[n]) for line in cells) for n in range(4)]
+    return "\n".join(f"{line[0].ljust(widths[0])}  {'  '.join(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))}"
+                     for line in cells)  # fmt: skip
+
+
+def shown(value: Plain) -> str:
+    """A figure as people write it; "?" where it is not known."""
+    if value is None:
+        return "?"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+# The difference --------------------------------------------------------------------------------------------------------
+
+
+def compared(before: Trace, after: Trace) -> WhatIf:
+    """Two traces of one call side by side, and whether they compute the same."""
+    one, other = figures(before), figures(after)
+    equal, note, check = _checked(before, after)
+    if equal is not None:
+        one["measured_seconds"], other["measured_seconds"] = before.live.race(after.live, REPEATS)
+    rows = Rows(_row(name, one[name], other[name]) for name in one)
+    return WhatIf(before, after, rows, equal, note, check)
+
+
+def _row(name: str, one: float | None, other: float | None) -> dict[str, Plain]:
+    change = None if one is None or other is None else other - one
+    return {"figure": name, "before": one, "after": other, "change": change}
+
+
+def _checked(before: Trace, after: Trace) -> tuple[bool | None, str, Rows]:
+    """Whether both compute the same, what to say of it, and one row an output."""
+    if any(f.fatal for f in (*before.failures, *after.failures)):
+        return None, "not checked: a compile failed", Rows()
+    if _target(after) is not None:
+        return None, NOT_CHECKED, Rows()
+    check = before.live.compare(after.live)
+    equal = all(row["equal"] for row in check)
+    return equal, "equal" if equal else "not equal, see .check", check
+
+
+def figures(trace: Trace) -> dict[str, float | None]:
+    """What a trace's generated code costs a run: kernels, groups, launches, bytes read and written, estimated seconds.
+
+    `groups` counts the scheduler's nodes after fusion that a generated kernel computes; in C++ a kernel can hold several.
+    `launches` counts kernels and calls as often as the code runs them once through. `estimated_seconds` is a roofline: for
+    each launch the longer of its bytes at the memory's bandwidth and, for matrix products, convolutions and attention, its
+    operations at the peak rate; None where the target's figures are not known. It is a lower bound without launch overheads.
+    """
+    graphs = trace.fusion.graphs
+    groups = [(g, row) for g in graphs for row in g.groups()]
+    written = sum(len(g.verdicts.data["kernels"]) for g in graphs)
+    calls = sum(1 for _, row in groups if row["kind"] == "extern" or (row["kind"] == "template" and not row["kernels"]))
+    target = _target(trace)
+    seconds = [_seconds(target, row, _nodes_of(trace, g)) for g, row in groups] if target else []
+    return {
+        "kernels": len(trace.kernels), "groups": sum(1 for _, row in groups if row["kernels"]), "launches": written + calls,
+        "bytes_read": sum(row["read"] for _, row in groups), "bytes_written": sum(row["written"] for _, row in groups),
+        "estimated_seconds": sum(seconds) if target else None,
+    }  # fmt: skip
+
+
+def _target(trace: Trace) -> Target | None:
+    """The GPU that is not here which a trace was made for, None for an attached device."""
+    if trace.live is not None and trace.live.absent is not None:
+        return trace.live.absent  # type: ignore[no-any-return]
+    return next((t for t in NAMED if t.name == trace.meta.get("target")), None)
+
+
+def _nodes_of(trace: Trace, graph: Graph) -> dict[str, Mapping[str, Plain]]:
+    found: tuple[Artifact, ...] = trace.find("post_grad", graph.artifact.frame, graph.artifact.graph)
+    return {node["name"]: node for artifact in found for node in artifact.nodes}
+
+
+def _seconds(target: Target, group: Mapping[str, Plain], nodes: Mapping[str, Mapping[str, Plain]]) -> float:
+    moved = (group["read"] + group["written"]) / target.bandwidth
+    counted = [(operations(nodes[name], nodes), nodes[name]) for name in group["fx_nodes"] if name in nodes]
+    computed = sum(count / peak(target, str(node.get("dtype", ""))) for count, node in counted)
+    return float(max(moved, computed))
+
+
+def peak(target: Target, dtype: str) -> float:
+    """The peak rate for a dtype in operations/s; for one that the target has no figure of, that of fp32."""
+    short = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}.get(
+        dtype, "fp32"
+    )
+    return target.peak.get(short, target.peak["fp32"])
+
+
+def operations(node: Mapping[str, Plain], nodes: Mapping[str, Mapping[str, Plain]]) -> float:
+    """The multiplications and additions of a matrix product, convolution or attention, from its shapes; 0 for all else.
+
+    A product of m×k and k×n is 2mkn; a convolution 2 × outputs × weights of one output channel; attention two products
+    forward and five backward, whether or not a mask leaves half of them out. 0 where a size is symbolic.
+    """
+    target = str(node.get("target", ""))
+    shapes = [_sizes(nodes[name]) for name in node.get("inputs", ()) if name in nodes]
+    shapes = [shape for shape in shapes if shape]
+    count = next((rule for part, rule in OPERATIONS if part in target), None)
+    try:
+        return float(count(_sizes(node), shapes)) if count else 0.0
+    except (IndexError, ValueError):
+        return 0.0
+
+
+def _sizes(node: Mapping[str, Plain]) -> tuple[int, ...]:
+    sizes = node.get("shape", ()) or next((o.get("shape", ()) for o in node.get("outputs", ()) if o), ())
+    return tuple(int(s) for s in sizes) if all(str(s).isdigit() for s in sizes) else ()
+
+
+Shape = tuple[int, ...]
+
+
+def _product(out: Shape, shapes: Sequence[Shape]) -> float:
+    factors = [s for s in shapes if len(s) == len(out) and s[:-1] == out[:-1]]
+    return 2.0 * math.prod(out) * (factors[-1][-1] if len(factors) == 1 else shapes[-2][-1])
+
+
+def _convolution(out: Shape, shapes: Sequence[Shape]) -> float:
+    return 2.0 * math.prod(out) * math.prod(shapes[1][1:])
+
+
+def _attention(products: int) -> Callable[[Shape, Sequence[Shape]], float]:
+    def count(out: Shape, shapes: Sequence[Shape]) -> float:
+        query, key = [s for s in shapes if len(s) == 4][-3:][:2] if products == 2 else [s for s in shapes if len(s) == 4][1:3]
+        return products * 2.0 * math.prod(query) * key[-2]
+
+    return count
+
+
+#: A part of an operator's name → how its operations are counted from the shape of its output and of its inputs.
+OPERATIONS: tuple[tuple[str, Callable[[Shape, Sequence[Shape]], float]], ...] = (
+    ("_attention_backward", _attention(5)), ("_attention", _attention(2)),
+    ("aten.convolution.", _convolution), ("aten.addmm.", _product), ("aten.mm.", _product),
+    ("aten.bmm.", _product), ("aten.baddbmm.", _product),
+)  # fmt: skip
