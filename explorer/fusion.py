@@ -321,11 +321,13 @@ class Graph:
         return sorted(found, key=lambda v: (v.rounds[-1], max(v.first, v.second), v.first))
 
     def _fused(self, first: str, second: str, group: int, verdicts: list[Verdict]) -> Why:
-        names = ", ".join(self.verdicts.kernels(self.verdicts.members(group))) or self.verdicts.name(group)
+        kernels = self.verdicts.kernels(self.verdicts.members(group))
+        names = ", ".join(kernels) or self.verdicts.name(group)
+        one = "one kernel" if len(kernels) < 2 else f"one group, for which {len(kernels)} kernels were written"
         joined = next((v for v in verdicts if v.verdict == "fused"), None)
         how = f" In round {joined.rounds[0] + 1} {self.verdicts.sentence(joined)}" if joined else self._grouped(group)
         rows = Rows(map(self._row, verdicts))
-        return Why(first, second, True, f"{first} and {second} are one kernel, {names}.{how}", verdicts=rows)
+        return Why(first, second, True, f"{first} and {second} are {one}, {names}.{how}", verdicts=rows)
 
     def _grouped(self, group: int) -> str:
         """How nodes came to be in one group without a fusion of two."""
