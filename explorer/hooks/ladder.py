@@ -14,6 +14,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -127,18 +128,47 @@ def compile_ladders(kernels: Sequence[tuple[str, str]], target: Target, workers:
     Kernels that differ in nothing but their names are compiled once. `workers` is the number of processes, by default
     one a core and one for every eight kernels, at most 4.
     """
-    size = workers or max(1, min(4, os.cpu_count() or 1, len(kernels) // 8))
-    first: dict[str, tuple[Lowered, Any] | ExplorerError] = {}
-    keys = [re.sub(rf"\b{re.escape(name)}\b", "kernel", source) for name, source in kernels]
-    with Pool(size) as pool:
-        for key, (name, source) in zip(keys, kernels, strict=True):
-            if key not in first:
-                first[key] = _begun(source, name, target, pool)
-        done = {key: _waited(begun) for key, begun in first.items()}
-    return [_own(done[key], name) for key, (name, _) in zip(keys, kernels, strict=True)]
+    with UnderWay(target, workers) as under_way:
+        under_way.begin(kernels)
+        return under_way.finished(kernels)
 
 
-def _begun(source: str, name: str, target: Target, pool: Pool) -> tuple[Lowered, Any] | ExplorerError:
+class UnderWay:
+    """Kernels on their way down the ladder: begun as soon as they are known, and waited for when they are needed.
+
+    The first worker process starts with the object, and imports triton while Dynamo and Inductor are still at work.
+    """
+
+    def __init__(self, target: Target, workers: int = 0) -> None:
+        self._target, self._workers = target, workers
+        self._begun: dict[str, tuple[Lowered, Future[dict[str, Any]]] | ExplorerError] = {}
+        self._pool = Pool(workers or 1)
+
+    def begin(self, kernels: Sequence[tuple[str, str]]) -> None:
+        """Take each (name, source) through triton's front end and hand it to a worker, unless an identical one was."""
+        self._pool.grow(self._workers or min(os.cpu_count() or 1, len(kernels) // 8))
+        for name, source in kernels:
+            if (key := _key(name, source)) not in self._begun:
+                self._begun[key] = _begun(source, name, self._target, self._pool)
+
+    def finished(self, kernels: Sequence[tuple[str, str]]) -> list[Ladder | ExplorerError]:
+        """The ladder of each (name, source) that was begun, in order, or its error; waits for those that are not done."""
+        done = {key: _waited(begun) for key, begun in self._begun.items()}
+        return [_own(done[_key(name, source)], name) for name, source in kernels]
+
+    def __enter__(self) -> UnderWay:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.close()
+
+
+def _key(name: str, source: str) -> str:
+    """What identical kernels share: the source without the kernel's own name."""
+    return re.sub(rf"\b{re.escape(name)}\b", "kernel", source)
+
+
+def _begun(source: str, name: str, target: Target, pool: Pool) -> tuple[Lowered, Future[dict[str, Any]]] | ExplorerError:
     try:
         lowered = lower(source, name, target)
     except ExplorerError as error:
@@ -146,7 +176,7 @@ def _begun(source: str, name: str, target: Target, pool: Pool) -> tuple[Lowered,
     return lowered, pool.submit(lowered.job)
 
 
-def _waited(begun: tuple[Lowered, Any] | ExplorerError) -> Ladder | ExplorerError:
+def _waited(begun: tuple[Lowered, Future[dict[str, Any]]] | ExplorerError) -> Ladder | ExplorerError:
     if isinstance(begun, ExplorerError):
         return begun
     try:
@@ -473,4 +503,4 @@ def _properties_of(own: Any, target: Target) -> Callable[..., Any]:
     return made
 
 
-__all__ = ["Ladder", "Lowered", "compile_ladder", "compile_ladders", "lower"]
+__all__ = ["Ladder", "Lowered", "UnderWay", "compile_ladder", "compile_ladders", "lower"]

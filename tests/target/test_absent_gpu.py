@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import explorer
+from explorer.live import ladders
 from explorer.live.call import Call, run_call, tensors_of
 
 pytest.importorskip("triton")
@@ -433,6 +434,27 @@ def test_everything_is_put_back_when_the_compile_fails() -> None:
     assert any(f.fatal for f in trace.failures)
     after = touched()
     assert {name for name in before if after.get(name) != before[name]} == set()
+
+
+def test_kernels_are_compiled_while_the_program_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the first graph's code runs its kernels are on their way, and Inductor starts no workers of its own."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    begun: list[int] = []
+    own = ladders.Climb.begin
+    monkeypatch.setattr(ladders.Climb, "begin", lambda self, events: (own(self, events), begun.append(len(self._kernels)))[0])
+    monkeypatch.setattr(AsyncCompile, "process_pool", lambda: pytest.fail("Inductor's workers were started"))
+    seen: list[int] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = torch.sin(x) * 2
+        torch._dynamo.graph_break()
+        seen.extend(begun)
+        return torch.cos(y) + 1
+
+    trace = explorer.trace(function, torch.randn(32, 64), target="h100")
+    assert seen == [1] and len(trace.kernels) == 2
+    assert all(k.text("ptx") for k in trace.kernels)
 
 
 def test_a_cpu_trace_after_a_gpu_trace_is_the_cpus() -> None:
