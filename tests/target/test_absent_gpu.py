@@ -116,6 +116,15 @@ def compared(fn: Any, args: tuple[Any, ...], train: bool, **options: Any) -> exp
     return trace
 
 
+def lacking(trace: explorer.Trace) -> list[str]:
+    """What a kernel of the trace lacks of every stage down to its machine code; SASS is made only when asked for."""
+    vendor = explorer.Target.parse(trace.meta["target"]).vendor
+    machine = ("ptx", "sass") if vendor == "nvidia" else ("amdgcn",)
+    whole = ("kernel", "ttir", "ttgir", "llir", *machine)
+    found = [f"{k.name}: {k.stages}" for k in trace.kernels if k.stages != whole or k.binary[:4] != b"\x7fELF"]
+    return [*found, *(str(f) for f in trace.failures if f.stage == "kernel")]
+
+
 def extern(trace: explorer.Trace) -> set[str]:
     """The operators and library calls in the trace's wrappers."""
     code = "\n".join(a.text for a in trace.artifacts if a.stage == "output_code")
@@ -136,6 +145,7 @@ def test_a_trace_for_a_gpu_that_is_not_there_is_that_gpus_and_gives_eagers_resul
             assert "cuda:0" in artifact.text and ']cpu"' not in artifact.text
     graphs = {a.graph for a in trace.artifacts if a.stage == "output_code"}
     assert graphs == ({"forward", "backward"} if train else {"inference"})
+    assert lacking(trace) == []
 
 
 @pytest.mark.parametrize(
@@ -361,7 +371,7 @@ def test_models_from_transformers_trace_for_gpus(name: str, target: str, train: 
     trace = compared(model.train(train), args, train, target=target, kwargs=kwargs)
     assert {k.language for k in trace.kernels} == {"triton"} and not any(f.fatal for f in trace.failures)
     assert extern(trace) & {"convolution", NVIDIA_ATTENTION.format("efficient")}
-    assert not any("for_cpu" in operator for operator in extern(trace))
+    assert not any("for_cpu" in operator for operator in extern(trace)) and lacking(trace) == []
 
 
 #: What Dynamo itself counts in these places while it traces.
