@@ -24,3 +24,17 @@ def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None
             delattr(owner, name)
         else:
             setattr(owner, name, own)
+
+
+@contextmanager
+def added(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """`owner.name` is `value` inside the block, whether or not there is one, and exactly what it was after it."""
+    if hasattr(owner, name):
+        with replaced(owner, name, lambda _: value):
+            yield
+        return
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        delattr(owner, name)

@@ -93,7 +93,7 @@ def _settings(
     candidates: tuple[Mapping[str, Plain], ...] = ()
     while hasattr(kernel, "fn") and not hasattr(kernel, "create_binder"):
         if hasattr(kernel, "configs"):
-            configs = _pruned(kernel, args, meta)
+            configs = pruned(kernel, args, meta)
             chosen, candidates = choose(configs, config), tuple(described(c) for c in configs)
             meta |= chosen.all_kwargs()
         for name, heuristic in getattr(kernel, "values", {}).items():
@@ -104,7 +104,7 @@ def _settings(
     return (described(chosen) if chosen is not None else {}), candidates, meta
 
 
-def _pruned(tuner: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> list[Any]:
+def pruned(tuner: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> list[Any]:
     """The configs of a triton.autotune that its own pruning leaves for these arguments."""
     own = copy.copy(tuner)
     own.nargs = dict(zip(tuner.arg_names, args, strict=False))
