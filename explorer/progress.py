@@ -1,4 +1,4 @@
-"""Progress while compiling: which phase is under way; silent where nobody watches."""
+"""Progress while compiling or checking: which phase is under way; silent where nobody watches."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def interactive() -> bool:
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Callable[[str], None] | None]:
+def progress(label: str, verb: str = "compiling") -> Iterator[Callable[[str], None] | None]:
     """A function to call with each phase's name, or None where nobody watches."""
     if not interactive():
         yield None
         return
     from tqdm.auto import tqdm
 
-    with tqdm(desc=f"compiling {label}", bar_format="{desc} [{elapsed}]", leave=False) as bar:
+    with tqdm(desc=f"{verb} {label}", bar_format="{desc} [{elapsed}]", leave=False) as bar:
 
         def show(phase: str) -> None:
-            bar.set_description_str(f"compiling {label}: {phase}", refresh=False)
+            bar.set_description_str(f"{verb} {label}: {phase}", refresh=False)
             bar.update()
 
         yield show

@@ -9,6 +9,7 @@ import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from explorer.errors import BusyError
@@ -23,6 +24,7 @@ from explorer.stage import Facts, Stage
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
+    from explorer.hooks.generated import Code
 
 #: Held while a recording is under way: hooks are process-wide, so two recordings would see each other's compiles.
 _UNDER_WAY = threading.Lock()
@@ -38,6 +40,7 @@ class Recorder:
     def __init__(self, progress: Callable[[str], None] | None = None) -> None:
         self.events: list[Event] = []
         self.failures: list[Failure] = []
+        self.generated: list[Code] = []  # what was compiled for a GPU that is not there
         self.seconds = 0.0  # what the explorer itself cost
         self._began = clock.perf_counter()
         self._thread = threading.get_ident()
@@ -149,7 +152,8 @@ def recording(
         with ExitStack() as stack:
             stack.enter_context(cold_compile(many_traces=many_traces))
             if absent is not None:
-                stack.enter_context(retargeted(absent, recorder.note, lambda: recorder.attempt("kernel", "compile", compiled)))
+                begin = partial(recorder.attempt, "kernel", "compile", compiled)
+                stack.enter_context(retargeted(absent, recorder.note, begin, recorder.generated.append))
             if changes is not None:
                 stack.enter_context(changes.applied(recorder))
             for stage in stages:

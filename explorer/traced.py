@@ -431,12 +431,21 @@ class Trace:
         return gradients
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the compiled function again; without arguments, with those of the trace."""
+        """Call the compiled function again; without arguments, with those of the trace.
+
+        Of a trace for a GPU that is not there, the graphs run on the CPU as they are; `check` runs what was generated.
+        """
         return self.needs_live("running").run(*args, **kwargs)
 
-    def check(self) -> Rows:
-        """Run eager and compiled on the trace's inputs; one row an output: largest absolute and relative difference."""
-        rows: Rows = self.needs_live("checking").check()
+    def check(self, limit: float | None = None) -> Rows:
+        """Run eager and compiled on the trace's inputs; one row an output: largest absolute and relative difference.
+
+        Of a trace for a GPU that is not there, what was generated for it runs: the wrappers as they are, their kernels
+        interpreted on the CPU ("interpreted"). `equal` is None, and `random` True, for what depends on random numbers
+        that the generated code draws, which eager draws otherwise. InputError, before starting, where
+        interpreting is estimated to take more than `limit` seconds, 120 where none is given.
+        """
+        rows: Rows = self.needs_live("checking").check(limit)
         return rows
 
     def benchmark(self, repeats: int = 30) -> Rows:

@@ -52,7 +52,7 @@ def _bessel(whole: Callable[[Array], Array], first: Callable[[Array], Array]) ->
 
     def of_order(order: Array, data: Array) -> Array:
         low, high = whole(data), first(data)
-        made = np.where(order == 0, low, high)
+        made: Array = np.where(order == 0, low, high)
         for n in range(1, int(np.max(order))):
             low, high = high, 2 * n / data * high - low
             made = np.where(order == n + 1, high, made)

@@ -3,7 +3,8 @@
 The graph goes to the GPU where Inductor takes it over, before AOTAutograd: each of its inputs becomes a fake tensor on
 the GPU, and each `torch.device` it names becomes the GPU. So AOTAutograd, its decompositions, autograd, the choice of
 operators (attention, convolution, batch norm), every graph pass and all of Inductor see the target and nothing else. What
-they make is recorded and dropped. In its place Dynamo gets a copy of its own graph, so the function returns what eager returns.
+they make is recorded and kept for a check. In its place Dynamo gets a copy of its own graph, so the function returns what
+eager returns.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.hooks.absent_gpu import pretending
+from explorer.hooks.generated import Code, StandIn
 from explorer.hooks.native import library
 from explorer.hooks.patch import replaced
 from explorer.hooks.untimed import Note, untimed
@@ -24,10 +26,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def retargeted(target: Target, note: Note, compiled: Callable[[], object]) -> Iterator[None]:
+def retargeted(
+    target: Target, note: Note, compiled: Callable[[], object], keep: Callable[[Code], None] = lambda code: None
+) -> Iterator[None]:
     """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing.
 
-    `compiled` is called after each graph of Dynamo's that was compiled, outside of the pretence.
+    `compiled` is called after each graph of Dynamo's that was compiled, outside of the pretence; `keep` is given each
+    module that Inductor makes.
     """
     from torch._inductor import compile_fx as module
 
@@ -41,13 +46,13 @@ def retargeted(target: Target, note: Note, compiled: Callable[[], object]) -> It
             stand_in = on_the_cpu(graph)
             inside.append(True)
             try:
-                with _compiling(target, note, graph):
+                with _compiling(target, note, graph, keep):
                     to_gpu(graph, target.device)
-                    original(graph, inputs, *args, **kwargs)
+                    made = original(graph, inputs, *args, **kwargs)
             finally:
                 inside.pop()
             compiled()
-            return stand_in
+            return StandIn(stand_in, made)
 
         return compile_fx
 
@@ -69,7 +74,7 @@ def _hashed_ahead() -> Iterator[None]:
 
 
 @contextmanager
-def _compiling(target: Target, note: Note, graph: Any) -> Iterator[None]:
+def _compiling(target: Target, note: Note, graph: Any, keep: Callable[[Code], None]) -> Iterator[None]:
     """Everything that holds while one graph is compiled."""
     import torch._functorch.config
     import torch._inductor.config
@@ -79,7 +84,7 @@ def _compiling(target: Target, note: Note, graph: Any) -> Iterator[None]:
         # Inductor's own workers would only be started: its kernels for this GPU are compiled in explorer's
         stack.enter_context(torch._inductor.config.patch({"compile_threads": 1}))
         stack.enter_context(untimed(note))
-        stack.enter_context(_code_not_loaded())
+        stack.enter_context(_code_not_loaded(target, keep))
         stack.enter_context(pretending(target))
         stack.enter_context(_inputs_on_gpu(graph, target.device))
         yield
@@ -178,9 +183,10 @@ def _numbers(graph: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _code_not_loaded() -> Iterator[None]:
+def _code_not_loaded(target: Target, keep: Callable[[Code], None]) -> Iterator[None]:
     """Inductor's code is written to its file and recorded, but not imported, and CUDA graphs of it are not prepared."""
     import types
+    from pathlib import Path
 
     from torch._inductor import cudagraph_utils, output_code
     from torch._inductor.codecache import PyCodeCache
@@ -189,7 +195,10 @@ def _code_not_loaded() -> Iterator[None]:
         def load_by_key_path(key: str, path: str, *args: Any, **kwargs: Any) -> Any:
             if "linemap" not in kwargs:  # a candidate's kernel, imported for its source
                 return original(key, path, *args, **kwargs)
-            return types.SimpleNamespace(__file__=path, key=key, call=_not_here, runner=None)
+            text, constants = Path(path).read_text(encoding="utf-8"), dict(kwargs.get("attrs") or {})
+            code = Code(text, Path(path).name, target, constants, _sizes())
+            keep(code)
+            return types.SimpleNamespace(__file__=path, key=key, call=code, runner=None)
 
         return staticmethod(load_by_key_path)
 
@@ -205,5 +214,10 @@ def _code_not_loaded() -> Iterator[None]:
         yield
 
 
-def _not_here(*args: Any) -> Any:
-    raise RuntimeError("this code was compiled for a GPU that is not here")
+def _sizes() -> dict[str, int]:
+    """The value that each symbol of the graph under way has in this call."""
+    from torch._inductor.virtualized import V
+
+    shapes = V.graph.sizevars.shape_env
+    known = getattr(shapes, "backed_var_to_val", None) or getattr(shapes, "var_to_val", {})
+    return {str(symbol): int(value) for symbol, value in known.items() if str(value).lstrip("-").isdigit()}

@@ -6,15 +6,17 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.gpus import Target
+from explorer.hooks.generated import Code
 from explorer.hooks.ladder import Ladder
 from explorer.live.call import Call, clone, run_call, tensors_of
+from explorer.live.interpreted import outcomes, varies
 from explorer.live.ladders import Ladders
 from explorer.model import Artifact, Rows
 
@@ -32,6 +34,7 @@ class Live:
     ladders: Ladders = field(default_factory=Ladders)
     absent: Target | None = None  # the GPU that is not here for which the kernels are
     again: Callable[..., Any] | None = None  # the same trace made anew, with the arguments of `trace` that are given
+    codes: Sequence[Code] | None = None  # of a trace for a GPU that is not there: what was generated for it
 
     @property
     def result(self) -> Any:
@@ -48,18 +51,31 @@ class Live:
         return self.gradients_by_name
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the compiled function as it is, with new arguments or with those of the trace."""
+        """Call the compiled function as it is, with new arguments or with those of the trace.
+
+        Where the trace is for a GPU that is not there, the graphs that Dynamo made run on the CPU.
+        """
         if self.compiled is None:
             raise CompileError("the compile failed, there is nothing to run") from self.error
         call = self.call.with_arguments(args, kwargs) if args or kwargs else self.call
         return run_call(self.compiled, call)[0]
 
-    def check(self) -> Rows:
-        """Eager and compiled on copies of the trace's inputs, compared output by output."""
+    def check(self, limit: float | None = None) -> Rows:
+        """Eager and compiled on copies of the trace's inputs, compared output by output; see `Trace.check`."""
+        if self.codes is not None:
+            return self._check_interpreted(self.codes, limit)
         expected = run_call(self.call.function, self.call.copy())
         given = run_call(self._compiled(), self.call.copy())
         pairs = zip(tensors_of(expected), tensors_of(given), strict=True)
-        return Rows(_difference(name, one, other) for (name, one), (_, other) in pairs)
+        return Rows({**_difference(name, one, other), "interpreted": False} for (name, one), (_, other) in pairs)
+
+    def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Rows:
+        """Eager and the generated wrappers and kernels, run by an interpreter."""
+        expected, given, *again = outcomes(self.call, self._compiled(), codes, limit)
+        pairs = list(zip(tensors_of(expected), tensors_of(given), strict=True))
+        random = varies(given, again[0]) if again else [False] * len(pairs)
+        rows = [{**_difference(name, one, other), "interpreted": True} for (name, one), (_, other) in pairs]
+        return Rows({**row, "equal": None if r else row["equal"], "random": r} for row, r in zip(rows, random, strict=True))
 
     def benchmark(self, repeats: int) -> Rows:
         """Median seconds of eager and compiled, called in turn."""

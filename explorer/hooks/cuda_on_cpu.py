@@ -1,0 +1,204 @@
+"""What Inductor's code asks of ATen on a GPU, answered on the CPU: the same values, in the memory layout of the GPU.
+
+An operator that the CPU has runs there, and its result is put into the strides that the GPU's operator gives, as the code
+asserts them. Attention's fused operators, which only a GPU has, are computed as they are defined.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from explorer.errors import InputError
+
+Tensor = Any
+
+
+def on_the_cpu() -> Any:
+    """A dispatch mode: inside it every operator, whatever device it names, runs on the CPU."""
+    import torch
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    def moved(value: Any) -> Any:
+        return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
+
+    class OnTheCpu(TorchDispatchMode):  # type: ignore[misc]
+        """The GPU's operators on the CPU."""
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            instead = _ATTENTION.get(func.name().removeprefix("aten::").partition(".")[0])
+            if instead is not None:
+                return instead(func, _named(func, args, kwargs))
+            here, named = pytree.tree_map(moved, (args, kwargs))
+            try:
+                made = func(*here, **named)
+            except NotImplementedError as error:
+                raise InputError(f"{func} has no kernel for the CPU, and cannot be checked without the GPU") from error
+            return _laid_out(made, func, args, kwargs) if _makes_tensors(func) else made
+
+    return OnTheCpu()
+
+
+def _named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """An operator's arguments by name, with its defaults."""
+    schema = func._schema.arguments
+    defaults = {a.name: a.default_value for a in schema if a.has_default_value()}
+    return {**defaults, **dict(zip((a.name for a in schema), args, strict=False)), **kwargs}
+
+
+def _makes_tensors(func: Any) -> bool:
+    """True for operators that return new tensors whose layout their arguments decide."""
+    import torch
+
+    unknown = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
+    fresh = all(r.alias_info is None for r in func._schema.returns) and not func._schema.is_mutable
+    return fresh and bool(func._schema.returns) and not unknown & set(func.tags)
+
+
+def _described(func: Any, args: Any, kwargs: Any) -> Any:
+    """What the GPU's operator returns, as tensors without data."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils import _pytree as pytree
+
+    def there(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cuda")
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        moved, named = pytree.tree_map(there, (args, kwargs))
+        return func(*moved, **named)
+
+
+def _laid_out(made: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """The result, in the strides of the GPU's."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    flat, spec = pytree.tree_flatten(made)
+    said = pytree.tree_leaves(_described(func, args, kwargs)) if any(isinstance(t, torch.Tensor) for t in flat) else flat
+    if len(said) != len(flat):
+        return made
+    return pytree.tree_unflatten([_strided(t, like) for t, like in zip(flat, said, strict=True)], spec)
+
+
+def _strided(tensor: Any, like: Any) -> Any:
+    import torch
+
+    if not isinstance(tensor, torch.Tensor) or not isinstance(like, torch.Tensor) or tensor.shape != like.shape:
+        return tensor
+    if tensor.stride() == like.stride():
+        return tensor
+    return torch.empty_strided(like.shape, like.stride(), dtype=tensor.dtype).copy_(tensor)
+
+
+# Attention -----------------------------------------------------------------------------------------------------------
+
+
+def _forward(func: Any, given: dict[str, Any]) -> tuple[Any, ...]:
+    """Attention as it is defined; the other outputs, of use only to the backward, are zeros of their shapes."""
+    import torch
+
+    seed = torch.randint(2**31, ()) if given.get("dropout_p") else torch.zeros((), dtype=torch.int64)
+    weights, lse, _, _ = _weights(given)
+    kept, value = _dropped(weights, given, int(seed)), _repeated(given["value"], given["query"])
+    values = {"output": kept @ value.float(), "logsumexp": lse, "log_sumexp": lse}
+    # the seed travels to the backward in whichever tensor the operator has for it
+    said = _described(func, tuple(given[a.name] for a in func._schema.arguments if not a.kwarg_only), _keywords(func, given))
+    names = [r.name for r in func._schema.returns]
+    seeds = [n for n in names if n in ("philox_seed", "rng_state")][:1]
+    return tuple(_filled(like, values.get(n), seed if n in seeds else None) for n, like in zip(names, said, strict=True))
+
+
+def _filled(like: Any, values: Any, seed: Any) -> Any:
+    """A tensor of the GPU's shape, type and layout with the values; padding is zero."""
+    import torch
+
+    if not isinstance(like, torch.Tensor):
+        return like
+    made = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype).zero_()
+    if values is not None and made.numel():
+        values = values.reshape(*values.shape, *(1,) * (made.ndim - values.ndim))  # cuDNN's sums have one more axis
+        made[tuple(slice(0, n) for n in values.shape)] = values.to(made.dtype)
+    if seed is not None and made.numel():
+        made.view(-1)[0] = seed
+    return made
+
+
+def _keywords(func: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {a.name: given[a.name] for a in func._schema.arguments if a.kwarg_only}
+
+
+def _backward(func: Any, given: dict[str, Any]) -> tuple[Any, ...]:
+    """The gradients of attention as it is defined."""
+    gradient = given.get("grad_out", given.get("grad_out_")).float()
+    seed = next((given[n] for n in ("philox_seed", "rng_state") if given.get(n) is not None and given[n].numel()), None)
+    query, key = given["query"], given["key"]
+    weights, _, scale, bias = _weights(given)
+    chosen = int(seed.reshape(-1)[0]) if seed is not None else 0
+    kept, value = _dropped(weights, given, chosen), _repeated(given["value"], query).float()
+    of_kept = gradient @ value.transpose(-2, -1)
+    of_weights = _dropped(of_kept, given, chosen)
+    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True))
+    found = {
+        "query": of_scores @ _repeated(key, query).float() * scale,
+        "key": _gathered(of_scores.transpose(-2, -1) @ query.float() * scale, key),
+        "value": _gathered(kept.transpose(-2, -1) @ gradient, given["value"]),
+        "attn_bias": _summed(of_scores, bias) if bias is not None else None,
+    }
+    said = _described(func, tuple(given[a.name] for a in func._schema.arguments if not a.kwarg_only), _keywords(func, given))
+    names = ("query", "key", "value", "attn_bias")[: len(said)]
+    return tuple(_filled(like, found[n], None) for n, like in zip(names, said, strict=True))
+
+
+def _weights(given: Mapping[str, Any]) -> tuple[Tensor, Tensor, float, Tensor | None]:
+    """The softmax of the scores in float32, its logarithm's sum, the scale, and the bias."""
+    import torch
+
+    query, key = given["query"].float(), _repeated(given["key"], given["query"]).float()
+    scale = given.get("scale") or 1 / math.sqrt(query.shape[-1])
+    scores = query @ key.transpose(-2, -1) * scale
+    bias = given.get("attn_bias")
+    scores = scores + bias.float() if bias is not None else scores
+    if given.get("is_causal"):
+        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -math.inf)
+    lse = scores.logsumexp(-1)
+    return torch.where(lse.isinf().unsqueeze(-1), 0, (scores - lse.unsqueeze(-1)).exp()), lse, scale, bias
+
+
+def _dropped(weights: Tensor, given: Mapping[str, Any], seed: int) -> Tensor:
+    """The weights after dropout: the same elements for the same seed, not those that a GPU would drop."""
+    import torch
+
+    share = given.get("dropout_p") or 0.0
+    if not share:
+        return weights
+    kept = torch.rand(weights.shape, generator=torch.Generator().manual_seed(seed)) >= share
+    return weights * kept / (1 - share)
+
+
+def _repeated(part: Tensor, query: Tensor) -> Tensor:
+    """Keys or values of fewer heads, once for each head of the query."""
+    heads = query.shape[1] // part.shape[1]
+    return part.repeat_interleave(heads, 1) if heads > 1 else part
+
+
+def _gathered(gradient: Tensor, part: Tensor) -> Tensor:
+    """The inverse of `_repeated` for gradients."""
+    heads = gradient.shape[1] // part.shape[1]
+    return gradient.unflatten(1, (part.shape[1], heads)).sum(2) if heads > 1 else gradient
+
+
+def _summed(gradient: Tensor, like: Tensor) -> Tensor:
+    return gradient.sum_to_size(like.shape)
+
+
+_FORWARDS = ("flash", "efficient", "cudnn")
+_ATTENTION: Mapping[str, Callable[[Any, dict[str, Any]], tuple[Any, ...]]] = {
+    **{f"_scaled_dot_product_{kind}_attention": _forward for kind in _FORWARDS},
+    **{f"_scaled_dot_product_{kind}_attention_backward": _backward for kind in _FORWARDS},
+}

@@ -1,0 +1,297 @@
+"""Run what Inductor generated for a GPU that is not there: the wrapper as it is, its Triton kernels interpreted.
+
+In place of the code for the GPU Dynamo calls a StandIn, which runs the graph on the CPU. Inside `interpreted` it runs what
+was compiled: AOTAutograd's own wrappers, and in them Inductor's module, whose text is executed. Tensors are the CPU's;
+torch's questions about the device are answered as while compiling, ATen's operators run on the CPU.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError
+from explorer.hooks.absent_gpu import pretending
+from explorer.hooks.cuda_on_cpu import on_the_cpu
+from explorer.hooks.interpreter import AT_ONCE, Interpreter, interpreting
+from explorer.hooks.patch import added, replaced
+
+if TYPE_CHECKING:
+    from explorer.gpus import Target
+
+#: How a kernel or wrapper draws random numbers.
+RANDOM = ("tl.rand", "tl.randn", "tl.randint", "tl.philox", "triton_helpers.rand", "inductor_seeds", "aten.randint.", "bernoulli")
+
+
+@dataclass(frozen=True)
+class Code:
+    """Inductor's module for one graph: its text, its constants, and the values that its symbols had while compiling."""
+
+    text: str
+    file: str
+    target: Target
+    constants: Mapping[str, Any]
+    sizes: Mapping[str, int]
+
+    def __call__(self, args: Any) -> Any:
+        """What the module's `call` does on the GPU."""
+        raise RuntimeError("this code was compiled for a GPU that is not here")
+
+    @property
+    def random(self) -> bool:
+        """True where the code draws random numbers, which are not those of eager."""
+        return any(name in self.text for name in RANDOM) or "dropout" in self.text
+
+
+class StandIn:
+    """What Dynamo calls in place of code for a GPU that is not there: the same graph on the CPU."""
+
+    def __init__(self, graph: Any, compiled: Callable[..., Any]) -> None:
+        self.graph, self.compiled = graph, compiled
+
+    def __call__(self, *args: Any) -> Any:
+        """What eager returns."""
+        return self.graph(*args)
+
+
+@contextmanager
+def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrappers]:
+    """Inside the block a function traced for a GPU that is not there runs what was generated for it.
+
+    `progress` is told each kernel's name when it is done. InputError where Dynamo would have to compile anew.
+    """
+    from torch._inductor import compile_fx
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise InputError("the function would be compiled anew: it does not do what it did when it was traced")
+
+    with ExitStack() as stack:
+        wrappers = Wrappers(stack.enter_context(interpreting()), progress)
+        stack.enter_context(replaced(StandIn, "__call__", lambda _: lambda self, *args: self.compiled(*args)))
+        stack.enter_context(replaced(Code, "__call__", lambda _: lambda code, args: wrappers.call(code, args)))
+        stack.enter_context(replaced(compile_fx, "compile_fx", lambda _: refuse))
+        yield wrappers
+
+
+@dataclass
+class Wrappers:
+    """Inductor's modules, each executed once, and what they launched."""
+
+    interpreter: Interpreter
+    progress: Callable[[str], None] | None
+    spaces: dict[int, dict[str, Any]] = field(default_factory=dict)
+    launched: int = 0
+
+    def call(self, code: Code, args: Any) -> Any:
+        """The module's `call` on CPU tensors."""
+        with pretending(code.target), on_the_cpu():
+            if id(code) not in self.spaces:
+                self.spaces[id(code)] = self._executed(code)
+            return self.spaces[id(code)]["call"](args)
+
+    def _executed(self, code: Code) -> dict[str, Any]:
+        """The names that the module defines, with tensors of the GPU made on the CPU."""
+        import torch
+        from torch._inductor.async_compile import AsyncCompile
+
+        def triton(self_: Any, name: str, source: str, device_str: str = "cuda") -> Kernel:
+            return Kernel.of(name, source, code.target, self)
+
+        space: dict[str, Any] = {"__name__": "explorer_wrapper", "__file__": code.file}
+        with ExitStack() as stack:
+            stack.enter_context(replaced(AsyncCompile, "triton", lambda _: triton))
+            stack.enter_context(added(torch._C, "_cuda_getCurrentRawStream", lambda index: 0))
+            exec(compile(code.text, code.file, "exec"), space)
+        space.update({**code.constants, **_allocators(space)})
+        return space
+
+    def done(self, name: str) -> None:
+        """A kernel has run."""
+        self.launched += 1
+        if self.progress is not None:
+            self.progress(name)
+
+
+def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:
+    """The wrapper's allocation on a GPU, on the CPU; floats that no kernel writes are NaN, so that it is seen."""
+    import torch
+
+    on_cpu = space["empty_strided_cpu"]
+
+    def empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
+        made = on_cpu(size, stride, dtype)
+        return made.fill_(math.nan) if dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16) else made
+
+    return {name: empty_strided for name in ("empty_strided_cuda", "empty_strided_xpu") if name in space}
+
+
+@dataclass
+class Kernel:
+    """A generated Triton kernel as the wrapper calls it, with the config that its ladder shows."""
+
+    name: str
+    function: Any
+    config: Any
+    names: tuple[str, ...]
+    constants: Mapping[str, Any]
+    about: Mapping[str, Any]
+    wrappers: Wrappers | None
+
+    @staticmethod
+    def of(name: str, source: str, target: Target, wrappers: Wrappers | None) -> Kernel:
+        """The kernel that a source defines; InputError where it defines none."""
+        from explorer.hooks.ladder import autotuner, choose, executed, inductor_ready, lines_of
+        from explorer.hooks.ladder import pretending as front_end
+
+        file = f"{name}.py"
+        with front_end(target), inductor_ready(target), lines_of(file, source):
+            tuner = autotuner(executed(source, name, file), name)
+        config = choose(tuner.configs, None)
+        constants = {**tuner.triton_meta.get("constants", {}), **config.kwargs}
+        declared = {p.name for p in tuner.fn.params if p.is_constexpr}
+        left_out = (declared & set(constants)) | {k for k, v in constants.items() if v is None and k not in declared}
+        left_out -= {k for k in tuner.triton_meta.get("signature", {}) if k not in declared}
+        names = (*(a for a in tuner.fn.arg_names if a not in left_out), *tuner.inductor_meta.get("extra_launcher_args", ()))
+        return Kernel(name, tuner.fn, config, names, constants, tuner.inductor_meta, wrappers)
+
+    def grid(self, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
+        """The launch grid that Inductor computes from the arguments."""
+        from torch._inductor.runtime.triton_heuristics import GridExpr
+
+        x, y, z = GridExpr.from_meta(dict(self.about), self.config).eval_slow({**self.constants, **arguments})
+        return int(x), int(y), int(z)
+
+    def run(self, *args: Any, stream: Any = None, **rest: Any) -> None:
+        """The launch that the wrapper writes."""
+        assert self.wrappers is not None
+        given = {**dict(zip(self.names, args, strict=False)), **{k: v for k, v in rest.items() if k in self.names}}
+        named = {**self.constants, **given}
+        arguments = {name: named[name] for name in self.function.arg_names if name in named}
+        self.wrappers.interpreter.launch(self.function, arguments, self.grid(given))
+        self.wrappers.done(self.name)
+
+
+# The estimate --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What interpreting some modules once takes: launches, programs, operations on blocks, elements of these in all."""
+
+    launches: int
+    programs: int
+    operations: float
+    elements: float
+
+    def seconds(self, speed: tuple[float, float]) -> float:
+        """The time it takes at so many seconds a block operation and an element of one."""
+        return self.operations * speed[0] + self.elements * speed[1]
+
+
+def estimate(codes: Sequence[Code]) -> Estimate:
+    """What every launch that the modules' text states takes, each once; launches with sizes not known count as one program."""
+    total = [0, 0, 0.0, 0.0]
+    for code in codes:
+        for kernel, arguments in stated(code):
+            try:
+                x, y, z = kernel.grid(arguments)
+            except (NameError, TypeError, ZeroDivisionError):
+                x = y = z = 1
+            operations, block = work(kernel, arguments)
+            programs = x * y * z
+            total[0] += 1
+            total[1] += programs
+            total[2] += operations * (1 + math.ceil(programs * block / AT_ONCE))
+            total[3] += operations * programs * block
+    return Estimate(int(total[0]), int(total[1]), total[2], total[3])
+
+
+def stated(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:
+    """Each launch in a module's text, with its arguments that are numbers."""
+    tree, kernels = ast.parse(code.text), {}
+    names: dict[str, Any] = {**code.sizes, "math": math}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and "async_compile.triton" in ast.unparse(node.value)[:22]:
+            name, source = (ast.literal_eval(a) for a in node.value.args[:2])  # type: ignore[attr-defined]
+            kernels[node.targets[0].id] = Kernel.of(name, source, code.target, None)  # type: ignore[attr-defined]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if (number := _number(node.value, names)) is not None:
+                names.setdefault(node.targets[0].id, number)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
+            kernel = kernels.get(ast.unparse(node.func.value))
+            if kernel is not None:
+                pairs = zip(kernel.names, (_number(a, names) for a in node.args), strict=False)
+                yield kernel, {k: v for k, v in pairs if v is not None}
+
+
+def _number(node: ast.expr, names: Mapping[str, Any]) -> int | None:
+    """The value of an integer expression of the wrapper, None for anything else."""
+    if any(isinstance(part, ast.Name) and part.id not in names and part.id not in ("min", "max") for part in ast.walk(node)):
+        return None
+    if not all(isinstance(part, _ARITHMETIC) for part in ast.walk(node)):
+        return None
+    try:
+        made = eval(compile(ast.Expression(node), "<size>", "eval"), {"__builtins__": {"min": min, "max": max}}, dict(names))
+    except (TypeError, ValueError, ArithmeticError, AttributeError):
+        return None
+    return int(made) if isinstance(made, (int, bool)) else None
+
+
+_ARITHMETIC = (
+    ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.operator, ast.unaryop, ast.cmpop, ast.Load,
+    ast.Call, ast.Attribute,
+)  # fmt: skip
+
+
+def work(kernel: Kernel, arguments: Mapping[str, int]) -> tuple[float, int]:
+    """Block operations of one program, loops counted as often as they run, and the elements of its blocks."""
+    tree = ast.parse(kernel.function.src)
+    known = {**{k: v for k, v in kernel.constants.items() if isinstance(v, int)}, **arguments}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name) and (number := _number(node.value, known)) is not None:
+                known.setdefault(target.id, number)
+    blocks = [v for k, v in known.items() if k.endswith("BLOCK") or k.startswith("BLOCK_")]
+    return _operations(tree, known), max(1, math.prod(sorted(blocks)[-2:]))
+
+
+def _operations(node: ast.AST, known: Mapping[str, Any]) -> float:
+    own = float(isinstance(node, (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)))
+    inside = sum(_operations(child, known) for child in ast.iter_child_nodes(node))
+    if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
+        bounds = [_number(a, known) for a in node.iter.args]
+        if bounds and all(b is not None for b in bounds):
+            return own + inside * len(range(*bounds))  # type: ignore[arg-type]
+    return own + inside
+
+
+def speed() -> tuple[float, float]:
+    """Seconds that one operation on blocks takes here, and one element of one, measured now."""
+    import time
+
+    import numpy as np
+    import triton.language as tl
+
+    from explorer.hooks.blocks import Handle
+
+    def timed(count: int) -> float:
+        block = tl.tensor(Handle(np.ones((1, count), np.float32), tl.float32), tl.block_type(tl.float32, [count]))
+        began = time.perf_counter()
+        for _ in range(10):
+            block * block + block  # noqa: B018 what is timed
+        return (time.perf_counter() - began) / 20
+
+    with interpreting():
+        timed(1)
+        small, large = timed(1), timed(AT_ONCE)
+    return small, max(0.0, large - small) / AT_ONCE
+
+
+__all__ = ["Code", "Estimate", "StandIn", "Wrappers", "estimate", "interpreted", "speed"]
