@@ -226,6 +226,16 @@ CASTS = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class View:
+    """Elements of one tensor: its storage as an array, the index of each, and whether all are meant."""
+
+    elements: Array
+    index: Array
+    all: bool
+    name: str
+
+
 class Memory:
     """The tensors that a launch may touch: what is outside of them is refused, what is written can be taken back."""
 
@@ -233,40 +243,57 @@ class Memory:
         self.ranges: list[tuple[int, int, str]] = []
         self.written: set[str] = set()
         self.unchecked = False
+        self._storages: dict[str, tuple[int, Array]] = {}
         self._undo: list[tuple[Array, Array, Array]] | None = None
 
     def allow(self, tensor: Any, name: str) -> None:
         """A tensor's whole storage may be read and written."""
+        import torch
+
         storage = tensor.untyped_storage()
-        self.ranges.append((storage.data_ptr(), storage.data_ptr() + storage.nbytes(), name))
+        first = storage.data_ptr()
+        if storage.nbytes() and first not in (known for known, _, _ in self.ranges):
+            self.ranges.append((first, first + storage.nbytes(), name))
+            self._storages[name] = first, torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
 
     def load(self, address: Array, mask: Array, other: Array, kind: Any) -> Array:
         """The elements at the addresses where `mask` holds, `other` elsewhere."""
         from triton._C.libtriton import interpreter
 
-        address, mask, other = _together(address, mask, other)
-        self._check(address, mask, kind.itemsize, "reads")
-        return interpreter.load(address, mask, other.astype(kind, copy=False), kind)
+        view = self._checked(address, mask, kind, "reads")
+        if view is None:
+            address, mask, other = _together(address, mask, other)
+            return interpreter.load(address, mask, other.astype(kind, copy=False), kind)
+        found = view.elements.take(view.index)
+        return found if view.all else np.where(mask, found, other.astype(kind, copy=False))
 
     def store(self, address: Array, data: Array, mask: Array) -> None:
         """Write the elements where `mask` holds."""
         from triton._C.libtriton import interpreter
 
-        address, mask, data = _together(address, mask, data)
-        self.touch(address, mask, data.dtype)
-        interpreter.store(address, data, mask)
+        address, mask, data = np.broadcast_arrays(address, mask, data)
+        view = self.touch(address, mask, data.dtype)
+        if view is None:
+            interpreter.store(*_together(address, data, mask))
+        elif view.all:
+            view.elements[view.index] = data
+        else:
+            view.elements[view.index[mask]] = data[mask]
 
-    def touch(self, address: Array, mask: Array, kind: Any) -> None:
+    def touch(self, address: Array, mask: Array, kind: Any) -> View | None:
         """Elements are about to be written."""
         from triton._C.libtriton import interpreter
 
-        self._check(address, mask, kind.itemsize, "writes")
-        valid = address[mask]
-        for first, last, name in self.ranges:
-            if name not in self.written and valid.size and ((valid >= first) & (valid < last)).any():
-                self.written.add(name)
+        view = self._checked(address, mask, kind, "writes")
+        if view is not None:
+            self.written.add(view.name)
+        else:
+            valid = address[mask]
+            self.written |= {n for first, last, n in self.ranges if valid.size and ((valid >= first) & (valid < last)).any()}
         if self._undo is not None:
-            self._undo.append((address, interpreter.load(address, mask, np.zeros(address.shape, kind), kind), mask))
+            before = interpreter.load(*_together(address, mask, np.zeros(address.shape, kind)), kind) if view is None else None
+            self._undo.append((address, view.elements.take(view.index) if view is not None else before, mask))
+        return view
 
     def remember(self, on: bool) -> None:
         """From here on what is overwritten is kept, or no longer."""
@@ -277,20 +304,41 @@ class Memory:
         from triton._C.libtriton import interpreter
 
         for address, data, mask in reversed(self._undo or ()):
-            interpreter.store(address, data, mask)
+            interpreter.store(*_together(address, data, mask))
 
-    def _check(self, address: Array, mask: Array, size: int, verb: str) -> None:
-        if self.unchecked or not mask.any():
-            return
-        low, high = (int(address.min()), int(address.max()) + size) if mask.all() else _span(address[mask], size)
-        if any(first <= low and high <= last for first, last, _ in self.ranges):
-            return
-        valid = address[mask]
+    def _checked(self, address: Array, mask: Array, kind: Any, verb: str) -> View | None:
+        """Where in one tensor the elements are, None where they are in several; InputError where they are in none."""
+        full = bool(mask.all())
+        valid = (
+            address
+            if full
+            else np.broadcast_to(address, np.broadcast_shapes(address.shape, mask.shape))[
+                np.broadcast_to(mask, np.broadcast_shapes(address.shape, mask.shape))
+            ]
+        )
+        if self.unchecked or not valid.size:
+            return None
+        low, high = int(valid.min()), int(valid.max()) + kind.itemsize
+        for first, last, name in self.ranges:
+            if first <= low and high <= last and first % kind.itemsize == low % kind.itemsize:
+                return self._view(address, mask, full, kind, name)
         inside = np.zeros(valid.shape, bool)
         for first, last, _ in self.ranges:
-            inside |= (valid >= first) & (valid + np.uint64(size) <= last)
+            inside |= (valid >= first) & (valid + np.uint64(kind.itemsize) <= last)
         if not inside.all():
             raise InputError(f"it {verb} outside of its tensors: {self._where(int(valid[~inside][0]))}; is a mask missing?")
+        return None
+
+    def _view(self, address: Array, mask: Array, full: bool, kind: Any, name: str) -> View | None:
+        first, storage = self._storages[name]
+        steps = (address - np.uint64(first)).view(np.int64)
+        if not full:
+            steps = np.where(mask, steps, 0)
+        index = steps // kind.itemsize
+        if kind.itemsize > 1 and (steps % kind.itemsize).any():
+            return None
+        count = len(storage) // kind.itemsize
+        return View(storage[: count * kind.itemsize].view(kind), index, full, name)
 
     def _where(self, address: int) -> str:
         if not self.ranges:
@@ -300,10 +348,6 @@ class Memory:
             for first, last, name in self.ranges
         )
         return f"{gap} bytes {side} {'the start' if side == 'before' else 'the end'} of {name}"
-
-
-def _span(valid: Array, size: int) -> tuple[int, int]:
-    return int(valid.min()), int(valid.max()) + size
 
 
 def _together(*arrays: Array) -> tuple[Array, ...]:

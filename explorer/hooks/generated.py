@@ -258,8 +258,9 @@ def work(kernel: Kernel, arguments: Mapping[str, int]) -> tuple[float, int]:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             if isinstance(target, ast.Name) and (number := _number(node.value, known)) is not None:
                 known.setdefault(target.id, number)
-    blocks = [v for k, v in known.items() if k.endswith("BLOCK") or k.startswith("BLOCK_")]
-    return _operations(tree, known), max(1, math.prod(sorted(blocks)[-2:]))
+    named = [v for k, v in known.items() if k in ("XBLOCK", "YBLOCK", "ZBLOCK", "R0_BLOCK", "R1_BLOCK")]
+    blocks = named or sorted(v for k, v in known.items() if k.startswith("BLOCK_"))[-2:]
+    return _operations(tree, known), max(1, math.prod(blocks))
 
 
 def _operations(node: ast.AST, known: Mapping[str, Any]) -> float:
