@@ -135,7 +135,7 @@ def _keywords(func: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _backward(func: Any, given: dict[str, Any]) -> tuple[Any, ...]:
     """The gradients of attention as it is defined."""
-    gradient = given.get("grad_out", given.get("grad_out_")).float()
+    gradient = (given["grad_out"] if "grad_out" in given else given["grad_out_"]).float()
     seed = next((given[n] for n in ("philox_seed", "rng_state") if given.get(n) is not None and given[n].numel()), None)
     query, key = given["query"], given["key"]
     weights, _, scale, bias = _weights(given)

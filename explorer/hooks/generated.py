@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from explorer.errors import InputError
 from explorer.hooks.absent_gpu import pretending
 from explorer.hooks.cuda_on_cpu import on_the_cpu
-from explorer.hooks.interpreter import AT_ONCE, Interpreter, interpreting
+from explorer.hooks.estimate import Estimate, learn, number, of_launch
+from explorer.hooks.interpreter import Interpreter, interpreting
 from explorer.hooks.patch import added, replaced
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class StandIn:
 def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrappers]:
     """Inside the block a function traced for a GPU that is not there runs what was generated for it.
 
-    `progress` is told each kernel's name when it is done. InputError where Dynamo would have to compile anew.
+    `progress` is told how far each kernel is. InputError where Dynamo would have to compile anew.
     """
     from torch._inductor import compile_fx
 
@@ -70,7 +71,7 @@ def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrapp
         raise InputError("the function would be compiled anew: it does not do what it did when it was traced")
 
     with ExitStack() as stack:
-        wrappers = Wrappers(stack.enter_context(interpreting()), progress)
+        wrappers = Wrappers(stack.enter_context(interpreting(progress)))
         stack.enter_context(replaced(StandIn, "__call__", lambda _: lambda self, *args: self.compiled(*args)))
         stack.enter_context(replaced(Code, "__call__", lambda _: lambda code, args: wrappers.call(code, args)))
         stack.enter_context(replaced(compile_fx, "compile_fx", lambda _: refuse))
@@ -82,9 +83,7 @@ class Wrappers:
     """Inductor's modules, each executed once, and what they launched."""
 
     interpreter: Interpreter
-    progress: Callable[[str], None] | None
     spaces: dict[int, dict[str, Any]] = field(default_factory=dict)
-    launched: int = 0
 
     def call(self, code: Code, args: Any) -> Any:
         """The module's `call` on CPU tensors."""
@@ -108,12 +107,6 @@ class Wrappers:
             exec(compile(code.text, code.file, "exec"), space)
         space.update({**code.constants, **_allocators(space)})
         return space
-
-    def done(self, name: str) -> None:
-        """A kernel has run."""
-        self.launched += 1
-        if self.progress is not None:
-            self.progress(name)
 
 
 def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,132 +160,45 @@ class Kernel:
 
     def run(self, *args: Any, stream: Any = None, **rest: Any) -> None:
         """The launch that the wrapper writes."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
         assert self.wrappers is not None
         given = {**dict(zip(self.names, args, strict=False)), **{k: v for k, v in rest.items() if k in self.names}}
         named = {**self.constants, **given}
         arguments = {name: named[name] for name in self.function.arg_names if name in named}
-        self.wrappers.interpreter.launch(self.function, arguments, self.grid(given))
-        self.wrappers.done(self.name)
-
-
-# The estimate --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What interpreting some modules once takes: launches, programs, operations on blocks, elements of these in all."""
-
-    launches: int
-    programs: int
-    operations: float
-    elements: float
-
-    def seconds(self, speed: tuple[float, float]) -> float:
-        """The time it takes at so many seconds a block operation and an element of one."""
-        return self.operations * speed[0] + self.elements * speed[1]
-
-
-def estimate(codes: Sequence[Code]) -> Estimate:
-    """What every launch that the modules' text states takes, each once; launches with sizes not known count as one program."""
-    total = [0, 0, 0.0, 0.0]
-    for code in codes:
-        for kernel, arguments in stated(code):
-            try:
-                x, y, z = kernel.grid(arguments)
-            except (NameError, TypeError, ZeroDivisionError):
-                x = y = z = 1
-            operations, block = work(kernel, arguments)
-            programs = x * y * z
-            total[0] += 1
-            total[1] += programs
-            total[2] += operations * (1 + math.ceil(programs * block / AT_ONCE))
-            total[3] += operations * programs * block
-    return Estimate(int(total[0]), int(total[1]), total[2], total[3])
+        with _disable_current_modes():  # what a kernel computes with torch's help is no call of the wrapper's
+            self.wrappers.interpreter.launch(self.function, arguments, self.grid(given))
 
 
 def stated(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:
     """Each launch in a module's text, with its arguments that are numbers."""
-    tree, kernels = ast.parse(code.text), {}
-    names: dict[str, Any] = {**code.sizes, "math": math}
+    tree = ast.parse(code.text)
+    names: dict[str, Any] = dict(code.sizes)
+    learn(tree, names)
+    kernels: dict[str, Kernel] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and "async_compile.triton" in ast.unparse(node.value)[:22]:
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("async_compile.triton("):
             name, source = (ast.literal_eval(a) for a in node.value.args[:2])  # type: ignore[attr-defined]
-            kernels[node.targets[0].id] = Kernel.of(name, source, code.target, None)  # type: ignore[attr-defined]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            if (number := _number(node.value, names)) is not None:
-                names.setdefault(node.targets[0].id, number)
+            kernels[ast.unparse(node.targets[0])] = Kernel.of(name, source, code.target, None)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
             kernel = kernels.get(ast.unparse(node.func.value))
             if kernel is not None:
-                pairs = zip(kernel.names, (_number(a, names) for a in node.args), strict=False)
+                pairs = zip(kernel.names, (number(a, names) for a in node.args), strict=False)
                 yield kernel, {k: v for k, v in pairs if v is not None}
 
 
-def _number(node: ast.expr, names: Mapping[str, Any]) -> int | None:
-    """The value of an integer expression of the wrapper, None for anything else."""
-    if any(isinstance(part, ast.Name) and part.id not in names and part.id not in ("min", "max") for part in ast.walk(node)):
-        return None
-    if not all(isinstance(part, _ARITHMETIC) for part in ast.walk(node)):
-        return None
-    try:
-        made = eval(compile(ast.Expression(node), "<size>", "eval"), {"__builtins__": {"min": min, "max": max}}, dict(names))
-    except (TypeError, ValueError, ArithmeticError, AttributeError):
-        return None
-    return int(made) if isinstance(made, (int, bool)) else None
+def estimate(codes: Sequence[Code]) -> Estimate:
+    """What every launch that the modules' text states takes, each once; where sizes are not known, one program."""
+    total = Estimate()
+    for code in codes:
+        for kernel, arguments in stated(code):
+            try:
+                grid = kernel.grid(arguments)
+            except (NameError, TypeError, ZeroDivisionError):
+                grid = (1, 1, 1)
+            total += of_launch(kernel.function.src, {**kernel.constants, **arguments}, grid)
+    return total
 
 
-_ARITHMETIC = (
-    ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.operator, ast.unaryop, ast.cmpop, ast.Load,
-    ast.Call, ast.Attribute,
-)  # fmt: skip
-
-
-def work(kernel: Kernel, arguments: Mapping[str, int]) -> tuple[float, int]:
-    """Block operations of one program, loops counted as often as they run, and the elements of its blocks."""
-    tree = ast.parse(kernel.function.src)
-    known = {**{k: v for k, v in kernel.constants.items() if isinstance(v, int)}, **arguments}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            if isinstance(target, ast.Name) and (number := _number(node.value, known)) is not None:
-                known.setdefault(target.id, number)
-    named = [v for k, v in known.items() if k in ("XBLOCK", "YBLOCK", "ZBLOCK", "R0_BLOCK", "R1_BLOCK")]
-    blocks = named or sorted(v for k, v in known.items() if k.startswith("BLOCK_"))[-2:]
-    return _operations(tree, known), max(1, math.prod(blocks))
-
-
-def _operations(node: ast.AST, known: Mapping[str, Any]) -> float:
-    own = float(isinstance(node, (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)))
-    inside = sum(_operations(child, known) for child in ast.iter_child_nodes(node))
-    if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
-        bounds = [_number(a, known) for a in node.iter.args]
-        if bounds and all(b is not None for b in bounds):
-            return own + inside * len(range(*bounds))  # type: ignore[arg-type]
-    return own + inside
-
-
-def speed() -> tuple[float, float]:
-    """Seconds that one operation on blocks takes here, and one element of one, measured now."""
-    import time
-
-    import numpy as np
-    import triton.language as tl
-
-    from explorer.hooks.blocks import Handle
-
-    def timed(count: int) -> float:
-        block = tl.tensor(Handle(np.ones((1, count), np.float32), tl.float32), tl.block_type(tl.float32, [count]))
-        began = time.perf_counter()
-        for _ in range(10):
-            block * block + block  # noqa: B018 what is timed
-        return (time.perf_counter() - began) / 20
-
-    with interpreting():
-        timed(1)
-        small, large = timed(1), timed(AT_ONCE)
-    return small, max(0.0, large - small) / AT_ONCE
-
-
-__all__ = ["Code", "Estimate", "StandIn", "Wrappers", "estimate", "interpreted", "speed"]
+__all__ = ["Code", "Kernel", "StandIn", "Wrappers", "estimate", "interpreted"]

@@ -40,11 +40,14 @@ class Launched:
 
 
 @contextmanager
-def interpreting() -> Iterator[Interpreter]:
-    """Inside the block @triton.jit functions can be run by the Interpreter that it gives; all is undone after it."""
+def interpreting(progress: Callable[[str], None] | None = None) -> Iterator[Interpreter]:
+    """Inside the block @triton.jit functions can be run by the Interpreter that it gives; all is undone after it.
+
+    `progress` is told each kernel's name, and how many of its programs are done.
+    """
     from explorer.hooks.libdevice import functions
 
-    interpreter = Interpreter(functions())
+    interpreter = Interpreter(functions(), progress)
     with ExitStack() as stack:
         interpreter.patch(stack)
         yield interpreter
@@ -53,7 +56,7 @@ def interpreting() -> Iterator[Interpreter]:
 class Interpreter:
     """Runs kernels; made by `interpreting`, and of use only inside its block."""
 
-    def __init__(self, libdevice: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, libdevice: Mapping[str, Callable[..., Any]], progress: Callable[[str], None] | None = None) -> None:
         from triton.language.semantic import TritonSemantic
 
         from explorer.hooks.blocks import Blocks, Memory
@@ -62,6 +65,7 @@ class Interpreter:
         self._blocks = Blocks(Memory())
         self._semantic = TritonSemantic(self._blocks)
         self._libdevice = libdevice
+        self._progress = progress
         self._rewritten: dict[int, tuple[Any, Callable[..., Any]]] = {}
 
     # Launching -------------------------------------------------------------------------------------------------------
@@ -120,7 +124,9 @@ class Interpreter:
             while done < count:
                 size = max(1, AT_ONCE // blocks.largest)
                 self._together(function, body, values, np.arange(done, min(done + size, count)))
-                done += size
+                done = min(done + size, count)
+                if self._progress is not None:
+                    self._progress(f"{name}, {done} of {count} programs")
         written = tuple(key for key in arguments if key in memory.written)
         return Launched(name, count, written, blocks.largest, time.perf_counter() - began)
 

@@ -1,4 +1,4 @@
-"""libdevice's functions on the interpreter's arrays: computed by torch's own, in the type of their arguments.
+"""libdevice's functions on the interpreter's arrays: computed by numpy and torch, in the type of their arguments.
 
 https://docs.nvidia.com/cuda/libdevice-users-guide lists them; the names are those of `triton.language.extra.libdevice`.
 """
@@ -14,22 +14,22 @@ import numpy as np
 
 Array = Any
 
-#: Of one float: the name and torch's function of the same meaning.
-TORCH_UNARY = {
-    "abs": "abs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "round", "nearbyint": "round", "rsqrt": "rsqrt",
-    "rsqrt_rn": "rsqrt", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos",
-    "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
-    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10", "log1p": "log1p",
+#: What numpy has not, and torch has: the name and torch's function of the same meaning.
+TORCH = {
     "lgamma": "lgamma", "erf": "special.erf", "erfc": "special.erfc", "erfinv": "special.erfinv", "erfcx": "special.erfcx",
     "normcdf": "special.ndtr", "normcdfinv": "special.ndtri", "j0": "special.bessel_j0", "j1": "special.bessel_j1",
     "y0": "special.bessel_y0", "y1": "special.bessel_y1", "cyl_bessel_i0": "special.i0", "cyl_bessel_i1": "special.i1",
-    "fast_sinf": "sin", "fast_cosf": "cos", "fast_tanf": "tan", "fast_tanhf": "tanh", "fast_expf": "exp", "fast_logf": "log",
-    "fast_log2f": "log2", "fast_log10f": "log10",
 }  # fmt: skip
-#: Of two floats.
-TORCH_BINARY = {
-    "atan2": "atan2", "copysign": "copysign", "fmod": "fmod", "hypot": "hypot", "nextafter": "nextafter", "pow": "pow",
-    "fast_powf": "pow", "fast_dividef": "div",
+#: numpy's functions under libdevice's names.
+SAME: dict[str, Callable[..., Array]] = {
+    "abs": np.abs, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "nearbyint": np.rint,
+    "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "fast_sinf": np.sin, "fast_cosf": np.cos, "fast_tanf": np.tan, "fast_tanhf": np.tanh, "fast_expf": np.exp,
+    "fast_logf": np.log, "fast_log2f": np.log2, "fast_log10f": np.log10, "atan2": np.arctan2, "copysign": np.copysign,
+    "fmod": np.fmod, "hypot": np.hypot, "nextafter": np.nextafter, "pow": np.power, "fast_powf": np.power,
+    "fast_dividef": np.divide, "rsqrt": lambda x: 1 / np.sqrt(x), "rsqrt_rn": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
 
 
@@ -168,8 +168,8 @@ INTEGER: dict[str, Callable[..., Array]] = {
 
 def functions() -> Mapping[str, Callable[..., Any]]:
     """Every function of libdevice that can be computed here, by name; others are left as they are, and fail as they do."""
-    made: dict[str, Callable[..., Any]] = {name: _language(_torch(path)) for name, path in (TORCH_UNARY | TORCH_BINARY).items()}
-    made |= {name: _language(_as_first(function)) for name, function in NUMPY.items()}
+    made: dict[str, Callable[..., Any]] = {name: _language(_torch(path)) for name, path in TORCH.items()}
+    made |= {name: _language(_as_first(function)) for name, function in (SAME | NUMPY).items()}
     made |= {name: _language(_as_type(function, kind)) for name, (kind, function) in TO_INTEGER.items()}
     made |= {name: _language(function) for name, function in INTEGER.items()}
     made |= {name: _language(lambda data, kind=kind: data.view(kind)) for name, kind in READ_AS.items()}

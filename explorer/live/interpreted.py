@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from explorer.errors import InputError
-from explorer.hooks.generated import Code, Estimate, estimate, interpreted, speed
+from explorer.hooks.estimate import Estimate, speed
+from explorer.hooks.generated import Code, estimate, interpreted
 from explorer.live.call import Call, run_call, tensors_of
 from explorer.progress import progress
 
@@ -39,7 +40,8 @@ def allowed(expected: Estimate, rounds: int, limit: float) -> None:
     if seconds > limit:
         raise InputError(
             f"interpreting {expected.launches} launches of {expected.programs} programs on the CPU takes about "
-            f"{seconds:.0f} s here, more than the limit of {limit:.0f} s: give smaller inputs, or t.check(limit={seconds * 2:.0f})"
+            f"{seconds:.0f} s here, more than the limit of {limit:.0f} s: give smaller inputs, or a larger limit, "
+            f"such as limit={2 * seconds:.0f}"
         )
 
 
