@@ -11,6 +11,7 @@ from explorer.hooks import compile as compiling
 from explorer.hooks.ladder import Ladder, Lowered, finished
 from explorer.hooks.triton_jit import lower_call
 from explorer.hooks.triton_pool import Worker
+from explorer.live.interpreted import KernelCall
 from explorer.live.ladders import Ladders, events_of
 from explorer.model import Event, Failure, Plain, plain
 from explorer.replay import replay
@@ -30,10 +31,11 @@ def trace_kernel(
     """Compile `kernel[grid](*args, **constants)` for a GPU that need not be here, and return every stage as a Trace.
 
     `kernel` is any @triton.jit or @triton.autotune function, `args` its arguments: tensors, which may be on the CPU, and
-    numbers; `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run. `grid` is
-    as in a launch, and only shown. `target` is a GPU by name or a Target, "auto" the attached one. For an autotuned
-    kernel `config` chooses a candidate by index or values, None the first; all are in the data of each stage. SASS costs
-    0.3 s; with sass=False it is made when asked for.
+    numbers; `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run: that
+    `Trace.run` and `Trace.check(expected=…)` do, on copies of the arguments, and interpreted where these are on the CPU.
+    `grid` is as in a launch; only running needs it. `target` is a GPU by name or a Target, "auto" the attached one. For an
+    autotuned kernel `config` chooses a candidate by index or values, None the first; all are in the data of each
+    stage. SASS costs 0.3 s; with sass=False it is made when asked for.
 
     InputError for arguments or a source that triton refuses, with the line; where a stage below fails, the Trace has a
     Failure with what the compiler said.
@@ -45,6 +47,7 @@ def trace_kernel(
     data = {"name": lowered.name, "language": "triton", "text": written.source, "wrapper_line": 0, "comment": "", **place}
     events, failures, ladders = [Event("kernel", 0.0, data=plain(data))], [], Ladders()
     launch = {"line": 0, "arguments": dict(written.arguments), "grid": written.grid}
+    ladders.call = KernelCall(kernel, args, constants, grid, config)
     ladders.again = lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other).lowered)
     try:
         ladder = _ladder(lowered)

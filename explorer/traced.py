@@ -433,19 +433,24 @@ class Trace:
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the compiled function again; without arguments, with those of the trace.
 
-        Of a trace for a GPU that is not there, the graphs run on the CPU as they are; `check` runs what was generated.
+        Of a trace for a GPU that is not there, the graphs run on the CPU as they are; `check` runs what was generated. A
+        hand-written kernel runs on copies of its arguments, interpreted where these are on the CPU; the tensors that
+        it wrote are returned, by the names of its arguments.
         """
         return self.needs_live("running").run(*args, **kwargs)
 
-    def check(self, limit: float | None = None) -> Rows:
+    def check(self, limit: float | None = None, *, expected: Any = None) -> Rows:
         """Run eager and compiled on the trace's inputs; one row an output: largest absolute and relative difference.
 
         Of a trace for a GPU that is not there, what was generated for it runs: the wrappers as they are, their kernels
         interpreted on the CPU ("interpreted"). `equal` is None, and `random` True, for what depends on random numbers
         that the generated code draws, which eager draws otherwise. InputError, before starting, where
         interpreting is estimated to take more than `limit` seconds, 120 where none is given.
+
+        A hand-written kernel's writes are compared with `expected`: a tensor, several in the order of the arguments
+        that it writes, or a mapping by their names.
         """
-        rows: Rows = self.needs_live("checking").check(limit)
+        rows: Rows = self.needs_live("checking").check(limit, expected)
         return rows
 
     def benchmark(self, repeats: int = 30) -> Rows:

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.errors import InputError
 from explorer.hooks.interpreter import AT_ONCE, interpreting
+from explorer.hooks.triton_jit import grid_of, jit_function, settings
 
 #: Seconds before a kernel's first program: its source is executed and rewritten.
 FIRST = 0.03
@@ -48,6 +50,16 @@ def of_launch(source: str, known: Mapping[str, Any], grid: Sequence[int]) -> Est
     operations = _operations(tree, numbers)
     batches = 1 + math.ceil((programs - 1) * block / AT_ONCE)
     return Estimate(1, programs, operations * batches, operations * programs * block)
+
+
+def estimate_call(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any, config: Any = None) -> Estimate:
+    """What `kernel[grid](*args, **constants)` takes; InputError where there is no grid."""
+    function = jit_function(kernel)
+    named = {**dict(zip(function.arg_names, args, strict=False)), **settings(kernel, args, constants, config)[2]}
+    sizes = grid_of(grid, named)
+    if not sizes:
+        raise InputError(f"running {function.__name__} needs its grid")
+    return of_launch(function.src, named, sizes)
 
 
 def _block(numbers: Mapping[str, int], known: Mapping[str, Any]) -> int:

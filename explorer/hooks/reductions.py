@@ -66,28 +66,18 @@ def _reduced(arrays: Sequence[Array], dtypes: Sequence[Any], axis: int, combine:
 def _halved(arrays: list[Array], dtypes: Sequence[Any], axis: int, combine: Any) -> list[Array]:
     """Neighbours combined until one is left, which keeps the order."""
     while arrays[0].shape[axis] > 1:
-        length = arrays[0].shape[axis]
-        whole = [_part(a, axis, slice(0, length - length % 2)) for a in arrays]
-        made = _combined(
-            combine,
-            [_part(a, axis, slice(0, None, 2)) for a in whole],
-            [_part(a, axis, slice(1, None, 2)) for a in whole],
-            dtypes,
-        )
-        rest = [_part(a, axis, slice(length - length % 2, None)) for a in arrays]
-        arrays = [np.concatenate([m, np.broadcast_to(r, (len(m), *r.shape[1:]))], axis) for m, r in zip(made, rest, strict=True)]
+        even, odd = ([_part(a, axis, slice(first, None, 2)) for a in arrays] for first in (0, 1))
+        arrays = _combined(combine, even, odd, dtypes)
     return arrays
 
 
 def _scanned(arrays: list[Array], dtypes: Sequence[Any], axis: int, combine: Any) -> list[Array]:
-    """Each element combined with what is 1, 2, 4, … before it."""
-    step = 1
-    while step < arrays[0].shape[axis]:
-        earlier = [_part(a, axis, slice(0, -step)) for a in arrays]
-        later = [_part(a, axis, slice(step, None)) for a in arrays]
-        made = _combined(combine, earlier, later, dtypes)
-        heads = [_part(a, axis, slice(0, step)) for a in arrays]
-        arrays = [np.concatenate([np.broadcast_to(h, (len(m), *h.shape[1:])), m], axis) for h, m in zip(heads, made, strict=True)]
+    """Each element combined with what is 1, 2, 4, … before it; whole blocks, whose lengths are powers of two."""
+    length, step = arrays[0].shape[axis], 1
+    while step < length:
+        made = _combined(combine, [np.roll(a, step, axis) for a in arrays], arrays, dtypes)
+        has = (np.arange(length) >= step).reshape([-1 if a == axis else 1 for a in range(arrays[0].ndim)])
+        arrays = [np.where(has, m, a) for m, a in zip(made, arrays, strict=True)]
         step *= 2
     return arrays
 

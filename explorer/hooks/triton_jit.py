@@ -43,7 +43,7 @@ def lower_call(
         able = ", ".join(t.name for t in NAMED if not missing_backend(t))
         raise InputError(f"{function.__name__} cannot be compiled for {target.name}: {missing}; there are backends for {able}")
     with pretending(target):
-        chosen, candidates, meta = _settings(kernel, args, constants, config)
+        chosen, candidates, meta = settings(kernel, args, constants, config)
         own = _own_copy(function)
         try:
             src, options = captured(lambda: own.run(*args, grid=None, warmup=True, **meta), _compiler())
@@ -71,6 +71,26 @@ def jit_function(kernel: Any) -> Any:
     raise InputError(f"trace_kernel takes a @triton.jit or @triton.autotune function, not {type(kernel).__name__}")
 
 
+def function_name(kernel: Any) -> str:
+    """The name of the function inside a kernel's decorators."""
+    return str(jit_function(kernel).__name__)
+
+
+def argument_names(kernel: Any) -> tuple[str, ...]:
+    """The names of a kernel's arguments in order."""
+    return tuple(jit_function(kernel).arg_names)
+
+
+def launched(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any) -> dict[str, Any]:
+    """`kernel[grid](*args, **constants)` on the attached GPU: the tensors that it changed, by their arguments' names."""
+    import torch
+
+    before = [a.clone() if isinstance(a, torch.Tensor) else None for a in args]
+    kernel[grid](*args, **constants)
+    named = zip(argument_names(kernel), args, before, strict=False)
+    return {n: a for n, a, b in named if b is not None and not torch.equal(a.nan_to_num(), b.nan_to_num())}
+
+
 def _compiler() -> Any:
     import triton.compiler
 
@@ -85,7 +105,7 @@ def _own_copy(function: Any) -> Any:
     return own
 
 
-def _settings(
+def settings(
     kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], config: int | Mapping[str, Plain] | None
 ) -> tuple[Mapping[str, Plain], tuple[Mapping[str, Plain], ...], dict[str, Any]]:
     """The chosen config, all candidates, and the keyword arguments that decorators add to the call."""

@@ -76,3 +76,25 @@ def tensors_of(outcome: tuple[Any, Mapping[str, Any] | None]) -> list[tuple[str,
     returned, gradients = outcome
     named = list(named_tensors(returned, "output"))
     return named + [(f"gradient of {n}", g) for n, g in (gradients or {}).items() if g is not None]
+
+
+def difference(name: str, expected: Any, given: Any) -> dict[str, Any]:
+    """One row of a check: whether two tensors are close, and the largest absolute and relative difference.
+
+    Close is 1e-4 and a thousandth of each number; of float16 and bfloat16, which eager rounds to after every operator
+    and compiled code does not, 8 units in the last place of each number and of the largest.
+    """
+    import torch
+
+    if expected.shape != given.shape or expected.dtype != given.dtype:
+        return {"output": name, "equal": False, "max_abs": float("nan"), "max_rel": float("nan")}
+    one, other = (t.detach().to(torch.float64 if t.is_floating_point() else t.dtype) for t in (expected, given))
+    gap = (one - other).abs().double() if one.dtype != torch.bool else (one != other).double()
+    scale = one.abs().double().clamp_min(1e-12) if one.dtype != torch.bool else torch.ones_like(gap)
+    rtol, atol = 1e-3, 1e-4
+    if expected.is_floating_point() and expected.dtype.itemsize < 4 and gap.numel():
+        rtol = 8 * torch.finfo(expected.dtype).eps
+        atol = rtol * float(one.nan_to_num(posinf=0, neginf=0).abs().max())
+    close = torch.allclose(expected, given, rtol=rtol, atol=atol, equal_nan=True) if gap.numel() else True
+    largest = (float(gap.max()), float((gap / scale).max())) if gap.numel() else (0.0, 0.0)
+    return {"output": name, "equal": close, "max_abs": largest[0], "max_rel": largest[1]}

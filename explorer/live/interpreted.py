@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError
-from explorer.hooks.estimate import Estimate, speed
+from explorer.hooks.estimate import Estimate, estimate_call, speed
 from explorer.hooks.generated import Code, estimate, interpreted
+from explorer.hooks.interpreter import interpreting
+from explorer.hooks.triton_jit import argument_names, function_name, launched
 from explorer.live.call import Call, run_call, tensors_of
 from explorer.progress import progress
 
@@ -78,3 +81,74 @@ def varies(one: Outcome, other: Outcome) -> list[bool]:
 
     pairs = zip(tensors_of(one), tensors_of(other), strict=True)
     return [a.shape != b.shape or not torch.equal(a.nan_to_num(), b.nan_to_num()) for (_, a), (_, b) in pairs]
+
+
+# A hand-written kernel ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A launch of a hand-written kernel, to be run on copies of its tensors."""
+
+    kernel: Any
+    args: tuple[Any, ...]
+    constants: Mapping[str, Any]
+    grid: Any
+    config: Any = None
+
+    def run(self, limit: float | None = None) -> tuple[dict[str, Any], bool]:
+        """The tensors that the kernel writes, by the names of its arguments, and whether it was interpreted.
+
+        Tensors on a GPU are worked on by that GPU, tensors on the CPU by the interpreter.
+        """
+        import torch
+
+        args = copies(self.args)
+        if any(isinstance(a, torch.Tensor) and a.is_cuda for a in args):
+            return launched(self.kernel, args, self.constants, self.grid), False
+        name = function_name(self.kernel)
+        expected = estimate_call(self.kernel, args, self.constants, self.grid, self.config)
+        allowed(expected, 1, LIMIT if limit is None else limit)
+        with progress(name, "interpreting") as show, interpreting(show) as interpreter:
+            done = interpreter.run(self.kernel, args, self.constants, self.grid, self.config)
+        named = dict(zip(argument_names(self.kernel), args, strict=False))
+        return {key: named[key] for key in done.written if key in named}, True
+
+
+def copies(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Copies of the tensors with their strides; views of one storage stay views of one."""
+    import dataclasses
+
+    import torch
+
+    storages: dict[int, Any] = {}
+
+    def copied(value: Any) -> Any:
+        if dataclasses.is_dataclass(value) and isinstance(base := getattr(value, "base", None), torch.Tensor):
+            return dataclasses.replace(value, base=copied(base))  # type: ignore[type-var]
+        if not isinstance(value, torch.Tensor):
+            return value
+        own = value.untyped_storage()
+        storage = storages.setdefault(own.data_ptr(), None) or own.clone()
+        storages[own.data_ptr()] = storage
+        made = torch.empty(0, dtype=value.dtype, device=value.device)
+        return made.set_(storage, value.storage_offset(), value.shape, value.stride())
+
+    return tuple(map(copied, args))
+
+
+def matched(written: Mapping[str, Any], expected: Any) -> list[tuple[str, Any, Any]]:
+    """(name, expected, written) of each tensor; InputError where they cannot be paired."""
+    import torch
+
+    if isinstance(expected, Mapping):
+        pairs = dict(expected)
+    else:
+        several = [expected] if isinstance(expected, torch.Tensor) else list(expected)
+        if len(several) != len(written):
+            raise InputError(f"the kernel wrote {', '.join(written) or 'nothing'}; expected has {len(several)} tensors")
+        pairs = dict(zip(written, several, strict=True))
+    for name in pairs:
+        if name not in written:
+            raise InputError(f"the kernel wrote no {name!r}; it wrote {', '.join(written) or 'nothing'}")
+    return [(name, tensor, written[name]) for name, tensor in pairs.items()]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
 from explorer.hooks.ladder import BINARIES, TEXTS, Ladder, UnderWay, compile_ladder
 from explorer.hooks.triton_passes import passes
 from explorer.hooks.triton_tools import disassemble, missing_backend
+from explorer.live.call import difference
+from explorer.live.interpreted import KernelCall, matched
 from explorer.model import Artifact, Event, Failure, Plain, Rows, plain
 from explorer.stages._launch import launches
 from explorer.stages.output_code import kernel_events
@@ -25,6 +27,7 @@ class Ladders:
     by_source: dict[str, Ladder] = field(default_factory=dict)
     error: BaseException | None = None
     missing: str = ""  # why no kernel of this trace has a ladder
+    call: KernelCall | None = None  # of a hand-written kernel
     again: Callable[[int | Mapping[str, Plain]], Ladder] | None = None  # for a hand-written kernel, with another config
 
     def of(self, kernel: Artifact) -> Ladder:
@@ -49,6 +52,27 @@ class Ladders:
     def binary(self, kernel: Artifact) -> bytes:
         """The cubin, hsaco or SPIR-V of a kernel."""
         return self.of(kernel).binary
+
+    def run(self, *args: Any, **constants: Any) -> dict[str, Any]:
+        """What a hand-written kernel writes, on copies of its arguments or of new ones; see `Trace.run`."""
+        call = self._call()
+        if args or constants:
+            call = replace(call, args=args or call.args, constants={**call.constants, **constants})
+        return call.run()[0]
+
+    def check(self, limit: float | None = None, expected: Any = None) -> Rows:
+        """What a hand-written kernel writes, compared with what is expected; see `Trace.check`."""
+        if expected is None:
+            raise InputError("a hand-written kernel is checked against what it should write: give expected=, a tensor")
+        written, interpreted = self._call().run(limit)
+        return Rows(
+            {**difference(name, one, other), "interpreted": interpreted} for name, one, other in matched(written, expected)
+        )
+
+    def _call(self) -> KernelCall:
+        if self.call is None:
+            raise InputError("only a hand-written kernel can be run by itself; run the trace of its function")
+        return self.call
 
     def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
         """The ladder of a kernel with another of its autotune candidates."""
