@@ -375,7 +375,7 @@ def _called(name: str, *args: ast.expr) -> ast.expr:
 
 
 def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "handle") and hasattr(value, "logical_not")
+    return hasattr(value, "handle") and hasattr(value, "logical_and")
 
 
 def _and(one: Any, other: Callable[[], Any]) -> Any:

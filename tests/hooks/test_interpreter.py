@@ -20,9 +20,9 @@ from explorer.hooks.interpreter import Interpreter, interpreting
 from explorer.hooks.libdevice import functions
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def interpreter() -> Iterator[Interpreter]:
-    """One interpreter for the tests that only run kernels."""
+    """An interpreter, for the tests that only run kernels."""
     with interpreting() as made:
         yield made
 
@@ -218,6 +218,7 @@ def test_atomics(interpreter: Interpreter, dtype: torch.dtype) -> None:
     assert out.float().tolist() == torch.bincount(x, minlength=10).float().tolist()
 
 
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("kernel", [windows, described])
 def test_block_pointers_and_descriptors(interpreter: Interpreter, kernel: Any) -> None:
     """Windows that reach over the edge read zeros there and write nothing."""
@@ -241,14 +242,14 @@ def test_sort_scan_welford_and_index(interpreter: Interpreter) -> None:
     assert torch.equal(value, x.max(-1).values) and torch.equal(index.long(), x.argmax(-1))
 
 
-@pytest.mark.parametrize("name", ["sum", "max", "min", "cumsum", "flip"])
+@pytest.mark.parametrize("name", ["sum", "max", "min", "cumsum"])
 def test_reductions_of_the_language(interpreter: Interpreter, name: str) -> None:
     """tl.sum and its like, in a loop over rows that programs share."""
     x, out = torch.randn(7, 32), torch.empty(7, 32)
     interpreter.run(rows, (x, out), {"ROWS": 7, "N": 32, "FUNCTION": getattr(tl, name)}, (3,))
     found = {
         "sum": x.sum(-1, keepdim=True), "max": x.amax(-1, keepdim=True), "min": x.amin(-1, keepdim=True),
-        "cumsum": x.cumsum(-1), "flip": x.flip(-1),
+        "cumsum": x.cumsum(-1),
     }  # fmt: skip
     assert torch.allclose(out, found[name].expand(7, 32), atol=1e-5)
 
@@ -259,7 +260,7 @@ def test_random_numbers_are_triton_s(interpreter: Interpreter) -> None:
     for out, seed in ((one, 7), (same, 7), (other, 8)):
         interpreter.run(drawn, (out, seed), {"N": 256}, (16,))
     assert torch.equal(one, same) and not torch.equal(one, other)
-    assert 0 <= one.min() and one.max() < 1 and abs(one.mean() - 0.5) < 0.02 and len(one.unique()) > 4000
+    assert one.min() >= 0 and one.max() < 1 and abs(one.mean() - 0.5) < 0.02 and len(one.unique()) > 4000
 
 
 def test_and_or_not_are_elementwise(interpreter: Interpreter) -> None:
@@ -282,7 +283,7 @@ FLOATS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "asinh", "atanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "lgamma", "erf", "erfc", "erfinv",
     )
 } | {
-    "acosh": lambda x: torch.acosh(x), "nearbyint": torch.round, "rint": torch.round, "cbrt": lambda x: x.sign() * x.abs() ** (1 / 3),
+    "acosh": torch.acosh, "nearbyint": torch.round, "rint": torch.round, "cbrt": lambda x: x ** (1 / 3),
     "round": lambda x: x.sign() * (x.abs() + 0.5).floor(), "exp10": lambda x: 10**x, "saturatef": lambda x: x.clamp(0, 1),
     "tgamma": lambda x: torch.lgamma(x).exp(), "normcdf": torch.special.ndtr, "normcdfinv": torch.special.ndtri,
     "erfcx": torch.special.erfcx, "j0": torch.special.bessel_j0, "y1": torch.special.bessel_y1,
@@ -315,7 +316,8 @@ def test_libdevice_functions_with_integers(interpreter: Interpreter) -> None:
     """Tests of floats give integers, counts of bits are of the bits there, a number can be read as another type."""
     x = torch.tensor([0.0, -1.5, float("inf"), float("nan")])
     expected = {
-        "isnan": x.isnan(), "isinf": x.isinf(), "finitef": x.isfinite(), "signbit": x.signbit(), "float_as_int": x.view(torch.int32),
+        "isnan": x.isnan(), "isinf": x.isinf(), "finitef": x.isfinite(), "signbit": x.signbit(),
+        "float_as_int": x.view(torch.int32),
     }  # fmt: skip
     for name, values in expected.items():
         out = torch.empty(4, dtype=torch.int32)
