@@ -219,5 +219,5 @@ def _sizes() -> dict[str, int]:
     from torch._inductor.virtualized import V
 
     shapes = V.graph.sizevars.shape_env
-    known = getattr(shapes, "backed_var_to_val", None) or getattr(shapes, "var_to_val", {})
+    known = shapes.backed_var_to_val if hasattr(shapes, "backed_var_to_val") else shapes.var_to_val
     return {str(symbol): int(value) for symbol, value in known.items() if str(value).lstrip("-").isdigit()}
