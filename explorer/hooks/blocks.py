@@ -452,12 +452,16 @@ class Blocks:
     def create_atomic_rmw(self, op: Any, ptr: Handle, val: Handle, mask: Handle, sem: Any, scope: Any) -> Handle:
         """An atomic read-modify-write, one element after the other."""
         kind = stored_type(val.dtype)
-        address, data, chosen = _together(ptr.data, bits(val.data, val.dtype), mask.data)
+        address, data, chosen = _together(self._each(ptr.data), bits(val.data, val.dtype), mask.data)
         self.memory.touch(address, chosen, kind)
         if kind.itemsize < 4:
             return self._add_small(address, values(data, val.dtype), chosen, val.dtype, op)
         made = self._inner.create_atomic_rmw(op, *(Handle(a, val.dtype) for a in (address, data, chosen)), sem, scope)
         return self.made(made.data, val.dtype)
+
+    def _each(self, data: Array) -> Array:
+        """What all programs of the batch agree on, once for each: what one does to memory does not count for all."""
+        return np.broadcast_to(data, (self.programs.shape[1], *data.shape[1:]))
 
     def _add_small(self, address: Array, data: Array, mask: Array, dtype: Any, op: Any) -> Handle:
         """Atomic addition of two-byte floats."""
@@ -473,7 +477,7 @@ class Blocks:
 
     def create_atomic_cas(self, ptr: Handle, cmp: Handle, val: Handle, sem: Any, scope: Any) -> Handle:
         """An atomic compare-and-swap."""
-        address, expected, data = _together(ptr.data, bits(cmp.data, cmp.dtype), bits(val.data, val.dtype))
+        address, expected, data = _together(self._each(ptr.data), bits(cmp.data, cmp.dtype), bits(val.data, val.dtype))
         self.memory.touch(address, np.ones(address.shape, bool), data.dtype)
         made = self._inner.create_atomic_cas(*(Handle(a, cmp.dtype) for a in (address, expected, data)), sem, scope)
         return self.made(made.data, cmp.dtype)

@@ -66,7 +66,7 @@ def statistics(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Reductions of several kinds, a scan, a sort, indices, and additions to one place."""
     var, mean = torch.var_mean(x, -1)
     counted = torch.zeros(8, device=x.device).index_add(0, torch.arange(x.shape[0], device=x.device) % 8, mean)
-    return var, mean, x.argmax(-1), x.cumsum(-1), x.sort(-1, stable=True).values, x.prod(-1), (x > 2).any(-1), counted
+    return var, mean, x.argmax(-1), x.cumsum(-1), x.sort(dim=-1, stable=True).values, x.prod(-1), (x > 2).any(-1), counted
 
 
 def dropped(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
