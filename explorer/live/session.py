@@ -100,7 +100,7 @@ class Live:
             with torch.random.fork_rng():
                 torch.manual_seed(0)
                 outcomes.append(tensors_of(run_call(live._compiled(), replace(self.call, function=live.call.function).copy())))
-        return Rows(_difference(name, one, two) for (name, one), (_, two) in zip(*outcomes, strict=True))
+        return Rows(difference(name, one, two) for (name, one), (_, two) in zip(*outcomes, strict=True))
 
     def race(self, other: Live, repeats: int) -> tuple[float, float]:
         """The median seconds of a call of this and of another compiled function, called in turn."""
