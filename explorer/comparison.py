@@ -238,7 +238,8 @@ def _keys(trace: Trace, ir: Artifact, compile: int) -> dict[str, tuple[int, Key]
 
 def reason(trace: Trace, first: Op, second: Op) -> str:
     """Why two nodes of a trace are apart, "" where the trace recorded no verdicts."""
-    return ""
+    graphs = [g for g in trace.fusion.graphs if (g.artifact.frame, g.artifact.graph) == first.group[:2] == second.group[:2]]
+    return graphs[0].why(first.name, second.name).sentence if len(graphs) == 1 else ""
 
 
 def figures(trace: Trace) -> dict[str, Plain]:

@@ -123,7 +123,7 @@ class Fusion:
     @property
     def summarised(self) -> str:
         """What the records of these verdicts put together, in one sentence."""
-        pairs = sum(len(g.verdicts.by_pair) for g in self.graphs)
+        pairs = sum(len({(v.first, v.second) for v in g.verdicts.each()}) for g in self.graphs)
         rows = sum(len(g.verdicts.data["pairs"]) for g in self.graphs)
         return (
             f"{pairs} pairs are recorded in {rows} rows: a pair asked about again with the same answer is said once, with its "
@@ -228,8 +228,7 @@ class Graph:
 
     def table(self) -> Iterator[dict[str, Plain]]:
         """One row a verdict, in the order of the rounds."""
-        verdicts = [v for found in self.verdicts.by_pair.values() for v in found]
-        yield from map(self._row, sorted(verdicts, key=lambda v: v.rounds))
+        yield from map(self._row, sorted(self.verdicts.each(), key=lambda v: (v.rounds, v.first, v.second)))
 
     def _row(self, v: Verdict) -> dict[str, Plain]:
         known = self.verdicts
@@ -319,7 +318,7 @@ class Graph:
     def _between(self, one: Iterable[int], other: Iterable[int]) -> list[Verdict]:
         """Every verdict on two nodes, or on what they had become, in the order of the rounds."""
         a, b = ({n for member in side for n in self.verdicts.containing[member]} for side in (one, other))
-        found = [v for x in a for y in b for pair in ((x, y), (y, x)) for v in self.verdicts.by_pair.get(pair, ())]
+        found = [v for x in a for y in b for pair in ((x, y), (y, x)) for v in self.verdicts.about(*pair)]
         return sorted(found, key=lambda v: (v.rounds[-1], max(v.first, v.second), v.first))
 
     def _fused(self, first: str, second: str, group: int, verdicts: list[Verdict]) -> Why:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -353,7 +354,7 @@ class Trace:
 
     # Fusion --------------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def fusion(self) -> Fusion:
         """What became one kernel and what did not: `fusion.groups()`, `.table()`, `.why("op3", "op7")`, see `fusion.py`."""
         from explorer.fusion import Fusion

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from explorer.model import Plain
@@ -11,6 +11,9 @@ from explorer.stages._reasons import asked_by, sentence, why_made, words
 
 #: A group of more nodes is named by its first and last in a sentence.
 MOST_NAMED = 6
+
+#: Numbers as (first, last) of those that follow each other.
+Spans = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -74,25 +77,38 @@ class Verdicts:
         settings: Mapping[str, Plain] = self.data["settings"]
         return settings
 
-    def rows(self) -> Iterator[tuple[Verdict, tuple[int, ...]]]:
-        """One for each row as recorded: the verdict on a node's first partner, and all its partners with the same."""
+    @cached_property
+    def _recorded(self) -> list[tuple[Verdict, Spans]]:
+        """Each row as recorded: the verdict on its first partner, and the spans of its partners' numbers."""
+        found = []
         for first, verdict, rule, args, shared, bits, partners in self.data["pairs"]:
             rounds = tuple(n for n in range(int(bits).bit_length()) if bits >> n & 1)
-            others = tuple(numbers(partners))
+            theirs = spans(partners)
             known = self.data["rules"][rule], self.data["args"][args]
-            yield Verdict(first, others[0], verdict, *known, shared, rounds), others
+            found.append((Verdict(first, theirs[0][0], verdict, *known, shared, rounds), theirs))
+        return found
 
     @cached_property
-    def by_pair(self) -> dict[tuple[int, int], list[Verdict]]:
-        """Every verdict on each pair of nodes, in order."""
-        found: dict[tuple[int, int], list[Verdict]] = {}
-        for v, others in self.rows():
-            for second in others:
-                one = Verdict(v.first, second, v.verdict, v.rule, v.args, v.shared, v.rounds)
-                found.setdefault((v.first, second), []).append(one)
-        for verdicts in found.values():
-            verdicts.sort(key=lambda v: v.rounds)
+    def _by_first(self) -> dict[int, list[tuple[Verdict, Spans]]]:
+        found: dict[int, list[tuple[Verdict, Spans]]] = {}
+        for verdict, theirs in self._recorded:
+            found.setdefault(verdict.first, []).append((verdict, theirs))
         return found
+
+    def rows(self) -> Iterator[tuple[Verdict, tuple[int, ...]]]:
+        """One for each row as recorded: the verdict on a node's first partner, and all its partners with the same."""
+        for verdict, theirs in self._recorded:
+            yield verdict, tuple(n for low, high in theirs for n in range(low, high + 1))
+
+    def each(self) -> Iterator[Verdict]:
+        """One for each verdict on each pair of nodes."""
+        for verdict, others in self.rows():
+            yield from (replace(verdict, second=second) for second in others)
+
+    def about(self, first: int, second: int) -> list[Verdict]:
+        """Every verdict on two nodes in this order of them."""
+        rows = self._by_first.get(first, ())
+        return [replace(v, second=second) for v, theirs in rows if any(low <= second <= high for low, high in theirs)]
 
     @cached_property
     def scores(self) -> dict[tuple[int, int], dict[str, Plain]]:
@@ -143,8 +159,7 @@ class Verdicts:
             yield {"buffer": row["buffer"], "lowering": row["lowering"], "why": why, "where": f"{file}:{line} {function}"}
 
 
-def numbers(text: str) -> Iterator[int]:
-    """3, 4, 5 and 7 for "3-5,7"."""
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+def spans(text: str) -> Spans:
+    """((3, 5), (7, 7)) for "3-5,7"."""
+    pairs = (part.partition("-") for part in text.split(","))
+    return tuple((int(first), int(last or first)) for first, _, last in pairs)

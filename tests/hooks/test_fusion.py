@@ -330,7 +330,7 @@ class Node:
 
 def test_ten_thousand_nodes_are_one_row_a_node_not_one_a_pair() -> None:
     """640,000 refusals in each of three rounds are kept in 10,000 rows from which every pair can be read again."""
-    from explorer.stages._verdicts import numbers
+    from explorer.stages._verdicts import spans
 
     log = Log(None)
     nodes = [Node(f"op{n}", n) for n in range(10_000)]
@@ -344,7 +344,7 @@ def test_ten_thousand_nodes_are_one_row_a_node_not_one_a_pair() -> None:
     rows = log.facts()["pairs"]
     assert len(rows) == 9_999 and len(str(rows)) < 500_000
     assert rows[0] == [0, "refused", 0, 0, None, 0b111, "1-64"]
-    assert sum(len(list(numbers(row[-1]))) for row in rows) == sum(min(64, 9_999 - n) for n in range(10_000))
+    assert sum(high - low + 1 for row in rows for low, high in spans(row[-1])) == sum(min(64, 9_999 - n) for n in range(10_000))
 
 
 @pytest.mark.parametrize(("numbers", "text"), [([5], "5"), ([3, 4, 5], "3-5"), ([9, 1, 2, 7], "1-2,7,9"), ([], "")], ids=str)
@@ -443,6 +443,7 @@ def test_a_veto_adds_a_kernel_and_lifting_it_restores_the_trace(plain: Trace) ->
     assert not why.fused and why.rule == "vetoed" and "kept apart by a Veto" in why.sentence
     assert what.equal is None and "not checked" in what.note and "not checked" in repr(what)
     assert what.trace.meta["fusion"] == ("Veto('sin', 'cos')",)
+    assert any("kept apart by a Veto" in row["why"] for row in explorer.compare(plain, what.trace).fusion())
     lifted = what.trace.what_if(fusion=())
     assert sources(lifted.trace) == sources(plain)
     assert lifted.trace.fusion.groups() == plain.fusion.groups() and lifted.trace.fusion.table() == plain.fusion.table()
