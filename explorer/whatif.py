@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 #: Calls of each compiled function that are timed.
 REPEATS = 20
+Shape = tuple[int, ...]
 NOT_CHECKED = (
     "not checked: for a GPU that is not here the function itself runs on the CPU, whatever the kernels do, so its results "
     "are equal by construction"
@@ -222,27 +223,25 @@ def operations(node: Mapping[str, Plain], nodes: Mapping[str, Mapping[str, Plain
     A product of m×k and k×n is 2mkn; a convolution 2 × outputs × weights of one output channel; attention two products
     forward and five backward, whether or not a mask leaves half of them out. 0 where a size is symbolic.
     """
-    target = str(node.get("target", ""))
-    shapes = [_sizes(nodes[name]) for name in node.get("inputs", ()) if name in nodes]
-    shapes = [shape for shape in shapes if shape]
-    count = next((rule for part, rule in OPERATIONS if part in target), None)
+    count = next((rule for part, rule in OPERATIONS if part in str(node.get("target", ""))), None)
+    made = [node, *(nodes[name] for name in node.get("inputs", ()) if name in nodes)]
+    out, *shapes = [_sizes(one) for one in made]
+    if count is None or None in (out, *shapes):
+        return 0.0
     try:
-        return float(count(_sizes(node), shapes)) if count else 0.0
+        return count(out or (), [shape for shape in shapes if shape])
     except (IndexError, ValueError):
         return 0.0
 
 
-def _sizes(node: Mapping[str, Plain]) -> tuple[int, ...]:
+def _sizes(node: Mapping[str, Plain]) -> Shape | None:
+    """The sizes of a node's tensor, or of its first; None where one is symbolic."""
     sizes = node.get("shape", ()) or next((o.get("shape", ()) for o in node.get("outputs", ()) if o), ())
-    return tuple(int(s) for s in sizes) if all(str(s).isdigit() for s in sizes) else ()
-
-
-Shape = tuple[int, ...]
+    return tuple(int(s) for s in sizes) if all(str(s).isdigit() for s in sizes) else None
 
 
 def _product(out: Shape, shapes: Sequence[Shape]) -> float:
-    factors = [s for s in shapes if len(s) == len(out) and s[:-1] == out[:-1]]
-    return 2.0 * math.prod(out) * (factors[-1][-1] if len(factors) == 1 else shapes[-2][-1])
+    return 2.0 * math.prod(out) * shapes[-2:][0][-1]  # of x @ x there is one input
 
 
 def _convolution(out: Shape, shapes: Sequence[Shape]) -> float:

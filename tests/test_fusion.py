@@ -181,6 +181,7 @@ def test_the_table_has_one_row_a_verdict(trace: Trace) -> None:
     assert table[0]["score"] == {"memory_score": 256, "proximity_score": -1} and table[0]["shared_bytes"] == 256
     (vertical,) = [r for r in table if (r["first"], r["second"]) == ("op0_op1", "op4")]
     assert vertical["direction"] == "vertical" and vertical["rounds"] == (1, 2) and vertical["after"] == ("op0_op1",)
+    assert [r["rounds"] for r in table if r["rule"].startswith("brand new")] == [(2,)]
     assert table[0]["direction"] == "horizontal" and len(table.frame) == len(table)
     assert "Both touch x, but at other places" in next(r for r in table if r["rule"] == "no shared data")["reason"]
 

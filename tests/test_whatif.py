@@ -24,6 +24,7 @@ def node(target: str, shape: tuple[int, ...], inputs: tuple[str, ...] = (), dtyp
     [
         ("aten.mm.default", (4, 6), [(4, 5), (5, 6)], 2 * 4 * 5 * 6),
         ("aten.addmm.default", (4, 6), [(6,), (4, 5), (5, 6)], 2 * 4 * 5 * 6),
+        ("aten.mm.default", (5, 5), [(5, 5)], 2 * 5 * 5 * 5),
         ("aten.bmm.default", (3, 4, 6), [(3, 4, 5), (3, 5, 6)], 2 * 3 * 4 * 5 * 6),
         ("aten.convolution.default", (2, 8, 10, 10), [(2, 3, 12, 12), (8, 3, 3, 3)], 2 * 2 * 8 * 100 * 27),
         ("aten._scaled_dot_product_efficient_attention.default", (2, 4, 16, 8), [(2, 4, 16, 8)] * 3, 4 * 2 * 4 * 16 * 16 * 8),

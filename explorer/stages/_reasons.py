@@ -220,6 +220,7 @@ MADE: tuple[tuple[str, str], ...] = (
     (r"ExternKernel\.copy_input|require_(exact_)?strides?|require_stride", "its strides have to be those that are asked for"),
     (r"GraphLowering\.output", "it is an output of the graph"),
     (r"foreach|register_foreach", "a list of operations makes its results in one foreach kernel"),
+    (r"random|seed", "it holds random numbers, which are drawn once"),
     (r"ConcatKernel|cat\b|realize_into", "it is written straight into the buffer that it is a part of"),
     (r"realize_input|realize_inputs|ExternKernel|FallbackKernel|Conv|conv|mm_args|tuned_|fallback",
      "{lowering} reads it, and library calls and templates read from memory"),
