@@ -219,8 +219,10 @@ class Graph:
         return bits
 
     def direction(self, first: int, second: int) -> str:
-        """ "vertical" where one of two nodes needs the other's result, else "horizontal"."""
+        """ "template" where one of two nodes is one, "vertical" where one needs the other's result, else "horizontal"."""
         one, other = (self.verdicts.members(n) for n in (first, second))
+        if {*one, *other} & {group.get("template") for group in self.verdicts.data["final"]}:
+            return "template"
         needs = [sum(1 << n for n in set(a)) & _any(self._ancestors[n] for n in b) for a, b in ((one, other), (other, one))]
         return "vertical" if any(needs) else "horizontal"
 

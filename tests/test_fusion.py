@@ -186,6 +186,13 @@ def test_the_table_has_one_row_a_verdict(trace: Trace) -> None:
     assert "Both touch x, but at other places" in next(r for r in table if r["rule"] == "no shared data")["reason"]
 
 
+def test_a_pair_with_a_template_is_told_apart() -> None:
+    """An epilogue or prologue of a template is neither vertical nor horizontal."""
+    final = [{**g, "template": 2} if g["number"] == 2 else g for g in data()["final"]]
+    table = replay(events(final=final)).fusion.table()
+    assert {r["direction"] for r in table if "op2" in (r["first"], r["second"])} == {"template"}
+
+
 def test_groups_are_kernels_and_calls(trace: Trace) -> None:
     """What each group is, which kernel it became, what it computes, and the calls around it."""
     groups = {r["name"]: r for r in trace.fusion.groups()}

@@ -30,8 +30,8 @@ def render(event: Event, id: str) -> Artifact:
 def readable(verdicts: Verdicts) -> Iterator[Line]:
     """The text, line by line."""
     final = verdicts.data["final"]
-    rounds = len(verdicts.data["rounds"])
-    yield f"{len(verdicts.names)} scheduler nodes became {len(final)}, in {rounds} rounds", ()
+    nodes, rounds = len(verdicts.names), len(verdicts.data["rounds"])
+    yield f"{nodes} scheduler node{'s' * (nodes != 1)} became {len(final)}, in {rounds} round{'s' * (rounds != 1)}", ()
     yield "", ()
     for row in final:
         members = verdicts.members(row["number"])
