@@ -97,12 +97,6 @@ class Recorder:
         if failure not in self.failures:
             self.failures.append(failure)
 
-    def note(self, step: str, message: str) -> None:
-        """Write down, once, what was assumed of a GPU that is not there."""
-        failure = Failure("target", step, message)
-        if failure not in self.failures:
-            self.failures.append(failure)
-
     def finish(self) -> None:
         """Do what was put off until the compile was over."""
         deferred, self._deferred = self._deferred, []
@@ -148,7 +142,7 @@ def recording(
         with ExitStack() as stack:
             stack.enter_context(cold_compile(many_traces=many_traces))
             if absent is not None:
-                stack.enter_context(retargeted(absent, recorder.note))
+                stack.enter_context(retargeted(absent, recorder))
             if changes is not None:
                 stack.enter_context(changes.applied(recorder))
             for stage in stages:

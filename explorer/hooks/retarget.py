@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 from explorer.hooks.absent_gpu import pretending
 from explorer.hooks.native import library
 from explorer.hooks.patch import replaced
-from explorer.hooks.untimed import Note, untimed
+from explorer.hooks.untimed import untimed
+from explorer.stage import Emit
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
 
 
 @contextmanager
-def retargeted(target: Target, note: Note) -> Iterator[None]:
+def retargeted(target: Target, emit: Emit) -> Iterator[None]:
     """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing."""
     from torch._inductor import compile_fx as module
 
@@ -37,7 +38,7 @@ def retargeted(target: Target, note: Note) -> Iterator[None]:
             stand_in = on_the_cpu(graph)
             inside.append(True)
             try:
-                with _compiling(target, note, graph):
+                with _compiling(target, emit, graph):
                     to_gpu(graph, target.device)
                     original(graph, inputs, *args, **kwargs)
             finally:
@@ -51,13 +52,13 @@ def retargeted(target: Target, note: Note) -> Iterator[None]:
 
 
 @contextmanager
-def _compiling(target: Target, note: Note, graph: Any) -> Iterator[None]:
+def _compiling(target: Target, emit: Emit, graph: Any) -> Iterator[None]:
     """Everything that holds while one graph is compiled."""
     import torch._functorch.config
 
     with ExitStack() as stack:
         stack.enter_context(torch._functorch.config.patch({"force_non_lazy_backward_lowering": True}))
-        stack.enter_context(untimed(note))
+        stack.enter_context(untimed(emit))
         stack.enter_context(_code_not_loaded())
         stack.enter_context(pretending(target))
         stack.enter_context(_inputs_on_gpu(graph, target.device))

@@ -1,4 +1,4 @@
-"""Decide without timing what Inductor decides by timing on the device, and say what was assumed."""
+"""Decide without timing what Inductor decides by timing on the device, and record what was assumed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from explorer.hooks.inductor import choice_facts
 from explorer.hooks.patch import replaced
+from explorer.stage import Emit
 
-#: Writes down in the trace what was assumed: (step, message) → nothing.
-Note = Callable[[str, str], None]
+#: Why anything is assumed at all.
+UNTIMED = "nothing can be timed on a GPU that is not there"
 
 
 class _WouldTime(Exception):
@@ -17,26 +19,25 @@ class _WouldTime(Exception):
 
 
 @contextmanager
-def untimed(note: Note) -> Iterator[None]:
+def untimed(emit: Emit) -> Iterator[None]:
     """Inside the block nothing is timed: ATen's own kernel wins over templates, and no matrix product is padded.
 
-    At its end one note a kind says what was assumed.
+    Each decision is recorded as an "assumption": where, what was assumed, and why.
     """
-    tuned: list[str] = []
-    products: list[str] = []
-    try:
-        with _templates(tuned), _fusion(tuned), _padding(products):
-            yield
-    finally:
-        if tuned:
-            note("autotune", "nothing was timed; assumed the fastest: " + "; ".join(dict.fromkeys(tuned)))
-        if products:
-            which = "; ".join(dict.fromkeys(products))
-            note("pad_mm", f"nothing was timed; assumed not faster with padding to aligned sizes: {which}")
+
+    def assume(where: str, assumed: str, why: str) -> None:
+        emit("assumption", lambda: {"where": where, "assumed": assumed, "why": why})
+
+    with _templates(emit, assume), _fusion(assume), _padding(assume):
+        yield
+
+
+#: Records one assumption: (where, what was assumed, why) → nothing.
+Assume = Callable[[str, str, str], None]
 
 
 @contextmanager
-def _templates(tuned: list[str]) -> Iterator[None]:
+def _templates(emit: Emit, assume: Assume) -> Iterator[None]:
     """Autotuning of matrix products and convolutions: the vendor's library first, then the candidates as listed."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
@@ -45,7 +46,8 @@ def _templates(tuned: list[str]) -> Iterator[None]:
             self: Any, name: str, nodes: Any, layout: Any, gens: Any, key: Any, choices: Any, *args: Any, **kwargs: Any
         ) -> Any:
             ordered = sorted(choices, key=lambda choice: not self._is_extern(choice))
-            tuned.append(f"{ordered[0].name}, of {len(choices)} candidates for {name}")
+            emit("autotune", lambda: choice_facts(name, nodes, dict.fromkeys(ordered)))
+            assume(f"{name}, {len(choices)} choices", f"{ordered[0].name} is the fastest", UNTIMED)
             return {choice: float(rank + 1) for rank, choice in enumerate(ordered)}
 
         return do_autotuning
@@ -56,7 +58,7 @@ def _templates(tuned: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _fusion(tuned: list[str]) -> Iterator[None]:
+def _fusion(assume: Assume) -> Iterator[None]:
     """Fusions that are timed: none into a matrix product that the library computes, all others as without timing."""
     from torch._inductor import config, ir, scheduler
 
@@ -66,8 +68,8 @@ def _fusion(tuned: list[str]) -> Iterator[None]:
             undecided = any(isinstance(template, ir.MultiTemplateBuffer) for template in templates)
             if not undecided and not config.benchmark_fusion:
                 return original(self, one, other)
-            how = "apart" if undecided else "fused"
-            tuned.append(f"{one.get_name()} and {other.get_name()} {how}")
+            how = "not faster fused" if undecided else "faster fused"
+            assume(f"{one.get_name()} and {other.get_name()}", how, UNTIMED)
             return scheduler.FusionResult.fuse(not undecided)
 
         return speedup_by_fusion
@@ -77,7 +79,7 @@ def _fusion(tuned: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _padding(products: list[str]) -> Iterator[None]:
+def _padding(assume: Assume) -> Iterator[None]:
     """Matrix products whose sizes are not aligned, and which Inductor would time with and without padding."""
     from torch._inductor.fx_passes import pad_mm
 
@@ -94,7 +96,7 @@ def _padding(products: list[str]) -> Iterator[None]:
             try:
                 return bool(original(match, one, other, op, *args, **kwargs))
             except _WouldTime:
-                products.append(f"{op} of {tuple(one.shape)} and {tuple(other.shape)}")
+                assume(f"{op} of {tuple(one.shape)} and {tuple(other.shape)}", "not faster with padding to aligned sizes", UNTIMED)
                 return False
 
         return _should_pad

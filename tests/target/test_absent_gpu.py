@@ -272,13 +272,16 @@ def test_a_training_loop_learns_as_in_eager_while_its_graphs_are_the_gpus() -> N
 
 @pytest.mark.parametrize("mode", ["max-autotune", "max-autotune-no-cudagraphs", "reduce-overhead"])
 def test_modes_that_would_time_say_what_was_assumed(mode: str) -> None:
-    """Nothing is timed; where timing would have decided, the trace says which kernel was taken, of how many."""
+    """Nothing is timed; where timing would have decided, the trace says what was assumed, of which choices."""
     args = (torch.randn(512, 512), torch.randn(512, 512))
     trace = compared(lambda a, b: F.relu(a @ b), args, False, target="h100", mode=mode)
-    notes = [f.message for f in trace.failures if f.step == "autotune"]
-    assert len(notes) == mode.startswith("max-autotune")
-    assert all("nothing was timed" in note and "candidates" in note for note in notes)
-    assert extern(trace) == {"mm"} and not any(f.fatal for f in trace.failures)
+    tuned = mode.startswith("max-autotune")
+    assert [row["assumed"] for row in trace.assumptions if row["where"].startswith("mm, ")] == ["mm is the fastest"] * tuned
+    assert all("nothing can be timed" in row["why"] and row["graph"] == "inference" for row in trace.assumptions)
+    assert bool(trace.choices) == tuned and {row["ms"] for row in trace.choices} <= {None}
+    assert [row["kind"] for row in trace.choices if row["fastest"]] == ["ExternKernelCaller"] * tuned
+    assert ("assumed: mm" in repr(trace)) == tuned
+    assert extern(trace) == {"mm"} and trace.failures == ()
 
 
 def test_autocast_for_the_cpu_is_autocast_for_the_gpu() -> None:
