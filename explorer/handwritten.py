@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from explorer.errors import ExplorerError
@@ -32,8 +33,9 @@ def trace_kernel(
     `kernel` is any @triton.jit or @triton.autotune function, `args` its arguments: tensors, which may be on the CPU, and
     numbers; `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run. `grid` is
     as in a launch, and only shown. `target` is a GPU by name or a Target, "auto" the attached one. For an autotuned
-    kernel `config` chooses a candidate by index or values, None the first; all are in the data of each stage. SASS costs
-    0.3 s; with sass=False it is made when asked for.
+    kernel `config` chooses a candidate by index or values; None is the first, for the attached GPU the one that triton has
+    measured the fastest where the program has launched the kernel so. `Kernel.candidates` has all, and triton's times. SASS
+    costs 0.3 s; with sass=False it is made when asked for.
 
     InputError for arguments or a source that triton refuses, with the line; where a stage below fails, the Trace has a
     Failure with what the compiler said.
@@ -47,7 +49,8 @@ def trace_kernel(
     launch = {"line": 0, "arguments": dict(written.arguments), "grid": written.grid}
     ladders.again = lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other).lowered)
     try:
-        ladder = _ladder(lowered)
+        why = f"measured the fastest of {len(written.measured)}" if written.measured else "measured the fastest, by triton"
+        ladder = replace(_ladder(lowered), measured=written.measured, chosen=why if written.tuned else "")
         ladders.by_source[written.source] = ladder
         code = ladder.sass() if sass and gpu.vendor == "nvidia" else ""
         events += events_of(ladder, events[0], sass=code, launches=(launch,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from types import BuiltinFunctionType
 from typing import Any
@@ -17,6 +17,7 @@ from explorer.fusion import unmet
 from explorer.gpus import Target
 from explorer.hooks import compile as compiling
 from explorer.hooks.dynamo import emit_function, emit_inlined
+from explorer.hooks.launched import Find, loaded_kernels
 from explorer.hooks.wishes import Changes
 from explorer.live.call import Call, clone, run_call
 from explorer.live.ladders import Compiled, Ladders, ladder_events
@@ -84,11 +85,12 @@ def trace(
         recorder = Recorder(show)
         live = Live(call, absent=absent, again=again)
         try:
-            _record_call(live, recorder, stages, backend, chosen, absent, changes)
+            with _attached(device) as find:
+                _record_call(live, recorder, stages, backend, chosen, absent, changes)
         except Exception as error:
             error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
             raise
-        live.ladders = _compiled_kernels(recorder, device)
+        live.ladders = _compiled_kernels(recorder, device, find)
     return _heeded(_finished(recorder, meta, stages, live), recorder.events, changes)
 
 
@@ -195,12 +197,17 @@ def _record_call(
             _show_function(live, recorder)
 
 
-def _compiled_kernels(recorder: Recorder, device: str | Target) -> Ladders:
-    """Compile the Triton kernels that were recorded down to machine code, and record each stage's text."""
-    if device in ("auto", "cpu"):
+def _attached(device: str | Target) -> AbstractContextManager[Find | None]:
+    """Find what the attached GPU launches; on the CPU, or for a GPU that is not there, nothing is launched."""
+    return loaded_kernels() if device in ("cuda", "auto") else nullcontext()
+
+
+def _compiled_kernels(recorder: Recorder, device: str | Target, find: Find | None) -> Ladders:
+    """Compile the Triton kernels that were recorded down to machine code, or take what was launched; record each text."""
+    if device == "cpu" or (device == "auto" and target_room.attached()[1].missing):
         return Ladders()
     found: list[Compiled] = []
-    recorder.attempt("kernel", "compile", lambda: found.append(ladder_events(recorder.events, _gpu(device))))
+    recorder.attempt("kernel", "compile", lambda: found.append(ladder_events(recorder.events, _gpu(device), find=find)))
     if not found:
         return Ladders()
     recorder.events += found[0].events
@@ -282,10 +289,10 @@ def record(target: str | Target = "auto", *, name: str = "recording", stages: Se
     with progress(name) as show:
         recorder = Recorder(show)
         try:
-            with recording(stages, recorder, absent=absent):
+            with _attached(device) as find, recording(stages, recorder, absent=absent):
                 yield result
         finally:
-            _compiled_kernels(recorder, device)
+            _compiled_kernels(recorder, device, find)
             result.events, result.failures = recorder.events, recorder.failures
             result._trace = _finished(recorder, {"name": name, "target": absent.name if absent else str(device)}, stages, None)
 

@@ -82,9 +82,20 @@ class Kernel:
 
     @property
     def candidates(self) -> Rows:
-        """One row a config that Inductor or triton would try on the device; `taken` marks the one that was compiled."""
+        """One row a config that Inductor or triton would try on the device; `taken` marks the one that was compiled.
+
+        On an attached device each has its measured time `ms`, None where it was not timed or could not run, and configs
+        that came up only while measuring are there too. `text("ttgir")` … are those of the taken one, `resources` too.
+        """
         found = next((a.data for a in self._forms() if "candidates" in a.data), None)
-        return Rows({**c, "taken": c == found["config"]} for c in found["candidates"]) if found else Rows()
+        if found is None:
+            return Rows()
+        measured, tried = found.get("measured", ()), [dict(c) for c in found["candidates"]]
+        times = [({k: v for k, v in row.items() if k != "ms"}, row["ms"]) for row in measured]
+        tried += [config for config, _ in times if config not in tried]
+        tried += [dict(found["config"])] * (found["config"] not in tried)
+        shown = [{**c, **({"ms": next((ms for t, ms in times if t == c), None)} if measured else {})} for c in tried]
+        return Rows({**row, "taken": c == found["config"]} for row, c in zip(shown, tried, strict=True))
 
     @property
     def binary(self) -> bytes:

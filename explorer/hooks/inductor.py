@@ -456,7 +456,9 @@ def algorithm_choices(emit: Emit) -> Iterator[None]:
 
 def choice_facts(name: str, nodes: Any, timings: Mapping[Any, float | None]) -> Facts:
     """An operation, its inputs, and each choice with its time in ms; the first where nothing was timed."""
-    inputs = [f"{str(node.get_dtype()).removeprefix('torch.')}{[str(n) for n in node.get_size()]}".replace("'", "") for node in nodes]
+    inputs = [
+        f"{str(node.get_dtype()).removeprefix('torch.')}{[str(n) for n in node.get_size()]}".replace("'", "") for node in nodes
+    ]
     known = {choice: time for choice, time in timings.items() if time is not None and math.isfinite(time)}
     fastest = min(known, key=known.__getitem__) if known else next(iter(timings))
     rows = [

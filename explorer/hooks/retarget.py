@@ -58,7 +58,7 @@ def _compiling(target: Target, emit: Emit, graph: Any) -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(torch._functorch.config.patch({"force_non_lazy_backward_lowering": True}))
-        stack.enter_context(untimed(emit))
+        stack.enter_context(untimed(emit, target))
         stack.enter_context(_code_not_loaded())
         stack.enter_context(pretending(target))
         stack.enter_context(_inputs_on_gpu(graph, target.device))

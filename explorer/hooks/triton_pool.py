@@ -101,7 +101,8 @@ class Worker:
 class Pool:
     """Several workers, one a thread; jobs are taken in order, and answers or their errors come in that order."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = environment
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="explorer-triton")
         self._local = threading.local()
         self._workers: list[Worker] = []
@@ -113,7 +114,7 @@ class Pool:
     def _ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
         worker: Worker | None = getattr(self._local, "worker", None)
         if worker is None:
-            worker = self._local.worker = Worker()
+            worker = self._local.worker = Worker(self._environment)
             self._workers.append(worker)
         return worker.ask(job)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
 from explorer.hooks.ladder import BINARIES, TEXTS, Ladder, compile_ladder, compile_ladders
+from explorer.hooks.launched import Find
 from explorer.hooks.triton_passes import passes
 from explorer.hooks.triton_tools import disassemble, missing_backend
 from explorer.model import Artifact, Event, Failure, Plain, Rows, plain
@@ -65,12 +66,15 @@ class Compiled(NamedTuple):
     ladders: Ladders
 
 
-def ladder_events(events: Sequence[Event], target: Target, *, sass: bool = False, workers: int = 0) -> Compiled:
+def ladder_events(
+    events: Sequence[Event], target: Target, *, sass: bool = False, workers: int = 0, find: Find | None = None
+) -> Compiled:
     """Compile every Triton kernel of the output code among `events` for `target`, identical ones once.
 
     The events of kinds "ttir", "ttgir", "llir", "ptx" or "amdgcn", and with `sass` "sass", each of the frame and graph of
     its kernel; and a Failure for each kernel that did not compile. `sass` costs 0.3 s a kernel: without it ask
-    `Ladder.sass` when it is looked at. Where triton has no backend for the target, a Failure for each stage says so.
+    `Ladder.sass` when it is looked at. `find` finds what the attached GPU launched of a kernel: then that is its ladder.
+    Where triton has no backend for the target, a Failure for each stage says so.
     """
     pairs = [(w, k) for w in events if w.kind == "output_code" for k in kernel_events(w) if k.data["language"] == "triton"]
     if pairs and (missing := missing_backend(target)):
@@ -78,7 +82,9 @@ def ladder_events(events: Sequence[Event], target: Target, *, sass: bool = False
         return Compiled(
             [], [Failure(stage, "triton", f"there is no {stage}: {missing}") for stage in stages], Ladders(missing=missing)
         )
-    made = compile_ladders([(str(k.data["name"]), str(k.data["text"])) for _, k in pairs], target, workers)
+    named = [(str(k.data["name"]), str(k.data["text"])) for _, k in pairs]
+    ran = [find(str(w.data.get("file", "")), str(k.data["name"])) if find else None for w, k in pairs]
+    made = compile_ladders(named, target, workers, ran)
     codes = _disassembled(made) if sass else {}
     found, failures, ladders = Compiled([], [], Ladders())
     for (wrapper, kernel), ladder in zip(pairs, made, strict=True):
@@ -111,12 +117,15 @@ def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:
     run = launches(wrapper, ladder.name, ladder.arguments, ladder.grid, ladder.prefix) if wrapper else ()
     return {
         "file": ladder.file, "first_line": ladder.first_line, "target": ladder.target.name, "config": ladder.config,
-        "candidates": ladder.candidates, "chosen": chosen(ladder), "metadata": ladder.metadata, "launches": run,
+        "candidates": ladder.candidates, "measured": ladder.measured, "launched": ladder.launched, "chosen": chosen(ladder),
+        "metadata": ladder.metadata, "launches": run,
     }  # fmt: skip
 
 
 def chosen(ladder: Ladder) -> str:
-    """Why this config was compiled: nothing can be timed on a GPU that is not there."""
+    """Why this config was compiled: it was measured, or nothing was, as on a GPU that is not there."""
+    if ladder.chosen:
+        return ladder.chosen
     if len(ladder.candidates) < 2:
         return "the only candidate"
     if ladder.config == ladder.candidates[0]:
