@@ -163,9 +163,17 @@ def form(ttgir: str, ptx: str, registers: Any) -> dict[str, Any]:
 
 
 def renumbered(mlir: str) -> str:
-    """MLIR with its values numbered as they come: triton names them, but the name of a loop's variable is lost in a text."""
+    """MLIR with its values numbered as they are defined: triton names them, but a loop's variable loses its name in a text."""
     names: dict[str, str] = {}
-    return re.sub(r"%[A-Za-z_]\w*|%\d+", lambda value: names.setdefault(value[0], f"%{len(names)}"), mlir)
+
+    def number(value: re.Match[str]) -> str:
+        if value[1]:
+            names[value[1]] = f"%{len(names)}.{value.start()}"
+        return names.get(value[0], value[0])
+
+    known = re.sub(r"(%\w+)(?=(?::\d+)?\s=\s|:\s)|%\w+", number, mlir)
+    order: dict[str, str] = {}
+    return re.sub(r"%\d+\.\d+", lambda value: order.setdefault(value[0], f"%{len(order)}"), known)
 
 
 def plain(text: str) -> str:
@@ -224,9 +232,9 @@ def print_difference(key: str, real: list[dict[str, Any]], ours: list[dict[str, 
 
 
 def print_diff(title: str, one: str, other: str) -> None:
-    """The lines that differ, 40 at most."""
+    """The lines that differ, 20 at most."""
     lines = difflib.unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=0)
-    print("\n".join([f"--- {title}", *list(lines)[:40]]))
+    print("\n".join([f"--- {title}", *(line[:200] for line in list(lines)[2:22])]))
 
 
 # The test data -------------------------------------------------------------------------------------------------------
@@ -297,7 +305,7 @@ def versions() -> dict[str, str]:
 
 
 def halves(target: str, workloads: list[str], jobs: int) -> dict[str, dict[str, Any]]:
-    """Both halves, each workload's in a process of its own with caches of its own; the real ones alone, so that times are true."""
+    """Both halves, each workload's in a process and caches of its own; the real ones alone, for true times."""
     made: dict[str, dict[str, Any]] = {"cuda": {}, target: {}}
     with tempfile.TemporaryDirectory() as folder:
         for half, cases in made.items():
@@ -325,7 +333,9 @@ def main() -> None:
     parser.add_argument("--workloads", nargs="+", default=list(NAMES), choices=NAMES)
     parser.add_argument("--show", action="store_true", help="print the first difference of each workload")
     parser.add_argument("--json", type=Path, help="write both halves there, with all texts")
-    parser.add_argument("--record", type=Path, help="write both halves there as test data")
+    parser.add_argument(
+        "--record", type=Path, help="write both halves there as test data; with --against, a new half without a GPU"
+    )
     parser.add_argument("--against", type=Path, help="compare with the real half of that test data; needs no GPU")
     parser.add_argument("--jobs", type=int, default=4, help="processes at a time for the half without a GPU")
     parser.add_argument("--half", nargs=2, help=argparse.SUPPRESS)
@@ -335,14 +345,15 @@ def main() -> None:
         return
     if options.against:
         ours = with_hashes(traced(options.workloads, options.target))
-        real = {key: case for key, case in unpacked(load(options.against), "real").items() if key in ours}
+        recorded = load(options.against)
+        real, made_with = {key: case for key, case in unpacked(recorded, "real").items() if key in ours}, recorded["versions"]
     else:
         made = halves(options.target, options.workloads, options.jobs)
-        real, ours = made["cuda"], made[options.target]
+        real, ours, made_with = made["cuda"], made[options.target], versions()
     if options.json:
         options.json.write_text(json.dumps({"real": real, "absent": ours}))
     if options.record:
-        save(options.record, packed(real, ours, versions()))
+        save(options.record, packed(real, ours, made_with))
     head = ("workload", "source and metadata", "extern calls", *FORMS)
     for row in [head, *compare(real, ours, options.show)]:
         print("| " + " | ".join(row) + " |")
