@@ -41,6 +41,7 @@ NAME = re.compile(r"\btriton_[a-z]+_fused_\w+|\btriton_\w+_\d+\b")
 RUN = re.compile(
     r"'backend_hash': '\w+'|'kernel_name': '\w+'|^#loc.*|\s?loc\((?:[^()]|\([^()]*\))*\)|\.file\s.*|\.loc\s.*|//.*", re.MULTILINE
 )
+NOT_LOWERED: dict[str, Any] = {"config": "", "launched": False, "forms": {}}
 #: What device asserts say: the file of Inductor's cache, and the line.
 ASSERT = re.compile(r"^\.global \.align 1 \.b8 assertFile_\d+\[.*|\[param2\], \d+;", re.MULTILINE)
 #: Where the debug information of PTX begins: the bytes of the file's name and lines.
@@ -100,8 +101,11 @@ def workloads(device: str) -> dict[str, Callable[[Any], tuple[Any, tuple[Any, ..
     }  # fmt: skip
 
 
-def traced(names: list[str], target: str, kinds: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What is compared of each workload's trace, or of those of `kinds`; an error where there is no trace."""
+def traced(names: list[str], target: str, kinds: tuple[str, ...] = (), *, forms: bool = True) -> dict[str, Any]:
+    """What is compared of each workload's trace, or of those of `kinds`; an error where there is no trace.
+
+    Without `forms` only what stands in the output code.
+    """
     import torch
 
     import explorer
@@ -115,17 +119,20 @@ def traced(names: list[str], target: str, kinds: tuple[str, ...] = ()) -> dict[s
                     continue
                 try:
                     fn, args, kwargs = make(getattr(torch, dtype))
-                    found[key] = facts(explorer.trace(fn, *args, kwargs=kwargs, target=target, train=train))
+                    found[key] = facts(explorer.trace(fn, *args, kwargs=kwargs, target=target, train=train), forms)
                 except Exception as error:  # noqa: BLE001 one workload's error is its row
                     found[key] = {"error": f"{type(error).__name__}: {error}"[:200]}
     return found
 
 
-def facts(trace: Any) -> dict[str, Any]:
+def facts(trace: Any, forms: bool = True) -> dict[str, Any]:
     """Kernels with their forms, and extern calls in order of name, without what differs from run to run."""
     calls = re.compile(r"\b(?:extern_kernels|torch\.ops\.aten|aten)\.[\w.]+(?=\()")
     externs = Counter(c for a in trace.find("output_code") for c in calls.findall(a.text.split("class Runner")[-1]))
-    kernels = [{"graph": k.artifact.graph, "source": plain(k.source), "name": k.name, **lowered(k)} for k in trace.kernels]
+    kernels = [
+        {"graph": k.artifact.graph, "source": plain(k.source), "name": k.name, **(lowered(k) if forms else NOT_LOWERED)}
+        for k in trace.kernels
+    ]
     failures = [str(f)[:300] for f in trace.failures if f.stage not in ("decompiled",)]
     timed = [[r["operation"], ", ".join(r["inputs"]), r["choice"]] for r in trace.choices if r["fastest"] and r["ms"] is not None]
     assumed = [[r["where"], r["assumed"]] for r in trace.assumptions]
@@ -136,7 +143,7 @@ def lowered(kernel: Any) -> dict[str, Any]:
     """The config that was taken, whether the GPU launched it, and the forms of each config; for an attached GPU only of that."""
     found = next((a.data for a in kernel.trace.artifacts if a.stage == "ttgir" and same_kernel(a, kernel)), None)
     if found is None:
-        return {"config": "", "launched": False, "forms": {}}
+        return NOT_LOWERED
     taken, launched = key_of(found["config"]), bool(found.get("launched"))
     forms = {taken: form(kernel.text("ttgir"), kernel.text("ptx"), kernel.resources.get("registers"))}
     for config in () if launched else found["candidates"]:
