@@ -296,9 +296,9 @@ def child(request: Mapping[str, Any]) -> Result:
 # In the parent ----------------------------------------------------------------------------------------------------
 
 
-def start(request: Mapping[str, Any], variables: Mapping[str, str]) -> Result:
-    """Run one child; its result, or {"error": the last line it wrote} where it failed."""
-    command = [sys.executable, __file__, "--child", json.dumps(request)]
+def start(request: Mapping[str, Any], variables: Mapping[str, str], script: str = __file__) -> Result:
+    """Run one child of `script`; its result, or {"error": the last line it wrote} where it failed."""
+    command = [sys.executable, script, "--child", json.dumps(request)]
     kept = {k: v for k, v in os.environ.items() if not k.startswith(SET_ASIDE)}
     done = subprocess.run(command, env={**kept, **variables}, capture_output=True, text=True, check=False)
     if done.returncode == 0:

@@ -32,6 +32,8 @@ KINDS: tuple[tuple[str, str], ...] = (
     ("FusedNestedReductions", "nested reduction"), ("OuterLoopFusedSchedulerNode", "outer loop"),
     ("GroupedSchedulerNode", "grouped"),
 )  # fmt: skip
+#: Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
+WRONG_WAY = "node1 must go before node2"
 #: More nodes of a list than this are counted, not named.
 MOST_LISTED = 4
 
@@ -339,7 +341,7 @@ class Graph:
         return ""
 
     def _refused(self, first: str, second: str, refused: list[Verdict], verdicts: list[Verdict]) -> Why:
-        last = refused[-1]
+        last = ([v for v in refused if self.verdicts.words(v) != WRONG_WAY] or refused)[-1]
         said = self.reason(last)
         possible = next((v for v in verdicts if v.verdict == "possible"), None)
         if possible is not None and (possible.first, possible.second) != (last.first, last.second):

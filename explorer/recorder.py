@@ -129,12 +129,13 @@ def recording(
     many_traces: bool = False,
     absent: Target | None = None,
     changes: Changes | None = None,
+    compiled: Callable[[], object] = lambda: None,
 ) -> Iterator[Recorder]:
     """Inside the block every compile of this thread is recorded; after it every hook and setting is as before.
 
-    With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU; with
-    `changes` it compiles otherwise than it would. BusyError where another recording is under way, in
-    this thread or another.
+    With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU; `compiled` is
+    then called whenever a graph has been. With `changes` it compiles otherwise than it would. BusyError where another
+    recording is under way, in this thread or another.
     """
     if not _UNDER_WAY.acquire(blocking=False):
         raise BusyError("another recording is under way in this process; let it end before starting this one")
@@ -142,7 +143,7 @@ def recording(
         with ExitStack() as stack:
             stack.enter_context(cold_compile(many_traces=many_traces))
             if absent is not None:
-                stack.enter_context(retargeted(absent, recorder))
+                stack.enter_context(retargeted(absent, recorder, lambda: recorder.attempt("kernel", "compile", compiled)))
             if changes is not None:
                 stack.enter_context(changes.applied(recorder))
             for stage in stages:

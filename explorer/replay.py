@@ -11,7 +11,7 @@ from typing import Any
 
 from explorer.model import Artifact, Event, Failure, Link, Plain, plain
 from explorer.stage import Stage
-from explorer.stages import STAGES
+from explorer.stages import STAGES, sass
 from explorer.stages.output_code import kernel_events
 from explorer.stages.phase import intervals
 from explorer.stages.recompile import reasons
@@ -56,6 +56,20 @@ def replay(
     for artifact in artifacts:
         attempt(artifact.stage, "link", lambda a=artifact: links.extend(by_name[a.stage].link(a, trace)))  # type: ignore[misc]
     return replace(trace, links=tuple(links), failures=tuple(failed))
+
+
+def with_sass(trace: Trace, texts: Mapping[str, str]) -> Trace:
+    """The trace with more SASS: `texts` maps the id of a PTX artifact to the SASS of its kernel."""
+    held = {(a.frame, a.graph, a.kernel) for a in trace.find("sass")}
+    made: list[Artifact] = []
+    for ptx in (trace.artifact(id) for id in texts):
+        if (ptx.frame, ptx.graph, ptx.kernel) not in held:
+            data = plain({**ptx.data, "name": ptx.kernel, "text": texts[ptx.id], "stage_seconds": None})
+            event = Event("sass", ptx.time, ptx.frame, ptx.graph, data, ptx.path)
+            made.append(sass.render(event, new_id(event, (*trace.artifacts, *made))))
+    last = max(n for n, a in enumerate(trace.artifacts, 1) if a.stage in ("ptx", "sass"))
+    whole = replace(trace, artifacts=(*trace.artifacts[:last], *made, *trace.artifacts[last:]))
+    return replace(whole, links=(*trace.links, *(link for a in made for link in sass.link(a, whole))))
 
 
 def _derived(stage: Stage, events: Sequence[Event]) -> list[Event]:

@@ -20,7 +20,7 @@ from explorer.hooks.dynamo import emit_function, emit_inlined
 from explorer.hooks.launched import Find, loaded_kernels
 from explorer.hooks.wishes import Changes
 from explorer.live.call import Call, clone, run_call
-from explorer.live.ladders import Compiled, Ladders, ladder_events
+from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events
 from explorer.live.session import Live
 from explorer.model import Event, Failure, Force, Plain, Veto
 from explorer.progress import progress
@@ -84,13 +84,13 @@ def trace(
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show)
         live = Live(call, absent=absent, again=again)
-        try:
-            with _attached(device) as find:
-                _record_call(live, recorder, stages, backend, chosen, absent, changes)
-        except Exception as error:
-            error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
-            raise
-        live.ladders = _compiled_kernels(recorder, device, find)
+        with full_collections_paused(), _climbing(absent) as climb, _attached(device) as find:
+            try:
+                _record_call(live, recorder, stages, backend, chosen, absent, changes, climb)
+            except Exception as error:
+                error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
+                raise
+            live.ladders = _compiled_kernels(recorder, device, climb, find)
     return _heeded(_finished(recorder, meta, stages, live), recorder.events, changes)
 
 
@@ -173,11 +173,17 @@ def _placed(call: Call, device: str, target: object) -> Call:
 
 
 def _record_call(
-    live: Live, recorder: Recorder, stages: Sequence[Stage], backend: Any, chosen: Mapping[str, Any], absent: Target | None,
+    live: Live,
+    recorder: Recorder,
+    stages: Sequence[Stage],
+    backend: Any,
+    chosen: Mapping[str, Any],
+    absent: Target | None,
     changes: Changes,
-) -> None:  # fmt: skip
+    climb: Climb | None,
+) -> None:
     """Compile and call with the hooks on; an error of the compiler is kept, one of the function goes through."""
-    with recording(stages, recorder, many_traces=True, absent=absent, changes=changes):
+    with recording(stages, recorder, many_traces=True, absent=absent, changes=changes, compiled=_begin(recorder, climb)):
         try:
             if backend_room.is_module_compiler(backend):
                 live.compiled = compiling.compiled_by(backend, live.call.function)
@@ -202,12 +208,23 @@ def _attached(device: str | Target) -> AbstractContextManager[Find | None]:
     return loaded_kernels() if device in ("cuda", "auto") else nullcontext()
 
 
-def _compiled_kernels(recorder: Recorder, device: str | Target, find: Find | None) -> Ladders:
+def _climbing(absent: Target | None) -> AbstractContextManager[Climb | None]:
+    """What compiles kernels for a GPU that is not there, its first worker process starting now; None for other devices."""
+    return Climb(absent) if absent is not None else nullcontext()
+
+
+def _begin(recorder: Recorder, climb: Climb | None) -> Callable[[], None]:
+    """What begins the kernels recorded so far: machine code is made while the program runs and other graphs compile."""
+    return lambda: climb.begin(recorder.events) if climb is not None else None
+
+
+def _compiled_kernels(recorder: Recorder, device: str | Target, climb: Climb | None, find: Find | None) -> Ladders:
     """Compile the Triton kernels that were recorded down to machine code, or take what was launched; record each text."""
     if device == "cpu" or (device == "auto" and target_room.attached()[1].missing):
         return Ladders()
     found: list[Compiled] = []
-    recorder.attempt("kernel", "compile", lambda: found.append(ladder_events(recorder.events, _gpu(device), find=find)))
+    make = climb.compiled if climb is not None else lambda events: ladder_events(events, _gpu(device), find=find)
+    recorder.attempt("kernel", "compile", lambda: found.append(make(recorder.events)))
     if not found:
         return Ladders()
     recorder.events += found[0].events
@@ -259,6 +276,20 @@ def collection_paused() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def full_collections_paused() -> Iterator[None]:
+    """No full garbage collection inside: each walks torch's and the compile's million objects, for 0.3 to 0.5 s.
+
+    Young objects are collected as before, so that what the compile drops on its way does not pile up.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(before[0], before[1], max(before[2], 1_000_000))
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 class Recording:
     """What `record` gives: after the block, `trace` holds every compile that happened in it."""
 
@@ -288,13 +319,16 @@ def record(target: str | Target = "auto", *, name: str = "recording", stages: Se
     result = Recording()
     with progress(name) as show:
         recorder = Recorder(show)
-        try:
-            with _attached(device) as find, recording(stages, recorder, absent=absent):
-                yield result
-        finally:
-            _compiled_kernels(recorder, device, find)
-            result.events, result.failures = recorder.events, recorder.failures
-            result._trace = _finished(recorder, {"name": name, "target": absent.name if absent else str(device)}, stages, None)
+        with _climbing(absent) as climb, _attached(device) as find:
+            try:
+                with recording(stages, recorder, absent=absent, compiled=_begin(recorder, climb)):
+                    yield result
+            finally:
+                _compiled_kernels(recorder, device, climb, find)
+                result.events, result.failures = recorder.events, recorder.failures
+                result._trace = _finished(
+                    recorder, {"name": name, "target": absent.name if absent else str(device)}, stages, None
+                )
 
 
 def name_of(value: Any) -> str:

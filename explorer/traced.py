@@ -62,7 +62,27 @@ class Kernel:
         if stage == "sass" and any(a.stage == "ptx" for a in self._forms()):
             return str(self.trace.needs_live("SASS").sass(self.artifact))
         self.trace.explain_missing(stage)
-        raise unknown_name("stage of this kernel", stage, {a.stage for a in self.trace.artifacts if a.kernel == self.name})
+        raise unknown_name("stage of this kernel", stage, self.stages)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that `text` takes, from the source down; SASS and a C++ kernel's assembly are made when asked for."""
+        held = [a.stage for a in self._forms()]
+        made = {"ptx": "sass", "cpp": "assembly"}
+        asked = [made[k] for k in (*held, self.language) if k in made and self.trace.live is not None]
+        return tuple(dict.fromkeys((*held, *asked)))
+
+    @property
+    def mix(self) -> Mapping[str, int]:
+        """How many instructions of each class the machine code has, the most frequent first; {} without machine code.
+
+        SASS is made for it where the trace does not hold it (0.3 s); LiveError where this process cannot.
+        """
+        from explorer.stages._mix import amdgcn_mix, sass_mix
+
+        if "amdgcn" in self.stages:
+            return amdgcn_mix(self.text("amdgcn"))
+        return sass_mix(self.text("sass")) if {"ptx", "sass"} & set(self.stages) else {}
 
     @property
     def resources(self) -> Mapping[str, Plain]:
@@ -126,7 +146,9 @@ class Kernel:
         return rows
 
     def __repr__(self) -> str:
-        return f"<Kernel {self.name} {self.language} {len(self.artifact.lines)} lines>"
+        registers = self.resources.get("registers")
+        facts = [f"{len(self.artifact.lines)} lines of {self.language}", *([f"{registers} registers"] if registers else [])]
+        return f"<Kernel {self.name}: {', '.join(facts)}; text of {', '.join(self.stages)}>"
 
     def _repr_html_(self) -> str:
         return self.artifact._repr_html_()
@@ -169,6 +191,8 @@ class Trace:
         that could not be made.
         """
         found = self.find(stage, frame, graph)
+        if not found and stage in ("sass", "assembly") and any(stage in kernel.stages for kernel in self.kernels):
+            raise InputError(f"{stage} is made for one kernel at a time, when it is asked for: t.kernels[0].text({stage!r})")
         if not found:
             self.explain_missing(stage)
             raise unknown_name("stage of this trace", stage, {a.stage for a in self.artifacts})
@@ -337,6 +361,23 @@ class Trace:
         if not 1 <= line <= max(1, len(chosen.lines)):
             raise InputError(f"{artifact_id!r} has lines 1 to {len(chosen.lines)}, not {line}")
         return provenance.follow(self, artifact_id, line)
+
+    def with_sass(self) -> Trace:
+        """This trace with the SASS of every NVIDIA kernel, so that `follow` leads there too (0.3 s a kernel).
+
+        InputError where no kernel has PTX; LiveError, for a trace that does not hold it, where this process cannot make it.
+        """
+        from explorer import replay
+
+        texts = {a.id: self._kernel(a).text("sass") for a in self.find("ptx")}
+        if not texts:
+            raise InputError(f"no kernel of this trace was compiled for an NVIDIA GPU: its target is {self.meta.get('target')!r}")
+        return replay.with_sass(self, texts)
+
+    def _kernel(self, form: Artifact) -> Kernel:
+        """The kernel that an artifact is a form of."""
+        key = (form.kernel, form.frame, form.graph)
+        return next(k for k in self.kernels if (k.name, k.artifact.frame, k.artifact.graph) == key)
 
     # Fusion --------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -36,6 +37,7 @@ def snapshot() -> dict[str, object]:
         "modes": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype()),
         "trace hooks": (sys.gettrace(), sys.getprofile(), sys.excepthook),
         "warnings": list(warnings.filters),
+        "garbage collector": (gc.isenabled(), gc.get_threshold()),
         "sizes seen": (id(pgo._CODE_STATE), id(pgo._INIT_CODE_STATE)),
         "functions": {key: id(value) for key, value in _functions().items()},
     }

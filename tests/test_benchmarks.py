@@ -71,3 +71,16 @@ def test_an_unknown_workload_is_refused_with_the_names_there_are() -> None:
     assert done.returncode == 2
     assert "sin_cos" in done.stderr
     assert "gpt2-N" in done.stderr
+
+
+def test_the_cost_of_a_ladder_is_told_beside_plain(cache: str) -> None:
+    """The table has plain torch.compile and the trace, with how many kernels reached machine code and where the time went."""
+    script = SCRIPT.with_name("ladder_cost.py")
+    arguments = ("--workload", "sin_cos", "--modes", "inference", "--rounds", "1", "--cache", cache)
+    done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, _, plain, traced, *steps = rows(done.stdout)
+    assert plain[0] == "inference" and plain[3] == "1.000" and plain[8:] == ["–", "–"]
+    assert traced[1] == "trace for h100" and traced[8:] == ["1", "1"]
+    assert {"Dynamo", "AOTAutograd", "Inductor"} <= {row[2] for row in steps}
+    assert "SHARED" in done.stdout

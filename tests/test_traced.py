@@ -98,7 +98,7 @@ def test_a_kernel_knows_its_name_language_and_source(mlp: Trace) -> None:
     assert [k.name for k in mlp.kernels] == ["cpp_fused_gelu_0", "cpp_fused_gelu_gelu_backward_sum_0", "cpp_fused_sum_1"]
     assert first.language == "cpp" and first.source.startswith("#include")
     assert first.text() == first.text("kernel") == first.source == first.artifact.text
-    assert repr(first) == f"<Kernel cpp_fused_gelu_0 cpp {len(first.artifact.lines)} lines>"
+    assert repr(first) == f"<Kernel cpp_fused_gelu_0: {len(first.artifact.lines)} lines of cpp; text of kernel>"
     assert "#include" in first._repr_html_()
 
 

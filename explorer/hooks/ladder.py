@@ -16,9 +16,10 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
@@ -119,6 +120,10 @@ class Ladder:
         return re.sub(rf"(?<!\w){re.escape(self.compiled_as)}(?![A-Za-z0-9])", self.name, text) if self.compiled_as else text
 
 
+#: A kernel that a worker has, one that the attached GPU has launched, or the error of one that did not come so far.
+Begun: TypeAlias = "tuple[Lowered, Future[dict[str, Any]]] | Ladder | ExplorerError"
+
+
 def compile_ladder(source: str, name: str, target: Target, config: int | Mapping[str, Plain] | None = None) -> Ladder:
     """Take a kernel's source, as Inductor writes it, down the ladder (0.2 s and more, 0.2 s of it to start a worker).
 
@@ -140,22 +145,54 @@ def compile_ladders(
     one a core and one for every eight kernels, at most 4. `launches` has what the attached GPU launched of each kernel,
     which is then not compiled again, and None for the others.
     """
-    size = workers or max(1, min(4, os.cpu_count() or 1, len(kernels) // 8))
-    first: dict[str, tuple[str, tuple[Lowered, Any] | Ladder | ExplorerError]] = {}
-    ran = [*launches, *[None] * (len(kernels) - len(launches))]
-    keys = [_key(name, source, launch) for (name, source), launch in zip(kernels, ran, strict=True)]
-    with Pool(size, assembler()) as pool:
-        for key, (name, source), launch in zip(keys, kernels, ran, strict=True):
-            if key not in first:
-                first[key] = source, _begun(source, name, target, pool, launch)
-        done = {key: _waited(begun, pool, source) for key, (source, begun) in first.items()}
-    return [_own(done[key], name) for key, (name, _) in zip(keys, kernels, strict=True)]
+    with UnderWay(target, workers) as under_way:
+        under_way.begin(kernels, launches)
+        return under_way.finished(kernels)
 
 
-def _key(name: str, source: str, launch: Launched | None) -> str:
-    """What kernels that need be compiled only once share; each launch is its own."""
-    key = re.sub(rf"\b{re.escape(name)}\b", "kernel", source)
-    return f"{name} {key}" if launch else key
+class UnderWay:
+    """Kernels on their way down the ladder: begun as soon as they are known, and waited for when they are needed.
+
+    The first worker process starts with the object, and imports triton while Dynamo and Inductor are still at work.
+    """
+
+    def __init__(self, target: Target, workers: int = 0) -> None:
+        self._target, self._workers = target, workers
+        self._begun: dict[str, tuple[str, Begun]] = {}
+        self._launched: dict[tuple[str, str], Launched] = {}
+        self._pool = Pool(workers or 1, assembler())
+
+    def begin(self, kernels: Sequence[tuple[str, str]], launches: Sequence[Launched | None] = ()) -> None:
+        """Take each (name, source) through triton's front end and hand it to a worker, unless an identical one was.
+
+        `launches` has what the attached GPU launched of each, which is then not compiled again, and None for the others.
+        """
+        self._launched |= {kernel: launch for kernel, launch in zip(kernels, launches, strict=False) if launch is not None}
+        self._pool.grow(self._workers or min(os.cpu_count() or 1, len(kernels) // 8))
+        for kernel in kernels:
+            if (key := self._key(kernel)) not in self._begun:
+                name, source = kernel
+                self._begun[key] = source, _begun(source, name, self._target, self._pool, self._launched.get(kernel))
+
+    def _key(self, kernel: tuple[str, str]) -> str:
+        """What kernels that need be compiled only once share; each launch is its own."""
+        return f"{kernel[0]} {_key(*kernel)}" if kernel in self._launched else _key(*kernel)
+
+    def finished(self, kernels: Sequence[tuple[str, str]]) -> list[Ladder | ExplorerError]:
+        """The ladder of each (name, source) that was begun, in order, or its error; waits for those that are not done."""
+        done = {key: _waited(begun, self._pool, source) for key, (source, begun) in self._begun.items()}
+        return [_own(done[self._key(kernel)], kernel[0]) for kernel in kernels]
+
+    def __enter__(self) -> UnderWay:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.close()
+
+
+def _key(name: str, source: str) -> str:
+    """What identical kernels share: the source without the kernel's own name."""
+    return re.sub(rf"\b{re.escape(name)}\b", "kernel", source)
 
 
 def assembler() -> dict[str, str]:
@@ -175,9 +212,7 @@ def assembler() -> dict[str, str]:
     return {name: path} if path else {}
 
 
-def _begun(
-    source: str, name: str, target: Target, pool: Pool, launch: Launched | None
-) -> tuple[Lowered, Any] | Ladder | ExplorerError:
+def _begun(source: str, name: str, target: Target, pool: Pool, launch: Launched | None) -> Begun:
     try:
         if launch is not None:
             return of_launch(lower(source, name, target, launch.config), launch)
@@ -187,7 +222,7 @@ def _begun(
     return lowered, pool.submit(lowered.job)
 
 
-def _waited(begun: tuple[Lowered, Any] | Ladder | ExplorerError, pool: Pool, source: str) -> Ladder | ExplorerError:
+def _waited(begun: Begun, pool: Pool, source: str) -> Ladder | ExplorerError:
     if not isinstance(begun, tuple):
         return begun
     try:
@@ -571,4 +606,4 @@ def _properties_of(own: Any, target: Target) -> Callable[..., Any]:
     return made
 
 
-__all__ = ["Ladder", "Lowered", "compile_ladder", "compile_ladders", "described", "lower"]
+__all__ = ["Ladder", "Lowered", "UnderWay", "compile_ladder", "compile_ladders", "described", "lower"]

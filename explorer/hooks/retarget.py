@@ -9,6 +9,7 @@ they make is recorded and dropped. In its place Dynamo gets a copy of its own gr
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def retargeted(target: Target, emit: Emit) -> Iterator[None]:
-    """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing."""
+def retargeted(target: Target, emit: Emit, compiled: Callable[[], object]) -> Iterator[None]:
+    """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing.
+
+    `compiled` is called after each graph of Dynamo's that was compiled, outside of the pretence.
+    """
     from torch._inductor import compile_fx as module
 
     library()
@@ -43,21 +47,38 @@ def retargeted(target: Target, emit: Emit) -> Iterator[None]:
                     original(graph, inputs, *args, **kwargs)
             finally:
                 inside.pop()
+            compiled()
             return stand_in
 
         return compile_fx
 
-    with replaced(module, "compile_fx", make):
+    with replaced(module, "compile_fx", make), _hashed_ahead():
         yield
+
+
+@contextmanager
+def _hashed_ahead() -> Iterator[None]:
+    """Inductor names triton's hash in each kernel, which takes 0.3 s to read: in a thread, while Dynamo is at work."""
+    from torch._inductor.runtime.triton_compat import triton_key
+
+    thread = threading.Thread(target=triton_key, name="explorer-triton-key")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 @contextmanager
 def _compiling(target: Target, emit: Emit, graph: Any) -> Iterator[None]:
     """Everything that holds while one graph is compiled."""
     import torch._functorch.config
+    import torch._inductor.config
 
     with ExitStack() as stack:
         stack.enter_context(torch._functorch.config.patch({"force_non_lazy_backward_lowering": True}))
+        # Inductor's own workers would only be started: its kernels for this GPU are compiled in explorer's
+        stack.enter_context(torch._inductor.config.patch({"compile_threads": 1}))
         stack.enter_context(untimed(emit, target))
         stack.enter_context(_code_not_loaded())
         stack.enter_context(pretending(target))

@@ -11,8 +11,9 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
@@ -20,6 +21,8 @@ from explorer.errors import CompileError
 
 #: A kernel that takes longer than this, in seconds, is given up.
 PATIENCE = 600.0
+#: A kernel compiles in a fraction of a second: more processes than these cost more to start than they save.
+MOST_WORKERS = 4
 
 
 class StageError(CompileError):
@@ -31,7 +34,7 @@ class StageError(CompileError):
 
 
 class Worker:
-    """One worker process, started when first asked and again after a crash."""
+    """One worker process, started when first asked or before, and again after a crash."""
 
     def __init__(self, environment: Mapping[str, str] | None = None, patience: float = PATIENCE) -> None:
         self._environment = dict(environment or {})
@@ -41,7 +44,7 @@ class Worker:
 
     def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """The worker's answer; CompileError, with what the compiler said, where a stage failed or the process died."""
-        process = self._process or self._start()
+        process = self._process or self.start()
         began = self._errors.tell()
         timer = threading.Timer(self._patience, process.kill)
         timer.start()
@@ -62,7 +65,8 @@ class Worker:
             raise StageError(refused(answer), answer["stderr"])
         return answer
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the process, which imports triton while nobody waits for it."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed with the worker
         environment = {**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join([str(_home()), *filter(None, sys.path)])}
         command = [sys.executable, "-c", "from explorer.hooks.triton_worker import main; main()"]
@@ -99,24 +103,33 @@ class Worker:
 
 
 class Pool:
-    """Several workers, one a thread; jobs are taken in order, and answers or their errors come in that order."""
+    """Several workers, all started at once; jobs are taken in order, by whichever worker is free."""
 
     def __init__(self, size: int, environment: Mapping[str, str] | None = None) -> None:
         self._environment = environment
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix="explorer-triton")
-        self._local = threading.local()
+        self._threads = ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="explorer-triton")
+        self._free: SimpleQueue[Worker] = SimpleQueue()
         self._workers: list[Worker] = []
+        self.grow(size)
 
-    def submit(self, job: Mapping[str, Any]) -> Any:
+    def grow(self, size: int) -> None:
+        """Have at least that many workers, and no more than MOST_WORKERS; a new one starts at once, and is waited for by none."""
+        while len(self._workers) < min(size, MOST_WORKERS):
+            worker = Worker(self._environment)
+            worker.start()
+            self._workers.append(worker)
+            self._free.put(worker)
+
+    def submit(self, job: Mapping[str, Any]) -> Future[dict[str, Any]]:
         """A future of the job's answer."""
         return self._threads.submit(self._ask, job)
 
     def _ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        worker: Worker | None = getattr(self._local, "worker", None)
-        if worker is None:
-            worker = self._local.worker = Worker(self._environment)
-            self._workers.append(worker)
-        return worker.ask(job)
+        worker = self._free.get()
+        try:
+            return worker.ask(job)
+        finally:
+            self._free.put(worker)
 
     def close(self) -> None:
         """Wait for the jobs under way and end the workers."""

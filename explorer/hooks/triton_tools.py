@@ -61,6 +61,7 @@ def amdgcn_resources(text: str) -> dict[str, Plain]:
     return found
 
 
+@lru_cache(maxsize=64)
 def disassemble(cubin: bytes) -> str:
     """The SASS of a cubin with its source lines, by the nvdisasm that triton brings (0.3 s a kernel); CompileError else."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:

@@ -22,6 +22,8 @@ def main() -> None:
     """Answer jobs until stdin ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    with contextlib.suppress(ImportError):  # it is said where a job needs it
+        import triton.compiler  # noqa: F401
     while True:
         try:
             job = pickle.load(sys.stdin.buffer)

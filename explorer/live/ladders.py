@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
-from explorer.hooks.ladder import BINARIES, TEXTS, Ladder, compile_ladder, compile_ladders
+from explorer.hooks.ladder import BINARIES, TEXTS, Ladder, UnderWay, compile_ladder
 from explorer.hooks.launched import Find
 from explorer.hooks.triton_passes import passes
 from explorer.hooks.triton_tools import disassemble, missing_backend
@@ -76,24 +76,62 @@ def ladder_events(
     `Ladder.sass` when it is looked at. `find` finds what the attached GPU launched of a kernel: then that is its ladder.
     Where triton has no backend for the target, a Failure for each stage says so.
     """
-    pairs = [(w, k) for w in events if w.kind == "output_code" for k in kernel_events(w) if k.data["language"] == "triton"]
-    if pairs and (missing := missing_backend(target)):
-        stages = (*TEXTS[target.backend], BINARIES[target.backend])
-        return Compiled(
-            [], [Failure(stage, "triton", f"there is no {stage}: {missing}") for stage in stages], Ladders(missing=missing)
-        )
-    named = [(str(k.data["name"]), str(k.data["text"])) for _, k in pairs]
-    ran = [find(str(w.data.get("file", "")), str(k.data["name"])) if find else None for w, k in pairs]
-    made = compile_ladders(named, target, workers, ran)
-    codes = _disassembled(made) if sass else {}
-    found, failures, ladders = Compiled([], [], Ladders())
-    for (wrapper, kernel), ladder in zip(pairs, made, strict=True):
-        if isinstance(ladder, ExplorerError):
-            failures.append(Failure("kernel", str(kernel.data["name"]), str(ladder)))
-        else:
-            ladders.by_source[str(kernel.data["text"])] = ladder
-            found += events_of(ladder, kernel, str(wrapper.data["text"]), ladder.own(codes.get(ladder.binary, "")))
-    return Compiled(found, failures, ladders)
+    with Climb(target, workers, find) as climb:
+        return climb.compiled(events, sass=sass)
+
+
+class Climb:
+    """The ladders of one recording, each begun when the graph of its kernel is compiled rather than at the end."""
+
+    def __init__(self, target: Target, workers: int = 0, find: Find | None = None) -> None:
+        self._find = find
+        self._target, self._missing = target, missing_backend(target)
+        self._under_way = None if self._missing else UnderWay(target, workers)
+        self._wrappers: list[Event] = []
+        self._kernels: list[tuple[Event, Event]] = []
+
+    def begin(self, events: Sequence[Event]) -> None:
+        """Begin the kernels of the output code that has come since the last call; `events` are all that there are by now."""
+        new = [event for event in events if event.kind == "output_code"][len(self._wrappers) :]
+        pairs = [(w, k) for w in new for k in kernel_events(w) if k.data["language"] == "triton"]
+        self._wrappers += new
+        self._kernels += pairs
+        if self._under_way is not None:
+            ran = [self._find(str(w.data.get("file", "")), str(k.data["name"])) if self._find else None for w, k in pairs]
+            self._under_way.begin([_named(kernel) for _, kernel in pairs], ran)
+
+    def compiled(self, events: Sequence[Event], *, sass: bool = False) -> Compiled:
+        """What `ladder_events` gives, of all events; waits for the kernels that are still under way."""
+        self.begin(events)
+        if self._under_way is None:
+            return self._without_backend()
+        made = self._under_way.finished([_named(kernel) for _, kernel in self._kernels])
+        codes = _disassembled(made) if sass else {}
+        found, failures, ladders = Compiled([], [], Ladders())
+        for (wrapper, kernel), ladder in zip(self._kernels, made, strict=True):
+            if isinstance(ladder, ExplorerError):
+                failures.append(Failure("kernel", str(kernel.data["name"]), str(ladder)))
+            else:
+                ladders.by_source[str(kernel.data["text"])] = ladder
+                found += events_of(ladder, kernel, str(wrapper.data["text"]), ladder.own(codes.get(ladder.binary, "")))
+        return Compiled(found, failures, ladders)
+
+    def _without_backend(self) -> Compiled:
+        """A Failure for each stage that triton cannot make for this target, where there is a kernel to make it of."""
+        stages = (*TEXTS[self._target.backend], BINARIES[self._target.backend]) if self._kernels else ()
+        failures = [Failure(stage, "triton", f"there is no {stage}: {self._missing}") for stage in stages]
+        return Compiled([], failures, Ladders(missing=self._missing if stages else ""))
+
+    def __enter__(self) -> Climb:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._under_way is not None:
+            self._under_way.__exit__(*error)
+
+
+def _named(kernel: Event) -> tuple[str, str]:
+    return str(kernel.data["name"]), str(kernel.data["text"])
 
 
 def _disassembled(made: Sequence[Ladder | ExplorerError]) -> dict[bytes, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from explorer.model import Plain
 
@@ -24,12 +25,21 @@ def launches(
     A part of the grid is a number where the wrapper gives numbers, else its expression, as with dynamic sizes.
     """
     found = []
-    for node in ast.walk(ast.parse(wrapper)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{name}.run":
-            given = [ast.unparse(a) for a in node.args if not isinstance(a, ast.Starred)]
-            values = dict(zip(arguments, given, strict=False))
-            found.append({"line": node.lineno, "arguments": values, "grid": _grid(values, grid, prefix)})
+    for line, given in _runs(wrapper).get(name, ()):
+        values = dict(zip(arguments, given, strict=False))
+        found.append({"line": line, "arguments": values, "grid": _grid(values, grid, prefix)})
     return tuple(found)
+
+
+@lru_cache(maxsize=2)
+def _runs(wrapper: str) -> Mapping[str, Sequence[tuple[int, Sequence[str]]]]:
+    """Each kernel's name → the line and arguments of its launches; a wrapper is parsed once for all of its kernels."""
+    found: dict[str, list[tuple[int, list[str]]]] = {}
+    for node in ast.walk(ast.parse(wrapper)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
+            given = [ast.unparse(a) for a in node.args if not isinstance(a, ast.Starred)]
+            found.setdefault(ast.unparse(node.func.value), []).append((node.lineno, given))
+    return found
 
 
 def _grid(values: Mapping[str, str], grid: Sequence[str], prefix: Sequence[str]) -> tuple[int | str, ...]:

@@ -463,6 +463,18 @@ def test_a_force_against_the_rules_is_refused_with_the_reason() -> None:
     assert failure.step == "force" and "is a call of" in failure.message and not failure.fatal
 
 
+def test_a_force_across_a_call_names_what_has_to_run_in_between() -> None:
+    """Asked both ways round, the reason is that of the pair, not that the other way would be backwards."""
+
+    def gated(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        a = x.sin()
+        return a * (a @ w)
+
+    trace = explorer.trace(gated, R(16, 16), R(16, 16), target="h100", fusion=Force("sin", "mul"))
+    (failure,) = [f for f in trace.failures if f.stage == "fusion"]
+    assert "has to run in between" in failure.message
+
+
 @pytest.mark.parametrize(
     ("wish", "message"),
     [

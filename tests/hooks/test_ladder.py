@@ -13,8 +13,8 @@ from explorer.files import load_events
 from explorer.gpus import NAMED, Target
 from explorer.hooks import ladder as ladders
 from explorer.hooks.ladder import Ladder, compile_ladder, compile_ladders
-from explorer.hooks.triton_pool import Worker
-from explorer.live.ladders import ladder_events
+from explorer.hooks.triton_pool import MOST_WORKERS, Pool, Worker
+from explorer.live.ladders import Climb, ladder_events
 from explorer.model import Event
 from explorer.replay import PER_KERNEL, replay
 from explorer.stages.output_code import kernel_events
@@ -152,6 +152,35 @@ def test_identical_kernels_are_compiled_once(source: str, monkeypatch: pytest.Mo
     one, two = compile_ladders([(NAME, source), (other, source.replace(NAME, other))], H100)
     assert asked == [NAME] and isinstance(one, Ladder) and isinstance(two, Ladder)
     assert two.texts["ptx"] == one.texts["ptx"].replace(NAME, other) and two.file == f"{other}.py"
+
+
+def test_kernels_begun_early_are_not_begun_again(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one graph needed is there for the next, and for the end; what was never begun is begun then."""
+    asked: list[str] = []
+    real = ladders.lower
+    monkeypatch.setattr(ladders, "lower", lambda text, name, *rest: (asked.append(name), real(text, name, *rest))[1])
+    wrapper = f"{NAME} = async_compile.triton({NAME!r}, {source!r})\n"
+    first = Event("output_code", 0.0, "0/0", "forward", {"text": wrapper})
+    second = Event("output_code", 0.1, "0/0", "backward", {"text": wrapper.replace(NAME, "triton_poi_fused_mul_7")})
+    with Climb(H100) as climb:
+        climb.begin([first])
+        climb.begin([first])
+        assert asked == [NAME]
+        made = climb.compiled([first, second])
+    assert asked == [NAME] and not made.failures
+    assert {(e.graph, e.data["name"]) for e in made.events if e.kind == "ptx"} == {
+        ("forward", NAME), ("backward", "triton_poi_fused_mul_7"),
+    }  # fmt: skip
+
+
+def test_a_pool_grows_no_further_than_it_may(source: str) -> None:
+    """Workers start when the pool is made or grown, and no more of them than are of use."""
+    with Pool(1) as pool:
+        pool.grow(99)
+        pool.grow(1)
+        assert len(pool._workers) == MOST_WORKERS
+        jobs = [pool.submit(ladders.lower(source, NAME, H100).job) for _ in range(6)]
+        assert len({job.result()["texts"]["ptx"] for job in jobs}) == 1
 
 
 def test_one_broken_kernel_does_not_keep_the_others_from_compiling(source: str) -> None:

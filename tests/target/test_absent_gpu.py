@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import explorer
+from explorer.live import ladders
 from explorer.live.call import Call, run_call, tensors_of
 
 pytest.importorskip("triton")
@@ -115,6 +116,15 @@ def compared(fn: Any, args: tuple[Any, ...], train: bool, **options: Any) -> exp
     return trace
 
 
+def lacking(trace: explorer.Trace) -> list[str]:
+    """What a kernel of the trace lacks of every stage down to its machine code; SASS is made only when asked for."""
+    vendor = explorer.Target.parse(trace.meta["target"]).vendor
+    machine = ("ptx", "sass") if vendor == "nvidia" else ("amdgcn",)
+    whole = ("kernel", "ttir", "ttgir", "llir", *machine)
+    found = [f"{k.name}: {k.stages}" for k in trace.kernels if k.stages != whole or k.binary[:4] != b"\x7fELF"]
+    return [*found, *(str(f) for f in trace.failures if f.stage == "kernel")]
+
+
 def extern(trace: explorer.Trace) -> set[str]:
     """The operators and library calls in the trace's wrappers."""
     code = "\n".join(a.text for a in trace.artifacts if a.stage == "output_code")
@@ -135,6 +145,7 @@ def test_a_trace_for_a_gpu_that_is_not_there_is_that_gpus_and_gives_eagers_resul
             assert "cuda:0" in artifact.text and ']cpu"' not in artifact.text
     graphs = {a.graph for a in trace.artifacts if a.stage == "output_code"}
     assert graphs == ({"forward", "backward"} if train else {"inference"})
+    assert lacking(trace) == []
 
 
 @pytest.mark.parametrize(
@@ -400,7 +411,7 @@ def test_models_from_transformers_trace_for_gpus(name: str, target: str, train: 
     trace = compared(model.train(train), args, train, target=target, kwargs=kwargs)
     assert {k.language for k in trace.kernels} == {"triton"} and not any(f.fatal for f in trace.failures)
     assert extern(trace) & {"convolution", NVIDIA_ATTENTION.format("efficient")}
-    assert not any("for_cpu" in operator for operator in extern(trace))
+    assert not any("for_cpu" in operator for operator in extern(trace)) and lacking(trace) == []
 
 
 #: What Dynamo itself counts in these places while it traces.
@@ -473,6 +484,27 @@ def test_everything_is_put_back_when_the_compile_fails() -> None:
     assert any(f.fatal for f in trace.failures)
     after = touched()
     assert {name for name in before if after.get(name) != before[name]} == set()
+
+
+def test_kernels_are_compiled_while_the_program_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the first graph's code runs its kernels are on their way, and Inductor starts no workers of its own."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    begun: list[int] = []
+    own = ladders.Climb.begin
+    monkeypatch.setattr(ladders.Climb, "begin", lambda self, events: (own(self, events), begun.append(len(self._kernels)))[0])
+    monkeypatch.setattr(AsyncCompile, "process_pool", lambda: pytest.fail("Inductor's workers were started"))
+    seen: list[int] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = torch.sin(x) * 2
+        torch._dynamo.graph_break()
+        seen.extend(begun)
+        return torch.cos(y) + 1
+
+    trace = explorer.trace(function, torch.randn(32, 64), target="h100")
+    assert seen == [1] and len(trace.kernels) == 2
+    assert all(k.text("ptx") for k in trace.kernels)
 
 
 def test_a_cpu_trace_after_a_gpu_trace_is_the_cpus() -> None:
