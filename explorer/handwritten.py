@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from explorer.errors import ExplorerError
@@ -34,8 +35,9 @@ def trace_kernel(
     numbers; `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run: that
     `Trace.run` and `Trace.check(expected=…)` do, on copies of the arguments, and interpreted where these are on the CPU.
     `grid` is as in a launch; only running needs it. `target` is a GPU by name or a Target, "auto" the attached one. For an
-    autotuned kernel `config` chooses a candidate by index or values, None the first; all are in the data of each
-    stage. SASS costs 0.3 s; with sass=False it is made when asked for.
+    autotuned kernel `config` chooses a candidate by index or values; None is the first, for the attached GPU the one that
+    triton has measured the fastest where the program has launched the kernel so. `Kernel.candidates` has all, and triton's
+    times. SASS costs 0.3 s; with sass=False it is made when asked for.
 
     InputError for arguments or a source that triton refuses, with the line; where a stage below fails, the Trace has a
     Failure with what the compiler said.
@@ -50,7 +52,8 @@ def trace_kernel(
     ladders.call = KernelCall(kernel, args, constants, grid, config)
     ladders.again = lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other).lowered)
     try:
-        ladder = _ladder(lowered)
+        why = f"measured the fastest of {len(written.measured)}" if written.measured else "measured the fastest, by triton"
+        ladder = replace(_ladder(lowered), measured=written.measured, chosen=why if written.tuned else "")
         ladders.by_source[written.source] = ladder
         code = ladder.sass() if sass and gpu.vendor == "nvidia" else ""
         events += events_of(ladder, events[0], sass=code, launches=(launch,))

@@ -100,12 +100,6 @@ class Recorder:
         if failure not in self.failures:
             self.failures.append(failure)
 
-    def note(self, step: str, message: str) -> None:
-        """Write down, once, what was assumed of a GPU that is not there."""
-        failure = Failure("target", step, message)
-        if failure not in self.failures:
-            self.failures.append(failure)
-
     def finish(self) -> None:
         """Do what was put off until the compile was over."""
         deferred, self._deferred = self._deferred, []
@@ -153,7 +147,7 @@ def recording(
             stack.enter_context(cold_compile(many_traces=many_traces))
             if absent is not None:
                 begin = partial(recorder.attempt, "kernel", "compile", compiled)
-                stack.enter_context(retargeted(absent, recorder.note, begin, recorder.generated.append))
+                stack.enter_context(retargeted(absent, recorder, begin, recorder.generated.append))
             if changes is not None:
                 stack.enter_context(changes.applied(recorder))
             for stage in stages:

@@ -19,6 +19,8 @@ from explorer.traced import Trace
 
 #: AOTAutograd's graphs are heard of twice: from its log, and with their nodes from Inductor. The richer one counts.
 TWICE = ("joint", "forward", "backward")
+#: Kinds whose events are the rows of one table a frame.
+TABLES = ("symbol", "phase", "assumption")
 #: Stages with an artifact for each kernel, whose name is in the artifact's id.
 PER_KERNEL = ("kernel", "ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
 
@@ -135,12 +137,12 @@ def _renamed(event: Event, names: Mapping[str, str], frames: int) -> Event:
 
 
 def gather(events: Sequence[Event]) -> Iterator[Event]:
-    """One event an artifact: symbols and phases of a frame become one table, a graph heard of twice one graph."""
+    """One event an artifact: symbols, phases and assumptions of a frame become one table, a graph heard of twice one graph."""
     tables: dict[tuple[str, str], list[Event]] = {}
     graphs: dict[tuple[str, str, str], Event] = {}
     compiled = {_place(e) for e in events if e.kind == "source" and not e.data.get("inlined")}
     for event in events:
-        if event.kind in ("symbol", "phase"):
+        if event.kind in TABLES:
             tables.setdefault((event.kind, event.frame), []).append(event)
         elif event.kind in TWICE:
             key = (event.kind, event.frame, event.graph)
@@ -150,8 +152,13 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
             yield event
     yield from graphs.values()
     for (kind, _), group in tables.items():
-        rows = list(intervals(group)) if kind == "phase" else [dict(e.data) for e in group]
+        rows = list(intervals(group)) if kind == "phase" else [_row(e) for e in group]
         yield replace(group[0], data=plain({"rows": rows}), graph="")
+
+
+def _row(event: Event) -> dict[str, Plain]:
+    """An event as a row of its frame's table; an assumption is one of a graph."""
+    return {**({"graph": event.graph} if event.kind == "assumption" else {}), **event.data}
 
 
 def _place(event: Event) -> tuple[str, int]:

@@ -17,6 +17,7 @@ from explorer.fusion import unmet
 from explorer.gpus import Target
 from explorer.hooks import compile as compiling
 from explorer.hooks.dynamo import emit_function, emit_inlined
+from explorer.hooks.launched import Find, loaded_kernels
 from explorer.hooks.wishes import Changes
 from explorer.live.call import Call, clone, run_call
 from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events
@@ -83,13 +84,13 @@ def trace(
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show)
         live = Live(call, absent=absent, again=again)
-        with full_collections_paused(), _climbing(absent) as climb:
+        with full_collections_paused(), _climbing(absent) as climb, _attached(device) as find:
             try:
                 _record_call(live, recorder, stages, backend, chosen, absent, changes, climb)
             except Exception as error:
                 error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
                 raise
-            live.ladders = _compiled_kernels(recorder, device, climb)
+            live.ladders = _compiled_kernels(recorder, device, climb, find)
         live.codes = recorder.generated if absent else None
     return _heeded(_finished(recorder, meta, stages, live), recorder.events, changes)
 
@@ -203,6 +204,11 @@ def _record_call(
             _show_function(live, recorder)
 
 
+def _attached(device: str | Target) -> AbstractContextManager[Find | None]:
+    """Find what the attached GPU launches; on the CPU, or for a GPU that is not there, nothing is launched."""
+    return loaded_kernels() if device in ("cuda", "auto") else nullcontext()
+
+
 def _climbing(absent: Target | None) -> AbstractContextManager[Climb | None]:
     """What compiles kernels for a GPU that is not there, its first worker process starting now; None for other devices."""
     return Climb(absent) if absent is not None else nullcontext()
@@ -213,12 +219,12 @@ def _begin(recorder: Recorder, climb: Climb | None) -> Callable[[], None]:
     return lambda: climb.begin(recorder.events) if climb is not None else None
 
 
-def _compiled_kernels(recorder: Recorder, device: str | Target, climb: Climb | None) -> Ladders:
-    """Compile the Triton kernels that were recorded down to machine code, and record each stage's text."""
-    if device in ("auto", "cpu"):
+def _compiled_kernels(recorder: Recorder, device: str | Target, climb: Climb | None, find: Find | None) -> Ladders:
+    """Compile the Triton kernels that were recorded down to machine code, or take what was launched; record each text."""
+    if device == "cpu" or (device == "auto" and target_room.attached()[1].missing):
         return Ladders()
     found: list[Compiled] = []
-    make = climb.compiled if climb is not None else lambda events: ladder_events(events, _gpu(device))
+    make = climb.compiled if climb is not None else lambda events: ladder_events(events, _gpu(device), find=find)
     recorder.attempt("kernel", "compile", lambda: found.append(make(recorder.events)))
     if not found:
         return Ladders()
@@ -314,12 +320,12 @@ def record(target: str | Target = "auto", *, name: str = "recording", stages: Se
     result = Recording()
     with progress(name) as show:
         recorder = Recorder(show)
-        with _climbing(absent) as climb:
+        with _climbing(absent) as climb, _attached(device) as find:
             try:
                 with recording(stages, recorder, absent=absent, compiled=_begin(recorder, climb)):
                     yield result
             finally:
-                _compiled_kernels(recorder, device, climb)
+                _compiled_kernels(recorder, device, climb, find)
                 result.events, result.failures = recorder.events, recorder.failures
                 result._trace = _finished(
                     recorder, {"name": name, "target": absent.name if absent else str(device)}, stages, None

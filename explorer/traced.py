@@ -103,9 +103,20 @@ class Kernel:
 
     @property
     def candidates(self) -> Rows:
-        """One row a config that Inductor or triton would try on the device; `taken` marks the one that was compiled."""
+        """One row a config that Inductor or triton would try on the device; `taken` marks the one that was compiled.
+
+        On an attached device each has its measured time `ms`, None where it was not timed or could not run, and configs
+        that came up only while measuring are there too. `text("ttgir")` … are those of the taken one, `resources` too.
+        """
         found = next((a.data for a in self._forms() if "candidates" in a.data), None)
-        return Rows({**c, "taken": c == found["config"]} for c in found["candidates"]) if found else Rows()
+        if found is None:
+            return Rows()
+        measured, tried = found.get("measured", ()), [dict(c) for c in found["candidates"]]
+        times = [({k: v for k, v in row.items() if k != "ms"}, row["ms"]) for row in measured]
+        tried += [config for config, _ in times if config not in tried]
+        tried += [dict(found["config"])] * (found["config"] not in tried)
+        shown = [{**c, **({"ms": next((ms for t, ms in times if t == c), None)} if measured else {})} for c in tried]
+        return Rows({**row, "taken": c == found["config"]} for row, c in zip(shown, tried, strict=True))
 
     @property
     def binary(self) -> bytes:
@@ -249,6 +260,23 @@ class Trace:
         """One row a pattern that fired: its name, the file and line that define it, nodes matched and nodes made."""
         keys = ("pattern", "kind", "file", "line", "matched", "made")
         return Rows({"frame": a.frame, "graph": a.graph, **{k: a.data[k] for k in keys}} for a in self.find("pattern_match"))
+
+    @property
+    def assumptions(self) -> Rows:
+        """One row a decision that Inductor takes by timing, for a GPU that is not there: frame, graph, where, assumed, why."""
+        return Rows({"frame": a.frame, **row} for a in self.find("assumption") for row in a.data["rows"])
+
+    @property
+    def choices(self) -> Rows:
+        """One row a way of doing an operation that Inductor chose among: its config, its `ms`, whether it was the fastest.
+
+        `ms` is None where nothing was timed, as for a GPU that is not there, or where the choice failed. Products that may
+        be padded have the choices "as it is" and "padded"; what the kernels of a fusion were tried with: `Kernel.candidates`.
+        """
+        return Rows(
+            {"frame": a.frame, "graph": a.graph, "operation": a.data["operation"], "inputs": a.data["inputs"], **row}
+            for a in self.find("autotune") for row in a.data["choices"]
+        )  # fmt: skip
 
     @property
     def decompositions(self) -> Rows:
@@ -464,8 +492,9 @@ class Trace:
     def __repr__(self) -> str:
         head = f"<Trace of {self.meta.get('name', '?')} for {self.meta.get('target', '?')}: {counts(self)}>"
         table = stage_table(self)
+        assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in self.assumptions)
         failures = "".join(f"\nfailure: {first_line(str(f))}" for f in self.failures)
-        return f"{head}\n{table}{failures}"
+        return f"{head}\n{table}{assumed}{failures}"
 
     def _repr_html_(self) -> str:
         from explorer import page
@@ -514,6 +543,10 @@ def changes(group: Sequence[Artifact]) -> str:
         return f"{sum(len(a.data.get('rows', ())) for a in group)} guards"
     if first.stage == "graph_break":
         return str(first.data.get("reason", ""))
+    if first.stage == "assumption":
+        return f"{sum(len(a.data.get('rows', ())) for a in group)} assumed, not timed"
+    if first.stage == "autotune":
+        return ", ".join(f"{a.data['operation']}: {row['choice']}" for a in group for row in a.data["choices"] if row["fastest"])
     return ", ".join(a.kernel for a in group if a.kernel)
 
 
@@ -528,7 +561,7 @@ def counts(trace: Trace) -> str:
     compiled = [f for f in trace.functions if f["compiled"]]
     numbers = {
         "frame": len(compiled), "graph break": len(trace.graph_breaks), "recompile": len(trace.find("recompile")),
-        "kernel": len(trace.kernels), "failure": len(trace.failures),
+        "kernel": len(trace.kernels), "assumption": len(trace.assumptions), "failure": len(trace.failures),
     }  # fmt: skip
     return ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in numbers.items() if n) or "nothing compiled"
 

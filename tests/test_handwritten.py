@@ -120,6 +120,27 @@ def test_a_candidate_and_the_binary_come_from_the_live_process() -> None:
     assert "none was timed" in kernel.trace.find("ptx")[0].data["chosen"]
 
 
+def test_what_triton_has_measured_on_the_attached_gpu_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a launch with the same key the config is triton's choice and each candidate has its median time."""
+    from dataclasses import replace
+
+    from explorer import handwritten
+    from explorer.gpus import Target
+
+    first, second = matmul.configs
+    key = (256, "torch.float16", "torch.float16", "torch.float16")
+    monkeypatch.setattr(matmul, "cache", {key: second})
+    monkeypatch.setattr(matmul, "configs_timings", {first: [float("inf")] * 3, second: [0.25, 0.2, 0.3]}, raising=False)
+    monkeypatch.setattr(handwritten, "attached_gpu", lambda: replace(Target.parse("h100"), name="cuda"))
+    kernel = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, sass=False).kernels[0]
+    assert [(row["BM"], row["ms"], row["taken"]) for row in kernel.candidates] == [(128, None, False), (64, 0.25, True)]
+    assert kernel.trace.find("ptx")[0].data["chosen"] == "measured the fastest of 2"
+    other = explorer.trace_kernel(matmul, HALF, HALF, HALF, 512, 256, 256, sass=False)
+    assert "none was timed" in other.find("ptx")[0].data["chosen"]
+    named = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).kernels[0]
+    assert "ms" not in named.candidates[0] and named.candidates[0]["taken"]
+
+
 def test_heuristics_are_applied() -> None:
     """A constexpr that triton.heuristics computes is computed from the call's arguments."""
     trace = explorer.trace_kernel(row_sum, X, X, 1000, target="a100", sass=False)

@@ -125,6 +125,10 @@ def provoke(kind: str) -> tuple[explorer.Trace, torch.Tensor]:
 
         x = torch.randn(8)
         return explorer.trace(breaking, x, backend="aot_eager"), breaking(x)
+    if kind in ("assumption", "autotune"):
+        pytest.importorskip("triton")
+        x, w = torch.randn(512, 512), torch.randn(512, 512)
+        return explorer.trace(lambda a, b: a @ b, x, w, target="h100", mode="max-autotune"), x @ w
     x, w = torch.randn(4, 4), torch.randn(4, 4)
     return explorer.trace(two_passes, x, w), two_passes(x, w)
 

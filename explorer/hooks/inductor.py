@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -430,6 +431,82 @@ def pattern_function(entry: Any) -> Any:
     if "search_fn" in closure:
         return closure["search_fn"].cell_contents
     return getattr(entry, "handler", check)
+
+
+# Timings -------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def algorithm_choices(emit: Emit) -> Iterator[None]:
+    """Record the time of each way of doing an operation, where Inductor measured them to choose one."""
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache
+
+    def make(original: Any) -> Any:
+        def do_autotuning(self: Any, name: str, nodes: Any, *args: Any, **kwargs: Any) -> Any:
+            timings = original(self, name, nodes, *args, **kwargs)
+            if timings:  # none are known yet where they are measured in another process
+                emit("autotune", lambda: choice_facts(name, nodes, timings))
+            return timings
+
+        return do_autotuning
+
+    with replaced(AlgorithmSelectorCache, "do_autotuning", make), padded_products(emit):
+        yield
+
+
+def choice_facts(name: str, nodes: Any, timings: Mapping[Any, float | None]) -> Facts:
+    """An operation, its inputs, and each choice with its time in ms; the first where nothing was timed."""
+    inputs = [
+        f"{str(node.get_dtype()).removeprefix('torch.')}{[str(n) for n in node.get_size()]}".replace("'", "") for node in nodes
+    ]
+    known = {choice: time for choice, time in timings.items() if time is not None and math.isfinite(time)}
+    fastest = min(known, key=known.__getitem__) if known else next(iter(timings))
+    rows = [
+        {
+            "choice": choice.name, "kind": type(choice).__name__, "config": getattr(choice, "description", "") or "",
+            "ms": known.get(choice), "fastest": choice is fastest,
+        } for choice in timings
+    ]  # fmt: skip
+    return {"operation": name, "inputs": inputs, "choices": rows}
+
+
+@contextmanager
+def padded_products(emit: Emit) -> Iterator[None]:
+    """Record the times of a matrix product as it is and padded to aligned sizes, where Inductor measured both."""
+    from torch._inductor.fx_passes import pad_mm
+
+    asked: list[tuple[str, list[str]]] = []
+
+    def make_pad(original: Any) -> Any:
+        def _should_pad(match: Any, one: Any, other: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+            asked.append((str(op), [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in (one, other)]))
+            try:
+                return original(match, one, other, op, *args, **kwargs)
+            finally:
+                asked.pop()
+
+        return _should_pad
+
+    def make_faster(original: Any) -> Any:
+        def is_padded_faster(key: str, as_it_is: float, padded: float) -> Any:
+            faster = original(key, as_it_is, padded)
+            if asked:
+                emit("autotune", lambda: padding_facts(*asked[-1], as_it_is, padded, bool(faster)))
+            return faster
+
+        return is_padded_faster
+
+    with replaced(pad_mm, "_should_pad", make_pad), replaced(pad_mm, "is_padded_faster", make_faster):
+        yield
+
+
+def padding_facts(operation: str, inputs: list[str], as_it_is: float, padded: float, faster: bool) -> Facts:
+    """A matrix product's two times in ms; padded counts as the faster one where Inductor takes it for that."""
+    rows = [
+        {"choice": "as it is", "kind": "pad_mm", "config": "", "ms": float(as_it_is), "fastest": not faster},
+        {"choice": "padded", "kind": "pad_mm", "config": "", "ms": float(padded), "fastest": faster},
+    ]
+    return {"operation": operation, "inputs": inputs, "choices": rows}
 
 
 def assembly_command(source: str, output: str) -> list[str]:

@@ -9,6 +9,8 @@ there is an error here. Nothing is written to triton's cache, and no driver or d
 
 from __future__ import annotations
 
+import copy
+import inspect
 import linecache
 import os
 import re
@@ -17,10 +19,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
+from explorer.hooks.launched import Launched, described
 from explorer.hooks.patch import replaced
 from explorer.hooks.triton_pool import Pool, Worker
 from explorer.hooks.triton_tools import amdgcn_resources, disassemble, missing_backend, ptxas_resources
@@ -44,6 +47,7 @@ class Lowered:
 
     `file` and `first_line` say where its source's lines are in the locations. `config` is the candidate that was
     taken, `grid` the launch grid's three expressions in the kernel's size arguments, () where it has none of its own.
+    `scaled(registers)` gives the configs that Inductor adds where this one takes that many registers.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Lowered:
     arguments: tuple[str, ...] = ()
     grid: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
+    scaled: Callable[[int], tuple[Mapping[str, Plain], ...]] = field(default=lambda registers: (), repr=False, compare=False)
 
     @property
     def job(self) -> dict[str, Any]:
@@ -71,7 +76,9 @@ class Ladder:
     `texts` maps "ttir", "ttgir", "llir" and "ptx" or "amdgcn" to their texts; `binary` is the cubin, hsaco or SPIR-V. `metadata`
     has num_warps, num_stages, shared (bytes a block), registers (a thread), stack, spill_stores and spill_loads (bytes
     a thread; on AMD spilled_registers), and `occupancy`. `seconds` is the time of each stage. `candidates` are all
-    configs that would be tried on the device, the first being the one taken where none is measured.
+    configs that would be tried on the device, the first being the one taken where none is measured; `measured` has those
+    that an attached GPU tried, each with its `ms`. `launched` is True where texts and binary are those of the launch on
+    the attached GPU, and `chosen` says why this config was taken.
     """
 
     name: str
@@ -88,6 +95,9 @@ class Ladder:
     grid: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
     compiled_as: str = ""
+    measured: tuple[Mapping[str, Plain], ...] = ()
+    launched: bool = False
+    chosen: str = ""
     lowered: Lowered | None = field(default=None, repr=False, compare=False)
 
     def sass(self) -> str:
@@ -110,6 +120,10 @@ class Ladder:
         return re.sub(rf"(?<!\w){re.escape(self.compiled_as)}(?![A-Za-z0-9])", self.name, text) if self.compiled_as else text
 
 
+#: A kernel that a worker has, one that the attached GPU has launched, or the error of one that did not come so far.
+Begun: TypeAlias = "tuple[Lowered, Future[dict[str, Any]]] | Ladder | ExplorerError"
+
+
 def compile_ladder(source: str, name: str, target: Target, config: int | Mapping[str, Plain] | None = None) -> Ladder:
     """Take a kernel's source, as Inductor writes it, down the ladder (0.2 s and more, 0.2 s of it to start a worker).
 
@@ -118,18 +132,21 @@ def compile_ladder(source: str, name: str, target: Target, config: int | Mapping
     what the compiler said, where a stage fails or crashes.
     """
     lowered = lower(source, name, target, config)
-    with Worker() as worker:
+    with Worker(assembler()) as worker:
         return finished(lowered, worker.ask(lowered.job))
 
 
-def compile_ladders(kernels: Sequence[tuple[str, str]], target: Target, workers: int = 0) -> list[Ladder | ExplorerError]:
+def compile_ladders(
+    kernels: Sequence[tuple[str, str]], target: Target, workers: int = 0, launches: Sequence[Launched | None] = ()
+) -> list[Ladder | ExplorerError]:
     """The ladder of each (name, source), in order; for one that does not compile its error.
 
     Kernels that differ in nothing but their names are compiled once. `workers` is the number of processes, by default
-    one a core and one for every eight kernels, at most 4.
+    one a core and one for every eight kernels, at most 4. `launches` has what the attached GPU launched of each kernel,
+    which is then not compiled again, and None for the others.
     """
     with UnderWay(target, workers) as under_way:
-        under_way.begin(kernels)
+        under_way.begin(kernels, launches)
         return under_way.finished(kernels)
 
 
@@ -141,20 +158,30 @@ class UnderWay:
 
     def __init__(self, target: Target, workers: int = 0) -> None:
         self._target, self._workers = target, workers
-        self._begun: dict[str, tuple[Lowered, Future[dict[str, Any]]] | ExplorerError] = {}
-        self._pool = Pool(workers or 1)
+        self._begun: dict[str, tuple[str, Begun]] = {}
+        self._launched: dict[tuple[str, str], Launched] = {}
+        self._pool = Pool(workers or 1, assembler())
 
-    def begin(self, kernels: Sequence[tuple[str, str]]) -> None:
-        """Take each (name, source) through triton's front end and hand it to a worker, unless an identical one was."""
+    def begin(self, kernels: Sequence[tuple[str, str]], launches: Sequence[Launched | None] = ()) -> None:
+        """Take each (name, source) through triton's front end and hand it to a worker, unless an identical one was.
+
+        `launches` has what the attached GPU launched of each, which is then not compiled again, and None for the others.
+        """
+        self._launched |= {kernel: launch for kernel, launch in zip(kernels, launches, strict=False) if launch is not None}
         self._pool.grow(self._workers or min(os.cpu_count() or 1, len(kernels) // 8))
-        for name, source in kernels:
-            if (key := _key(name, source)) not in self._begun:
-                self._begun[key] = _begun(source, name, self._target, self._pool)
+        for kernel in kernels:
+            if (key := self._key(kernel)) not in self._begun:
+                name, source = kernel
+                self._begun[key] = source, _begun(source, name, self._target, self._pool, self._launched.get(kernel))
+
+    def _key(self, kernel: tuple[str, str]) -> str:
+        """What kernels that need be compiled only once share; each launch is its own."""
+        return f"{kernel[0]} {_key(*kernel)}" if kernel in self._launched else _key(*kernel)
 
     def finished(self, kernels: Sequence[tuple[str, str]]) -> list[Ladder | ExplorerError]:
         """The ladder of each (name, source) that was begun, in order, or its error; waits for those that are not done."""
-        done = {key: _waited(begun) for key, begun in self._begun.items()}
-        return [_own(done[_key(name, source)], name) for name, source in kernels]
+        done = {key: _waited(begun, self._pool, source) for key, (source, begun) in self._begun.items()}
+        return [_own(done[self._key(kernel)], kernel[0]) for kernel in kernels]
 
     def __enter__(self) -> UnderWay:
         return self
@@ -168,19 +195,38 @@ def _key(name: str, source: str) -> str:
     return re.sub(rf"\b{re.escape(name)}\b", "kernel", source)
 
 
-def _begun(source: str, name: str, target: Target, pool: Pool) -> tuple[Lowered, Future[dict[str, Any]]] | ExplorerError:
+def assembler() -> dict[str, str]:
+    """The environment in which torch runs triton for Inductor's kernels: with CUDA's own ptxas where torch brings it.
+
+    A build for the CPU brings none; then it is triton's own, which is older and takes an older version of PTX.
+    """
+    from torch._inductor.runtime import compile_tasks
+
+    name, before = "TRITON_PTXAS_PATH", os.environ.get("TRITON_PTXAS_PATH")
     try:
+        inspect.unwrap(compile_tasks._set_triton_ptxas_path)()
+        path = os.environ.get(name)
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+    return {name: path} if path else {}
+
+
+def _begun(source: str, name: str, target: Target, pool: Pool, launch: Launched | None) -> Begun:
+    try:
+        if launch is not None:
+            return of_launch(lower(source, name, target, launch.config), launch)
         lowered = lower(source, name, target)
     except ExplorerError as error:
         return error
     return lowered, pool.submit(lowered.job)
 
 
-def _waited(begun: tuple[Lowered, Future[dict[str, Any]]] | ExplorerError) -> Ladder | ExplorerError:
-    if isinstance(begun, ExplorerError):
+def _waited(begun: Begun, pool: Pool, source: str) -> Ladder | ExplorerError:
+    if not isinstance(begun, tuple):
         return begun
     try:
-        return finished(begun[0], begun[1].result())
+        return with_scaled(finished(begun[0], begun[1].result()), source, pool)
     except ExplorerError as error:
         return error
 
@@ -189,20 +235,67 @@ def _own(ladder: Ladder | ExplorerError, name: str) -> Ladder | ExplorerError:
     return ladder.renamed(name) if isinstance(ladder, Ladder) and ladder.name != name else ladder
 
 
+def with_scaled(ladder: Ladder, source: str, pool: Pool) -> Ladder:
+    """The ladder with the candidates that Inductor adds once it knows a reduction's registers: smaller blocks.
+
+    Each is compiled in its turn, since it may need too many registers itself.
+    """
+    known, at = list(ladder.candidates), ladder
+    while more := [c for c in _scaled(at) if c not in known]:
+        known += more
+        lowered = lower(source, ladder.name, ladder.target, more[0])
+        at = finished(lowered, pool.submit(lowered.job).result())
+    return replace(ladder, candidates=tuple(known))
+
+
+def _scaled(ladder: Ladder) -> tuple[Mapping[str, Plain], ...]:
+    return ladder.lowered.scaled(int(ladder.metadata.get("registers", 0))) if ladder.lowered is not None else ()
+
+
 def finished(lowered: Lowered, answer: Mapping[str, Any]) -> Ladder:
     """The Ladder of a worker's answer."""
     raw, texts = answer["metadata"], {stage: answer["texts"][stage] for stage in TEXTS[lowered.target.backend]}
-    facts = {key: raw[key] for key in _FACTS if raw.get(key) is not None}
+    used: dict[str, Plain] = {}
     if lowered.target.vendor == "nvidia":
-        facts |= ptxas_resources(answer["said"])
+        used = ptxas_resources(answer["said"])
     elif lowered.target.vendor == "amd":
-        facts |= amdgcn_resources(texts["amdgcn"])
-    if lowered.target.vendor != "intel":  # its registers are given out by the driver, which compiles the SPIR-V
-        facts["occupancy"] = _occupancy(lowered.target, facts)
+        used = amdgcn_resources(texts["amdgcn"])
+    return _ladder(lowered, texts, answer["binary"], facts_of(lowered.target, raw, used), seconds=plain(answer["seconds"]))
+
+
+def of_launch(lowered: Lowered, launch: Launched) -> Ladder:
+    """The Ladder of what the attached GPU launched: its texts and binary, and the registers that the driver counts."""
+    texts = {stage: launch.texts[stage] for stage in TEXTS[lowered.target.backend] if stage in launch.texts}
+    used: dict[str, Plain] = {"registers": launch.registers, "stack": launch.local}
+    if not launch.local:
+        used.update(spill_stores=0, spill_loads=0)
+    if lowered.target.vendor == "amd" and "amdgcn" in texts:
+        used |= amdgcn_resources(texts["amdgcn"])
+    facts, own = facts_of(lowered.target, launch.metadata, used), replace(lowered, file=launch.file, first_line=launch.first_line)
+    return _ladder(own, texts, launch.binary, facts, measured=launch.measured, launched=True, chosen=why(launch))
+
+
+def why(launch: Launched) -> str:
+    """Why a config was launched: it was the fastest of those that were timed, or there was no other."""
+    if launch.from_cache:
+        return "measured the fastest by an earlier compile, in Inductor's autotune cache"
+    if len(launch.measured) > 1:
+        return f"measured the fastest of {len(launch.measured)}"
+    return "the only candidate"
+
+
+def facts_of(target: Target, raw: Mapping[str, Any], used: Mapping[str, Plain]) -> dict[str, Plain]:
+    """What people ask of a kernel: triton's own metadata, what the binary uses, and how many blocks of it fit."""
+    facts: dict[str, Plain] = {**{key: raw[key] for key in _FACTS if raw.get(key) is not None}, **used}
+    if target.vendor != "intel":  # its registers are given out by the driver, which compiles the SPIR-V
+        facts["occupancy"] = _occupancy(target, facts)
+    return facts
+
+
+def _ladder(lowered: Lowered, texts: Mapping[str, str], binary: bytes, facts: Mapping[str, Plain], **more: Any) -> Ladder:
     return Ladder(
         lowered.name, lowered.target, lowered.config, lowered.candidates, lowered.file, lowered.first_line, plain(texts),
-        plain(facts), answer["binary"], plain(answer["seconds"]), lowered.arguments, lowered.grid, lowered.prefix,
-        lowered=lowered,
+        plain(facts), binary, arguments=lowered.arguments, grid=lowered.grid, prefix=lowered.prefix, lowered=lowered, **more,
     )  # fmt: skip
 
 
@@ -230,8 +323,29 @@ def lower(source: str, name: str, target: Target, config: int | Mapping[str, Pla
         src, options = asked_of_triton(tuner, chosen, name)
         grid, prefix = grid_of(tuner, chosen)
         ttir = front_end(src, options, target, name)
+
+    def scaled(registers: int) -> tuple[Mapping[str, Plain], ...]:
+        with pretending(target), inductor_ready(target):
+            return tuple(described(c) for c in smaller_blocks(tuner, chosen, registers))
+
     arguments = (*(a for a in tuner.fn.arg_names if a not in chosen.kwargs), *tuner.inductor_meta.get("extra_launcher_args", ()))
-    return Lowered(name, target, ttir, options, described(chosen), candidates, file, 1, arguments, grid, prefix)
+    return Lowered(name, target, ttir, options, described(chosen), candidates, file, 1, arguments, grid, prefix, scaled)
+
+
+def smaller_blocks(tuner: Any, config: Any, registers: int) -> list[Any]:
+    """The configs that Inductor adds to a reduction whose registers let too few blocks run at once, by its own rule."""
+    from types import SimpleNamespace
+
+    own, found = copy.copy(tuner), []
+
+    def keep(made: Any) -> Any:
+        found.append(made)
+        return SimpleNamespace(config=made, kernel=SimpleNamespace(n_regs=None))
+
+    own.compile_results = [SimpleNamespace(config=config, kernel=SimpleNamespace(n_regs=registers))]
+    own._precompile_config, own._make_launchers = keep, lambda: None
+    own._dynamic_scale_rblock()
+    return found
 
 
 def executed(source: str, name: str, file: str) -> dict[str, Any]:
@@ -267,19 +381,8 @@ def autotuner(space: Mapping[str, Any], name: str) -> Any:
     return (named or found)[-1]
 
 
-def described(config: Any) -> Mapping[str, Plain]:
-    """A triton Config as a mapping: its own values, num_warps, num_stages, and num_ctas and maxnreg where set."""
-    rest = {key: getattr(config, key, None) for key in ("num_warps", "num_stages", "num_ctas", "maxnreg")}
-    unset = {"num_ctas": (None, 1), "maxnreg": (None,)}
-    values = {**config.kwargs, **{key: value for key, value in rest.items() if value not in unset.get(key, (None,))}}
-    made: Mapping[str, Plain] = plain(values)
-    return made
-
-
 def choose(configs: Sequence[Any], wanted: int | Mapping[str, Plain] | None) -> Any:
     """The config of that index or of those values; a mapping that is none of them changes the first config's values."""
-    import copy
-
     if wanted is None:
         return configs[0]
     if isinstance(wanted, int):
@@ -503,4 +606,4 @@ def _properties_of(own: Any, target: Target) -> Callable[..., Any]:
     return made
 
 
-__all__ = ["Ladder", "Lowered", "UnderWay", "compile_ladder", "compile_ladders", "lower"]
+__all__ = ["Ladder", "Lowered", "UnderWay", "compile_ladder", "compile_ladders", "described", "lower"]

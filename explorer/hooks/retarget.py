@@ -19,7 +19,8 @@ from explorer.hooks.absent_gpu import pretending
 from explorer.hooks.generated import Code, StandIn
 from explorer.hooks.native import library
 from explorer.hooks.patch import replaced
-from explorer.hooks.untimed import Note, untimed
+from explorer.hooks.untimed import untimed
+from explorer.stage import Emit
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def retargeted(
-    target: Target, note: Note, compiled: Callable[[], object], keep: Callable[[Code], None] = lambda code: None
+    target: Target, emit: Emit, compiled: Callable[[], object], keep: Callable[[Code], None] = lambda code: None
 ) -> Iterator[None]:
     """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing.
 
@@ -46,7 +47,7 @@ def retargeted(
             stand_in = on_the_cpu(graph)
             inside.append(True)
             try:
-                with _compiling(target, note, graph, keep):
+                with _compiling(target, emit, graph, keep):
                     to_gpu(graph, target.device)
                     made = original(graph, inputs, *args, **kwargs)
             finally:
@@ -74,7 +75,7 @@ def _hashed_ahead() -> Iterator[None]:
 
 
 @contextmanager
-def _compiling(target: Target, note: Note, graph: Any, keep: Callable[[Code], None]) -> Iterator[None]:
+def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], None]) -> Iterator[None]:
     """Everything that holds while one graph is compiled."""
     import torch._functorch.config
     import torch._inductor.config
@@ -83,7 +84,7 @@ def _compiling(target: Target, note: Note, graph: Any, keep: Callable[[Code], No
         stack.enter_context(torch._functorch.config.patch({"force_non_lazy_backward_lowering": True}))
         # Inductor's own workers would only be started: its kernels for this GPU are compiled in explorer's
         stack.enter_context(torch._inductor.config.patch({"compile_threads": 1}))
-        stack.enter_context(untimed(note))
+        stack.enter_context(untimed(emit, target))
         stack.enter_context(_code_not_loaded(target, keep))
         stack.enter_context(pretending(target))
         stack.enter_context(_inputs_on_gpu(graph, target.device))

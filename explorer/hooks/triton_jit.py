@@ -11,18 +11,25 @@ from typing import Any
 from explorer.errors import InputError
 from explorer.gpus import NAMED, Target
 from explorer.hooks.ladder import Lowered, captured, choose, described, front_end, portable, pretending
+from explorer.hooks.launched import finite
 from explorer.hooks.triton_tools import missing_backend
-from explorer.model import Plain
+from explorer.model import Plain, plain
 
 
 @dataclass(frozen=True)
 class Written:
-    """A hand-written kernel as lowered: its source text, and the call's arguments and grid as the launch gets them."""
+    """A hand-written kernel as lowered: its source text, and the call's arguments and grid as the launch gets them.
+
+    `measured` has a row for each config that triton timed for such a call on the attached GPU, with its `ms`; `tuned` is
+    True where triton has chosen the config.
+    """
 
     lowered: Lowered
     source: str
     arguments: Mapping[str, Plain]
     grid: tuple[int, ...]
+    measured: tuple[Mapping[str, Plain], ...] = ()
+    tuned: bool = False
 
 
 def lower_call(
@@ -35,6 +42,7 @@ def lower_call(
 ) -> Written:
     """Specialize a kernel on the arguments of a call, as triton does at a launch, and lower it for `target`.
 
+    Where the program has launched an autotuned kernel so on the attached GPU, its config is the one that triton chose.
     InputError for what is no triton kernel, arguments it does not take, a source that triton refuses, or a target for
     which the installed triton has no backend, with those for which it has.
     """
@@ -43,7 +51,9 @@ def lower_call(
         able = ", ".join(t.name for t in NAMED if not missing_backend(t))
         raise InputError(f"{function.__name__} cannot be compiled for {target.name}: {missing}; there are backends for {able}")
     with pretending(target):
-        chosen, candidates, meta = settings(kernel, args, constants, config)
+        best, measured = autotuned(kernel, args, constants) if target.name == "cuda" else (None, ())
+        tuned = best is not None and config is None
+        chosen, candidates, meta = settings(kernel, args, constants, best if tuned else config)
         own = _own_copy(function)
         try:
             src, options = captured(lambda: own.run(*args, grid=None, warmup=True, **meta), _compiler())
@@ -54,7 +64,8 @@ def lower_call(
     file, first = portable(f'"{function.fn.__code__.co_filename}"').strip('"'), int(function.starting_line_number)
     named = {**dict(zip(function.arg_names, args, strict=False)), **meta}
     lowered = Lowered(name, target, ttir, options, chosen, candidates, file, first, tuple(function.arg_names))
-    return Written(lowered, "".join(function.raw_src).rstrip(), {k: said(v) for k, v in named.items()}, grid_of(grid, named))
+    source, shown = "".join(function.raw_src).rstrip(), {k: said(v) for k, v in named.items()}
+    return Written(lowered, source, shown, grid_of(grid, named), measured, tuned)
 
 
 def jit_function(kernel: Any) -> Any:
@@ -122,6 +133,39 @@ def settings(
     if chosen is None and config is not None:
         raise InputError("config is for kernels under @triton.autotune; give this one its constants by keyword")
     return (described(chosen) if chosen is not None else {}), candidates, meta
+
+
+def autotuned(
+    kernel: Any, args: Sequence[Any], constants: Mapping[str, Any]
+) -> tuple[Mapping[str, Plain] | None, tuple[Mapping[str, Plain], ...]]:
+    """The config that triton.autotune has chosen for such a call, None where it was not launched so, and the times.
+
+    Triton keeps the times of the last tuning only: one row a config, `ms` its median.
+    """
+    while not hasattr(kernel, "configs") and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    best = getattr(kernel, "cache", {}).get(_tuning_key(kernel, args, constants)) if hasattr(kernel, "configs") else None
+    if best is None:
+        return None, ()
+    times = {config: _median(time) for config, time in (getattr(kernel, "configs_timings", None) or {}).items()}
+    own = best in times and times[best] == min(times.values())
+    rows = tuple(plain({**described(config), "ms": finite(time)}) for config, time in times.items()) if own else ()
+    return described(best), rows
+
+
+def _tuning_key(tuner: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What triton.autotune keeps its choice under: the values of its `key` arguments, and every tensor's dtype."""
+    given = {**dict(zip(tuner.arg_names, args, strict=False)), **constants}
+    known = {name: value for name, value in given.items() if name in tuner.arg_names}
+    return (
+        *(known[name] for name in tuner.keys if name in known),
+        *(str(v.dtype) for v in known.values() if hasattr(v, "dtype")),
+    )
+
+
+def _median(time: Any) -> float:
+    """The median of what triton's do_bench gives: three quantiles, or one number."""
+    return float(time[0]) if isinstance(time, (list, tuple)) else float(time)
 
 
 def pruned(tuner: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> list[Any]:

@@ -105,7 +105,8 @@ class Worker:
 class Pool:
     """Several workers, all started at once; jobs are taken in order, by whichever worker is free."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = environment
         self._threads = ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="explorer-triton")
         self._free: SimpleQueue[Worker] = SimpleQueue()
         self._workers: list[Worker] = []
@@ -114,7 +115,7 @@ class Pool:
     def grow(self, size: int) -> None:
         """Have at least that many workers, and no more than MOST_WORKERS; a new one starts at once, and is waited for by none."""
         while len(self._workers) < min(size, MOST_WORKERS):
-            worker = Worker()
+            worker = Worker(self._environment)
             worker.start()
             self._workers.append(worker)
             self._free.put(worker)

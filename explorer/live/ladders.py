@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
 from explorer.hooks.ladder import BINARIES, TEXTS, Ladder, UnderWay, compile_ladder
+from explorer.hooks.launched import Find
 from explorer.hooks.triton_passes import passes
 from explorer.hooks.triton_tools import disassemble, missing_backend
 from explorer.live.call import difference
@@ -89,21 +90,25 @@ class Compiled(NamedTuple):
     ladders: Ladders
 
 
-def ladder_events(events: Sequence[Event], target: Target, *, sass: bool = False, workers: int = 0) -> Compiled:
+def ladder_events(
+    events: Sequence[Event], target: Target, *, sass: bool = False, workers: int = 0, find: Find | None = None
+) -> Compiled:
     """Compile every Triton kernel of the output code among `events` for `target`, identical ones once.
 
     The events of kinds "ttir", "ttgir", "llir", "ptx" or "amdgcn", and with `sass` "sass", each of the frame and graph of
     its kernel; and a Failure for each kernel that did not compile. `sass` costs 0.3 s a kernel: without it ask
-    `Ladder.sass` when it is looked at. Where triton has no backend for the target, a Failure for each stage says so.
+    `Ladder.sass` when it is looked at. `find` finds what the attached GPU launched of a kernel: then that is its ladder.
+    Where triton has no backend for the target, a Failure for each stage says so.
     """
-    with Climb(target, workers) as climb:
+    with Climb(target, workers, find) as climb:
         return climb.compiled(events, sass=sass)
 
 
 class Climb:
     """The ladders of one recording, each begun when the graph of its kernel is compiled rather than at the end."""
 
-    def __init__(self, target: Target, workers: int = 0) -> None:
+    def __init__(self, target: Target, workers: int = 0, find: Find | None = None) -> None:
+        self._find = find
         self._target, self._missing = target, missing_backend(target)
         self._under_way = None if self._missing else UnderWay(target, workers)
         self._wrappers: list[Event] = []
@@ -116,7 +121,8 @@ class Climb:
         self._wrappers += new
         self._kernels += pairs
         if self._under_way is not None:
-            self._under_way.begin([_named(kernel) for _, kernel in pairs])
+            ran = [self._find(str(w.data.get("file", "")), str(k.data["name"])) if self._find else None for w, k in pairs]
+            self._under_way.begin([_named(kernel) for _, kernel in pairs], ran)
 
     def compiled(self, events: Sequence[Event], *, sass: bool = False) -> Compiled:
         """What `ladder_events` gives, of all events; waits for the kernels that are still under way."""
@@ -173,12 +179,15 @@ def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:
     run = launches(wrapper, ladder.name, ladder.arguments, ladder.grid, ladder.prefix) if wrapper else ()
     return {
         "file": ladder.file, "first_line": ladder.first_line, "target": ladder.target.name, "config": ladder.config,
-        "candidates": ladder.candidates, "chosen": chosen(ladder), "metadata": ladder.metadata, "launches": run,
+        "candidates": ladder.candidates, "measured": ladder.measured, "launched": ladder.launched, "chosen": chosen(ladder),
+        "metadata": ladder.metadata, "launches": run,
     }  # fmt: skip
 
 
 def chosen(ladder: Ladder) -> str:
-    """Why this config was compiled: nothing can be timed on a GPU that is not there."""
+    """Why this config was compiled: it was measured, or nothing was, as on a GPU that is not there."""
+    if ladder.chosen:
+        return ladder.chosen
     if len(ladder.candidates) < 2:
         return "the only candidate"
     if ladder.config == ladder.candidates[0]:

@@ -6,6 +6,8 @@ from explorer.stage import Stage
 from explorer.stages import (
     amdgcn,
     assembly,
+    assumption,
+    autotune,
     backward,
     bytecode,
     decompiled,
@@ -58,6 +60,8 @@ STAGES: tuple[Stage, ...] = (
     pattern_match.STAGE,
     fx_pass.STAGE,
     post_grad.STAGE,
+    assumption.STAGE,
+    autotune.STAGE,
     ir_pre_fusion.STAGE,
     fusion.STAGE,
     ir_post_fusion.STAGE,

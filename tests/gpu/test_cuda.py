@@ -73,3 +73,118 @@ def test_a_recorded_training_loop_has_its_backward() -> None:
             compiled(x).sum().backward()
     assert recorded.trace.find("output_code", graph="backward")
     assert {k.language for k in recorded.trace.kernels} == {"triton"}
+
+
+# What the GPU launched, and what was timed ---------------------------------------------------------------------------
+
+
+def test_the_ladder_of_a_kernel_is_that_of_its_launch() -> None:
+    """TTGIR, PTX, binary and registers are those in triton's cache that the GPU was given, not compiled again."""
+    trace = explorer.trace(Block().cuda(), torch.randn(256, 64, device="cuda"))
+    for kernel in trace.kernels:
+        found = next(a.data for a in trace.find("ttgir") if a.kernel == kernel.name)
+        assert found["launched"] and found["chosen"]
+        assert kernel.binary[:4] == b"\x7fELF" and ".entry" in kernel.text("ptx") and kernel.resources["registers"] > 0
+    assert {link.target for link in trace.links if ":ptx:" in link.source} <= {k.artifact.id for k in trace.kernels}
+    assert any(":ptx:" in link.source for link in trace.links) and any(":ttgir:" in link.source for link in trace.links)
+    assert "MOV" in trace.kernels[0].text("sass")
+
+
+def test_each_candidate_has_its_time_and_the_fastest_is_taken() -> None:
+    """With max_autotune_pointwise every config is timed; the one that ran is the one with the least time."""
+
+    x = torch.randn(4096, 8192, device="cuda")
+    trace = explorer.trace(lambda x: torch.sin(x) * 2, x, options={"max_autotune_pointwise": True})
+    rows = next(k.candidates for k in trace.kernels if len(k.candidates) > 1)
+    times = [row["ms"] for row in rows if row["ms"] is not None]
+    taken = [row for row in rows if row["taken"]]
+    assert len(times) > 1 and len(taken) == 1 and taken[0]["ms"] == min(times)
+    assert any("measured" in a.data["chosen"] for a in trace.find("ttgir"))
+
+
+def test_the_smaller_block_that_inductor_adds_to_a_reduction_is_a_candidate() -> None:
+    """Where a reduction takes many registers Inductor tries half its block too: attached it is timed, absent it is listed."""
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        parts = [torch.sin(x * n) * torch.cos(y + n) / (1 + torch.exp(x - n)) for n in range(1, 6)]
+        return torch.stack([p.sum(-1) + (p * p).sum(-1) + p.amax(-1) for p in parts]).sum(0)
+
+    x, y = torch.randn(16384, 4096), torch.randn(16384, 4096)
+    real = explorer.trace(program, x.cuda(), y.cuda())
+    ours = explorer.trace(program, x, y, target="h200")
+    scaled = [list(k.candidates) for trace in (real, ours) for k in trace.kernels if "red" in k.name]
+    assert scaled and all(any(row["taken"] for row in rows) for rows in scaled)
+
+
+def test_coordinate_descent_shows_every_config_it_timed() -> None:
+    """The configs that coordinate descent came to are candidates with times, and the one that ran is the fastest."""
+    options = {"coordinate_descent_tuning": True}
+    trace = explorer.trace(lambda x: torch.softmax(x, -1), torch.randn(2048, 3000, device="cuda"), options=options)
+    rows = trace.kernels[0].candidates
+    assert len(rows) > 2 and sum(row["taken"] for row in rows) == 1
+    times = {row["ms"] for row in rows if row["ms"] is not None}
+    assert next(row["ms"] for row in rows if row["taken"]) <= min(times) * 1.2
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")  # torch's own, where it times templates
+def test_the_choices_for_a_matrix_product_have_times() -> None:
+    """mode="max-autotune" times the library and each template; each choice has its time, one is the fastest."""
+    a, b = (torch.randn(512, 512, device="cuda", dtype=torch.bfloat16) for _ in "ab")
+    trace = explorer.trace(lambda a, b: torch.relu(a @ b), a, b, mode="max-autotune-no-cudagraphs")
+    rows = trace.choices
+    assert {"ExternKernelCaller", "TritonTemplateCaller"} <= {row["kind"] for row in rows}
+    fastest = [row for row in rows if row["fastest"]]
+    assert len(fastest) == 1 and fastest[0]["ms"] == min(row["ms"] for row in rows if row["ms"] is not None)
+    assert trace.assumptions == () and trace.failures == ()
+
+
+def test_a_product_that_inductor_may_pad_has_both_times() -> None:
+    """Sizes that are not aligned are timed as they are and padded."""
+    a, b = (torch.randn(2047, 2047, device="cuda", dtype=torch.bfloat16) for _ in "ab")
+    trace = explorer.trace(lambda a, b: torch.relu(a) @ b, a, b)
+    assert {row["choice"] for row in trace.choices} == {"as it is", "padded"}
+    assert all(row["ms"] > 0 for row in trace.choices)
+
+
+def test_a_recording_of_a_program_on_the_gpu_has_the_ladder() -> None:
+    """record() without a target goes down to PTX for what ran on the GPU."""
+    x = torch.randn(1000, device="cuda")
+    with explorer.record() as recorded:
+        torch.compile(lambda x: torch.sin(x) + 1)(x)
+    assert recorded.trace.find("ptx")
+
+
+triton = pytest.importorskip("triton")
+tl = triton.language
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": n}, num_warps=4) for n in (128, 1024)], key=["n"])
+@triton.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    """Twice x."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n) * 2, i < n)
+
+
+def test_an_autotuned_kernel_shows_tritons_own_times() -> None:
+    """After a launch trace_kernel takes the config that triton chose, and each candidate has triton's time."""
+    x, out = torch.randn(1 << 20, device="cuda"), torch.empty(1 << 20, device="cuda")
+    before = explorer.trace_kernel(double, x, out, x.numel(), sass=False)
+    assert "none was timed" in before.find("ptx")[0].data["chosen"]
+    double[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel())
+    kernel = explorer.trace_kernel(double, x, out, x.numel(), sass=False).kernels[0]
+    assert all(row["ms"] > 0 for row in kernel.candidates)
+    assert min(kernel.candidates, key=lambda row: row["ms"])["taken"]
+    assert "measured" in kernel.trace.find("ptx")[0].data["chosen"]
+
+
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
+def test_an_absent_gpu_of_the_attached_kind_gives_the_same_kernels() -> None:
+    """With the GPU attached too, the trace for it by name has the sources, TTGIR and registers of the real one."""
+    name = next((row["target"] for row in explorer.targets() if row["title"] in torch.cuda.get_device_name()), None)
+    if name is None:
+        pytest.skip("the attached GPU is not among the named ones")
+    model, x = Block(), torch.randn(256, 64)
+    real, ours = explorer.trace(model, x, target="cuda", train=True), explorer.trace(model, x, target=name, train=True)
+    assert [k.name for k in real.kernels] == [k.name for k in ours.kernels]
+    assert [k.resources["registers"] for k in real.kernels] == [k.resources["registers"] for k in ours.kernels]

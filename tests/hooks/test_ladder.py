@@ -302,6 +302,36 @@ def test_a_kernel_tells_its_resources_candidates_and_launches() -> None:
             action()
 
 
+def test_inductors_kernels_are_assembled_by_the_ptxas_that_torch_points_triton_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where torch brings CUDA's ptxas a worker gets its path, as on a GPU; this process's environment stays as it was."""
+    from torch._inductor.runtime import compile_tasks
+
+    monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
+    monkeypatch.setattr(compile_tasks, "_set_triton_ptxas_path", lambda: os.environ.update(TRITON_PTXAS_PATH="/torch/bin/ptxas"))
+    assert ladders.assembler() == {"TRITON_PTXAS_PATH": "/torch/bin/ptxas"} and "TRITON_PTXAS_PATH" not in os.environ
+    monkeypatch.setattr(compile_tasks, "_set_triton_ptxas_path", lambda: None)
+    assert ladders.assembler() == {}
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/own/ptxas")
+    assert ladders.assembler() == {"TRITON_PTXAS_PATH": "/own/ptxas"} and os.environ["TRITON_PTXAS_PATH"] == "/own/ptxas"
+
+
+def test_a_reduction_that_takes_many_registers_has_smaller_blocks_among_its_candidates() -> None:
+    """Inductor adds them once it knows the registers, halving while they are too many; with few registers it adds none."""
+    import torch
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        parts = [torch.sin(x * n) * torch.cos(y + n) / (1 + torch.exp(x - n)) for n in range(1, 3)]
+        return torch.stack([p.sum(-1) + (p * p).sum(-1) + p.amax(-1) for p in parts]).sum(0)
+
+    x = torch.zeros(1024, 4096)
+    kernel = explorer.trace(program, x, x, target="h200").kernels[0]
+    blocks = [row["R0_BLOCK"] for row in kernel.candidates]
+    assert kernel.resources["registers"] > 32 and len(blocks) > 1 and blocks[1] == blocks[0] // 2
+    assert [row["taken"] for row in kernel.candidates] == [True, *[False] * (len(blocks) - 1)]
+    lowered = ladders.lower(kernel.source, kernel.name, Target.parse("h200"))
+    assert lowered.scaled(32) == () and len(lowered.scaled(200)) == 1
+
+
 #: As Inductor writes a user's own kernel: its name in the wrapper is not that of the function.
 OWN = """
 import triton

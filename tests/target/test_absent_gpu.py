@@ -283,13 +283,53 @@ def test_a_training_loop_learns_as_in_eager_while_its_graphs_are_the_gpus() -> N
 
 @pytest.mark.parametrize("mode", ["max-autotune", "max-autotune-no-cudagraphs", "reduce-overhead"])
 def test_modes_that_would_time_say_what_was_assumed(mode: str) -> None:
-    """Nothing is timed; where timing would have decided, the trace says which kernel was taken, of how many."""
+    """Nothing is timed; where timing would have decided, the trace says what was assumed, of which choices."""
     args = (torch.randn(512, 512), torch.randn(512, 512))
     trace = compared(lambda a, b: F.relu(a @ b), args, False, target="h100", mode=mode)
-    notes = [f.message for f in trace.failures if f.step == "autotune"]
-    assert len(notes) == mode.startswith("max-autotune")
-    assert all("nothing was timed" in note and "candidates" in note for note in notes)
-    assert extern(trace) == {"mm"} and not any(f.fatal for f in trace.failures)
+    tuned = mode.startswith("max-autotune")
+    assert [row["assumed"] for row in trace.assumptions if row["where"].startswith("mm, ")] == ["mm is the fastest"] * tuned
+    assert all("nothing can be timed" in row["why"] and row["graph"] == "inference" for row in trace.assumptions)
+    assert bool(trace.choices) == tuned and {row["ms"] for row in trace.choices} <= {None}
+    assert [row["kind"] for row in trace.choices if row["fastest"]] == ["ExternKernelCaller"] * tuned
+    assert ("assumed: mm" in repr(trace)) == tuned
+    assert trace.failures == ()
+
+
+def test_a_tuned_product_alone_is_the_librarys_and_one_with_an_epilogue_a_template() -> None:
+    """As it more often was where it was measured; the template has a tile for each multiprocessor."""
+    a, b = (torch.randn(512, 512, dtype=torch.bfloat16) for _ in "ab")
+    alone = explorer.trace(lambda a, b: a @ b, a, b, target="h200", mode="max-autotune")
+    assert extern(alone) == {"mm"} and not alone.kernels
+    fused = explorer.trace(lambda a, b: F.relu(a @ b), a, b, target="h200", mode="max-autotune")
+    assert not extern(fused) and [k.name for k in fused.kernels] == ["triton_tem_fused_mm_relu_0"]
+    (how,) = [row["assumed"] for row in fused.assumptions if "fused" in row["assumed"]]
+    taken = next(row["config"] for row in fused.choices if row["choice"] == how.rpartition(" ")[2])
+    assert "BLOCK_K=128, BLOCK_M=64, BLOCK_N=32" in taken  # 128 tiles; an H200 took this one
+    assert "wgmma" in fused.text("ptx")
+
+
+@pytest.mark.parametrize(("sizes", "dtype", "precision", "padded"), [
+    ((1023, 1023, 1023), torch.bfloat16, "highest", True),
+    ((1023, 1024, 1024), torch.bfloat16, "highest", False),
+    ((513, 513, 513), torch.bfloat16, "highest", False),
+    ((1023, 1023, 1023), torch.float32, "highest", False),
+    ((1023, 1023, 1023), torch.float32, "high", True),
+])  # fmt: skip
+def test_products_that_would_be_timed_with_padding_are_padded_where_that_is_likelier(
+    sizes: tuple[int, int, int], dtype: torch.dtype, precision: str, padded: bool
+) -> None:
+    """Large ones on tensor cores, whose inner size or columns are not aligned; the assumption says so."""
+    rows, inner, columns = sizes
+    args = torch.randn(rows, inner, dtype=dtype), torch.randn(inner, columns, dtype=dtype)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        trace = explorer.trace(lambda a, b: F.relu(a) @ b, *args, target="h200")
+    finally:
+        torch.set_float32_matmul_precision(before)
+    (row,) = trace.assumptions
+    assert row["assumed"] == f"{'faster' if padded else 'not faster'} with padding to aligned sizes"
+    assert ("constant_pad_nd" in trace.text("post_grad")) == padded and trace.failures == ()
 
 
 def test_autocast_for_the_cpu_is_autocast_for_the_gpu() -> None:
