@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from explorer.errors import ExplorerError as ExplorerError
     from explorer.errors import FileError as FileError
     from explorer.errors import InputError as InputError
+    from explorer.errors import InterpretError as InterpretError
     from explorer.errors import LiveError as LiveError
     from explorer.files import load as load
     from explorer.gpus import Target as Target
@@ -46,10 +47,10 @@ __version__ = "0.1.0"
 #: Where each public name is defined; it is imported when first asked for.
 _HOMES = {
     "Artifact": "model", "BusyError": "errors", "CompileError": "errors", "Event": "model", "ExplorerError": "errors",
-    "Failure": "model", "FileError": "errors", "Force": "model", "InputError": "errors", "Kernel": "traced", "Link": "model",
-    "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Target": "gpus", "Trace": "traced",
-    "Veto": "model",
-    "backends": "backend", "compare": "comparison", "explore": "session", "load": "files", "record": "session", "show": "session",
+    "Failure": "model", "FileError": "errors", "Force": "model", "InputError": "errors", "InterpretError": "errors",
+    "Kernel": "traced", "Link": "model", "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Target": "gpus",
+    "Trace": "traced", "Veto": "model", "backends": "backend", "compare": "comparison", "explore": "session",
+    "load": "files", "record": "session", "show": "session",
     "targets": "target", "trace": "session", "trace_kernel": "handwritten",
 }  # fmt: skip
 __all__ = [*sorted(_HOMES), "__version__"]

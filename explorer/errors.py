@@ -5,6 +5,7 @@
     ├── BusyError       another recording is under way                          (also a RuntimeError)
     ├── LiveError       asked of a saved trace what only a live process can do  (also a RuntimeError)
     ├── FileError       a trace file is damaged, altered or too new             (also an OSError)
+    ├── InterpretError  a Triton kernel of the program itself cannot be run here  (also a RuntimeError)
     └── CompileError    the compiler failed and the caller asked for the exception
 
 What goes wrong inside a hook is never raised: it becomes a `Failure` in the trace.
@@ -37,6 +38,10 @@ class LiveError(ExplorerError, RuntimeError):
 
 class FileError(ExplorerError, OSError):
     """A trace file cannot be read: damaged, altered, not a trace, or from a newer format."""
+
+
+class InterpretError(ExplorerError, RuntimeError):
+    """A Triton kernel that the traced program launches itself cannot be run by triton's interpreter."""
 
 
 class CompileError(ExplorerError):

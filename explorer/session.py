@@ -12,7 +12,7 @@ from typing import Any
 
 from explorer import backend as backend_room
 from explorer import target as target_room
-from explorer.errors import InputError, unknown_name
+from explorer.errors import InputError, InterpretError, unknown_name
 from explorer.fusion import unmet
 from explorer.gpus import Target
 from explorer.hooks import compile as compiling
@@ -70,7 +70,7 @@ def trace(
     fn = compiling.unwrapped(fn)
     device = target_room.resolve(target, (args, kwargs), fn)
     absent = _absent(device, backend, options)
-    call = _placed(Call(fn, args, dict(kwargs or {}), train), "cpu" if absent else str(device), target)
+    call = _placed(Call(fn, args, dict(kwargs or {}), train, absent is not None), "cpu" if absent else str(device), target)
     made_for = absent.name if absent else str(device)
     changes = Changes(wishes(fusion), names(without_pattern), names(without_pass))
     meta = {"name": name_of(fn), "target": made_for, "train": train, "backend": name_of(backend), "fresh": True, **chosen}
@@ -170,7 +170,8 @@ def _placed(call: Call, device: str, target: object) -> Call:
     if target == "auto":
         return call
     function = target_room.moved_function(call.function, device)
-    return Call(function, target_room.moved(call.args, device), target_room.moved(dict(call.kwargs), device), call.train)
+    args, kwargs = target_room.moved(call.args, device), target_room.moved(dict(call.kwargs), device)
+    return replace(call, function=function, args=args, kwargs=kwargs)
 
 
 def _record_call(
@@ -191,6 +192,9 @@ def _record_call(
             else:
                 live.compiled = compiling.compiled_afresh(live.call.function, backend, chosen)
             live.returned, live.gradients_by_name = run_call(live.compiled, live.call)
+        except InterpretError as error:
+            live.error = error
+            recorder.failures.append(Failure("run", "interpreter", str(error)))
         except Exception as error:
             if not compiling.is_compiler_error(error):
                 raise

@@ -328,7 +328,8 @@ def lower(source: str, name: str, target: Target, config: int | Mapping[str, Pla
         with pretending(target), inductor_ready(target):
             return tuple(described(c) for c in smaller_blocks(tuner, chosen, registers))
 
-    arguments = (*(a for a in tuner.fn.arg_names if a not in chosen.kwargs), *tuner.inductor_meta.get("extra_launcher_args", ()))
+    given = (p.name for p in tuner.fn.params if not p.is_constexpr and p.name not in chosen.kwargs)
+    arguments = (*given, *tuner.inductor_meta.get("extra_launcher_args", ()))
     return Lowered(name, target, ttir, options, described(chosen), candidates, file, 1, arguments, grid, prefix, scaled)
 
 

@@ -20,6 +20,7 @@ from explorer.hooks.generated import Code, StandIn
 from explorer.hooks.native import library
 from explorer.hooks.patch import replaced
 from explorer.hooks.untimed import untimed
+from explorer.hooks.user_kernels import captured_by_dynamo, launched_on_the_cpu
 from explorer.stage import Emit
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def retargeted(
 
         return compile_fx
 
-    with replaced(module, "compile_fx", make), _hashed_ahead():
+    with replaced(module, "compile_fx", make), _hashed_ahead(), captured_by_dynamo(target), launched_on_the_cpu():
         yield
 
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.errors import InputError
 from explorer.hooks.tensors import map_tensors, named_tensors
+from explorer.hooks.user_kernels import launched_on_the_cpu
 
 
 @dataclass(frozen=True)
 class Call:
-    """A function, its arguments, and whether the outputs are differentiated."""
+    """A function, its arguments, and whether the outputs are differentiated.
+
+    With `absent` it is traced for a GPU that is not there: Triton kernels that it launches itself are interpreted.
+    """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     train: bool = False
+    absent: bool = False
 
     def with_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         """The same call with other arguments."""
@@ -41,9 +47,16 @@ def run_call(function: Callable[..., Any], call: Call) -> tuple[Any, dict[str, A
     """
     import torch
 
-    if not call.train:
+    with launched_on_the_cpu() if call.absent else nullcontext():
+        if call.train:
+            return _differentiated(function, call)
         with torch.no_grad():
             return function(*call.args, **call.kwargs), None
+
+
+def _differentiated(function: Callable[..., Any], call: Call) -> tuple[Any, dict[str, Any]]:
+    import torch
+
     with torch.enable_grad():
         returned = function(*call.args, **call.kwargs)
         loss = _loss(returned)

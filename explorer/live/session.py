@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from explorer.errors import CompileError, InputError, LiveError
+from explorer.errors import CompileError, InputError, InterpretError, LiveError
 from explorer.gpus import Target
 from explorer.hooks.generated import Code
 from explorer.hooks.ladder import Ladder
@@ -38,17 +38,26 @@ class Live:
 
     @property
     def result(self) -> Any:
-        """What the traced call returned; CompileError, from the compiler's own error, where it failed."""
-        if self.error is not None:
-            raise CompileError(f"the compile failed: {type(self.error).__name__}: {self.error}") from self.error
+        """What the traced call returned; CompileError, from the compiler's own error, where it failed.
+
+        InterpretError where all was compiled, but a kernel of the program itself cannot be run without its GPU.
+        """
+        self._raise_error()
         return self.returned
 
     @property
     def gradients(self) -> Mapping[str, Any]:
-        """The gradients of a training trace by name."""
+        """The gradients of a training trace by name; the errors of `result` where the call failed."""
+        self._raise_error()
         if self.gradients_by_name is None:
             raise InputError("this trace has no backward: call explorer.trace(..., train=True)")
         return self.gradients_by_name
+
+    def _raise_error(self) -> None:
+        if isinstance(self.error, InterpretError):
+            raise self.error
+        if self.error is not None:
+            raise CompileError(f"the compile failed: {type(self.error).__name__}: {self.error}") from self.error
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the compiled function as it is, with new arguments or with those of the trace.

@@ -47,7 +47,7 @@ def _grid(values: Mapping[str, str], grid: Sequence[str], prefix: Sequence[str])
     for key, text in [*values.items(), *((p.partition(" = ")[0], p.partition(" = ")[2]) for p in prefix)]:
         if (number := evaluated(text, known)) is not None:
             known[key] = number
-    return tuple(number if (number := evaluated(part, known)) is not None else part for part in grid)
+    return tuple(number if (number := evaluated(part, known)) is not None else values.get(part, part) for part in grid)
 
 
 def evaluated(text: str, names: Mapping[str, int]) -> int | None:

@@ -1,0 +1,82 @@
+"""Hand-written Triton kernels inside a program that is traced for a GPU that is not there.
+
+Two things stand in their way on a machine without a GPU. Dynamo takes a kernel's launch into its graph only where it
+believes that triton works; and whoever runs the launch, eager or Dynamo's graph on the CPU, asks for a driver. So for
+the time of a trace Dynamo is told what is true of the target, and a launch on CPU tensors is run by triton's interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError, InterpretError
+from explorer.hooks.patch import replaced
+
+if TYPE_CHECKING:
+    from explorer.gpus import Target
+
+
+@contextmanager
+def captured_by_dynamo(target: Target) -> Iterator[None]:
+    """Inside the block Dynamo puts the launch of a kernel into its graph, and a TMA descriptor where the target has TMA."""
+    import torch.utils._triton as asked
+
+    tma = target.vendor == "nvidia" and target.capability >= (9, 0)
+    with ExitStack() as stack:
+        stack.enter_context(replaced(asked, "has_triton", lambda _: lambda: True))
+        if hasattr(asked, "has_triton_tensor_descriptor_host_tma"):
+            stack.enter_context(replaced(asked, "has_triton_tensor_descriptor_host_tma", lambda _: lambda: tma))
+        yield
+
+
+@contextmanager
+def launched_on_the_cpu() -> Iterator[None]:
+    """Inside the block a kernel that is launched on CPU tensors is run by triton's interpreter, and not timed.
+
+    An autotuned kernel runs with the first of its configs. Kernels that are launched on a GPU's tensors are left alone.
+    InterpretError, from the launch, for what cannot be interpreted.
+    """
+    try:
+        from triton.runtime.autotuner import Autotuner
+        from triton.runtime.jit import JITFunction
+    except ImportError:
+        yield
+        return
+
+    with replaced(JITFunction, "run", _interpreted), replaced(Autotuner, "run", _interpreted):
+        yield
+
+
+def _interpreted(original: Callable[..., Any]) -> Callable[..., Any]:
+    import torch
+
+    interpret = torch.compiler.disable(_interpret)  # after a graph break Dynamo would compile the interpreter
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if warmup or not on_the_cpu(args, kwargs):
+            return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+        return interpret(self, args, kwargs, grid)
+
+    return run
+
+
+def _interpret(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], grid: Any) -> None:
+    from explorer.hooks.interpreter import interpreting
+
+    try:
+        with interpreting() as interpreter:
+            interpreter.run(kernel, args, constants, grid)
+    except InputError as error:
+        raise InterpretError(f"the program's own Triton kernel {error}; it runs in the interpreter, as no GPU is here") from error
+
+
+def on_the_cpu(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a launch has tensors and all are on the CPU; a tensor descriptor counts as the tensor it describes."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    leaves = [getattr(leaf, "base", leaf) for leaf in pytree.arg_tree_leaves(*args, **kwargs)]
+    devices = {leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)}
+    return devices == {"cpu"}
