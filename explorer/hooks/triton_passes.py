@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from explorer.hooks.ladder import Lowered
 from explorer.hooks.triton_pool import StageError, Worker
 from explorer.model import Plain, Rows
 
 _DUMP = re.compile(r"^// -----// IR Dump Before (?P<name>.*?) \((?P<argument>[^()]*)\).*?//----- //\n", re.MULTILINE)
+#: A step inside a pass, which triton prints itself, such as TritonGPUPipeline's LowerLoops.
+_STEP = re.compile(r"^// -----// \w+ internal IR Dump After: (?P<name>\w+).*\n", re.MULTILINE)
 _STAGE = re.compile(r"^-- explorer stage (\w+)\n", re.MULTILINE)
 
 
@@ -18,8 +19,9 @@ def passes(lowered: Lowered) -> Rows:
     """One row a pass, in order: stage, name, argument (its name in mlir-opt), changed, before, after, error.
 
     `after` is what the next pass of the stage was given, for a stage's last pass what the stage made ("" where that
-    is no MLIR). A pass that runs others inside itself, as the inliner does, is followed by these. A pass that crashed
-    or failed is the last row: its `after` is "", and `error` says what happened.
+    is no MLIR). A pass that runs others inside itself, as the inliner does, is followed by these; one that prints its own
+    steps, as TritonGPUPipeline does, has a row for each, "TritonGPUPipeline: LowerLoops", before that for its rest. A pass
+    that crashed or failed is the last row: its `after` is "", and `error` says what happened.
     """
     with Worker({"MLIR_ENABLE_DUMP": "1"}) as worker:
         try:
@@ -40,16 +42,27 @@ def rows(said: str, texts: dict[str, str], error: str = "") -> Iterator[dict[str
 
 def _stage_rows(stage: str, dump: str, final: str, error: str) -> Iterator[dict[str, Plain]]:
     heads = list(_DUMP.finditer(dump))
-    bodies = [dump[h.end() : n.start()] for h, n in pairwise(heads)]
-    modules = [*(_module(b) for b in [*bodies, dump[heads[-1].end() :]]), final.strip()]
-    for number, (head, before, after) in enumerate(zip(heads, modules[:-1], modules[1:], strict=True), 1):
-        last = number == len(heads)
+    ends = [*(head.start() for head in heads[1:]), len(dump)]
+    steps = [step for head, end in zip(heads, ends, strict=True) for step in _steps(head, dump[head.end() : end])]
+    modules = [*(module for _, _, module in steps), final.strip()]
+    for number, ((name, argument, before), after) in enumerate(zip(steps, modules[1:], strict=True), 1):
+        last = number == len(steps)
         ended = error if last else ""
         yield {
-            "stage": stage, "name": head["name"], "argument": head["argument"],
+            "stage": stage, "name": name, "argument": argument,
             "changed": None if last and not after else before != after,
             "before": before, "after": "" if ended else after, "error": ended,
         }  # fmt: skip
+
+
+def _steps(head: re.Match[str], body: str) -> Iterator[tuple[str, str, str]]:
+    """Name, argument and module before it, of each step that a pass printed, and last of what it did after these."""
+    inside = list(_STEP.finditer(body))
+    starts = [0, *(step.end() for step in inside)]
+    ends = [*(step.start() for step in inside), len(body)]
+    names = [*(f"{head['name']}: {step['name']}" for step in inside), head["name"]]
+    for name, start, end in zip(names, starts, ends, strict=True):
+        yield name, head["argument"], _module(body[start:end])
 
 
 def _module(text: str) -> str:

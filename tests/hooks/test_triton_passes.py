@@ -40,6 +40,34 @@ def test_a_crash_is_the_error_of_the_pass_it_happened_in() -> None:
     assert [r["error"] for r in made] == ["", "", "crashed by signal SIGSEGV"] and made[-1]["after"] == ""
 
 
+STEPS = """-- explorer stage ttgir
+// -----// IR Dump Before TritonGPUPipeline (tritongpu-pipeline) ('builtin.module' operation) //----- //
+module {
+  a
+}
+
+
+// -----// SoftwarePipeliner internal IR Dump After: LowerLoops
+module {
+  b
+}
+
+
+// -----// IR Dump Before CSE (cse) ('builtin.module' operation) //----- //
+module {
+  c
+}
+"""
+
+
+def test_the_steps_that_a_pass_prints_are_rows_of_their_own() -> None:
+    """What triton prints in the middle of a pass is no part of its module: the step before it ends there."""
+    made = list(rows(STEPS, {"ttgir": "module {\n  d\n}"}))
+    assert [(r["name"], r["before"].split()[2], r["after"].split()[2]) for r in made] == [
+        ("TritonGPUPipeline: LowerLoops", "a", "b"), ("TritonGPUPipeline", "b", "c"), ("CSE", "c", "d"),
+    ]  # fmt: skip
+
+
 def test_no_dumps_are_no_passes() -> None:
     """A worker that died before its first pass gives no rows."""
     assert list(rows("Segmentation fault", {})) == []
