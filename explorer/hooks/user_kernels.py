@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.errors import InputError, InterpretError
 from explorer.hooks.patch import replaced
+from explorer.hooks.triton_jit import function_name
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
+
+#: Seconds that one launch may be estimated to take.
+LIMIT = 120.0
+#: Seconds an operation on blocks and an element of one, slower than any machine: what is fast at this is not measured.
+SLOW = (1e-3, 1e-7)
 
 
 @contextmanager
@@ -66,10 +72,23 @@ def _interpret(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any],
     from explorer.hooks.interpreter import interpreting
 
     try:
+        _allowed(kernel, args, constants, grid)
         with interpreting() as interpreter:
             interpreter.run(kernel, args, constants, grid)
     except InputError as error:
         raise InterpretError(f"the program's own Triton kernel {error}; it runs in the interpreter, as no GPU is here") from error
+
+
+def _allowed(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], grid: Any) -> None:
+    """InputError where a launch would take longer than the limit."""
+    from explorer.hooks.estimate import estimate_call, speed
+
+    expected = estimate_call(kernel, args, constants, grid)
+    if expected.seconds(SLOW) > LIMIT and (seconds := expected.seconds(speed())) > LIMIT:
+        raise InputError(
+            f"{function_name(kernel)} has {expected.programs} programs in one launch, which take about {seconds:.0f} s here, "
+            f"more than {LIMIT:.0f} s: give smaller inputs"
+        )
 
 
 def on_the_cpu(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -269,6 +270,18 @@ def test_what_cannot_be_interpreted_is_said_and_the_stages_are_there(x: torch.Te
     assert "smid" in own(trace)["inference", "foreign_0"].text("ptx")
     with pytest.raises(explorer.InterpretError, match="foreign"):
         trace.result  # noqa: B018
+
+
+def test_a_launch_that_would_take_too_long_is_refused_before_it_starts(x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The failure has the estimate and what to do; the stages are there."""
+    from explorer.hooks import estimate, user_kernels
+
+    monkeypatch.setattr(user_kernels, "SLOW", (1.0, 1.0))
+    monkeypatch.setattr(estimate, "speed", lambda: (1.0, 1.0))
+    trace = explorer.trace(plain, x, target="h100")
+    (failure,) = trace.failures
+    assert re.search(r"add has 8 programs in one launch, which take about \d+ s here.*smaller inputs", failure.message)
+    assert own(trace)["inference", "add_0"].text("ptx")
 
 
 def test_launches_and_dynamos_questions_are_put_back(x: torch.Tensor) -> None:
