@@ -330,6 +330,8 @@ CACHING = (
     "torch._inductor.fx_passes.pad_mm",
     "torch._inductor.analysis.device_info",
 )
+#: A module that has one of these functions by name, also while the original's place is taken: see `user_kernels`.
+BESIDE = ("torch._inductor.scheduler",)
 #: Cached methods that do.
 CACHED_METHODS = (
     ("torch._inductor.runtime.hints", "DeviceProperties", "create"),
@@ -355,9 +357,10 @@ def forget_devices() -> None:
     import sys
     from functools import _lru_cache_wrapper
 
-    for name in CACHING:
+    for name in (*CACHING, *BESIDE):
         for function in vars(sys.modules.get(name, types)).values():
-            if isinstance(function, _lru_cache_wrapper) and function.__module__ == name and function.__name__ not in NOT_DEVICE:
+            own = isinstance(function, _lru_cache_wrapper) and function.__module__ in CACHING
+            if own and function.__name__ not in NOT_DEVICE:
                 function.cache_clear()
     for module, kind, method in CACHED_METHODS:
         found = getattr(getattr(sys.modules.get(module), kind, None), method, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -299,3 +300,18 @@ def test_launches_and_dynamos_questions_are_put_back(x: torch.Tensor) -> None:
         explorer.trace(function, x, target="h100")
         assert now() == before
     assert not add.device_caches
+
+
+def test_what_torch_found_out_about_triton_before_does_not_reach_a_trace(x: torch.Tensor) -> None:
+    """Where torch has asked and keeps the answer that no GPU is here, the next trace is as the first one."""
+    from torch.utils._triton import has_triton
+
+    for _ in range(2):
+        answer = has_triton()
+        assert not explorer.trace(fresh(plain), x, target="h100").failures
+        assert has_triton() == answer == torch.cuda.is_available()
+
+
+def fresh(function: Any) -> Any:
+    """A function with a code object that no earlier trace knows."""
+    return types.FunctionType(function.__code__.replace(), function.__globals__)
