@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -187,8 +188,12 @@ def test_a_loaded_trace_is_equal_and_says_what_it_cannot_do() -> None:
         (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h1000", BLOCK=16), "did you mean 'h100'"),
         (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100", BLOCK=16, grid=(0,)), "grid is one to three"),
         (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100", BLOCK=16, config=1), "config is for kernels under"),
+        (
+            lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100", BLOCK=16, grid=lambda meta: (meta["SIZE"],)),
+            "the function for the grid failed: KeyError: 'SIZE'",
+        ),
     ],
-    ids=["undefined", "missing", "function", "target", "grid", "config"],
+    ids=["undefined", "missing", "function", "target", "grid", "config", "grid function"],
 )
 def test_a_wrong_call_says_what_would_be_right(call: Any, said: str) -> None:
     """A name that is not defined, a missing argument, no kernel, an unknown GPU, an empty grid: InputError at once."""
@@ -202,6 +207,109 @@ def test_without_a_gpu_auto_asks_for_a_name() -> None:
         pytest.skip("a GPU is attached")
     with pytest.raises(explorer.InputError, match="name one, such as target='h100'"):
         explorer.trace_kernel(add, X, X, X, 1000, BLOCK=256)
+
+
+@triton.jit
+def square(value):
+    """A function that a kernel calls."""
+    return value * value
+
+
+@triton.jit
+def squares(tensors, sizes, BLOCK: tl.constexpr):
+    """Two tensors in a tuple, and a size in another."""
+    i = tl.arange(0, BLOCK)
+    tl.store(tensors[1] + i, square(tl.load(tensors[0] + i, i < sizes[0])), i < sizes[0])
+
+
+@triton.jit
+def doubled(source, out, BLOCK: tl.constexpr):
+    """A tile through tensor descriptors that the host makes."""
+    at = [tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK]
+    out.store(at, source.load(at) * 2)
+
+
+@triton.jit
+def scaled(x, out, n, bias=None, by=2, BLOCK: tl.constexpr = 128, CLAMP: tl.constexpr = "relu"):
+    """Arguments with defaults, one of them None."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + i, i < n) * by
+    if bias is not None:
+        value += tl.load(bias + i, i < n)
+    if CLAMP == "relu":
+        value = tl.maximum(value, 0.0)
+    tl.store(out + i, value, i < n)
+
+
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": 4096}), triton.Config({"BLOCK": 256}), triton.Config({"BLOCK": 512}, num_warps=8)],
+    key=["n"],
+    prune_configs_by={"early_config_prune": lambda configs, a, **_: [c for c in configs if c.kwargs["BLOCK"] <= a["n"]]},
+)
+@triton.heuristics({"EVEN": lambda a: a["n"] % a["BLOCK"] == 0})
+@triton.jit
+def one_more(x, out, n, EVEN: tl.constexpr, BLOCK: tl.constexpr):
+    """Autotuned, pruned, and with a heuristic that needs the config."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(out + i, tl.load(x + i) + 1)
+    else:
+        tl.store(out + i, tl.load(x + i, i < n) + 1, i < n)
+
+
+class Pair(NamedTuple):
+    """Two tensors by name."""
+
+    source: torch.Tensor
+    out: torch.Tensor
+
+
+def described(tensor: torch.Tensor) -> Any:
+    descriptors = pytest.importorskip("triton.tools.tensor_descriptor")
+    return descriptors.TensorDescriptor.from_tensor(tensor, [32, 32])
+
+
+def by_block(meta: Any) -> tuple[int]:
+    return (triton.cdiv(meta["n"], meta["BLOCK"]),)
+
+
+R, SQUARE = torch.randn(1000), torch.randn(64, 64)
+OUT = torch.zeros(1000)
+
+#: Kernel, arguments, options, what it writes, and what is said of some argument.
+FORMS: dict[str, tuple[Any, Callable[[], tuple[Any, ...]], dict[str, Any], torch.Tensor, tuple[str, Any]]] = {
+    "tuple": (
+        squares, lambda: ((R, OUT), (1000,)), {"BLOCK": 1024, "grid": (1,)}, R * R, ("tensors", "(float32[1000], float32[1000])"),
+    ),
+    "named tuple": (squares, lambda: (Pair(R, OUT), (1000,)), {"BLOCK": 1024, "grid": 1}, R * R, ("sizes", "(1000)")),
+    "descriptor": (
+        doubled, lambda: (described(SQUARE), described(torch.zeros(64, 64))), {"BLOCK": 32, "grid": (2, 2)}, 2 * SQUARE,
+        ("out", "descriptor of float32[64, 64] in blocks of [32, 32]"),
+    ),
+    "defaults": (scaled, lambda: (R, OUT, 1000), {"grid": by_block}, (2 * R).relu(), ("bias", None)),
+    "none": (scaled, lambda: (R, OUT, 1000, None, 3), {"CLAMP": "", "grid": by_block}, 3 * R, ("by", 3)),
+    "not none": (scaled, lambda: (R, OUT, 1000, R), {"CLAMP": "", "grid": by_block}, 3 * R, ("bias", "float32[1000]")),
+    "by name": (scaled, lambda: (), {"x": R, "out": OUT, "n": 1000, "grid": by_block}, (2 * R).relu(), ("BLOCK", 128)),
+    "decorated": (one_more, lambda: (R, OUT, 1000), {"grid": by_block}, R + 1, ("EVEN", False)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_argument_is_compiled_told_and_run(form: str) -> None:
+    """Tuples, descriptors, defaults, None, keywords, and what decorators add: lowered, in the launch's facts, and checked."""
+    kernel, args, options, expected, (name, told) = FORMS[form]
+    trace = explorer.trace_kernel(kernel, *args(), target="h100", sass=False, **options)
+    assert not trace.failures and trace.text("ptx")
+    assert trace.kernels[0].launches[0]["arguments"][name] == told
+    (row,) = trace.check(expected=expected)
+    assert row["equal"] and not OUT.any()
+
+
+def test_pruning_leaves_its_candidates_and_heuristics_follow_the_config() -> None:
+    """prune_configs_by takes configs away before the first is taken; the constexpr of a heuristic is that config's."""
+    (kernel,) = explorer.trace_kernel(one_more, R[:512], OUT[:512], 512, target="a100", sass=False, grid=by_block).kernels
+    assert [(row["BLOCK"], row["taken"]) for row in kernel.candidates] == [(256, True), (512, False)]
+    assert kernel.launches[0]["grid"] == (2, 1, 1) and kernel.launches[0]["arguments"]["EVEN"] is True
 
 
 @triton.jit

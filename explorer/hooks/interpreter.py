@@ -22,7 +22,7 @@ from typing import Any
 
 from explorer.errors import InputError
 from explorer.hooks.patch import added
-from explorer.hooks.triton_jit import grid_of, jit_function
+from explorer.hooks.triton_jit import call_arguments, grid_of, jit_function
 
 #: Elements of a block times programs that run at once: arrays of this size stay in a core's cache.
 AT_ONCE = 2**17
@@ -81,11 +81,11 @@ class Interpreter:
         """
         function = jit_function(kernel)
         settings = self._settings(kernel, args, dict(meta), config)
-        named = {**dict(zip(function.arg_names, args, strict=False)), **settings}
-        missing = grid_of(grid, named)
-        if not missing:
+        named = call_arguments(function, args, settings)
+        sizes = grid_of(grid, named)
+        if not sizes:
             raise InputError(f"running {function.__name__} needs its grid")
-        return self.launch(function, {k: v for k, v in named.items() if k in function.arg_names}, missing)
+        return self.launch(function, {k: v for k, v in named.items() if k in function.arg_names}, sizes)
 
     def _settings(self, kernel: Any, args: Sequence[Any], meta: dict[str, Any], config: Any) -> dict[str, Any]:
         """The keyword arguments with those that decorators add; what runs before a config's launch is run."""
@@ -127,7 +127,7 @@ class Interpreter:
                 done = min(done + size, count)
                 if self._progress is not None:
                     self._progress(f"{name}, {done} of {count} programs")
-        written = tuple(key for key in arguments if key in memory.written)
+        written = tuple(key for _, _, key in memory.ranges if key in memory.written)
         return Launched(name, count, written, blocks.largest, time.perf_counter() - began)
 
     def _together(self, function: Any, body: Callable[..., Any], values: Mapping[str, Any], ids: Any) -> None:
@@ -174,7 +174,7 @@ class Interpreter:
         if isinstance(argument, float):
             return self._semantic.to_tensor(argument)
         if isinstance(argument, tuple):
-            return tl.tuple([self.value(part, name) for part in argument])
+            return self._tuple(argument, name)
         if type(argument).__name__ == "TensorDescriptor":
             return self._described(argument, name)
         if not hasattr(argument, "data_ptr"):
@@ -187,6 +187,14 @@ class Interpreter:
         import numpy as np
 
         return tl.tensor(Handle(np.array([argument.data_ptr()], np.uint64), kind), kind)
+
+    def _tuple(self, argument: tuple[Any, ...], name: str) -> Any:
+        """A tuple of arguments; what is in it is called "name[0]", "name[1]", …"""
+        import triton.language as tl
+
+        parts = [self.value(part, f"{name}[{number}]") for number, part in enumerate(argument)]
+        fields = getattr(argument, "_fields", None)
+        return tl.tuple(parts, tl.tuple_type([part.type for part in parts], fields)) if fields else tl.tuple(parts)
 
     def _described(self, descriptor: Any, name: str) -> Any:
         """A tensor descriptor made on the host."""

@@ -62,7 +62,7 @@ def lower_call(
         name = function.__name__
         ttir = front_end(src, options, target, name)
     file, first = portable(f'"{function.fn.__code__.co_filename}"').strip('"'), int(function.starting_line_number)
-    named = {**dict(zip(function.arg_names, args, strict=False)), **meta}
+    named = call_arguments(function, args, meta)
     lowered = Lowered(name, target, ttir, options, chosen, candidates, file, first, tuple(function.arg_names))
     source, shown = "".join(function.raw_src).rstrip(), {k: said(v) for k, v in named.items()}
     return Written(lowered, source, shown, grid_of(grid, named), measured, tuned)
@@ -90,6 +90,13 @@ def function_name(kernel: Any) -> str:
 def argument_names(kernel: Any) -> tuple[str, ...]:
     """The names of a kernel's arguments in order."""
     return tuple(jit_function(kernel).arg_names)
+
+
+def call_arguments(function: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that a call gives a JITFunction, by name and in order, with its defaults: what a function for the grid gets."""
+    defaults = {p.name: getattr(p.default, "value", p.default) for p in function.params if p.has_default}
+    given = {**defaults, **dict(zip(function.arg_names, args, strict=False)), **constants}
+    return {**{name: given[name] for name in function.arg_names if name in given}, **given}
 
 
 def launched(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any) -> dict[str, Any]:
@@ -176,9 +183,13 @@ def pruned(tuner: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> lis
 
 
 def said(value: Any) -> Plain:
-    """An argument in a few words: a tensor as "float32[4, 8]", a number as itself."""
+    """An argument in a few words: a tensor as "float32[4, 8]", a number as itself, a tuple and a descriptor by what is in it."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, tuple):
+        return f"({', '.join(str(said(part)) for part in value)})"
+    if hasattr(value, "base") and hasattr(value, "block_shape"):
+        return f"descriptor of {said(value.base)} in blocks of {list(value.block_shape)}"
     return value if isinstance(value, (int, float, bool, str, type(None))) else str(value)
 
 
@@ -186,7 +197,10 @@ def grid_of(grid: Any, meta: Mapping[str, Any]) -> tuple[int, ...]:
     """The launch grid as three numbers, () where none is given; InputError for one that is no grid."""
     if grid is None:
         return ()
-    sizes = grid(meta) if callable(grid) else grid
+    try:
+        sizes = grid(meta) if callable(grid) else grid
+    except (KeyError, TypeError, AttributeError, ArithmeticError, NameError) as error:
+        raise InputError(f"the function for the grid failed: {type(error).__name__}: {error}") from error
     sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     if not 1 <= len(sizes) <= 3 or not all(isinstance(n, int) and n > 0 for n in sizes):
         raise InputError(f"grid is one to three positive ints, or a function of the arguments that gives them, not {sizes}")

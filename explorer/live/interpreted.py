@@ -103,16 +103,31 @@ class KernelCall:
         """
         import torch
 
-        args = copies(self.args)
-        if any(isinstance(a, torch.Tensor) and a.is_cuda for a in args):
-            return launched(self.kernel, args, self.constants, self.grid), False
+        made = copies((*self.args, *self.constants.values()))
+        args, constants = made[: len(self.args)], dict(zip(self.constants, made[len(self.args) :], strict=True))
+        if any(isinstance(a, torch.Tensor) and a.is_cuda for a in made):
+            return launched(self.kernel, args, constants, self.grid), False
         name = function_name(self.kernel)
-        expected = estimate_call(self.kernel, args, self.constants, self.grid, self.config)
+        expected = estimate_call(self.kernel, args, constants, self.grid, self.config)
         allowed(expected, 1, LIMIT if limit is None else limit)
         with progress(name, "interpreting") as show, interpreting(show) as interpreter:
-            done = interpreter.run(self.kernel, args, self.constants, self.grid, self.config)
-        named = dict(zip(argument_names(self.kernel), args, strict=False))
-        return {key: named[key] for key in done.written if key in named}, True
+            done = interpreter.run(self.kernel, args, constants, self.grid, self.config)
+        named = {**dict(zip(argument_names(self.kernel), args, strict=False)), **constants}
+        tensors = {name: tensor for key, value in named.items() for name, tensor in parts(key, value)}
+        return {key: tensors[key] for key in done.written if key in tensors}, True
+
+
+def parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The tensors of an argument by name: itself, those of a tuple, and the one that a descriptor describes."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, tuple):
+        for number, part in enumerate(value):
+            yield from parts(f"{name}[{number}]", part)
+    elif isinstance(base := getattr(value, "base", None), torch.Tensor):
+        yield name, base
 
 
 def copies(args: Sequence[Any]) -> tuple[Any, ...]:
@@ -126,6 +141,9 @@ def copies(args: Sequence[Any]) -> tuple[Any, ...]:
     def copied(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and isinstance(base := getattr(value, "base", None), torch.Tensor):
             return dataclasses.replace(value, base=copied(base))  # type: ignore[type-var]
+        if isinstance(value, tuple):
+            made = map(copied, value)
+            return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
         if not isinstance(value, torch.Tensor):
             return value
         own = value.untyped_storage()
