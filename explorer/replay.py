@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.model import Artifact, Event, Failure, Link, Plain, plain
+from explorer.provenance import merged
 from explorer.stage import Stage
 from explorer.stages import STAGES, sass
 from explorer.stages.output_code import kernel_events
@@ -55,7 +56,7 @@ def replay(
     by_name = {stage.name: stage for stage in stages}
     for artifact in artifacts:
         attempt(artifact.stage, "link", lambda a=artifact: links.extend(by_name[a.stage].link(a, trace)))  # type: ignore[misc]
-    return replace(trace, links=tuple(links), failures=tuple(failed))
+    return replace(trace, links=merged(links), failures=tuple(failed))
 
 
 def with_sass(trace: Trace, texts: Mapping[str, str]) -> Trace:
@@ -76,7 +77,15 @@ def _derived(stage: Stage, events: Sequence[Event]) -> list[Event]:
     """The kernels that the output code defines, when their stage's turn comes."""
     if stage.name != "kernel":
         return []
-    return [kernel for event in events if event.kind == "output_code" for kernel in kernel_events(event)]
+    found = [kernel for event in events if event.kind == "output_code" for kernel in kernel_events(event)]
+    return [_with_definitions(kernel, events) for kernel in found]
+
+
+def _with_definitions(kernel: Event, events: Sequence[Event]) -> Event:
+    """The kernel with what was recorded each time it was defined: once for each group of nodes that it computes."""
+    key = (kernel.frame, kernel.graph, kernel.data["name"])
+    found = [e.data for e in events if e.kind == "kernel_lines" and (e.frame, e.graph, e.data["name"]) == key]
+    return replace(kernel, data=plain({**kernel.data, "definitions": found})) if found else kernel
 
 
 def new_id(event: Event, artifacts: Iterable[Artifact]) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from explorer.memory import Memory
     from explorer.model import Force, Veto
     from explorer.whatif import WhatIf
+    from explorer.provenance import Index
 
 T = TypeVar("T")
 
@@ -408,6 +409,34 @@ class Trace:
         return whatif.what_if(
             self, fusion=fusion, without_pass=without_pass, without_pattern=without_pattern, options=options or {}
         )
+
+    def follow_module(self, path: str) -> Rows:
+        """Every line that is linked to what an nn.Module computes, such as "h.0.attn", the modules inside it included.
+
+        InputError, with the nearest paths, where no node is of that module.
+        """
+        from explorer import provenance
+
+        paths = {str(node["module"]) for a in self.artifacts for node in a.nodes if node.get("module")}
+        if not any(known == path or known.startswith(f"{path}.") for known in paths):
+            raise unknown_name("module of this trace", path, paths)
+        return provenance.follow_module(self, path)
+
+    def coverage(self, stage: str | None = None) -> Rows:
+        """One row a stage of a graph: its lines that compute, how many lead to a user's line, and the others by kind.
+
+        With `stage` one row a text of that stage, in which `missing` lists the lines that lead to none, as (line, text).
+        """
+        from explorer import coverage
+
+        return coverage.coverage(self, stage)
+
+    @cached_property
+    def index(self) -> Index:
+        """The links by place, made when first asked for; no part of the value."""
+        from explorer import provenance
+
+        return provenance.Index(self.links)
 
     # Failures ------------------------------------------------------------------------------------------------------
 

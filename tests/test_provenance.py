@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.model import CALLED_FROM, Artifact, Link
-from explorer.provenance import follow, index
+from explorer.model import CALLED_FROM, LAUNCH, ORIGINS, Artifact, Link
+from explorer.provenance import Index, follow, merged
 from explorer.traced import Trace
 
 IDS = ("source", "graph", "other_graph", "code", "kernel")
@@ -123,8 +123,32 @@ def test_a_link_to_an_artifact_that_is_not_there_is_left_out() -> None:
     assert reached(made, "graph", 1) == {("source", 1)}
 
 
-def test_index_has_every_pair_of_lines() -> None:
+def test_the_index_has_every_pair_of_lines() -> None:
     """A link of several lines on both sides relates each with each, in both directions."""
-    table = index((link("graph", (1, 2), "source", (3, 4), "h"),))
-    assert table["down"][("graph", 1)] == [(("source", 3), "h"), (("source", 4), "h")]
-    assert table["up"][("source", 4)] == [(("graph", 1), "h"), (("graph", 2), "h")]
+    made = Index((link("graph", (1, 2), "source", (3, 4), "h"),))
+    assert made.down["graph"] == {("source", "h"): {1: (3, 4), 2: (3, 4)}}
+    assert made.up["source"] == {("graph", "h"): {3: (1, 2), 4: (1, 2)}}
+
+
+def test_the_index_is_made_once_and_is_no_part_of_the_value() -> None:
+    """A second question uses the first one's index; two equal traces are equal whether or not they were asked."""
+    made, other = trace(link("graph", 3, "source", 1)), trace(link("graph", 3, "source", 1))
+    assert made.index is made.index
+    assert made == other and "index" not in repr(made)
+
+
+def test_two_parts_of_a_whole_are_not_related() -> None:
+    """A kernel is linked to all its nodes; from one node one sees the kernel and its launch, not the other node."""
+    made = trace(
+        link("graph", 1, "source", 1), link("graph", 2, "source", 2),
+        link("kernel", 1, "graph", (1, 2), ORIGINS), link("code", 7, "kernel", 1, LAUNCH), link("kernel", 5, "graph", 2),
+    )  # fmt: skip
+    assert reached(made, "source", 1) == {("graph", 1), ("kernel", 1), ("code", 7)}
+    assert reached(made, "kernel", 5) == {("graph", 2), ("source", 2)}
+    assert reached(made, "code", 7) == {("kernel", 1), ("graph", 1), ("graph", 2), ("source", 1), ("source", 2)}
+
+
+def test_links_with_equal_ends_become_one() -> None:
+    """Lines that state the same origin in the same way are one link; another origin, or another way, is another."""
+    given = (link("graph", 2, "source", 1), link("graph", 1, "source", 1), link("graph", 1, "source", 1, "else"))
+    assert merged(given) == (link("graph", (1, 2), "source", 1), link("graph", 1, "source", 1, "else"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from explorer.hooks.fx import graph_facts, target_name
+from explorer.hooks.kernel_lines import body_nodes
 from explorer.hooks.patch import replaced
 from explorer.hooks.places import in_package
 from explorer.hooks.structured import listening, not_made
@@ -181,8 +182,10 @@ def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
         "reads": sorted(dep.name for dep in reads),
         "writes": sorted(dep.name for dep in writes),
         "sizes": _sizes(node),
+        "origin": getattr(getattr(getattr(node, "node", None), "origin_node", None), "name", ""),
         "origins": sorted({origin.name for part in parts for origin in _origins(part)}),
         "node": _last_origin(parts[0]) if len(parts) == 1 else "",
+        "bodies": {part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},
         "line_count": len(text.splitlines()),
     }
 
@@ -291,8 +294,14 @@ class PassWatch:
             "name": name, "section": self._section, "seconds": seconds,
             "made": sorted(after - names), "erased": sorted(names - after),
             "before": "\n".join(before), "text": "\n".join(self._lines),
+            "stacks": stacks_of(row[0] for row in self._state if row[0].name not in names),
         }  # fmt: skip
         self._emit("fx_pass", lambda: facts)
+
+
+def stacks_of(nodes: Iterable[Any]) -> dict[str, str]:
+    """The user's stack of each node that has one, by name."""
+    return {node.name: stack for node in nodes if (stack := node.meta.get("stack_trace"))}
 
 
 def _owner(graph: Any) -> Any:
@@ -418,6 +427,7 @@ def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any]) -> Fac
         "line": code.co_firstlineno if code else 0,
         "matched": list(matched),
         "made": [node.name for node in made],
+        "stacks": stacks_of(made),
         "text": "\n".join(["matched", *(f"  {line}" for line in matched.values()), "made", *(f"  {line}" for line in new)]),
         "expression": str(entry.pattern),
     }

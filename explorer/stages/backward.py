@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from explorer.hooks import inductor
 from explorer.stage import Stage
-from explorer.stages._fx import link_files, render_graph
+from explorer.stages._chain import link_graph
+from explorer.stages._fx import render_graph
 
 STAGE = Stage(
-    name="backward", title="Backward graph", language="fx", render=render_graph("Backward graph"), link=link_files,
+    name="backward", title="Backward graph", language="fx", render=render_graph("Backward graph"), link=link_graph,
     watch=inductor.lowered_graph, phases=(),
     about="The backward in Core ATen: what the partitioner chose to save from the forward are its inputs.",
 )  # fmt: skip

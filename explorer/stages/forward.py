@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from explorer.hooks import inductor
 from explorer.stage import Stage
-from explorer.stages._fx import link_files, render_graph
+from explorer.stages._chain import link_graph
+from explorer.stages._fx import render_graph
 
 STAGE = Stage(
-    name="forward", title="Forward graph", language="fx", render=render_graph("Forward graph"), link=link_files,
+    name="forward", title="Forward graph", language="fx", render=render_graph("Forward graph"), link=link_graph,
     watch=inductor.joint_graph, phases=("aot_trace_joint_graph",),
     about="The forward in Core ATen: decomposed, without views of inputs or in-place changes.",
 )  # fmt: skip

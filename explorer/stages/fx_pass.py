@@ -5,6 +5,7 @@ from __future__ import annotations
 from explorer.hooks import inductor
 from explorer.model import Artifact, Event
 from explorer.stage import Stage, text_artifact
+from explorer.stages._chain import link_pass
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -15,6 +16,6 @@ def render(event: Event, id: str) -> Artifact:
 
 
 STAGE = Stage(
-    name="fx_pass", title="FX pass", language="fx-lines", render=render, watch=inductor.passes,
+    name="fx_pass", title="FX pass", language="fx-lines", render=render, link=link_pass, watch=inductor.passes,
     about="One pass over an FX graph that changed it: cleaning up, pattern matching, reordering, in-placing.",
 )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from explorer.stage import Stage
-from explorer.stages._fx import link_files, render_graph
+from explorer.stages._chain import link_graph
+from explorer.stages._fx import render_graph
 
 STAGE = Stage(
-    name="inductor_input", title="Inductor input", language="fx", render=render_graph("Inductor input"), link=link_files,
+    name="inductor_input", title="Inductor input", language="fx", render=render_graph("Inductor input"), link=link_graph,
     phases=("_recursive_joint_graph_passes",),
     about="The inference graph after constant folding and the joint graph's patterns, such as attention.",
 )  # fmt: skip

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from explorer.model import Artifact, Event
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from explorer.model import FUSED, Artifact, Event, Link
 from explorer.stage import Stage, text_artifact
+from explorer.stages._ir import headers, link_nodes
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -11,8 +18,21 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, "Inductor IR after fusion", "inductor-ir", text=event.data["text"].rstrip())
 
 
+def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """The FX nodes of each scheduler node and of its operations, and the scheduler nodes that were fused into it."""
+    yield from link_nodes(artifact, trace)
+    before = trace.find("ir_pre_fusion", artifact.frame, artifact.graph)
+    if not before:
+        return
+    mine, theirs = headers(artifact), headers(before[-1])
+    for row in artifact.nodes:
+        parts = tuple(sorted(theirs[name] for name in row["fused"] or (row["name"],) if name in theirs))
+        if row["name"] in mine and parts:
+            yield Link(artifact.id, (mine[row["name"]],), before[-1].id, parts, FUSED)
+
+
 STAGE = Stage(
-    name="ir_post_fusion", title="IR after fusion", language="inductor-ir", render=render,
+    name="ir_post_fusion", title="IR after fusion", language="inductor-ir", render=render, link=link,
     phases=("Scheduler.__init__",),
     about="The same nodes after the scheduler has fused them: each is one kernel or one library call.",
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from explorer.hooks import inductor
 from explorer.model import Artifact, Event
 from explorer.stage import Stage, text_artifact
+from explorer.stages._ir import link_nodes
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -13,7 +14,8 @@ def render(event: Event, id: str) -> Artifact:
 
 
 STAGE = Stage(
-    name="ir_pre_fusion", title="IR before fusion", language="inductor-ir", render=render, watch=inductor.scheduler_ir,
+    name="ir_pre_fusion", title="IR before fusion", language="inductor-ir", render=render,
+    link=link_nodes, watch=inductor.scheduler_ir,
     phases=("GraphLowering.run",),
     about="Each buffer to compute as a loop nest: what it reads, writes and is made of; pointwise chains are already one.",
 )  # fmt: skip

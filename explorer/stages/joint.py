@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from explorer.hooks import aot
 from explorer.stage import Stage
-from explorer.stages._fx import link_files, render_graph
+from explorer.stages._chain import link_graph
+from explorer.stages._fx import render_graph
 
 STAGE = Stage(
-    name="joint", title="Joint graph", language="fx", render=render_graph("Joint graph"), link=link_files,
+    name="joint", title="Joint graph", language="fx", render=render_graph("Joint graph"), link=link_graph,
     watch=aot.graphs, phases=("aot_trace_joint_graph",),
     about="Forward and backward traced together in ATen operators, so that one can be optimised knowing the other.",
 )  # fmt: skip

@@ -2,32 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from explorer.model import Artifact, Event, Link
+from explorer.hooks.kernel_lines import kernel_lines
+from explorer.model import DEFINED, Artifact, Event, Link
 from explorer.stage import Stage, text_artifact
+from explorer.stages._ir import headers, post_grad_lines
+from explorer.stages._kinds import SHARED, kernel_kinds
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
 
+#: How a line's FX node is known: it was under way when the line was written; the line makes a variable for one that was;
+#: the line is the template's, and the template computes the node; the line is in a function that such a line calls.
+CODEGEN, VARIABLE, TEMPLATE, HELPER = "codegen", "codegen, by its variable", "template", "codegen, by its call"
+_MADE = re.compile(r"(\w+)(?:\[[^\]]*\])?(?: = |\(|;$)")
+_HELPER = re.compile(r"^def (_triton_helper_fn\w*)\(")
+
+#: The FX nodes of each line, counted from 1, and how that is known.
+Owners = dict[int, tuple[tuple[str, ...], str]]
+
 
 def render(event: Event, id: str) -> Artifact:
-    """The kernel's source in its own language."""
+    """The kernel's source in its own language; `definitions` says which FX node each of its lines computes."""
     name = str(event.data["name"])
     return text_artifact(event, id, f"Kernel {name}", str(event.data["language"]), kernel=name)
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
-    """Each line of the kernel to the line of the wrapper it was cut out of."""
+def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """Each line to the FX node it computes and to the wrapper's line it was cut out of; the kernel to its scheduler nodes."""
     wrapper = trace.find("output_code", artifact.frame, artifact.graph)
+    first = artifact.data["wrapper_line"]
     if wrapper:
-        first = artifact.data["wrapper_line"]
         for number in range(1, len(artifact.lines) + 1):
             yield Link(artifact.id, (number,), wrapper[-1].id, (first + number - 1,), "cut out of the output code")
+    graph, nodes = post_grad_lines(artifact, trace)
+    for number, (names, how) in owners(artifact).items():
+        if found := tuple(sorted(nodes[name] for name in names if name in nodes)):
+            yield Link(artifact.id, (number,), graph, found, how)
+            if wrapper:
+                yield Link(wrapper[-1].id, (first + number - 1,), graph, found, how)
+    yield from _link_scheduler(artifact, trace)
+
+
+def _link_scheduler(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """The line on which the kernel begins, to the scheduler nodes that it was generated for."""
+    after = trace.find("ir_post_fusion", artifact.frame, artifact.graph)
+    begin = definition_line(artifact)
+    if after and begin:
+        first = headers(after[-1])
+        operations = {name for d in artifact.data.get("definitions", ()) for name in d["operations"]}
+        rows = [row for row in after[-1].nodes if operations & {row["name"], *row["fused"]}]
+        found = tuple(sorted(first[row["name"]] for row in rows if row["name"] in first))
+        if found:
+            yield Link(artifact.id, (begin,), after[-1].id, found, DEFINED)
+
+
+def definition_line(artifact: Artifact) -> int:
+    """The line on which the kernel's own function begins; 0 where it has none."""
+    starts = [n for n, line in enumerate(artifact.lines, 1) if line.startswith((f"def {artifact.kernel}(", 'extern "C"'))]
+    return starts[-1] if starts else 0
+
+
+def owners(artifact: Artifact) -> Owners:
+    """The FX nodes of each line: one, or as many as the kernel is launched for."""
+    definitions = artifact.data.get("definitions", ())
+    kinds = kernel_kinds(artifact)
+    found: dict[int, dict[str, None]] = {}
+    for definition in definitions:
+        for number, node in definition["lines"]:
+            if number <= len(kinds) and kinds[number - 1] not in SHARED:
+                found.setdefault(number, {})[node] = None
+    known: Owners = {number: (tuple(names), CODEGEN) for number, names in found.items()}
+    if known:
+        known |= _by_variable(artifact.lines, kinds, known)
+        known |= _by_call(artifact.lines, kinds, known)
+    if templates := dict.fromkeys(node for definition in definitions for node in definition["template"]):
+        rest = (n for n, kind in enumerate(kinds, 1) if not kind and n not in known)
+        known |= {number: (tuple(templates), TEMPLATE) for number in rest}
+    return known
+
+
+def _by_variable(lines: Sequence[str], kinds: Sequence[str], known: Owners) -> Owners:
+    """Lines that only begin a variable, such as an accumulator, belong to the first line below that uses it.
+
+    `tmp_acc0` is also begun where only its vector `tmp_acc0_vec` is used.
+    """
+    found: Owners = {}
+    for number, line in enumerate(lines, 1):
+        if kinds[number - 1] or number in known or not (made := _MADE.search(line)):
+            continue
+        use = re.compile(rf"\b{re.escape(made[1])}(?![0-9])")
+        user = next((n for n in range(number + 1, len(lines) + 1) if n in known and use.search(lines[n - 1])), 0)
+        if user:
+            found[number] = (known[user][0], VARIABLE)
+    return found
+
+
+def _by_call(lines: Sequence[str], kinds: Sequence[str], known: Owners) -> Owners:
+    """The lines of a helper function, such as what a scan combines by, belong to the nodes of the lines that name it."""
+    found: Owners = {}
+    helper = ""
+    for number, line in enumerate(lines, 1):
+        if start := _HELPER.match(line):
+            helper = start[1]
+        elif not line.startswith(" "):
+            helper = ""
+        elif helper and not kinds[number - 1] and number not in known and (names := _callers(helper, lines, known)):
+            found[number] = (names, HELPER)
+    return found
+
+
+def _callers(helper: str, lines: Sequence[str], known: Mapping[int, tuple[tuple[str, ...], str]]) -> tuple[str, ...]:
+    """The nodes of the lines that name a helper function."""
+    use = re.compile(rf"\b{helper}\b")
+    return tuple(dict.fromkeys(name for n, (names, _) in known.items() if use.search(lines[n - 1]) for name in names))
 
 
 STAGE = Stage(
-    name="kernel", title="Kernel", language="triton", render=render, link=link,
+    name="kernel", title="Kernel", language="triton", render=render, link=link, watch=kernel_lines,
     about="One fused loop nest as source: Triton for GPUs, C++ for CPUs.",
 )  # fmt: skip

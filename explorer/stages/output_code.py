@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from explorer.hooks import inductor
-from explorer.model import Artifact, Event
+from explorer.model import BUFFER, LAUNCH, Artifact, Event, Link
 from explorer.stage import Stage, text_artifact
+from explorer.stages._ir import headers, post_grad_lines
+from explorer.stages._kinds import calls_of
+from explorer.stages.kernel import definition_line
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: How a call into a library is known: it makes the buffer that an extern kernel's scheduler node writes.
+EXTERN = "extern kernel"
+_BUFFER = re.compile(r"^\s+(\w+) = |\bout=(\w+)\)")
 
 #: async_compile's methods, and the language of the source each is given.
 LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "cuda", "rocm": "hip", "halide": "halide"}
@@ -16,6 +28,36 @@ LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "
 def render(event: Event, id: str) -> Artifact:
     """The wrapper's file."""
     return text_artifact(event, id, "Output code", "python")
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """Each launch to its kernel; each buffer's line to its scheduler node, and where a library computes it to the FX node."""
+    kernels = {a.kernel: a for a in trace.find("kernel", artifact.frame, artifact.graph)}
+    for statement, call in calls_of(artifact.text):
+        kernel = kernels.get(ast.unparse(call.func).removesuffix(".run"))
+        if kernel is not None and (line := definition_line(kernel)):
+            yield Link(artifact.id, (statement.lineno,), kernel.id, (line,), LAUNCH)
+    yield from _link_buffers(artifact, trace)
+
+
+def _link_buffers(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """The lines that make a buffer, by the buffer's name."""
+    after = trace.find("ir_post_fusion", artifact.frame, artifact.graph)
+    if not after:
+        return
+    graph, nodes = post_grad_lines(artifact, trace)
+    first = headers(after[-1])
+    writers = {buffer: row for row in after[-1].nodes for buffer in row["writes"]}
+    launched = {statement.lineno for statement, _ in calls_of(artifact.text)}
+    for number, line in enumerate(artifact.lines, 1):
+        if not (made := _BUFFER.search(line)) or (row := writers.get(made[1] or made[2])) is None:
+            continue
+        if row["name"] in first:
+            yield Link(artifact.id, (number,), after[-1].id, (first[row["name"]],), BUFFER)
+        names = (row.get("origin") or "",) if row.get("origin") else row["origins"]
+        found = tuple(sorted(nodes[name] for name in names if name in nodes))
+        if found and row["kind"].startswith("Extern") and (number in launched or "[" in line):
+            yield Link(artifact.id, (number,), graph, found, EXTERN)
 
 
 def kernel_events(event: Event) -> Iterator[Event]:
@@ -53,7 +95,7 @@ def _comment_above(text: str, line: int) -> str:
 
 
 STAGE = Stage(
-    name="output_code", title="Output code", language="python", render=render, watch=inductor.output_code,
+    name="output_code", title="Output code", language="python", render=render, link=link, watch=inductor.output_code,
     phases=("GraphLowering.codegen",),
     about="The program that runs at each call: it checks inputs, allocates buffers and launches the kernels below.",
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from explorer.hooks import inductor
 from explorer.model import Artifact, Event
 from explorer.stage import Stage, text_artifact
+from explorer.stages._chain import link_pattern
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -13,6 +14,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 STAGE = Stage(
-    name="pattern_match", title="Pattern match", language="fx-lines", render=render, watch=inductor.pattern_matches,
+    name="pattern_match", title="Pattern match", language="fx-lines", render=render,
+    link=link_pattern, watch=inductor.pattern_matches,
     about="A subgraph that a pattern recognised and replaced by something better.",
 )  # fmt: skip

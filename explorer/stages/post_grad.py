@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from explorer.hooks import inductor
 from explorer.stage import Stage
-from explorer.stages._fx import link_files, render_graph
+from explorer.stages._chain import link_graph
+from explorer.stages._fx import render_graph
 
 STAGE = Stage(
-    name="post_grad", title="Post-grad graph", language="fx", render=render_graph("Post-grad graph"), link=link_files,
+    name="post_grad", title="Post-grad graph", language="fx", render=render_graph("Post-grad graph"), link=link_graph,
     watch=inductor.post_grad, phases=("_recursive_post_grad_passes",),
     about="The last FX graph: patterns have been matched and replaced, and in-place updates are back where they are safe.",
 )  # fmt: skip

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from explorer.hooks import inductor
 from explorer.stage import Stage
-from explorer.stages._fx import link_files, render_graph
+from explorer.stages._chain import link_graph
+from explorer.stages._fx import render_graph
 
 STAGE = Stage(
-    name="pre_grad", title="Pre-grad graph", language="fx", render=render_graph("Pre-grad graph"), link=link_files,
+    name="pre_grad", title="Pre-grad graph", language="fx", render=render_graph("Pre-grad graph"), link=link_graph,
     watch=inductor.pre_grad, phases=("_recursive_pre_grad_passes",),
     about="Inductor's passes on the graph before autograd, such as folding batch norm; it still has torch functions and modules.",
 )  # fmt: skip

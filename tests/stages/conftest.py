@@ -41,4 +41,4 @@ def _linked(trace: Trace, stage: str) -> dict[int, int]:
     """Line of the stage's text → line of the kernel's source."""
     (artifact,) = trace.find(stage)
     assert not trace.failures
-    return {link.source_lines[0]: link.target_lines[0] for link in trace.links if link.source == artifact.id}
+    return {line: link.target_lines[0] for link in trace.links if link.source == artifact.id for line in link.source_lines}

@@ -1,8 +1,9 @@
 // Closure of links: from one line to every line related to it. The same walk as explorer/provenance.py:
 // down to what the line came from, and then only up, so that two lines are related when they share an origin.
 
-// How a line is linked to the calls that led to the one that made it, as explorer/model.py has it.
-const CALLED_FROM = "called from";
+// Links between a whole and its parts, as explorer/model.py has them: the calls that led to a line, a scheduler node and its
+// FX nodes, a kernel and its scheduler nodes. They are followed from the chosen line only.
+const WHOLES = new Set(["called from", "origins", "fused", "define_kernel", "launch", "buffer name", "pass"]);
 
 // A place, one line of one artifact, as one number; a text may have up to 16,777,215 lines.
 const LINES = 0x1000000;
@@ -27,7 +28,7 @@ export class Links {
     const start = place(artifact, line);
     const chosen = new Map([[start, null]]);
     const reached = this.reach(this.reach(chosen, "down", false), "up", false);
-    // The calls that led to an origin are shown; what else they led to is related only when one is the chosen line.
+    // The wholes that a line is part of are shown; their other parts are related only when a whole is the chosen line.
     for (const way of ["down", "up"])
       for (const [key, step] of this.reach(chosen, way, true)) if (!reached.has(key)) reached.set(key, step);
     const found = new Map();
@@ -50,12 +51,12 @@ export class Links {
     return (this.table("up", artifact).get(line) || []).length;
   }
 
-  reach(start, way, calls) {
+  reach(start, way, wholes) {
     const reached = new Map(start);
     const queue = [...start.keys()];
     for (let at = 0; at < queue.length; at++) {
       for (const [key, how] of this.beside(way, queue[at])) {
-        if (reached.has(key) || (!calls && this.hows[how] === CALLED_FROM)) continue;
+        if (reached.has(key) || (!wholes && WHOLES.has(this.hows[how]))) continue;
         reached.set(key, [queue[at], how]);
         queue.push(key);
       }

@@ -1,0 +1,180 @@
+"""How the nodes of an FX graph are known in the graph before it: by name, by from_node, by what made them. Pure.
+
+    dynamo → (passes) → pre_grad → joint → (passes) → forward, backward → (passes) → post_grad
+                                 → forward → (passes) → inductor_input → (passes) → post_grad      in inference
+
+A node that is in the graph that a round of passes begins with links to it there. One that is not was made on the way: it
+links to the pass that made it, and there to the pattern that made it, which links it to the nodes that it replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from explorer.model import REWRITE, Artifact, Link
+from explorer.stages._fx import innermost, link_files, node_lines
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: How it is known: a round of passes left the node alone; one of them made it; a pattern replaced nodes by it; AOTAutograd
+#: traced it for a node of Dynamo's graph; autograd gave it the number of the forward operator that it differentiates.
+SAME, MADE, REPLACED, FROM_NODE, SEQ_NR = "same node", "made by", "replaced", "from_node", "seq_nr"
+_LINE = re.compile(r"^\s*(?P<name>\w+) = (?:(?:placeholder|get_attr|call_module|call_method) )?(?P<target>[^\s(]+)\(")
+
+#: The line of each node by its name, and the node's target.
+Nodes = Mapping[str, tuple[int, str]]
+
+
+def link_graph(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """The links of an FX graph: to the user's lines, and to the graph before it."""
+    yield from link_files(artifact, trace)
+    yield from link_before(artifact, trace)
+    yield from _link_traced(artifact, trace)
+
+
+def nodes_of(artifact: Artifact) -> Nodes:
+    """The nodes of a graph, or of the list of nodes that a pass leaves."""
+    if artifact.stage == "fx_pass":
+        return text_nodes(artifact.lines, 1)
+    targets = {node["name"]: str(node["target"]) for node in artifact.nodes}
+    return {name: (line, targets.get(name, "")) for name, line in node_lines(artifact).items()}
+
+
+def text_nodes(lines: Iterable[str], first: int) -> Nodes:
+    """The nodes of lines `name = target(arguments)`, the first of which has the number `first`."""
+    return {m["name"]: (n, m["target"]) for n, line in enumerate(lines, first) if (m := _LINE.match(line))}
+
+
+def made_nodes(pattern: Artifact) -> Nodes:
+    """The nodes that a pattern made, from its text."""
+    at = pattern.lines.index("made") + 1
+    return text_nodes(pattern.lines[at:], at + 1)
+
+
+def matched_nodes(pattern: Artifact) -> Nodes:
+    """The nodes that a pattern matched, from its text."""
+    return text_nodes(pattern.lines[1 : pattern.lines.index("made")], 2)
+
+
+# Rounds of passes ----------------------------------------------------------------------------------------------------
+
+
+def section_of(artifact: Artifact, trace: Trace) -> str:
+    """The round of passes that an artifact belongs to or ends: "pre_grad", "joint", "post_grad", or "" for none."""
+    if artifact.stage == "fx_pass":
+        return str(artifact.data["section"])
+    if artifact.stage == "pattern_match":
+        begun = _base("post_grad", artifact, trace)
+        return "post_grad" if begun is not None and begun.time <= artifact.time else "joint" if artifact.graph else "pre_grad"
+    ends = {"pre_grad": "pre_grad", "inductor_input": "joint", "backward": "joint", "post_grad": "post_grad"}
+    return "joint" if artifact.stage == "forward" and artifact.graph != "inference" else ends.get(artifact.stage, "")
+
+
+def _base(section: str, artifact: Artifact, trace: Trace) -> Artifact | None:
+    """The graph with which a round of passes began."""
+    inference = artifact.graph == "inference"
+    if section == "pre_grad":
+        found = trace.find("dynamo", artifact.frame)
+    elif section == "joint":
+        found = trace.find("forward", artifact.frame, "inference") if inference else trace.find("joint", artifact.frame)
+    elif section == "post_grad" and artifact.graph in ("inference", "forward", "backward"):
+        found = trace.find("inductor_input" if inference else artifact.graph, artifact.frame, artifact.graph)
+    else:
+        found = ()
+    return found[-1] if found else None
+
+
+def link_before(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """Each node of a graph or of a pass to itself in the round's first graph, or to what made it."""
+    section = section_of(artifact, trace)
+    base = _base(section, artifact, trace)
+    if base is None:
+        return
+    nodes = matched_nodes(artifact) if artifact.stage == "pattern_match" else nodes_of(artifact)
+    old = nodes_of(base)
+    inputs = {n["name"] for n in artifact.nodes if n["op"] == "placeholder"}
+    unknown = {}
+    for name, (line, target) in nodes.items():
+        if name in old and (old[name][1] == target or name in inputs):
+            yield Link(artifact.id, (line,), base.id, (old[name][0],), SAME)
+        else:
+            unknown[name] = line
+    makers = _makers(section, artifact, trace) if unknown else {}
+    for name, line in unknown.items():
+        if name in makers:
+            yield Link(artifact.id, (line,), *makers[name], MADE)
+        elif name in old:  # a pass gave it another target, such as the in-place form of an operator
+            yield Link(artifact.id, (line,), base.id, (old[name][0],), SAME)
+
+
+def _makers(section: str, artifact: Artifact, trace: Trace) -> dict[str, tuple[str, tuple[int]]]:
+    """Where each node was made that the round's first graph does not have: in which pass, or else in which pattern."""
+    graphs = ("joint", artifact.graph) if section == "joint" else (artifact.graph,)
+    made: dict[str, tuple[str, tuple[int]]] = {}
+    for stage in ("pattern_match", "fx_pass"):
+        for maker in trace.find(stage, artifact.frame):
+            if maker is artifact or maker.time > artifact.time or (maker.graph not in graphs and section != "pre_grad"):
+                continue
+            if stage == "pattern_match":
+                made |= {name: (maker.id, (line,)) for name, (line, _) in made_nodes(maker).items()}
+            elif maker.data["section"] == section:
+                nodes = nodes_of(maker)
+                made |= {name: (maker.id, (nodes[name][0],)) for name in maker.data["made"] if name in nodes}
+    return made
+
+
+def link_pattern(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """What a pattern made to all that it replaced, and that to the graph before."""
+    made, matched = ({line for line, _ in found(artifact).values()} for found in (made_nodes, matched_nodes))
+    if made and matched:
+        yield Link(artifact.id, tuple(sorted(made)), artifact.id, tuple(sorted(matched)), REPLACED)
+    yield from link_before(artifact, trace)
+    yield from _link_made(artifact, trace, made_nodes(artifact))
+
+
+def _link_made(artifact: Artifact, trace: Trace, nodes: Nodes) -> Iterator[Link]:
+    """The nodes that a pass or a pattern made to the user's line that they state themselves."""
+    for name, stack in artifact.data.get("stacks", {}).items():
+        place = innermost(stack)
+        if name in nodes and place and (found := trace.source_line(place["file"], place["line"], frame=artifact.frame)):
+            yield Link(artifact.id, (nodes[name][0],), found[0], (found[1],), "stack_trace")
+
+
+def link_pass(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """The nodes that a pass left or made; what it made, as a whole, to what it erased."""
+    yield from link_before(artifact, trace)
+    yield from _link_made(artifact, trace, nodes_of(artifact))
+    base = _base(section_of(artifact, trace), artifact, trace)
+    if base is None:
+        return
+    nodes, old = nodes_of(artifact), nodes_of(base)
+    made = tuple(nodes[name][0] for name in artifact.data["made"] if name in nodes)
+    erased = tuple(old[name][0] for name in artifact.data["erased"] if name in old)
+    if made and erased:
+        yield Link(artifact.id, made, base.id, erased, REWRITE)
+
+
+# AOTAutograd ---------------------------------------------------------------------------------------------------------
+
+
+def _link_traced(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """AOTAutograd's nodes to Dynamo's that they were traced for; those of the backward to the operator they differentiate."""
+    if artifact.stage != "joint" and (artifact.stage, artifact.graph) != ("forward", "inference"):
+        return
+    before = trace.find("pre_grad", artifact.frame) or trace.find("dynamo", artifact.frame)
+    old = nodes_of(before[-1]) if before else {}
+    lines = node_lines(artifact)
+    forward: dict[tuple[int, int], list[int]] = {}
+    for node in artifact.nodes:
+        if node["name"] in lines and "from" in node:
+            if (origin := node["from"][0]) in old:
+                yield Link(artifact.id, (lines[node["name"]],), before[-1].id, (old[origin][0],), FROM_NODE)
+            if "seq_nr" in node and "stack" in node:
+                forward.setdefault((node["seq_nr"], node["stack"]), []).append(lines[node["name"]])
+    for node in artifact.nodes:
+        key = (node.get("seq_nr", -1), node.get("stack", -1))
+        if node["name"] in lines and "from" not in node and key in forward:
+            yield Link(artifact.id, (lines[node["name"]],), artifact.id, tuple(forward[key]), SEQ_NR)

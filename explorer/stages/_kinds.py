@@ -1,0 +1,190 @@
+"""What each line of a text is: one that computes, or of a kind that comes from no user's line. Pure.
+
+A kind is named in the text's own terms: "imports", "loop control", "index arithmetic" … The empty kind is a line that
+computes: a node, a load, an operation, a reduction, a store, an instruction.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from explorer.model import Artifact
+from explorer.stages._ladder import is_instruction
+from explorer.stages._mix import SASS_INSTRUCTION
+
+Kinds = list[str]
+Rules = tuple[tuple[str, re.Pattern[str]], ...]
+
+BLANK, COMMENT, CONSTANT, INDEX, CONTROL = "blank", "comments", "constants", "index arithmetic", "loop control"
+SIGNATURE, IMPORT, BRACES, SETUP = "signature", "imports", "braces", "prologue and epilogue"
+#: Kinds whose lines serve every operation of a kernel; that the first of them happened to write one says nothing.
+SHARED = frozenset({CONSTANT, INDEX})
+
+
+def rules(**patterns: str) -> Rules:
+    """Kinds by the lines they fit, in order; "_" in a name is a space."""
+    return tuple((name.replace("_", " "), re.compile(pattern)) for name, pattern in patterns.items())
+
+
+FX = rules(
+    blank=r"^\s*$", comments=r"^\s*#", signature=r"^\s*(class|def|@) ?", imports=r"^\s*(import|from) ",
+    inputs=r"^\s+\w+(: [^=]*)? = self\.\w+|^\s+\w+: \"[^\"]*\"(;|$)|^\w+ = (placeholder|get_attr) |^\s*\w+(, \w+)*,? = fx_pytree",
+    output=r"^\s*return\b|^output = ", clean_up=r"^\s+\w+( = \w+)* = None;?",
+)  # fmt: skip
+FX_LINES = rules(blank=r"^\s*$", headings=r"^(matched|made)$", inputs=r"^\s*\w+ = (placeholder|get_attr) ", output=r"^output = ")
+IR_BODY = rules(
+    index_arithmetic=r"= self\.(get_index|set_indirect\d+)\(", constants=r"= ops\.constant\(", output=r"^\s*return\b",
+)  # fmt: skip
+TRITON = rules(
+    blank=r"^\s*$", comments=r"^\s*#", imports=r"^(import|from) ", loop_control=r"^\s+(for|if|elif|else|while)\b.*:$",
+    constants=r"^\s+\w*numel = |^\s+\w+\s*: ?tl\.constexpr\b|^\s+(RBLOCK|XBLOCK|YBLOCK) = ",
+    index_arithmetic=r"^\s+([xyzr]\d*_?|r\d+_)(index|offset|mask|base|\d+)(_\d+)? = |^\s+[xyz]\d+ = |^\s+r\d+_\d+ = ",
+    barriers=r"^\s+tl\.debug_barrier\(\)",
+)  # fmt: skip
+CPP = rules(
+    blank=r"^\s*$", comments=r"^\s*//", imports=r"^\s*#include|^\s*using ",
+    loop_control=r"^\s*(#pragma|(for|if|while|else)\b|\)$)",
+    braces=r"^\s*([{}();\[\]&,]*|\[&\](\(\))?)$",
+    prologue_and_epilogue=(
+        r"^\s*(int (tid|n?threads?\w*) =|const int |std::atomic<|inductor_cpu_|auto \w+_ptr\d+ = \w+_ptr\d+;|return;)"
+    ),
+    constants=r"^\s*(static )?constexpr ",
+)  # fmt: skip
+MLIR = rules(
+    blank=r"^\s*$", braces=r"^\s*[}\])]+( loc\(.*)?,?$|^\s*\} else \{", locations=r"^#loc|^\s*#loc", layouts=r"^#\w+ =",
+    signature=r"^\s*(module|tt\.func|llvm\.func)\b", constants=r"= arith\.constant\b",
+    loop_control=r"^\s*(scf\.yield|tt\.return|tt\.reduce\.return|tt\.scan\.return|cf\.|\^bb)|\bscf\.(for|if|while)\b",
+)  # fmt: skip
+LLVM = rules(
+    blank=r"^\s*$", comments=r"^\s*;", declarations=r"^(source_filename|target|declare|@|attributes|!|%\w+ = type)",
+    signature=r"^define ",
+    labels=r"^[\w.$-]+:", braces=r"^\}", loop_control=r"^\s+(br|ret|switch|unreachable)\b|= phi ",
+)  # fmt: skip
+
+
+def kinds_of(artifact: Artifact) -> Kinds | None:
+    """The kind of each line of a text; None for a stage whose lines are not made of a user's lines."""
+    reader = READERS.get(artifact.stage)
+    return None if reader is None else reader(artifact)
+
+
+def by_rules(lines: Sequence[str], of: Rules) -> Kinds:
+    """The first kind that fits each line, "" where none does."""
+    return [next((name for name, pattern in of if pattern.search(line)), "") for line in lines]
+
+
+def _fx(artifact: Artifact) -> Kinds:
+    """Node lines compute; what else print_readable writes does not."""
+    return by_rules(artifact.lines, FX_LINES if artifact.language == "fx-lines" else FX)
+
+
+def _ir(artifact: Artifact) -> Kinds:
+    """Operations of the LoopBodies compute; the rest describes the scheduler node."""
+    found: Kinds = []
+    inside = False
+    for line, kind in zip(artifact.lines, by_rules(artifact.lines, IR_BODY), strict=True):
+        inside = line.startswith("    def ") or (inside and line.startswith("        "))
+        body = inside and line.startswith("        ")
+        found.append(kind if body else BLANK if not line.strip() else "description")
+    return found
+
+
+def kernel_kinds(artifact: Artifact) -> Kinds:
+    """The kinds of a kernel's lines, in Triton or C++."""
+    return _triton(artifact.lines) if artifact.language == "triton" else _cpp(artifact.lines)
+
+
+def _triton(lines: Sequence[str]) -> Kinds:
+    """Of a Triton kernel the bodies of its functions compute, what stands before them is set-up."""
+    found = by_rules(lines, TRITON)
+    inside = False
+    for number, line in enumerate(lines):
+        if line.startswith("def "):
+            inside = True
+            found[number] = SIGNATURE
+        elif line.strip() and not line.startswith((" ", "#")):
+            inside = False
+        if not inside and found[number] in ("", CONSTANT, INDEX, CONTROL):
+            found[number] = "heuristics"
+    return found
+
+
+def _cpp(lines: Sequence[str]) -> Kinds:
+    """Of a C++ kernel all that is not signature, braces, loops and the count of threads computes."""
+    found = by_rules(lines, CPP)
+    start = next((n for n, line in enumerate(lines) if line.startswith('extern "C"')), 0)
+    body = next((n for n, line in enumerate(lines) if n >= start and line.startswith("{")), start)
+    return [SIGNATURE if start <= n < body else kind for n, kind in enumerate(found)]
+
+
+def _wrapper(artifact: Artifact) -> Kinds:
+    """Launches and calls of other kernels compute; everything else of the wrapper serves them."""
+    found = ["checks, buffers and imports"] * len(artifact.lines)
+    for statement, _ in calls_of(artifact.text):
+        found[statement.lineno - 1] = ""
+    for number, line in enumerate(artifact.lines):
+        if not line.strip():
+            found[number] = BLANK
+    return found
+
+
+def calls_of(text: str) -> list[tuple[ast.stmt, ast.Call]]:
+    """The statements of the wrapper's `call` that launch a kernel or call into a library, each with that call."""
+    made: list[tuple[ast.stmt, ast.Call]] = []
+    try:
+        module = ast.parse(text)
+    except SyntaxError:  # the wrapper in C++
+        return made
+    for function in ast.walk(module):
+        if isinstance(function, ast.FunctionDef) and function.name.startswith(("call", "partition")):
+            for statement in ast.walk(function):
+                value = getattr(statement, "value", None)
+                if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(value, ast.Call) and _computes(value):
+                    made.append((statement, value))
+    return made
+
+
+def _computes(call: ast.Call) -> bool:
+    """Whether a call of the wrapper is a kernel's launch or a library's operator."""
+    name = ast.unparse(call.func)
+    return name.endswith(".run") or name.startswith(("extern_kernels.", "torch.ops.", "aten.", "cpp_", "triton_"))
+
+
+def _mlir(artifact: Artifact) -> Kinds:
+    return by_rules(artifact.lines, MLIR)
+
+
+def _llvm(artifact: Artifact) -> Kinds:
+    return by_rules(artifact.lines, LLVM)
+
+
+def _instructions(artifact: Artifact) -> Kinds:
+    """PTX and AMDGCN: instructions; directives, labels and comments are not."""
+    return ["" if is_instruction(line) else "directives" for line in artifact.lines]
+
+
+def _sass(artifact: Artifact) -> Kinds:
+    return ["" if SASS_INSTRUCTION.match(line) else "directives" for line in artifact.lines]
+
+
+def _assembly(artifact: Artifact) -> Kinds:
+    return ["" if line.startswith("\t") and not line.lstrip().startswith((".", "#")) else "directives" for line in artifact.lines]
+
+
+def _bytecode(artifact: Artifact) -> Kinds:
+    """Instructions of the frame; RESUME and the like, which no line of source is for, have the function's own."""
+    table = next((n for n, line in enumerate(artifact.lines) if line.startswith("ExceptionTable:")), len(artifact.lines))
+    return [BLANK if not line.strip() else "" if n < table else "exception table" for n, line in enumerate(artifact.lines)]
+
+
+READERS: Mapping[str, Callable[[Artifact], Kinds]] = {
+    "bytecode": _bytecode,
+    **dict.fromkeys(
+        ("dynamo", "pre_grad", "joint", "forward", "backward", "inductor_input", "pattern_match", "fx_pass", "post_grad"), _fx
+    ),
+    "ir_pre_fusion": _ir, "ir_post_fusion": _ir, "output_code": _wrapper, "kernel": kernel_kinds,
+    "ttir": _mlir, "ttgir": _mlir, "llir": _llvm, "ptx": _instructions, "amdgcn": _instructions, "sass": _sass,
+    "assembly": _assembly,
+}  # fmt: skip
