@@ -189,9 +189,10 @@ class Force:
 #: How a line is linked to the user's lines further out on its stack: the calls that led to the one that made it.
 CALLED_FROM = "called from"
 #: Links between a whole and its parts: a scheduler node and all the FX nodes in it, a kernel and the nodes it computes,
-#: a pass and what it made of a graph. They are followed from the chosen line only; two parts of a whole are not related.
+#: a pass and what it made of a graph. Two parts of a whole are not related by it: a walk goes from a chosen whole down to
+#: its parts, and from a part up to the wholes it is in, and never on from there.
 ORIGINS, FUSED, DEFINED, LAUNCH, BUFFER, REWRITE = "origins", "fused", "define_kernel", "launch", "buffer name", "pass"
-WHOLES = frozenset({CALLED_FROM, ORIGINS, FUSED, DEFINED, LAUNCH, BUFFER, REWRITE})
+WHOLES = frozenset({ORIGINS, FUSED, DEFINED, LAUNCH, BUFFER, REWRITE})
 
 R = TypeVar("R", "Event", "Artifact", "Link", "Failure")
 

@@ -7,10 +7,10 @@ all at once, so that a line with thousands of heirs is answered in a few millise
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from explorer.model import WHOLES, Link, Rows
+from explorer.model import CALLED_FROM, WHOLES, Link, Rows
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -75,19 +75,34 @@ def follow(trace: Trace, artifact_id: str, line: int) -> Rows:
     """Every place linked to a line: what it came from, and then all that came from the same origin.
 
     A route goes down to origins first and then only up, so that two lines are related when they share an origin,
-    not when some third line mixes two. A whole that a line is part of (`WHOLES`: the call that led to it, its scheduler
-    node, its kernel) is shown, but the whole's other parts are not related: they are only when the whole is the chosen line.
+    not when some third line mixes two. The calls that led to an origin and the wholes that a line is part of (`WHOLES`: its
+    scheduler node, its kernel) are shown, but what else was called from there, and the whole's other parts, are not
+    related: they are only when the call or the whole is the chosen line.
     """
     return Rows(_rows(trace, walk(trace.index, {artifact_id: (line,)}), artifact_id, line))
 
 
 def walk(index: Index, start: Mapping[str, Iterable[int]]) -> Reached:
     """The places that are related to any of the given lines, which are themselves among them."""
-    reached = _reach(_begun(start), index.down, wholes=False)
-    reached = _reach(reached, index.up, wholes=False)
-    for table in (index.down, index.up):
-        reached.merge(_reach(_begun(start), table, wholes=True))
+    reached = _reach(_reach(_begun(start), index.down, _close), index.up, _close)
+    reached.merge(_reach(_begun(start), index.down, _from_wholes))
+    reached.merge(_reach(_begun(start), index.up, _to_wholes))
     return reached
+
+
+def _close(how: str, route: Route) -> bool:
+    """Links that relate two lines themselves."""
+    return how not in WHOLES and how != CALLED_FROM
+
+
+def _from_wholes(how: str, route: Route) -> bool:
+    """On the way down the wholes come first: from a launch to the kernel, to its scheduler node, to the nodes in it."""
+    return how not in WHOLES or WHOLES.issuperset(route)
+
+
+def _to_wholes(how: str, route: Route) -> bool:
+    """On the way up the wholes come last: from a node to the scheduler node it is in, to the kernel, to its launch."""
+    return how in WHOLES or WHOLES.isdisjoint(route)
 
 
 def _begun(start: Mapping[str, Iterable[int]]) -> Reached:
@@ -97,15 +112,13 @@ def _begun(start: Mapping[str, Iterable[int]]) -> Reached:
     return reached
 
 
-def _reach(reached: Reached, table: Table, *, wholes: bool) -> Reached:
-    """Go on from all that was reached, nearest first; links between a whole and its parts only with `wholes`."""
+def _reach(reached: Reached, table: Table, goes: Callable[[str, Route], bool]) -> Reached:
+    """Go on from all that was reached, nearest first, over the kinds of links that `goes` takes after a route."""
     queue = deque((artifact, set(lines), route) for (artifact, route), lines in reached.groups.items())
     while queue:
         here, lines, route = queue.popleft()
         for (there, how), by_line in table.get(here, {}).items():
-            if how in WHOLES and not wholes:
-                continue
-            if common := by_line.keys() & lines:
+            if goes(how, route) and (common := by_line.keys() & lines):
                 onward = (*route, how)
                 new = reached.add(there, set().union(*map(by_line.__getitem__, common)), onward)
                 if new and there in table:
@@ -135,11 +148,11 @@ def follow_module(trace: Trace, path: str) -> Rows:
             lines = node_lines(artifact)
             start[artifact.id] = [lines[name] for name in named if name in lines]
     reached = _begun(start)
-    return Rows(_rows(trace, _reach(reached, trace.index.up, wholes=True)))
+    return Rows(_rows(trace, _reach(reached, trace.index.up, _to_wholes)))
 
 
 def from_sources(trace: Trace, *, wholes: bool = False) -> dict[str, set[int]]:
     """The lines of each artifact that come from a line of the user's source, by artifact."""
     sources = {a.id: range(1, len(a.lines) + 1) for a in trace.find("source")}
     up = trace.index.up
-    return _reach(_begun(sources), up, wholes=wholes).lines
+    return _reach(_begun(sources), up, _to_wholes if wholes else _close).lines

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from explorer.model import CALLED_FROM, LAUNCH, ORIGINS, Artifact, Link
+import re
+from pathlib import Path
+
+import explorer
+from explorer.model import CALLED_FROM, LAUNCH, ORIGINS, REWRITE, WHOLES, Artifact, Link
 from explorer.provenance import Index, follow, merged
 from explorer.traced import Trace
 
@@ -145,7 +149,24 @@ def test_two_parts_of_a_whole_are_not_related() -> None:
     )  # fmt: skip
     assert reached(made, "source", 1) == {("graph", 1), ("kernel", 1), ("code", 7)}
     assert reached(made, "kernel", 5) == {("graph", 2), ("source", 2)}
+    assert reached(made, "kernel", 1) == {("code", 7), ("graph", 1), ("graph", 2), ("source", 1), ("source", 2)}
     assert reached(made, "code", 7) == {("kernel", 1), ("graph", 1), ("graph", 2), ("source", 1), ("source", 2)}
+
+
+def test_a_whole_on_the_way_leads_nowhere() -> None:
+    """A pass made one node of another among many: from a kernel's line one does not go over the pass to all it erased."""
+    made = trace(
+        link("kernel", 5, "other_graph", 2), link("other_graph", (2, 3), "graph", (1, 2), REWRITE), link("graph", 1, "source", 1)
+    )
+    assert reached(made, "kernel", 5) == {("other_graph", 2)}
+    assert reached(made, "source", 1) == {("graph", 1), ("other_graph", 2), ("other_graph", 3)}
+
+
+def test_the_page_knows_the_same_wholes() -> None:
+    """The front end walks by the same rule, over the same kinds of links."""
+    script = (Path(explorer.__file__).parent / "widget" / "src" / "links.js").read_text(encoding="utf-8")
+    listed = re.search(r"WHOLES = new Set\(\[(.*?)\]\)", script)
+    assert listed and frozenset(re.findall(r'"([^"]+)"', listed[1])) == WHOLES
 
 
 def test_links_with_equal_ends_become_one() -> None:

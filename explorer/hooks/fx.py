@@ -12,10 +12,27 @@ from explorer.stage import Facts
 
 
 def graph_facts(gm: Any) -> Facts:
-    """The readable text of a GraphModule, its nodes, and the user's stacks, which nodes refer to by number."""
+    """The readable text of a GraphModule, its nodes, and the user's stacks, which nodes refer to by number.
+
+    `inner` has the nodes of the graphs inside it, such as the branches of a cond, each with its graph's name before its own.
+    """
     stacks: dict[str, int] = {}
     nodes = [node_row(node, stacks) for node in gm.graph.nodes]
-    return {"text": readable(gm), "nodes": nodes, "stacks": list(stacks)}
+    inner = [row for path, graph in inner_graphs(gm) for row in inner_rows(path, graph, stacks)]
+    return {"text": readable(gm), "nodes": nodes, **({"inner": inner} if inner else {}), "stacks": list(stacks)}
+
+
+def inner_graphs(gm: Any) -> list[tuple[str, Any]]:
+    """The graphs inside a GraphModule, by the last part of their path, which is the name that its text gives them."""
+    from torch.fx import GraphModule
+
+    found = ((path, module) for path, module in gm.named_modules() if path and isinstance(module, GraphModule))
+    return [(path.rpartition(".")[2], module) for path, module in found]
+
+
+def inner_rows(name: str, graph: Any, stacks: dict[str, int]) -> list[dict[str, Plain]]:
+    """The nodes of a graph inside another one, named `graph.node`."""
+    return [{**row, "name": f"{name}.{row['name']}"} for row in (node_row(node, stacks) for node in graph.graph.nodes)]
 
 
 def readable(gm: Any) -> str:

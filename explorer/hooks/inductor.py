@@ -182,7 +182,6 @@ def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
         "reads": sorted(dep.name for dep in reads),
         "writes": sorted(dep.name for dep in writes),
         "sizes": _sizes(node),
-        "origin": getattr(getattr(getattr(node, "node", None), "origin_node", None), "name", ""),
         "origins": sorted({origin.name for part in parts for origin in _origins(part)}),
         "node": _last_origin(parts[0]) if len(parts) == 1 else "",
         "bodies": {part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},

@@ -13,6 +13,7 @@ Nothing that is generated changes: a line that has a node is a `str` equal to th
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,6 +54,7 @@ class _State(threading.local):
 
     def __init__(self) -> None:
         self.node: str | None = None
+        self.inner: str | None = None  # the node that is lowered of a graph inside a template, such as a score_mod
         self.blocks: deque[Block] = deque(maxlen=KEPT)
 
     @contextmanager
@@ -168,6 +170,7 @@ def _lowering(emit: Emit, state: _State) -> Iterator[None]:
         if hasattr(ir.ComputedBuffer, "with_original_inner_fn"):  # a reduction that was split is put together again
             stack.enter_context(replaced(ir.ComputedBuffer, "with_original_inner_fn", make_original))
         stack.enter_context(_localized())
+        stack.enter_context(_inside_templates(state))
         yield
 
 
@@ -192,9 +195,30 @@ def _localized() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _inside_templates(state: _State) -> Iterator[None]:
+    """The graphs that a template takes in, such as flex attention's score_mod, are lowered node by node as well."""
+    from torch._inductor.subgraph_lowering import PointwiseSubgraphLowering
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def run_node(self: Any, n: Any) -> Any:
+            modules = self.root_graph.module.named_modules()
+            name = next((path.rpartition(".")[2] for path, module in modules if module is self.module), "")
+            outer, state.inner = state.inner, f"{name}.{n.name}" if name else None
+            try:
+                return original(self, n)
+            finally:
+                state.inner = outer
+
+        return run_node
+
+    with replaced(PointwiseSubgraphLowering, "run_node", make):
+        yield
+
+
 def remember(loops: Any, state: _State) -> None:
     """Give a new loop's functions the node that is lowered; a loop rewritten later keeps the node of the old one."""
-    lowered = lowered_node()
+    lowered = state.inner or lowered_node()
     node = lowered or state.node
     for name in ("inner_fn", "inner_fns"):
         value = getattr(loops, name, None)
@@ -216,8 +240,16 @@ def named(node: Any, graph: Any) -> str | None:
     """An FX node's name in what is recorded."""
     if node is None:
         return None
-    inside = getattr(graph, "name", None) if getattr(graph, "parent", None) is not None else None
+    inside = inner_name(graph)
     return f"{inside}.{node.name}" if inside else str(node.name)
+
+
+def inner_name(graph: Any = None) -> str:
+    """The name of the graph that Inductor lowers where it stands inside another one, "" for the outer one."""
+    from torch._inductor.virtualized import V
+
+    lowered = V.graph if graph is None else graph
+    return str(getattr(lowered, "name", None) or "") if getattr(lowered, "parent", None) is not None else ""
 
 
 def own_node(loops: Any) -> str | None:
@@ -401,4 +433,6 @@ def definition(name: str, source: str, nodes: Any, state: _State) -> Facts:
 def template_nodes(buffer: Any) -> list[Plain]:
     """The FX nodes that a template computes."""
     origin = getattr(buffer, "origin_node", None)
+    while origin is not None and origin.target is operator.getitem:  # one of the template's outputs
+        origin = origin.args[0]
     return [origin.name] if origin is not None else sorted(node.name for node in buffer.get_origins())

@@ -39,7 +39,7 @@ def nodes_of(artifact: Artifact) -> Nodes:
     """The nodes of a graph, or of the list of nodes that a pass leaves."""
     if artifact.stage == "fx_pass":
         return text_nodes(artifact.lines, 1)
-    targets = {node["name"]: str(node["target"]) for node in artifact.nodes}
+    targets = {node["name"]: str(node["target"]) for node in (*artifact.nodes, *artifact.data.get("inner", ()))}
     return {name: (line, targets.get(name, "")) for name, line in node_lines(artifact).items()}
 
 
@@ -96,8 +96,11 @@ def link_before(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     nodes = matched_nodes(artifact) if artifact.stage == "pattern_match" else nodes_of(artifact)
     old = nodes_of(base)
     inputs = {n["name"] for n in artifact.nodes if n["op"] == "placeholder"}
+    nested = {n["name"].rpartition(".")[2] for n in base.data.get("inner", ())} if artifact.language == "fx-lines" else ()
     unknown = {}
     for name, (line, target) in nodes.items():
+        if name in nested:
+            continue  # a pass names the nodes of a graph inside another one as it names those of the outer one
         if name in old and (old[name][1] == target or name in inputs):
             yield Link(artifact.id, (line,), base.id, (old[name][0],), SAME)
         else:

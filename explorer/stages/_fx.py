@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _COMMENT = re.compile(r"^\s*# (?:File: (?P<file>.+?):(?P<line>\d+) in .*|No stacktrace found.*)$")
 
 _NODE = re.compile(r"^\s+(?P<name>\w+)(?:: [^=]*)? = ")
+_NESTED = re.compile(r"^\s+class (?P<name>\w+)\(")
 _PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
@@ -70,7 +71,7 @@ def link_stacks(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """The lines of all nodes made by one stack, to the user's line that made them and to the calls that led there."""
     lines = node_lines(artifact)
     by_stack: dict[int, list[int]] = {}
-    for node in artifact.nodes:
+    for node in (*artifact.nodes, *artifact.data.get("inner", ())):
         if "stack" in node and node["name"] in lines:
             by_stack.setdefault(node["stack"], []).append(lines[node["name"]])
     for number, where in by_stack.items():
@@ -86,12 +87,18 @@ def _at(found: tuple[str, int]) -> tuple[str, tuple[int]]:
 
 
 def node_lines(artifact: Artifact) -> dict[str, int]:
-    """The line of the text on which each node of the outer graph is computed, by the node's name.
+    """The line of the text on which each node is computed, by the node's name.
 
-    Nested graphs, such as the branches of a cond, stand below as classes of their own, with names of their own.
+    Nested graphs, such as the branches of a cond, stand below as classes of their own; a node there is `class.node`.
     """
-    inner = next((n for n, line in enumerate(artifact.lines) if n and line.lstrip().startswith("class ")), None)
-    return {m["name"]: number for number, line in enumerate(artifact.lines[:inner], 1) if (m := _NODE.match(line))}
+    lines: dict[str, int] = {}
+    inside = ""
+    for number, line in enumerate(artifact.lines, 1):
+        if number > 1 and (nested := _NESTED.match(line)):
+            inside = f"{nested['name']}."
+        elif node := _NODE.match(line):
+            lines[inside + node["name"]] = number
+    return lines
 
 
 def short(file: str) -> str:

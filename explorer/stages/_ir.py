@@ -25,6 +25,13 @@ def headers(artifact: Artifact) -> dict[str, int]:
     return {m["name"]: n for n, line in reversed(list(enumerate(artifact.lines, 1))) if (m := _HEADER.match(line))}
 
 
+def all_nodes(artifact: Artifact, trace: Trace) -> Iterator[tuple[Artifact, int, Mapping[str, Plain]]]:
+    """(IR after fusion, line, row) for each scheduler node of an artifact's graph and of the graphs inside it."""
+    for after in trace.find("ir_post_fusion", artifact.frame, artifact.graph):
+        first = headers(after)
+        yield from ((after, first[row["name"]], row) for row in after.nodes if row["name"] in first)
+
+
 def operations(artifact: Artifact) -> Iterator[tuple[int, str, str, str]]:
     """(line, scheduler node, block, name) for each operation of the LoopBodies."""
     node = block = ""
@@ -48,11 +55,12 @@ def post_grad_lines(artifact: Artifact, trace: Trace) -> tuple[str, dict[str, in
 def link_nodes(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """Each operation to the one FX node it was traced for, each scheduler node to all the FX nodes it comes from."""
     graph, lines = post_grad_lines(artifact, trace)
+    within = f"{artifact.data['of']}." if artifact.data.get("of") else ""
     bodies: dict[str, Mapping[str, Mapping[str, Plain]]] = {}
     first = headers(artifact)
     for row in artifact.nodes:
         bodies.update(row.get("bodies", {}))
-        origins = tuple(sorted(lines[name] for name in row["origins"] if name in lines))
+        origins = tuple(sorted(lines[within + name] for name in row["origins"] if within + name in lines))
         if row["name"] in first and origins:
             yield Link(artifact.id, (first[row["name"]],), graph, origins, ORIGINS)
     by_node: dict[int, list[int]] = {}

@@ -42,6 +42,7 @@ TRITON = rules(
     constants=r"^\s+\w*numel = |^\s+\w+\s*: ?tl\.constexpr\b|^\s+(RBLOCK|XBLOCK|YBLOCK) = ",
     index_arithmetic=r"^\s+([xyzr]\d*_?|r\d+_)(index|offset|mask|base|\d+)(_\d+)? = |^\s+[xyz]\d+ = |^\s+r\d+_\d+ = ",
     barriers=r"^\s+tl\.debug_barrier\(\)",
+    dispatch=r"^\s+(pid|num_[xyz]blocks_\d+) = tl|^\s+(pid_offset = pid\b|num_\w+_\d+ = num_|pass$)",
 )  # fmt: skip
 CPP = rules(
     blank=r"^\s*$", comments=r"^\s*//", imports=r"^\s*#include|^\s*using ",
@@ -99,11 +100,12 @@ def kernel_kinds(artifact: Artifact) -> Kinds:
 def _triton(lines: Sequence[str]) -> Kinds:
     """Of a Triton kernel the bodies of its functions compute, what stands before them is set-up."""
     found = by_rules(lines, TRITON)
-    inside = False
+    inside = signature = False
     for number, line in enumerate(lines):
-        if line.startswith("def "):
-            inside = True
-            found[number] = SIGNATURE
+        signature = signature or line.startswith("def ")
+        if signature:
+            inside, found[number] = True, SIGNATURE
+            signature = not line.rstrip().endswith(":")
         elif line.strip() and not line.startswith((" ", "#")):
             inside = False
         if not inside and found[number] in ("", CONSTANT, INDEX, CONTROL):
@@ -138,7 +140,7 @@ def calls_of(text: str) -> list[tuple[ast.stmt, ast.Call]]:
     except SyntaxError:  # the wrapper in C++
         return made
     for function in ast.walk(module):
-        if isinstance(function, ast.FunctionDef) and function.name.startswith(("call", "partition")):
+        if isinstance(function, ast.FunctionDef) and not function.name.startswith("benchmark"):
             for statement in ast.walk(function):
                 value = getattr(statement, "value", None)
                 if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(value, ast.Call) and _computes(value):

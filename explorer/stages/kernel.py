@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from explorer.hooks.kernel_lines import kernel_lines
 from explorer.model import DEFINED, Artifact, Event, Link
 from explorer.stage import Stage, text_artifact
-from explorer.stages._ir import headers, post_grad_lines
+from explorer.stages._ir import all_nodes, post_grad_lines
 from explorer.stages._kinds import SHARED, kernel_kinds
 
 if TYPE_CHECKING:
@@ -49,15 +50,12 @@ def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
 
 def _link_scheduler(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """The line on which the kernel begins, to the scheduler nodes that it was generated for."""
-    after = trace.find("ir_post_fusion", artifact.frame, artifact.graph)
     begin = definition_line(artifact)
-    if after and begin:
-        first = headers(after[-1])
-        operations = {name for d in artifact.data.get("definitions", ()) for name in d["operations"]}
-        rows = [row for row in after[-1].nodes if operations & {row["name"], *row["fused"]}]
-        found = tuple(sorted(first[row["name"]] for row in rows if row["name"] in first))
-        if found:
-            yield Link(artifact.id, (begin,), after[-1].id, found, DEFINED)
+    operations = {name for definition in artifact.data.get("definitions", ()) for name in definition["operations"]}
+    if begin and operations:
+        for after, line, row in all_nodes(artifact, trace):
+            if operations & {row["name"], *row["fused"]}:
+                yield Link(artifact.id, (begin,), after.id, (line,), DEFINED)
 
 
 def definition_line(artifact: Artifact) -> int:
@@ -76,12 +74,11 @@ def owners(artifact: Artifact) -> Owners:
             if number <= len(kinds) and kinds[number - 1] not in SHARED:
                 found.setdefault(number, {})[node] = None
     known: Owners = {number: (tuple(names), CODEGEN) for number, names in found.items()}
+    if templates := tuple(dict.fromkeys(node for definition in definitions for node in definition["template"])):
+        return {number: (templates, TEMPLATE) for number, kind in enumerate(kinds, 1) if not kind} | known
     if known:
-        known |= _by_variable(artifact.lines, kinds, known)
         known |= _by_call(artifact.lines, kinds, known)
-    if templates := dict.fromkeys(node for definition in definitions for node in definition["template"]):
-        rest = (n for n, kind in enumerate(kinds, 1) if not kind and n not in known)
-        known |= {number: (tuple(templates), TEMPLATE) for number in rest}
+        known |= _by_variable(artifact.lines, kinds, known)
     return known
 
 
@@ -95,7 +92,8 @@ def _by_variable(lines: Sequence[str], kinds: Sequence[str], known: Owners) -> O
         if kinds[number - 1] or number in known or not (made := _MADE.search(line)):
             continue
         use = re.compile(rf"\b{re.escape(made[1])}(?![0-9])")
-        user = next((n for n in range(number + 1, len(lines) + 1) if n in known and use.search(lines[n - 1])), 0)
+        below = takewhile(lambda n: not lines[n - 1] or lines[n - 1].startswith((" ", "}")), range(number + 1, len(lines) + 1))
+        user = next((n for n in below if n in known and use.search(lines[n - 1])), 0)
         if user:
             found[number] = (known[user][0], VARIABLE)
     return found

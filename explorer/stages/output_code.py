@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from explorer.hooks import inductor
 from explorer.model import BUFFER, LAUNCH, Artifact, Event, Link
 from explorer.stage import Stage, text_artifact
-from explorer.stages._ir import headers, post_grad_lines
+from explorer.stages._ir import all_nodes, post_grad_lines
 from explorer.stages._kinds import calls_of
 from explorer.stages.kernel import definition_line
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: How a call into a library is known: it makes the buffer that an extern kernel's scheduler node writes.
 EXTERN = "extern kernel"
+_MULTI = re.compile(r"^(\w+) = async_compile\.multi_kernel\('\w+', \[([^\]]*)\]", re.MULTILINE)
 _BUFFER = re.compile(r"^\s+(\w+) = |\bout=(\w+)\)")
 
 #: async_compile's methods, and the language of the source each is given.
@@ -33,28 +34,26 @@ def render(event: Event, id: str) -> Artifact:
 def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """Each launch to its kernel; each buffer's line to its scheduler node, and where a library computes it to the FX node."""
     kernels = {a.kernel: a for a in trace.find("kernel", artifact.frame, artifact.graph)}
+    several = {m[1]: re.findall(r"\w+", m[2]) for m in _MULTI.finditer(artifact.text)}
     for statement, call in calls_of(artifact.text):
-        kernel = kernels.get(ast.unparse(call.func).removesuffix(".run"))
-        if kernel is not None and (line := definition_line(kernel)):
-            yield Link(artifact.id, (statement.lineno,), kernel.id, (line,), LAUNCH)
+        name = ast.unparse(call.func).removesuffix(".run")
+        for kernel in (kernels[n] for n in several.get(name, (name,)) if n in kernels):
+            if line := definition_line(kernel):
+                yield Link(artifact.id, (statement.lineno,), kernel.id, (line,), LAUNCH)
     yield from _link_buffers(artifact, trace)
 
 
 def _link_buffers(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """The lines that make a buffer, by the buffer's name."""
-    after = trace.find("ir_post_fusion", artifact.frame, artifact.graph)
-    if not after:
-        return
     graph, nodes = post_grad_lines(artifact, trace)
-    first = headers(after[-1])
-    writers = {buffer: row for row in after[-1].nodes for buffer in row["writes"]}
+    writers = {buffer: found for found in all_nodes(artifact, trace) for buffer in found[2]["writes"]}
     launched = {statement.lineno for statement, _ in calls_of(artifact.text)}
     for number, line in enumerate(artifact.lines, 1):
-        if not (made := _BUFFER.search(line)) or (row := writers.get(made[1] or made[2])) is None:
+        if not (made := _BUFFER.search(line)) or (made[1] or made[2]) not in writers:
             continue
-        if row["name"] in first:
-            yield Link(artifact.id, (number,), after[-1].id, (first[row["name"]],), BUFFER)
-        names = (row.get("origin") or "",) if row.get("origin") else row["origins"]
+        after, first, row = writers[made[1] or made[2]]
+        yield Link(artifact.id, (number,), after.id, (first,), BUFFER)
+        names = (row["node"],) if row.get("node") else row["origins"]
         found = tuple(sorted(nodes[name] for name in names if name in nodes))
         if found and row["kind"].startswith("Extern") and (number in launched or "[" in line):
             yield Link(artifact.id, (number,), graph, found, EXTERN)

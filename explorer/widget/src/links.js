@@ -1,9 +1,11 @@
 // Closure of links: from one line to every line related to it. The same walk as explorer/provenance.py:
 // down to what the line came from, and then only up, so that two lines are related when they share an origin.
 
-// Links between a whole and its parts, as explorer/model.py has them: the calls that led to a line, a scheduler node and its
-// FX nodes, a kernel and its scheduler nodes. They are followed from the chosen line only.
-const WHOLES = new Set(["called from", "origins", "fused", "define_kernel", "launch", "buffer name", "pass"]);
+// How a line is linked to the calls that led to the one that made it, as explorer/model.py has it.
+const CALLED_FROM = "called from";
+// Links between a whole and its parts, as explorer/model.py has them: a scheduler node and the FX nodes in it, a kernel and its
+// scheduler nodes. A walk goes from a chosen whole down to its parts and from a part up to its wholes, and never on from there.
+const WHOLES = new Set(["origins", "fused", "define_kernel", "launch", "buffer name", "pass"]);
 
 // A place, one line of one artifact, as one number; a text may have up to 16,777,215 lines.
 const LINES = 0x1000000;
@@ -51,13 +53,20 @@ export class Links {
     return (this.table("up", artifact).get(line) || []).length;
   }
 
+  // With `wholes` also over calls and wholes: on the way down the wholes come first, on the way up they come last.
   reach(start, way, wholes) {
     const reached = new Map(start);
     const queue = [...start.keys()];
+    const down = way === "down";
+    const onWholes = new Map(queue.map((key) => [key, down])); // down: all links so far are wholes; up: one of them is
     for (let at = 0; at < queue.length; at++) {
+      const before = onWholes.get(queue[at]);
       for (const [key, how] of this.beside(way, queue[at])) {
-        if (reached.has(key) || (!wholes && WHOLES.has(this.hows[how]))) continue;
+        const whole = WHOLES.has(this.hows[how]);
+        const goes = wholes ? (down ? !whole || before : whole || !before) : !whole && this.hows[how] !== CALLED_FROM;
+        if (reached.has(key) || !goes) continue;
         reached.set(key, [queue[at], how]);
+        onWholes.set(key, down ? whole && before : whole || before);
         queue.push(key);
       }
     }

@@ -1,0 +1,182 @@
+"""The FX node of each line of a generated kernel, on a model with one operator on each line, forward and backward."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import explorer
+from explorer.hooks import kernel_lines
+from explorer.model import Artifact
+from explorer.stages.kernel import owners
+from explorer.traced import Trace
+
+pytest.importorskip("triton")
+
+
+class Operators(nn.Module):
+    """One operator a line, so that a line of a kernel has one right answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(50, 64)
+        self.linear = nn.Linear(64, 64)
+        self.norm = nn.LayerNorm(64)
+
+    def forward(self, x: torch.Tensor, index: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        embedded = self.table(index)
+        sine = torch.sin(x)
+        exponential = torch.exp(sine)
+        product = exponential * embedded
+        tangent = torch.tanh(product)
+        normal = self.norm(tangent)
+        soft = torch.softmax(normal, -1)
+        chosen = torch.where(mask, soft, normal)
+        padded = functional.pad(chosen, (1, 3))
+        summed = torch.cumsum(padded, -1)
+        joined = torch.cat([summed, x], -1)
+        largest = torch.amax(joined, -1)
+        variance = torch.var(joined, -1)
+        linear = self.linear(normal)
+        gate = torch.sigmoid(linear)
+        difference = gate - variance[:, None]
+        values, places = torch.sort(x, -1)
+        put = x.new_zeros(32, 64).index_put((index,), difference, accumulate=True)
+        dropped = torch.dropout(put, 0.5, True)
+        scattered = torch.scatter(x, 1, places, product)
+        cosine = torch.cos(scattered)
+        root = torch.rsqrt(values.abs() + 2)
+        return dropped.sum() + largest.sum() + cosine.sum() + root.sum()
+
+
+#: A piece of a kernel's line → words of which the user's line that it came from has one. In the backward, the
+#: derivative of sin is computed on sin's line by a cos, and that of cos by a sin.
+FORWARD = {
+    "tl_math.sin(": "torch.sin", "libdevice.exp(": "torch.exp|softmax", "libdevice.tanh(": "tanh", "tl.sigmoid(": "sigmoid",
+    "tl_math.cos(": "torch.cos", "sort_with_index(": "torch.sort", "associative_scan(": "cumsum", "tl.rand(": "dropout",
+    "libdevice.rsqrt(": "rsqrt|self.norm", "triton_helpers.max": "amax|softmax", "tl_math.abs(": "abs",
+    "atomic_add(": "index_put", "tl.load(in_ptr2 + (r0_1 + 64*tmp": "self.table",
+    "tl.device_assert": "self.table|scatter|index_put",
+}  # fmt: skip
+BACKWARD = {
+    "tl_math.sin(": "torch.cos|torch.sin", "tl_math.cos(": "torch.sin", "libdevice.exp(": "torch.exp|softmax",
+    "libdevice.tanh(": "tanh",
+    "tl.sigmoid(": "sigmoid", "libdevice.rsqrt(": "rsqrt", "associative_scan(": "cumsum", "atomic_add(": "self.table",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made() -> Trace:
+    """The model above, forward and backward, for a GPU that is not there."""
+    torch.manual_seed(0)
+    inputs = torch.randn(32, 64), torch.randint(0, 32, (32,)), torch.rand(32, 64) > 0.5
+    return explorer.trace(Operators(), *inputs, target="h100", train=True)
+
+
+def computing(made: Trace, graph: str) -> Iterator[tuple[Artifact, int, str]]:
+    """The lines of a graph's kernels that compute."""
+    for artifact in made.find("kernel", graph=graph):
+        for number in sorted(owners(artifact)):
+            yield artifact, number, artifact.lines[number - 1]
+
+
+def user_line(made: Trace, artifact: Artifact, line: int) -> set[str]:
+    """The lines of the model: a line of torch's own modules stands for the line that calls it."""
+    source = inspect.getsource(Operators.forward)
+    rows = made.follow(artifact.id, line).where(stage="source")
+    texts = {made.artifact(r["artifact"]).lines[n - 1].strip() for r in rows for n in r["lines"]}
+    return {text for text in texts if text in source}
+
+
+@pytest.mark.parametrize(("graph", "expected"), [("forward", FORWARD), ("backward", BACKWARD)])
+def test_each_line_leads_to_the_line_with_its_operator(made: Trace, graph: str, expected: dict[str, str]) -> None:
+    """A line that computes a sine comes from the line that says sin, and so on for every operator that a kernel names."""
+    seen = set()
+    for artifact, number, text in computing(made, graph):
+        for piece, words in expected.items():
+            if piece in text:
+                seen.add(piece)
+                lines = user_line(made, artifact, number)
+                assert all(re.search(words, line) for line in lines) and lines, f"{artifact.id}:{number} {text} came from {lines}"
+    assert len(seen) >= 0.75 * len(expected), f"the kernels no longer name {set(expected) - seen}"
+
+
+@pytest.mark.parametrize("graph", ["forward", "backward"])
+def test_each_line_has_one_node_and_one_line(made: Trace, graph: str) -> None:
+    """Every line that computes has exactly one FX node; it leads to one user's line, or to all that a pattern replaced."""
+    for artifact, number, text in computing(made, graph):
+        names, _ = owners(artifact)[number]
+        assert len(names) == 1, f"{artifact.id}:{number} {text}: {names}"
+        assert len(user_line(made, artifact, number)) == 1, f"{artifact.id}:{number} {text}"
+
+
+def test_no_line_that_computes_is_left_out(made: Trace) -> None:
+    """Loads, arithmetic, reductions and stores are linked without exception, and so is all that is made of them."""
+    for stage in ("kernel", "ir_pre_fusion", "ir_post_fusion", "ttir", "ttgir", "llir", "ptx"):
+        for row in made.coverage(stage):
+            assert not row["missing"], row["artifact"]
+
+
+def test_the_code_is_what_it_is_without_the_hook(made: Trace) -> None:
+    """Every kernel and wrapper is the same, to the character, when nothing is recorded of their lines."""
+    torch.manual_seed(0)
+    inputs = torch.randn(32, 64), torch.randint(0, 32, (32,)), torch.rand(32, 64) > 0.5
+    stages = tuple(stage for stage in explorer.STAGES if stage.name != "kernel")
+    plain = explorer.trace(Operators(), *inputs, target="h100", train=True, stages=stages)
+    assert without_number(plain) == without_number(made)
+
+
+def without_number(trace: Trace) -> str:
+    """The output code without the number that AOTAutograd gives each graph of the process."""
+    return re.sub(r"AOT ID: \['\d+", "", trace.text("output_code"))
+
+
+def test_an_inlined_helper_belongs_to_the_line_that_calls_it(made: Trace) -> None:
+    """The function that a scan combines by leads to the line that says cumsum."""
+    helpers = [(a, n) for a, n, text in computing(made, "forward") if "arg0_0 + arg1_0" in text]
+    assert helpers and all("cumsum" in line for a, n in helpers for line in user_line(made, a, n))
+
+
+# Without a compile ---------------------------------------------------------------------------------------------------
+
+
+def test_a_written_line_is_the_same_string() -> None:
+    """A line with a node equals and hashes as the line without it, and its parts keep the node."""
+    line = kernel_lines.written("    tmp0 = x", "sin")
+    assert line == "    tmp0 = x" and hash(line) == hash("    tmp0 = x") and line[4:] == "tmp0 = x"
+    assert line[4:].node == "sin"
+
+
+def test_a_text_is_placed_only_where_all_its_lines_fit() -> None:
+    """A text that was made and not used, such as the loop that was slower, puts no node anywhere."""
+    state = kernel_lines._State()
+    state.blocks.append(((0, "a = 1", "x"), (2, "b = 2", "y")))
+    state.blocks.append(((0, "a = 1", "other"), (1, "b = 2", "other")))
+    assert state.placed("\na = 1\nfree\nb = 2\n") == {0: "x", 2: "y"}
+
+
+def test_of_two_equal_texts_the_newest_comes_first() -> None:
+    """An identical kernel of a later layer has that layer's nodes."""
+    state = kernel_lines._State()
+    for node in ("first", "second"):
+        state.blocks.append(((0, "a = 1", node),))
+    assert state.placed("a = 1") == {0: "second"} and state.placed("a = 1") == {0: "first"}
+
+
+def test_an_error_of_the_hook_breaks_no_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes wrong while a line is noted is a Failure of the kernels; the code is generated."""
+
+    def broken(lines: object, node: object) -> None:
+        raise RuntimeError("broken on purpose")
+
+    monkeypatch.setattr(kernel_lines, "mark", broken)
+    with torch.no_grad():
+        trace = explorer.trace(torch.sin, torch.randn(64), target="h100")
+    assert len(trace.kernels) == 1
+    assert [(f.stage, f.message) for f in trace.failures] == [("kernel", "RuntimeError: broken on purpose")]
