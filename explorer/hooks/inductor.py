@@ -246,6 +246,25 @@ class PassWatch:
         self._graph: Any = None
         self._state: list[tuple[Any, ...]] = []
         self._lines: list[str] = []
+        self._replaced: dict[Any, list[Any]] = {}
+
+    def replaces(self, old: Any, new: Any) -> None:
+        """Every use of a node becomes a use of another: what `replace_all_uses_with` says of where the other comes from."""
+        if self._section:
+            self._replaced.setdefault(new, []).append(old)
+
+    def _origins(self, node: Any, before: set[Any]) -> set[str]:
+        """The names of the nodes of the graph before that a node took the place of, through those made in between."""
+        names: set[str] = set()
+        seen, queue = {node}, [node]
+        while queue:
+            for old in self._replaced.get(queue.pop(), ()):
+                if old in before:
+                    names.add(old.name)
+                elif old not in seen:
+                    seen.add(old)
+                    queue.append(old)
+        return names
 
     @contextmanager
     def section(self, name: str, gm: Any) -> Iterator[None]:
@@ -275,6 +294,7 @@ class PassWatch:
 
     def _remember(self, graph: Any) -> None:
         self._graph = graph
+        self._replaced = {}
         self._state = _state(graph)
         self._lines = [line_of(node) for node in graph.nodes]
 
@@ -284,7 +304,9 @@ class PassWatch:
         state = _state(graph)
         if _same(state, self._state):
             return
-        before, names = self._lines, {row[0].name for row in self._state}
+        before, old, names = self._lines, {row[0] for row in self._state}, {row[0].name for row in self._state}
+        made = [row[0] for row in state if row[0] not in old]
+        replaced = {node.name: sorted(origins) for node in made if (origins := self._origins(node, old))}
         self._remember(graph)
         after = {row[0].name for row in self._state}
         if before == self._lines:
@@ -294,6 +316,7 @@ class PassWatch:
             "made": sorted(after - names), "erased": sorted(names - after),
             "before": "\n".join(before), "text": "\n".join(self._lines),
             "stacks": stacks_of(row[0] for row in self._state if row[0].name not in names),
+            "replaced": replaced,
         }  # fmt: skip
         self._emit("fx_pass", lambda: facts)
 
@@ -339,6 +362,7 @@ def passes(emit: Emit) -> Iterator[None]:
     from contextlib import ExitStack
 
     from torch._inductor import compile_fx
+    from torch.fx import Node
     from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
     watch = PassWatch(emit)
@@ -368,7 +392,15 @@ def passes(emit: Emit) -> Iterator[None]:
 
         return __exit__
 
+    def make_replace(original: Any) -> Any:
+        def replace_all_uses_with(self: Any, replace_with: Any, *args: Any, **kwargs: Any) -> Any:
+            watch.replaces(self, replace_with)
+            return original(self, replace_with, *args, **kwargs)
+
+        return replace_all_uses_with
+
     with ExitStack() as stack:
+        stack.enter_context(replaced(Node, "replace_all_uses_with", make_replace))
         stack.enter_context(replaced(GraphTransformObserver, "__enter__", make_enter))
         stack.enter_context(replaced(GraphTransformObserver, "__exit__", make_exit))
         for function, section in ROUNDS.items():

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: How it is known: a round of passes left the node alone; one of them made it; a pattern replaced nodes by it; AOTAutograd
 #: traced it for a node of Dynamo's graph; autograd gave it the number of the forward operator that it differentiates.
 SAME, MADE, REPLACED, FROM_NODE, SEQ_NR = "same node", "made by", "replaced", "from_node", "seq_nr"
+#: A pass made every use of one node a use of another.
+USES = "replace_all_uses_with"
 _LINE = re.compile(r"^\s*(?P<name>\w+) = (?:(?:placeholder|get_attr|call_module|call_method) )?(?P<target>[^\s(]+)\(")
 
 #: The line of each node by its name, and the node's target.
@@ -154,10 +156,23 @@ def link_pass(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     if base is None:
         return
     nodes, old = nodes_of(artifact), nodes_of(base)
+    yield from _link_replaced(artifact, base.id, old, nodes, trace)
     made = tuple(nodes[name][0] for name in artifact.data["made"] if name in nodes)
     erased = tuple(old[name][0] for name in artifact.data["erased"] if name in old)
     if made and erased:
         yield Link(artifact.id, made, base.id, erased, REWRITE)
+
+
+def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trace: Trace) -> Iterator[Link]:
+    """What a pass made to what it took the place of."""
+    replaced = artifact.data.get("replaced", {})
+    makers = _makers(section_of(artifact, trace), artifact, trace) if replaced else {}
+    for name, origins in replaced.items():
+        for origin in origins if name in nodes else ():
+            if origin in makers:
+                yield Link(artifact.id, (nodes[name][0],), *makers[origin], USES)
+            elif origin in old:
+                yield Link(artifact.id, (nodes[name][0],), base, (old[origin][0],), USES)
 
 
 # AOTAutograd ---------------------------------------------------------------------------------------------------------

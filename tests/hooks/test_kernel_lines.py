@@ -143,6 +143,129 @@ def test_an_inlined_helper_belongs_to_the_line_that_calls_it(made: Trace) -> Non
     assert helpers and all("cumsum" in line for a, n in helpers for line in user_line(made, a, n))
 
 
+# C++ -----------------------------------------------------------------------------------------------------------------
+
+#: The same for C++: vector code, a masked block, indirect indexing, an accumulator in parallel.
+CPP = {
+    ".sin()": "torch.sin", ".exp()": "torch.exp", ".tanh()": "tanh", "atomic_add": "index_put", ".abs()": "abs",
+    ".rsqrt()": "rsqrt|self.norm", "maximum(tmp_acc": "amax|softmax",
+    "TORCH_CHECK(": "self.table|index_put|scatter", "blendv": "pad|where",
+    "normalized_rand_cpu": "dropout", "cascade_sum_combine": "cumsum|norm|var|sum",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cpp() -> Trace:
+    """The model's code for the CPU; no compiler is called, so that only the numbers are missing."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    def nothing(self: object, *args: object, **kwargs: object) -> object:
+        return lambda *given: None
+
+    torch.manual_seed(0)
+    inputs = torch.randn(32, 64), torch.zeros(32, dtype=torch.int64), torch.rand(32, 64) > 0.5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AsyncCompile, "cpp_pybinding", nothing)
+        return explorer.trace(Operators(), *inputs, target="cpu")
+
+
+def test_each_line_of_cpp_leads_to_the_line_with_its_operator(cpp: Trace) -> None:
+    """Also in vector code, in masked blocks and where an accumulator is begun, made per thread and combined."""
+    seen = set()
+    for artifact, number, text in computing(cpp, "inference"):
+        lines = user_line(cpp, artifact, number)
+        assert len(lines) == 1, f"{artifact.id}:{number} {text} came from {lines}"
+        for piece, words in CPP.items():
+            if piece in text:
+                seen.add(piece)
+                assert all(re.search(words, line) for line in lines), f"{artifact.id}:{number} {text} came from {lines}"
+    assert len(seen) >= 6, f"the kernels name only {seen}"
+
+
+def test_no_line_of_cpp_that_computes_is_left_out(cpp: Trace) -> None:
+    """Every statement that is no loop, brace, signature or count of threads is linked."""
+    assert not [row["missing"] for row in cpp.coverage("kernel") if row["missing"]]
+
+
+# What a fused kernel of loops is not -----------------------------------------------------------------------------------
+
+
+def test_a_template_and_its_epilogue() -> None:
+    """The lines of a matmul template belong to the matmul, those of the epilogue in it to their own operators."""
+
+    def f(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        product = torch.mm(a, b)
+        positive = torch.relu(product)
+        return positive + c
+
+    options = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON", "benchmark_epilogue_fusion": False}
+    with torch.no_grad():
+        made = explorer.trace(f, *(torch.randn(64, 64) for _ in range(3)), target="h100", options=options)
+    (kernel,) = made.kernels
+    known = owners(kernel.artifact)
+    lines = {text.strip().partition(" = ")[2]: known.get(n) for n, text in enumerate(kernel.artifact.lines, 1)}
+    assert lines["triton_helpers.maximum(tmp0, acc)"] == (("relu",), "codegen")
+    assert lines["tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC_TYPE)"] == (("mm",), "template")
+    assert [names for names, how in known.values() if how == "codegen"].count(("add",)) >= 3
+
+
+def test_the_branches_of_a_cond() -> None:
+    """A kernel of a nested graph leads to the line inside the branch."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        def positive(v: torch.Tensor) -> torch.Tensor:
+            return torch.sin(v) + 1
+
+        def negative(v: torch.Tensor) -> torch.Tensor:
+            return torch.cos(v) * 2
+
+        return torch.cond(x.sum() > 0, positive, negative, (x,))
+
+    with torch.no_grad():
+        made = explorer.trace(f, torch.ones(64), target="h100")
+    (sine,) = (k for k in made.kernels if "tl_math.sin" in k.source)
+    number = next(n for n, text in enumerate(sine.source.splitlines(), 1) if "tl_math.sin" in text)
+    assert owners(sine.artifact)[number] == (("true_graph_0.sin",), "codegen")
+    rows = made.follow(sine.artifact.id, number).where(stage="source")
+    texts = [
+        made.artifact(r["artifact"]).lines[n - 1].strip() for r in rows if "called from" not in r["route"] for n in r["lines"]
+    ]
+    assert texts == ["return torch.sin(v) + 1"]
+
+
+def test_a_kernel_of_several_kernels() -> None:
+    """A combo kernel's lines belong each to the operator of its own part, although the parts name their variables alike."""
+
+    def f(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.sin(a), torch.cos(b)
+
+    with torch.no_grad():
+        made = explorer.trace(f, torch.ones(100), torch.ones(200, 3), target="h100", options={"combo_kernels": True})
+    (kernel,) = made.kernels
+    found = {
+        (owners(kernel.artifact)[n][0], re.search(r"sin|cos|load|store", kernel.artifact.lines[n - 1]))
+        for n in owners(kernel.artifact)
+    }
+    assert {(names, what[0]) for names, what in found if what} == {
+        (("sin",), "sin"), (("cos",), "cos"), (("sin",), "load"), (("cos",), "load"), (("sin",), "store"), (("cos",), "store"),
+    }  # fmt: skip
+
+
+def test_a_kernel_used_twice_has_the_nodes_of_both_uses() -> None:
+    """Two layers that are one kernel: its line leads to both nodes."""
+
+    def f(a: torch.Tensor, b: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        first = torch.sin(a @ w)
+        second = torch.sin(b @ w)
+        return (first @ second) @ w
+
+    with torch.no_grad():
+        made = explorer.trace(f, torch.ones(32, 32), torch.ones(32, 32), torch.ones(32, 32), target="h100")
+    kernel = next(k for k in made.kernels if "tl_math.sin" in k.source)
+    number = next(n for n, text in enumerate(kernel.source.splitlines(), 1) if "tl_math.sin" in text)
+    assert set(owners(kernel.artifact)[number][0]) == {"sin", "sin_1"}
+
+
 # Without a compile ---------------------------------------------------------------------------------------------------
 
 
