@@ -11,6 +11,7 @@ from explorer.model import Artifact, Event, Link
 from explorer.stage import Stage
 from explorer.stages import _ladder
 from explorer.stages._mix import SASS_INSTRUCTION, sass_mix
+from explorer.stages.kernel import owners
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -40,20 +41,22 @@ def chains(text: str) -> Iterator[tuple[int, _ladder.Chain]]:
 def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
     """Each instruction to the kernel's line that nvdisasm names.
 
-    Where it names a line of triton's own library, the PTX says what that was inlined into; the link is made where it
-    was inlined into one line of the kernel only.
+    Where it names a line of triton's own library, the PTX says what that was inlined into; the link is made where it was
+    inlined into one line of the kernel only, or into lines that all compute the same FX node.
     """
     kernel = _ladder.kernel_of(artifact, trace)
     if kernel is None:
         return
     inlined = _inlined(artifact, trace, len(kernel.lines))
+    known = owners(kernel)
     for number, chain in chains(artifact.text):
-        line, how = _ladder.own_line(chain, artifact.data, len(kernel.lines)), "nvdisasm line"
-        if not line and chain:
-            places = inlined.get((basename(chain[0][0]), chain[0][1]), set())
-            line, how = (next(iter(places)), "nvdisasm line, inlined as ptx .loc says") if len(places) == 1 else (0, "")
+        line = _ladder.own_line(chain, artifact.data, len(kernel.lines))
         if line:
-            yield Link(artifact.id, (number,), kernel.id, (line,), how)
+            yield Link(artifact.id, (number,), kernel.id, (line,), "nvdisasm line")
+        elif chain:
+            places = inlined.get((basename(chain[0][0]), chain[0][1]), set())
+            if len(places) == 1 or (places and len({known.get(n, ((), ""))[0] or n for n in places}) == 1):
+                yield Link(artifact.id, (number,), kernel.id, tuple(sorted(places)), "nvdisasm line, inlined as ptx .loc says")
 
 
 def _inlined(artifact: Artifact, trace: Trace, lines: int) -> dict[tuple[str, int], set[int]]:

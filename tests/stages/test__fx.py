@@ -74,10 +74,10 @@ def test_a_comment_does_not_reach_into_a_nested_graph() -> None:
     assert list(file_comments(NESTED)) == [(4, "my code/a.py", 8), (5, "my code/a.py", 8), (13, "my code/a.py", 9)]
 
 
-def test_node_lines_are_those_of_the_outer_graph() -> None:
-    """A node's line is found by its name, with or without a type; a nested graph's node of the same name is another."""
+def test_node_lines_are_found_by_name() -> None:
+    """A node's line is found by its name, with or without a type; a nested graph's have its class before their own."""
     assert node_lines(graph(DYNAMO)) == {"l_a_": 3, "l_b_": 4, "abs_1": 7, "x": 8, "empty": 11, "sum_1": 14}
-    assert node_lines(graph(NESTED)) == {"y": 4, "cond": 5}
+    assert node_lines(graph(NESTED)) == {"y": 4, "cond": 5, "cond_true_0.z_1": 10, "cond_true_0.y": 13}
 
 
 def test_types_with_sizes_and_quotes_are_no_obstacle() -> None:

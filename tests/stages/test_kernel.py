@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.model import Artifact, Event, plain
-from explorer.stages.kernel import STAGE
+from explorer.stages.kernel import STAGE, owners
 from explorer.traced import Trace
 
 WRAPPER = "import torch\n\nk0 = async_compile.triton('k0', '''\nimport triton\n@triton.jit\ndef k0(): pass\n''')\n"
@@ -50,3 +50,72 @@ def test_each_line_links_to_its_line_in_the_wrapper() -> None:
 def test_without_its_wrapper_a_kernel_has_no_links() -> None:
     """No link rather than a guess."""
     assert list(STAGE.link(STAGE.render(EVENT, "k"), Trace())) == []
+
+
+# The FX node of each line ------------------------------------------------------------------------------------------------
+
+BODY = """@triton.jit
+def _triton_helper_fn_add0(arg0_0, arg1_0):
+    tmp0 = arg0_0 + arg1_0
+    return tmp0
+@triton.jit
+def k0(in_ptr0, out_ptr0):
+    x0 = xindex
+    _tmp2 = tl.full([1], 0, tl.float32)
+    tmp0 = tl.load(in_ptr0 + x0)
+    _tmp2 = tl.associative_scan((tmp0,), 0, _triton_helper_fn_add0)"""
+
+
+def kernel(*definitions: dict[str, object], text: str = BODY) -> Artifact:
+    data = {"name": "k0", "language": "triton", "text": text, "wrapper_line": 10, "definitions": definitions}
+    return STAGE.render(Event("kernel", 1.0, "0/0", "forward", plain(data)), "k")
+
+
+def definition(
+    *lines: tuple[int, str], template: tuple[str, ...] = (), operations: tuple[str, ...] = ("op0",)
+) -> dict[str, object]:
+    return {"name": "k0", "lines": lines, "operations": operations, "template": template}
+
+
+def test_lines_have_the_nodes_that_were_under_way_when_they_were_written() -> None:
+    """Index lines belong to none; an accumulator's first line and a helper's lines belong to the line that uses them."""
+    found = owners(kernel(definition((7, "load"), (9, "load"), (10, "cumsum"))))
+    assert found == {
+        9: (("load",), "codegen"), 10: (("cumsum",), "codegen"), 8: (("cumsum",), "codegen, by its variable"),
+        3: (("cumsum",), "codegen, by its call"), 4: (("cumsum",), "codegen, by its call"),
+    }  # fmt: skip
+
+
+def test_a_kernel_that_was_defined_again_for_other_nodes_has_both() -> None:
+    """Two layers of a model that are one kernel."""
+    assert owners(kernel(definition((9, "a")), definition((9, "b"))))[9] == (("a", "b"), "codegen")
+
+
+def test_what_a_template_wrote_belongs_to_its_node() -> None:
+    """All that computes and was not written for another node."""
+    found = owners(kernel(definition((10, "relu"), template=("mm",))))
+    assert found[9] == (("mm",), "template") and found[10] == (("relu",), "codegen") and 7 not in found
+
+
+def test_without_a_record_no_line_has_a_node() -> None:
+    """Recordings from before kernels' lines were recorded still replay."""
+    assert owners(kernel()) == {}
+
+
+def test_a_line_and_its_copy_in_the_wrapper_lead_to_the_node() -> None:
+    """Both are linked to the post-grad graph's line; the kernel's first line to its scheduler node."""
+    graph = Artifact("graph", "post_grad", "0/0", "forward", "", "fx", "class M(torch.nn.Module):\n        load = f()")
+    ir = Artifact(
+        "ir", "ir_post_fusion", "0/0", "forward", "", "ir", "op0_op1: FusedSchedulerNode()",
+        data=plain({"nodes": [{"name": "op0_op1", "fused": ["op0", "op1"]}]}),
+    )  # fmt: skip
+    made = kernel(definition((9, "load")))
+    found = {
+        (link.source, n, link.target, link.target_lines, link.how)
+        for link in STAGE.link(made, Trace(artifacts=(graph, ir, wrapper("w", "0/0", "forward"), made)))
+        for n in link.source_lines
+        if link.how != "cut out of the output code"
+    }
+    assert found == {
+        ("k", 9, "graph", (2,), "codegen"), ("w", 18, "graph", (2,), "codegen"), ("k", 6, "ir", (1,), "define_kernel"),
+    }  # fmt: skip

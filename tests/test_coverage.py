@@ -1,0 +1,143 @@
+"""Coverage: what share of each stage's lines leads to a user's line, which do not, and which need not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+import explorer
+from explorer.errors import InputError
+from explorer.model import Artifact, Event, Link, plain
+from explorer.provenance import merged
+from explorer.stages import sass
+from explorer.traced import Trace
+
+KERNEL = """import triton
+@triton.jit
+def k(in_ptr0, out_ptr0, xnumel, XBLOCK: tl.constexpr):
+    xnumel = 64
+    xindex = tl.arange(0, XBLOCK)
+    tmp0 = tl.load(in_ptr0 + xindex)
+    tmp1 = tl_math.sin(tmp0)"""
+TTIR = """module {
+  %a = tt.load %0 loc(#loc1)
+  %b = math.sin %a loc(#loc2)
+  %c = tt.splat %i loc(#loc3)
+  %d = arith.addi %c
+}"""
+
+
+def text(id: str, stage: str, language: str, body: str, **facts: object) -> Artifact:
+    return Artifact(id, stage, "0/0", "inference", id, language, body, kernel="k", data=plain(facts))
+
+
+@pytest.fixture
+def small() -> Trace:
+    """A source of one line, a kernel of which one line is linked to it and one not, and what is below the kernel."""
+    parts = (
+        text("source", "source", "python", "return x.sin()"),
+        text("kernel", "kernel", "triton", KERNEL),
+        text("ttir", "ttir", "mlir", TTIR),
+    )
+    links = (
+        Link("kernel", (7,), "source", (1,), "codegen"), Link("ttir", (2,), "kernel", (6,), "mlir loc"),
+        Link("ttir", (3,), "kernel", (7,), "mlir loc"), Link("ttir", (4,), "kernel", (5,), "mlir loc"),
+    )  # fmt: skip
+    return Trace(artifacts=parts, links=links)
+
+
+def test_lines_that_compute_are_counted_and_the_others_named(small: Trace) -> None:
+    """Of seven lines two compute, and one of these is linked; the others are named by what they are."""
+    (row,) = small.coverage().where(stage="kernel")
+    assert (row["lines"], row["counted"], row["linked"], row["share"]) == (7, 2, 1, 0.5)
+    assert row["exempt"] == {"imports": 1, "heuristics": 1, "signature": 1, "constants": 1, "index arithmetic": 1}
+
+
+def test_the_lines_that_do_not_link_are_listed(small: Trace) -> None:
+    """With a stage, each text's missing lines, with their numbers."""
+    (row,) = small.coverage("kernel")
+    assert row["artifact"] == "kernel" and row["missing"] == ((6, "    tmp0 = tl.load(in_ptr0 + xindex)"),)
+
+
+def test_a_line_below_a_kernel_is_what_the_kernels_line_is(small: Trace) -> None:
+    """An operation of an index line is index arithmetic; one without a location is named so; the rest counts."""
+    (row,) = small.coverage().where(stage="ttir")
+    assert (row["counted"], row["linked"]) == (2, 1)
+    assert row["exempt"] == {"signature": 1, "index arithmetic": 1, "no line stated": 1, "braces": 1}
+
+
+def test_an_exempt_line_is_never_counted_as_linked(small: Trace) -> None:
+    """A link of a constant changes neither share nor count."""
+    more = replace(small, links=(*small.links, Link("kernel", (4,), "source", (1,), "codegen")))
+    assert more.coverage("kernel")[0]["linked"] == 1
+
+
+def test_a_link_to_the_source_through_a_whole_does_not_count(small: Trace) -> None:
+    """That a kernel as a whole comes from a line says nothing of its other lines."""
+    more = replace(small, links=(*small.links, Link("kernel", (6,), "source", (1,), "origins")))
+    assert more.coverage("kernel")[0]["linked"] == 1
+
+
+def test_a_stage_without_lines_to_link_is_refused(small: Trace) -> None:
+    """The error names the stages there are."""
+    with pytest.raises(InputError, match="kernel"):
+        small.coverage("guards")
+
+
+@pytest.mark.parametrize("program", ["mlp_train", "attention", "sin_cos"])
+def test_graphs_are_covered_in_recordings_of_every_version(program: str, replayed: Callable[[str], Trace]) -> None:
+    """Each node of each graph leads to a user's line, whichever torch recorded it."""
+    for version in ("2.11", "2.13", "2.15"):
+        made = replayed(f"{program}-torch{version}-cpu")
+        assert not [f for f in made.failures if f.stage not in ("compile",)]
+        for row in made.coverage():
+            if row["stage"] in ("dynamo", "forward", "backward", "inductor_input", "bytecode"):
+                assert row["share"] == 1.0, (version, row)
+
+
+class Mlp(torch.nn.Module):
+    """Two linear layers with a GELU and a layer norm between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.norm, self.down = torch.nn.Linear(16, 32), torch.nn.LayerNorm(32), torch.nn.Linear(32, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.nn.functional.gelu(self.up(x))
+        return self.down(self.norm(hidden))
+
+
+def with_sass(made: Trace) -> Trace:
+    """The trace with its kernels' machine code."""
+    artifacts, links = [], []
+    for kernel in made.kernels:
+        ptx = next(a for a in made.find("ptx", kernel.artifact.frame, kernel.artifact.graph) if a.kernel == kernel.name)
+        place = {"name": kernel.name, "file": ptx.data["file"], "first_line": ptx.data["first_line"], "text": kernel.text("sass")}
+        artifacts.append(sass.STAGE.render(Event("sass", 0.0, ptx.frame, ptx.graph, plain(place)), f"{ptx.id}:sass"))
+        links += sass.STAGE.link(artifacts[-1], made)
+    return replace(made, artifacts=(*made.artifacts, *artifacts), links=merged((*made.links, *links)))
+
+
+def test_every_stage_of_an_mlp_is_covered_down_to_sass() -> None:
+    """Forward and backward: each node, operation and kernel's line, and each instruction with a line, leads to a user's line."""
+    pytest.importorskip("triton")
+    made = with_sass(explorer.trace(Mlp(), torch.randn(8, 16), target="h100", train=True))
+    rows = made.coverage()
+    assert {"sass", "ptx", "kernel", "post_grad", "ir_post_fusion", "output_code"} <= {row["stage"] for row in rows}
+    assert [(row["stage"], row["graph"], row["share"]) for row in rows if row["share"] not in (None, 1.0)] == []
+
+
+def test_a_module_is_followed_to_all_that_it_became(replayed: Callable[[str], Trace]) -> None:
+    """By the path that the graphs' nodes state; another module's nodes are not among it, an unknown path is refused."""
+    made = replayed("mlp_train-torch2.13-cpu")
+    rows = made.follow_module("up")
+    lines = {(row["artifact"], n) for row in rows for n in row["lines"]}
+    nodes = [(n["name"], n.get("module")) for n in made.find("dynamo")[0].nodes if n["op"] == "call_function"]
+    assert {name for name, module in nodes if module == "up"}
+    texts = {made.artifact(id).lines[n - 1] for id, n in lines if ":dynamo" in id}
+    assert any("linear" in t and "up" in t for t in texts) and not any("l_self_modules_down" in t for t in texts)
+    with pytest.raises(InputError, match="module"):
+        made.follow_module("nowhere")
