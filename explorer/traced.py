@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from explorer.fusion import Fusion
     from explorer.memory import Memory
     from explorer.model import Force, Veto
-    from explorer.whatif import WhatIf
     from explorer.provenance import Index
+    from explorer.whatif import WhatIf
 
 T = TypeVar("T")
 

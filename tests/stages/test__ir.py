@@ -33,7 +33,7 @@ GRAPH = """class M(torch.nn.Module):
 
 
 def made(stage: str, *rows: dict[str, object], within: str = "") -> Artifact:
-    event = Event(stage, 1.0, "0/0", "forward", plain({"text": TEXT, "nodes": rows, "within": within}))
+    event = Event(stage, 1.0, "0/0", "forward", plain({"text": TEXT, "nodes": rows, "of": within}))
     return (ir_pre_fusion if stage == "ir_pre_fusion" else ir_post_fusion).STAGE.render(event, stage)
 
 
