@@ -147,7 +147,7 @@ def test_an_inlined_helper_belongs_to_the_line_that_calls_it(made: Trace) -> Non
 
 #: The same for C++: vector code, a masked block, indirect indexing, an accumulator in parallel.
 CPP = {
-    ".sin()": "torch.sin", ".exp()": "torch.exp", ".tanh()": "tanh", "atomic_add": "index_put", ".abs()": "abs",
+    ".sin()": "torch.sin", ".exp()": "torch.exp|softmax|sigmoid", ".tanh()": "tanh", "atomic_add": "index_put", ".abs()": "abs",
     ".rsqrt()": "rsqrt|self.norm", "maximum(tmp_acc": "amax|softmax",
     "TORCH_CHECK(": "self.table|index_put|scatter", "blendv": "pad|where",
     "normalized_rand_cpu": "dropout", "cascade_sum_combine": "cumsum|norm|var|sum",
