@@ -10,9 +10,7 @@ import torch
 
 import explorer
 from explorer.errors import InputError
-from explorer.model import Artifact, Event, Link, plain
-from explorer.provenance import merged
-from explorer.stages import sass
+from explorer.model import Artifact, Link, plain
 from explorer.traced import Trace
 
 KERNEL = """import triton
@@ -110,21 +108,10 @@ class Mlp(torch.nn.Module):
         return self.down(self.norm(hidden))
 
 
-def with_sass(made: Trace) -> Trace:
-    """The trace with its kernels' machine code."""
-    artifacts, links = [], []
-    for kernel in made.kernels:
-        ptx = next(a for a in made.find("ptx", kernel.artifact.frame, kernel.artifact.graph) if a.kernel == kernel.name)
-        place = {"name": kernel.name, "file": ptx.data["file"], "first_line": ptx.data["first_line"], "text": kernel.text("sass")}
-        artifacts.append(sass.STAGE.render(Event("sass", 0.0, ptx.frame, ptx.graph, plain(place)), f"{ptx.id}:sass"))
-        links += sass.STAGE.link(artifacts[-1], made)
-    return replace(made, artifacts=(*made.artifacts, *artifacts), links=merged((*made.links, *links)))
-
-
 def test_every_stage_of_an_mlp_is_covered_down_to_sass() -> None:
     """Forward and backward: each node, operation and kernel's line, and each instruction with a line, leads to a user's line."""
     pytest.importorskip("triton")
-    made = with_sass(explorer.trace(Mlp(), torch.randn(8, 16), target="h100", train=True))
+    made = explorer.trace(Mlp(), torch.randn(8, 16), target="h100", train=True).with_sass()
     rows = made.coverage()
     assert {"sass", "ptx", "kernel", "post_grad", "ir_post_fusion", "output_code"} <= {row["stage"] for row in rows}
     assert [(row["stage"], row["graph"], row["share"]) for row in rows if row["share"] not in (None, 1.0)] == []
