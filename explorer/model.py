@@ -12,6 +12,7 @@ import html
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from shutil import get_terminal_size
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -214,7 +215,13 @@ class Rows(tuple[Mapping[str, Plain], ...]):
         return Rows(row for row in self if all(row.get(k) == v for k, v in conditions.items()))
 
     def __repr__(self) -> str:
-        return f"<{len(self)} rows>" if not self else str(self.frame)
+        if not self:
+            return "<0 rows>"
+        import pandas
+
+        # pandas leaves out columns that do not fit; in a terminal they go on below
+        with pandas.option_context("display.max_columns", None, "display.width", get_terminal_size((120, 24)).columns):
+            return str(self.frame)
 
     def _repr_html_(self) -> str:
         return str(self.frame._repr_html_()) if self else "<i>none</i>"
