@@ -397,17 +397,19 @@ class Trace:
         without_pass: str | Sequence[str] = (),
         without_pattern: str | Sequence[str] = (),
         options: Mapping[str, Plain] | None = None,
+        limit: float | None = None,
     ) -> WhatIf:
         """Trace the same call with something changed, and compare: kernels, launches, bytes, seconds, and the result.
 
         `fusion` takes `Veto` and `Force` in place of this trace's own, `()` lifts those; nodes may be named by a kernel too.
         `without_pass` and `without_pattern` take names of `passes` and `matches`, `options` any option of Inductor's.
+        For a GPU that is not there the result is checked as `check` does, unless that takes more than `limit` seconds.
         LiveError for a loaded trace; InputError for names that this trace does not have.
         """
         from explorer import whatif
 
         return whatif.what_if(
-            self, fusion=fusion, without_pass=without_pass, without_pattern=without_pattern, options=options or {}
+            self, fusion=fusion, without_pass=without_pass, without_pattern=without_pattern, options=options or {}, limit=limit
         )
 
     def follow_module(self, path: str) -> Rows:

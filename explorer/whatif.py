@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from explorer.errors import InputError, unknown_name
+from explorer.errors import ExplorerError, InputError, unknown_name
 from explorer.fusion import Graph
 from explorer.gpus import NAMED, Target
 from explorer.hooks.compile import mode_options
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 #: Calls of each compiled function that are timed.
 REPEATS = 20
 Shape = tuple[int, ...]
-NOT_CHECKED = (
-    "not checked: for a GPU that is not here the function itself runs on the CPU, whatever the kernels do, so its results "
-    "are equal by construction"
-)
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,8 @@ class WhatIf:
     """A second trace and what is different: `rows`, one a figure, before, after and the change.
 
     `equal` is True where the results of both were computed and are close (rtol 1e-3, atol 1e-4), False where they differ,
-    None where that could not be checked; `note` says which, and `check` has one row an output.
+    None where that could not be checked; `note` says which, and `check` has one row an output. For a GPU that is not here
+    the new kernels are interpreted and compared with eager.
     """
 
     before: Trace = field(repr=False)
@@ -67,6 +64,7 @@ def what_if(
     without_pass: str | Sequence[str],
     without_pattern: str | Sequence[str],
     options: Mapping[str, Plain],
+    limit: float | None = None,
 ) -> WhatIf:
     """See `Trace.what_if`."""
     again = trace.needs_live("what if").again
@@ -84,7 +82,7 @@ def what_if(
         otherwise |= _options(trace, options)
     if not otherwise:
         raise InputError("what_if needs a change: fusion=, without_pass=, without_pattern= or options=")
-    return compared(trace, again(**otherwise))
+    return compared(trace, again(**otherwise), limit)
 
 
 def _listed(what: str, given: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
@@ -143,11 +141,11 @@ def shown(value: Plain) -> str:
 # The difference --------------------------------------------------------------------------------------------------------
 
 
-def compared(before: Trace, after: Trace) -> WhatIf:
+def compared(before: Trace, after: Trace, limit: float | None = None) -> WhatIf:
     """Two traces of one call side by side, and whether they compute the same."""
     one, other = figures(before), figures(after)
-    equal, note, check = _checked(before, after)
-    if equal is not None:
+    equal, note, check = _checked(before, after, limit)
+    if equal is not None and _target(after) is None:
         one["measured_seconds"], other["measured_seconds"] = before.live.race(after.live, REPEATS)
     rows = Rows(_row(name, one[name], other[name]) for name in one)
     return WhatIf(before, after, rows, equal, note, check)
@@ -158,15 +156,28 @@ def _row(name: str, one: float | None, other: float | None) -> dict[str, Plain]:
     return {"figure": name, "before": one, "after": other, "change": change}
 
 
-def _checked(before: Trace, after: Trace) -> tuple[bool | None, str, Rows]:
+def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
     """Whether both compute the same, what to say of it, and one row an output."""
     if any(f.fatal for f in (*before.failures, *after.failures)):
         return None, "not checked: a compile failed", Rows()
     if _target(after) is not None:
-        return None, NOT_CHECKED, Rows()
+        return _interpreted(after, limit)
     check = before.live.compare(after.live)
     equal = all(row["equal"] for row in check)
     return equal, "equal" if equal else "not equal, see .check", check
+
+
+def _interpreted(after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
+    """The same for a GPU that is not here: what was generated anew is interpreted, and compared with eager."""
+    try:
+        check = after.check(limit)
+    except (ExplorerError, NotImplementedError, RuntimeError) as error:
+        return None, f"not checked: {error}", Rows()
+    known = [row["equal"] for row in check if row["equal"] is not None]
+    how = "as the interpreter runs the kernels, against eager"
+    if not known:
+        return None, f"not checked: every output is random ({how})", check
+    return all(known), f"equal, {how}" if all(known) else f"not equal, see .check ({how})", check
 
 
 def figures(trace: Trace) -> dict[str, float | None]:

@@ -441,7 +441,8 @@ def test_a_veto_adds_a_kernel_and_lifting_it_restores_the_trace(plain: Trace) ->
     assert what.figure("estimated_seconds")["change"] == pytest.approx(256 / 3.35e12)
     why = what.trace.fusion.why("sin", "cos")
     assert not why.fused and why.rule == "vetoed" and "kept apart by a Veto" in why.sentence
-    assert what.equal is None and "not checked" in what.note and "not checked" in repr(what)
+    assert what.equal is True and "as the interpreter runs the kernels" in what.note and what.note in repr(what)
+    assert len(what.check) == 3 and all(row["interpreted"] for row in what.check)
     assert what.trace.meta["fusion"] == ("Veto('sin', 'cos')",)
     assert any("kept apart by a Veto" in row["why"] for row in explorer.compare(plain, what.trace).fusion())
     lifted = what.trace.what_if(fusion=())
@@ -454,7 +455,9 @@ def test_a_force_fuses_what_the_scheduler_expects_no_gain_of(plain: Trace) -> No
     assert not plain.fusion.why("sin", "tan").considered
     what = plain.what_if(fusion=Force("buf0", "buf2"))
     assert what.trace.fusion.why("sin", "tan").fused and what.figure("kernels")["change"] == -1
-    assert what.trace.failures == plain.failures
+    assert what.trace.failures == plain.failures and what.equal is True
+    unchecked = plain.what_if(fusion=Force("buf0", "buf2"), limit=0)
+    assert unchecked.equal is None and unchecked.note.startswith("not checked: ") and "limit" in unchecked.note
 
 
 def test_a_force_against_the_rules_is_refused_with_the_reason() -> None:
