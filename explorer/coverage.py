@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from explorer.errors import unknown_name
 from explorer.model import Artifact, Rows
 from explorer.provenance import from_sources
-from explorer.stages._kinds import kinds_of
+from explorer.stages._kinds import NOT_STATED, kinds_of
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 BELOW = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass", "assembly")
 #: A line of these counts as linked also over a whole: a launch computes all that its kernel does.
 WHOLE = ("output_code",)
-NOT_STATED = "no line stated"
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,30 @@ def test_a_line_below_a_kernel_is_what_the_kernels_line_is(small: Trace) -> None
     assert row["exempt"] == {"signature": 1, "index arithmetic": 1, "no line stated": 1, "braces": 1}
 
 
+@pytest.mark.parametrize(
+    ("body", "exempt"),
+    [
+        (
+            "              0 COPY_FREE_VARS           1\n\n  1           2 RESUME                   0\n              4 LOAD_FAST",
+            "3.12",
+        ),
+        (
+            "  --           MAKE_CELL                1 (x)\n\n   1     RESUME              0\n               LOAD_FAST",
+            "3.13",
+        ),
+    ],
+    ids=["3.12", "3.13"],
+)
+def test_instructions_that_make_the_frame_have_no_line(body: str, exempt: str) -> None:
+    """What CPython puts before the first line, to make the frame's cells, is named, not counted."""
+    table = "\nExceptionTable:\n  4 to 8 -> 10"
+    trace = Trace(artifacts=(Artifact("b", "bytecode", "0/0", "", "b", "bytecode", body + table),))
+    (row,) = trace.coverage().where(stage="bytecode")
+    assert row["counted"] == 2 and set(row["exempt"]) == {
+        "3.12": {"blank", "prologue and epilogue", "exception table"}, "3.13": {"blank", "no line stated", "exception table"},
+    }[exempt]  # fmt: skip
+
+
 def test_an_exempt_line_is_never_counted_as_linked(small: Trace) -> None:
     """A link of a constant changes neither share nor count."""
     more = replace(small, links=(*small.links, Link("kernel", (4,), "source", (1,), "codegen")))

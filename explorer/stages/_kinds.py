@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from explorer.model import Artifact
 from explorer.stages._ladder import is_instruction
 from explorer.stages._mix import SASS_INSTRUCTION
+from explorer.stages.bytecode import LINE_START
 
 Kinds = list[str]
 Rules = tuple[tuple[str, re.Pattern[str]], ...]
 
 BLANK, COMMENT, CONSTANT, INDEX, CONTROL = "blank", "comments", "constants", "index arithmetic", "loop control"
 SIGNATURE, IMPORT, BRACES, SETUP = "signature", "imports", "braces", "prologue and epilogue"
+NOT_STATED = "no line stated"
 #: Kinds whose lines serve every operation of a kernel; that the first of them happened to write one says nothing.
 SHARED = frozenset({CONSTANT, INDEX})
 
@@ -176,9 +178,16 @@ def _assembly(artifact: Artifact) -> Kinds:
 
 
 def _bytecode(artifact: Artifact) -> Kinds:
-    """Instructions of the frame; RESUME and the like, which no line of source is for, have the function's own."""
-    table = next((n for n, line in enumerate(artifact.lines) if line.startswith("ExceptionTable:")), len(artifact.lines))
-    return [BLANK if not line.strip() else "" if n < table else "exception table" for n, line in enumerate(artifact.lines)]
+    """Instructions of the frame; those that make its cells, before the first line, and what `dis` gives no line are named."""
+    kinds: Kinds = []
+    kind = SETUP
+    for line in artifact.lines:
+        if line.startswith("ExceptionTable:"):
+            kind = "exception table"
+        elif kind != "exception table" and (start := LINE_START.match(line)):
+            kind = NOT_STATED if start["line"] == "--" else ""
+        kinds.append(kind if line.strip() else BLANK)
+    return kinds
 
 
 READERS: Mapping[str, Callable[[Artifact], Kinds]] = {

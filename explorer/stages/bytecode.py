@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # `dis` prints the source line at the start of the first instruction of each line, "--" for one that has none. Up to
 # Python 3.12 the instruction's offset follows, from 3.13 on a label where it is jumped to.
-_LINE = re.compile(r"^\s{0,6}(?P<line>\d+|--)\s+(?:L\d+:\s*)?(?:-->\s*)?(?:>>\s*)?(?:\d+ )?[A-Z]")
+LINE_START = re.compile(r"^\s{0,6}(?P<line>\d+|--)\s+(?:L\d+:\s*)?(?:-->\s*)?(?:>>\s*)?(?:\d+ )?[A-Z]")
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -29,7 +29,7 @@ def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
     for number, text in enumerate(artifact.lines, 1):
         if text.startswith("ExceptionTable:"):
             return
-        if start := _LINE.match(text):
+        if start := LINE_START.match(text):
             current = int(start["line"]) if start["line"] != "--" else 0
         if current and text.strip():
             found = trace.source_line(artifact.data["file"], current, frame=artifact.frame)
