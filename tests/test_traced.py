@@ -356,12 +356,13 @@ def test_a_loaded_trace_says_what_it_cannot_do(what: str, mlp: Trace) -> None:
 def test_live_verbs_ask_the_live_part(mlp: Trace) -> None:
     """With a live part the verbs hand their arguments on and give back what it says."""
     live = SimpleNamespace(
-        result=1, gradients={"x": 2}, run=lambda *a, **k: (a, k), check=lambda: "checked", benchmark=lambda repeats: repeats
+        result=1, gradients={"x": 2}, run=lambda *a, **k: (a, k), check=lambda *a: a, benchmark=lambda repeats: repeats
     )
     trace = dataclasses.replace(mlp, live=live)
     assert (trace.result, trace.gradients) == (1, {"x": 2})
     assert trace.run(1, a=2) == ((1,), {"a": 2})
-    assert (trace.check(), trace.benchmark(), trace.benchmark(repeats=7)) == ("checked", 30, 7)
+    assert (trace.check(), trace.check(limit=5, expected=7)) == ((None, None), (5, 7))
+    assert (trace.benchmark(), trace.benchmark(repeats=7)) == (30, 7)
 
 
 # The value ---------------------------------------------------------------------------------------------------------
