@@ -18,7 +18,7 @@ JOBS ?= 2
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 
-.PHONY: help demo lab test check notebooks binder venv which-python clean
+.PHONY: help demo lab test check notebooks binder widget widget-check venv which-python clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +43,17 @@ notebooks: $(INSTALLED) ## run every notebook from top to bottom
 binder: $(INSTALLED) ## check binder/ as far as that goes without docker
 	$(BIN)/python binder/check.py
 
+widget: node_modules/.installed ## bundle the front end of explorer/widget; needs node, nothing else here does
+	npm run --silent build
+
+widget-check: ## the committed bundle is what its sources make
+	$(MAKE) --silent widget
+	git diff --exit-code --stat -- explorer/widget/static
+
+node_modules/.installed: package.json package-lock.json
+	npm ci --no-audit --no-fund
+	touch $@
+
 venv: $(INSTALLED) ## only the environment
 
 # torch goes first and alone: its version decides everything else, and where pip is given an index of CPU builds
@@ -58,4 +69,4 @@ which-python: # the Python that .venv is made with; nothing where there is none
 	@echo "$(PYTHON)"
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) node_modules .cache .mypy_cache .pytest_cache .ruff_cache

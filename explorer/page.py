@@ -1,7 +1,8 @@
 """One self-contained HTML file for a trace, and the static summary that notebooks keep. Pure.
 
-The file asks nothing of the network. The trace travels in it as gzipped, base64 JSON, which its script unpacks and shows
-as text nodes only. Its Content-Security-Policy allows this one script and this one style sheet, by their hashes.
+The file asks nothing of the network. The trace travels in it as gzipped, base64 JSON, which its script, the same bundle
+that the widget runs, unpacks and shows as text nodes only. Its Content-Security-Policy allows this one script and this one
+style sheet, by their hashes; the view's own style is a sheet that the script constructs behind a shadow root.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import gzip
 import hashlib
 import html
 import json
-import re
 from collections.abc import Iterator
 from importlib.resources import files
 from os import PathLike
@@ -25,10 +25,8 @@ from explorer.traced import counts
 if TYPE_CHECKING:
     from explorer.traced import Trace
 
-#: The ES modules of the page, each after those it imports; joined they are one script.
-MODULES = ("dom.js", "text.js", "links.js", "pane.js", "rail.js", "page.js")
-_IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
-_EXPORT = re.compile(r"^export ", re.MULTILINE)
+#: The style of the page round the view.
+STYLE = "html,body{height:100%;margin:0;background:Canvas;color-scheme:light dark}#explorer{height:100%}.loading{padding:2em}"
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -39,8 +37,8 @@ _PAGE = """<!doctype html>
 <title>{title}</title>
 <style>{style}</style>
 </head>
-<body class="page">
-<div id="explorer" class="explorer"><p class="loading">Opening the trace…</p></div>
+<body>
+<div id="explorer"><p class="loading">Opening the trace…</p></div>
 <noscript>{summary}</noscript>
 <script type="application/octet-stream" id="explorer-payload">{data}</script>
 <script type="module">{script}</script>
@@ -59,16 +57,20 @@ def save(trace: Trace, path: str | PathLike[str]) -> None:
 
 def document(trace: Trace) -> str:
     """The HTML of the page."""
-    script, style = bundle(), _source("page.css")
-    text = json.dumps(payload(trace), separators=(",", ":")).encode()
+    script = bundle()
     return _PAGE.format(
-        policy=policy(script, style),
+        policy=policy(script, STYLE),
         title=escaped(f"{trace.meta.get('name', 'trace')} · explorer"),
-        style=style,
+        style=STYLE,
         summary=static_summary(trace),
-        data=base64.b64encode(gzip.compress(text, compresslevel=9, mtime=0)).decode(),
+        data=base64.b64encode(packed(trace)).decode(),
         script=script,
     )
+
+
+def packed(trace: Trace) -> bytes:
+    """The payload as it travels to the page and to the widget: gzipped JSON."""
+    return gzip.compress(json.dumps(payload(trace), separators=(",", ":")).encode(), compresslevel=9, mtime=0)
 
 
 def policy(script: str, style: str) -> str:
@@ -78,12 +80,8 @@ def policy(script: str, style: str) -> str:
 
 
 def bundle() -> str:
-    """The page's modules as one script: their imports of each other are left out, since all share one scope."""
-    return "".join(_EXPORT.sub("", _IMPORT.sub("", _source(name))) for name in MODULES)
-
-
-def _source(name: str) -> str:
-    return files("explorer").joinpath("widget", "src", name).read_text(encoding="utf-8")
+    """The front end as one ES module; `make widget` makes it of the modules in `widget/src`."""
+    return files("explorer").joinpath("widget", "static", "explorer.js").read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

@@ -1,12 +1,17 @@
 """Trace → the one plain dict that the widget, the saved page and the tests read. Pure.
 
-    {"format": 1, "meta": {…}, "counts": "1 frame, 2 kernels",
+    {"format": 2, "meta": {…}, "counts": "1 frame, 2 kernels",
      "stages":    [{"name", "title", "about", "language"} …]   those that the trace has, in the compiler's order
      "artifacts": [{"id", "stage", "frame", "graph", "kernel", "title", "language", "text", "lines", "seconds",
-                    "note", "made_by", "data"} …]              "lines" as `Artifact.lines` counts them
+                    "note", "made_by", "data", …} …]           "lines" as `Artifact.lines` counts them
+     "strings":   [text …]                                     what the nodes of graphs refer to by index
+     "kernels":   [{"artifact", "forms", "operators", …} …]    one a generated kernel: `_kernel`
      "hows":      [how …]                                      the kinds of links
      "links":     [[source, target, how, runs] …]              by index into "artifacts" and "hows"
      "failures":  [{"stage", "step", "message", "fatal"} …]}
+
+An artifact has besides, where there is such a thing: "nodes", the columns of its graph (`columns`); "rows", its table of
+guards, phases, recompiles or symbols; "before", the text before a pass, or the index of the artifact with that text.
 
 `runs` is a flat list of numbers, four a run: source line, count, target line, count. A run links each of its source
 lines with each of its target lines; a target count of 0 means line by line: source + k with target + k. Lines count from 1.
@@ -15,20 +20,29 @@ lines with each of its target lines; a target count of 0 means line by line: sou
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from explorer.model import Artifact, Link, Plain, jsonable, record_to_json
 from explorer.stages import STAGES
+from explorer.stages._fx import node_lines
 from explorer.traced import changes, counts
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
 
-FORMAT = 1
+FORMAT = 2
 #: The most characters of JSON that one entry of an artifact's `data` may take; what is longer stays in the trace.
 SMALL = 400
+#: The stages whose `data["rows"]` the view shows as a table.
+TABLES = ("guards", "phase", "recompile", "symbol")
+#: The columns of a graph's nodes that hold one text each, by index into "strings".
+TEXTS = ("op", "target", "type", "module", "place", "code", "args")
+_HEADING = re.compile(r"^(\w+): ", re.MULTILINE)
+_OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 
 Run = tuple[int, int, int, int]
 
@@ -36,15 +50,37 @@ Run = tuple[int, int, int, int]
 def payload(trace: Trace) -> dict[str, Any]:
     """The trace as one JSON-able dict, described at the top of this file; equal traces give equal payloads."""
     hows = list(dict.fromkeys(link.how for link in trace.links))
+    strings: dict[str, int] = {}
+    texts = {a.text: n for n, a in reversed(list(enumerate(trace.artifacts)))}
     return {
         "format": FORMAT,
         "meta": jsonable(trace.meta),
         "counts": counts(trace),
         "stages": list(stages(trace)),
-        "artifacts": [_artifact(a) for a in trace.artifacts],
+        "artifacts": [{**_artifact(a), **_more(a, strings, texts)} for a in trace.artifacts],
+        "strings": list(strings),
+        "kernels": [_kernel(trace, a) for a in trace.find("kernel")],
         "hows": hows,
         "links": list(_links(trace, hows)),
         "failures": [{"fatal": False, **record_to_json(f)} for f in trace.failures],
+    }
+
+
+def addition(trace: Trace, artifacts: int, links: int) -> dict[str, Any]:
+    """What a trace has beyond its first `artifacts` and `links`: texts made on demand, for a view that has the rest already.
+
+    "forms" are [index of the kernel, stage, index of its new text] for the payload's "kernels".
+    """
+    hows = list(dict.fromkeys(link.how for link in trace.links))
+    strings: dict[str, int] = {}
+    index = {(a.kernel, a.frame, a.graph): n for n, a in enumerate(trace.artifacts) if a.stage == "kernel"}
+    fresh = list(enumerate(trace.artifacts))[artifacts:]
+    return {
+        "artifacts": [{**_artifact(a), **_more(a, strings, {})} for _, a in fresh],
+        "stages": list(stages(trace)),
+        "hows": hows,
+        "links": list(_links(replace(trace, links=trace.links[links:]), hows)),
+        "forms": [[index[key], a.stage, n] for n, a in fresh if (key := (a.kernel, a.frame, a.graph)) in index],
     }
 
 
@@ -66,6 +102,89 @@ def _artifact(a: Artifact) -> dict[str, Any]:
         "id": a.id, "stage": a.stage, "frame": a.frame, "graph": a.graph, "kernel": a.kernel, "title": a.title,
         "language": a.language, "text": a.text, "lines": len(a.lines), "seconds": a.seconds, "note": changes([a]),
         "made_by": f"{function} ({file}:{line})" if a.path else "", "data": small(a.data),
+    }  # fmt: skip
+
+
+def _more(a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) -> dict[str, Any]:
+    """What only some artifacts have: nodes, a table, the text before a pass."""
+    more: dict[str, Any] = {}
+    if a.nodes:
+        more["nodes"] = columns(a, strings)
+    if a.stage in TABLES and "rows" in a.data:
+        more["rows"] = jsonable(a.data["rows"])
+    if isinstance(before := a.data.get("before"), str):
+        more["before"] = texts.get(before, before)
+    return more
+
+
+def columns(a: Artifact, strings: dict[str, int]) -> dict[str, Any]:
+    """The nodes of a graph as columns of equal length: "name", "line" (0 where the text has none), "inputs", and `TEXTS`.
+
+    "inputs" are indexes of nodes; inputs that are no nodes of the graph are left out. The scheduler's nodes have also
+    "fused" (names) and "origins" (names of FX nodes).
+    """
+    at = {node["name"]: n for n, node in enumerate(a.nodes)}
+    lines = lines_of_nodes(a)
+    found: dict[str, Any] = {
+        "name": list(at),
+        "line": [lines.get(name, 0) for name in at],
+        "inputs": [sorted({at[i] for i in node.get("inputs", ()) if i in at}) for node in a.nodes],
+    }
+    facts = [_facts(node) for node in a.nodes]
+    for column in TEXTS:
+        found[column] = [strings.setdefault(fact.get(column, ""), len(strings)) for fact in facts]
+    for column in ("fused", "origins"):
+        if any(node.get(column) for node in a.nodes):
+            found[column] = [list(node.get(column, ())) for node in a.nodes]
+    return found
+
+
+def _facts(node: Mapping[str, Plain]) -> dict[str, str]:
+    """What a tooltip says of a node: operator, tensor type, module path, the user's place and code."""
+    shape, dtype = node.get("shape"), str(node.get("dtype", ""))
+    sizes = node.get("sizes")
+    kind = f"{dtype}[{', '.join(map(str, shape))}]" if shape is not None else dtype
+    if sizes and not kind:
+        kind = " × ".join(f"({', '.join(map(str, size))})" for size in sizes)
+    place = f"{node['file']}:{node['line']} in {node.get('function', '')}" if node.get("file") else ""
+    return {
+        "op": str(node.get("op") or node.get("kind", "")), "target": str(node.get("target", "")), "type": kind,
+        "module": str(node.get("module", "")), "place": place, "code": str(node.get("code", "")),
+        "args": str(node.get("args", ""))[:SMALL],
+    }  # fmt: skip
+
+
+def lines_of_nodes(a: Artifact) -> dict[str, int]:
+    """The line of the text on which each node of a graph stands, by the node's name; {} for stages without nodes."""
+    if not a.nodes:
+        return {}
+    return _headings(a.text) if a.language == "inductor-ir" else node_lines(a)
+
+
+def _headings(text: str) -> dict[str, int]:
+    """The line at which each scheduler node of an IR text begins; its first, where it is named again inside another."""
+    found: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if heading := _HEADING.match(line):
+            found.setdefault(heading[1], number)
+    return found
+
+
+def _kernel(trace: Trace, kernel: Artifact) -> dict[str, Any]:
+    """A kernel for the table of kernels: where its texts are, what it was made of, what it takes of the GPU."""
+    index = {a.id: n for n, a in enumerate(trace.artifacts)}
+    forms = [a for a in trace.artifacts if (a.kernel, a.frame, a.graph) == (kernel.kernel, kernel.frame, kernel.graph)]
+    data: dict[str, Any] = {}
+    for form in forms:
+        data = {**form.data, **data}
+    operators = _OPERATORS.search(str(kernel.data.get("comment", "")))
+    return {
+        "artifact": index[kernel.id], "name": kernel.kernel, "language": kernel.language, "frame": kernel.frame,
+        "graph": kernel.graph, "forms": {form.stage: index[form.id] for form in forms},
+        "operators": [o.strip() for o in operators[1].split(",") if o.strip()] if operators else [],
+        "resources": jsonable(data.get("metadata", {})), "launches": jsonable(data.get("launches", ())),
+        "candidates": jsonable(data.get("candidates", ())), "config": jsonable(data.get("config", {})),
+        "chosen": str(data.get("chosen", "")),
     }  # fmt: skip
 
 

@@ -352,13 +352,21 @@ def explore(fn: Callable[..., Any], *args: Any, **options: Any) -> Trace:
     return made
 
 
-def show(trace: Trace) -> None:
-    """Show a trace: in a notebook its view, in a terminal its stage table."""
+def show(trace: Trace) -> Any:
+    """Show a trace: in a notebook its view, in a terminal its stage table.
+
+    Returns the view's widget, whose `selected`, `select`, `open` and `compare` lead it and follow it; None in a terminal.
+    """
     from explorer.progress import in_notebook
 
-    if in_notebook():
-        from IPython.display import display
-
-        display(trace)
-    else:
+    if not in_notebook():
         print(trace)
+        return None
+    from IPython.core.getipython import get_ipython
+    from IPython.display import display
+
+    from explorer.widget import Explorer
+
+    view = Explorer(trace)
+    display(view)
+    return view.shown(get_ipython().execution_count)

@@ -532,6 +532,17 @@ class Trace:
 
         return page.static_summary(self)
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """In a notebook the widget; elsewhere, where only text is asked for, nothing of it."""
+        from explorer.progress import in_notebook
+
+        if not in_notebook():
+            return {}
+        from explorer.widget import Explorer
+
+        data, metadata = Explorer(self)._repr_mimebundle_(**kwargs)
+        return {**data, "text/plain": repr(self)}, metadata
+
     def __reduce__(self) -> tuple[Any, ...]:
         from explorer import files
 

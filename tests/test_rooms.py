@@ -48,6 +48,7 @@ CATCHES_EVERYTHING = {
     "replay.py": "what one stage cannot render must not take the rest away",
     "session.py": "the trace up to an error goes with the error",
     "hooks/ladder.py": "what fails in a kernel's source, in Inductor's heuristics or in triton is raised as explorer's own error",
+    "widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
     "hooks/triton_worker.py": "a process of its own: what fails is its answer",
 }
 

@@ -7,10 +7,35 @@ export function element(tag, attributes = {}, ...children) {
     else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : String(value));
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return made;
 }
 
-export const seconds = (value) => (value === null ? "" : value >= 0.0995 ? `${value.toFixed(2)} s` : `${(value * 1000).toFixed(1)} ms`);
+// A button with a label for those who do not see its sign.
+export const button = (sign, label, onclick, more = {}) =>
+  element("button", { type: "button", title: label, "aria-label": label, onclick, ...more }, sign);
+
+export const seconds = (value) =>
+  value === null || value === undefined ? "" : value >= 0.0995 ? `${value.toFixed(2)} s` : `${(value * 1000).toFixed(1)} ms`;
 
 export const plural = (count, name) => `${count.toLocaleString("en")} ${name}${count === 1 ? "" : "s"}`;
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+export function bytes(value) {
+  const power = value > 0 ? Math.min(UNITS.length - 1, Math.floor(Math.log2(value) / 10)) : 0;
+  const amount = value / 1024 ** power;
+  return `${power && amount < 100 ? amount.toFixed(1) : Math.round(amount)} ${UNITS[power]}`;
+}
+
+// Run at most once a frame, with the arguments of the last call.
+export function eachFrame(action) {
+  let waiting = 0;
+  let latest = [];
+  return (...given) => {
+    latest = given;
+    waiting ||= requestAnimationFrame(() => {
+      waiting = 0;
+      action(...latest);
+    });
+  };
+}

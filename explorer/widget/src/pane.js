@@ -1,14 +1,13 @@
-// A text pane: one artifact's lines, of which only those in view are in the document.
+// A text pane: a bar to choose and handle a text, the text itself, and beside it a map of its lit lines.
 
-import { element, plural, seconds } from "./dom.js";
-import { columns, occurrences, tokens } from "./text.js";
+import { button, element, plural, seconds } from "./dom.js";
+import { Editor } from "./editor.js";
 
-const ROW = 18; // pixels; page.css has the same
-const SPARE = 15; // lines drawn above and below the view
-const RULER = 300; // marks in the ruler at most
+const MAP = 300; // marks in the map at most
+const ROW = 18; // pixels a line, for where a short text's marks stand
 
 export class Pane {
-  // `app` answers: artifact(index), lines(index), choose(index, line), step(pane, by), colour(index, line).
+  // `app` answers: store, root, choose(index, line, pane), step(pane, by), hover(index, line, word), show(pane, index).
   constructor(app, name, picker) {
     this.app = app;
     this.name = name;
@@ -17,135 +16,100 @@ export class Pane {
     this.lit = new Map();
     this.sorted = [];
     this.chosen = 0;
-    this.query = "";
     this.picker = picker;
-    this.element = this.build();
-    this.body.addEventListener("scroll", () => this.draw(), { passive: true });
-    this.observer = new ResizeObserver(() => {
-      this.draw();
-      this.drawRuler();
+    const label = `${name} text`;
+    this.editor = new Editor(app.root, `${label}, lines`, {
+      hue: (line) => (this.artifact < 0 ? null : app.store.hue(this.artifact, line)),
+      language: () => (this.artifact < 0 ? "" : app.store.artifact(this.artifact).language),
+      chosen: (line) => this.artifact >= 0 && this.lines.length && app.choose(this.artifact, line, this),
+      hover: (line, word) => app.hover(this.artifact, line, word),
+      step: (by) => app.step(this, by),
     });
-    this.observer.observe(this.body);
+    this.element = this.build(label);
+    this.observer = new ResizeObserver(() => this.drawMap());
+    this.observer.observe(this.editor.element);
   }
 
-  build() {
-    const label = `${this.name} text`;
+  build(label) {
     this.facts = element("p", { class: "facts" });
-    this.window = element("div", { class: "window", role: "presentation" });
-    this.sizer = element("div", { class: "sizer", role: "presentation" }, this.window);
-    this.body = element("div", {
-      class: "body", role: "listbox", tabindex: 0, "aria-label": `${label}, lines`, onkeydown: (e) => this.key(e), onclick: (e) => this.click(e),
-    }, this.sizer); // prettier-ignore
-    this.ruler = element("div", { class: "ruler", "aria-hidden": "true", onclick: (e) => this.ruled(e) });
+    this.map = element("div", { class: "map", "aria-hidden": "true", onclick: (e) => this.mapped(e) });
     this.count = element("span", { class: "count" });
-    this.up = element("button", { type: "button", title: "previous linked line", "aria-label": `previous linked line, ${label}`, onclick: () => this.nextLit(-1) }, "↑");
-    this.down = element("button", { type: "button", title: "next linked line", "aria-label": `next linked line, ${label}`, onclick: () => this.nextLit(1) }, "↓");
-    const copy = element("button", { type: "button", "aria-label": `copy ${label}`, onclick: () => this.copy(copy) }, "copy");
-    const bar = element("div", { class: "bar" }, this.picker, this.count, this.up, this.down, copy);
-    return element("section", { class: "pane", "aria-label": label }, bar, this.facts, element("div", { class: "view" }, this.body, this.ruler));
+    this.up = button("↑", `previous linked line, ${label}`, () => this.nextLit(-1));
+    this.down = button("↓", `next linked line, ${label}`, () => this.nextLit(1));
+    this.wrap = this.toggle("wrap", `wrap long lines, ${label}`, (on) => this.editor.setWrap(on), false);
+    this.quiet = this.toggle("loc", `show locations, ${label}`, (on) => this.editor.setQuiet(!on), false);
+    const copy = element("button", { type: "button", title: "copy the whole text", "aria-label": `copy ${label}`, onclick: () => this.copy(copy) }, "copy");
+    this.closer = button("✕", `close the ${this.name} pane`, () => this.app.closePane(this), { class: "quiet" });
+    const tools = element("div", { class: "tools" },
+      this.quiet, this.wrap, button("⊟", `fold all, ${label}`, () => this.editor.foldAll()), button("⊞", `unfold all, ${label}`, () => this.editor.unfoldAll()),
+      element("button", { type: "button", title: "go to a line (Alt+G)", "aria-label": `go to line, ${label}`, onclick: () => this.editor.goToLine() }, "line…"), copy,
+    ); // prettier-ignore
+    const bar = element("div", { class: "bar" }, this.picker, this.count, this.up, this.down, this.closer);
+    const about = element("div", { class: "about" }, this.facts, tools);
+    const view = element("div", { class: "view" }, this.editor.element, this.map);
+    return element("section", { class: "pane", "aria-label": label }, bar, about, view);
+  }
+
+  toggle(sign, label, action, pressed) {
+    const flip = () => {
+      const on = made.getAttribute("aria-pressed") !== "true";
+      made.setAttribute("aria-pressed", String(on));
+      action(on);
+    };
+    const made = element("button", { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: flip }, sign);
+    return made;
   }
 
   show(index) {
     this.artifact = index;
-    const artifact = this.app.artifact(index);
-    this.lines = this.app.lines(index);
+    const { store } = this.app;
+    const artifact = store.artifact(index);
+    this.lines = store.lines(index);
     this.picker.value = String(index);
     this.picker.title = artifact.title;
-    const facts = [artifact.id, plural(this.lines.length, "line"), seconds(artifact.seconds), artifact.note, this.app.about(index), artifact.made_by && `made by ${artifact.made_by}`];
+    const facts = [plural(this.lines.length, "line"), seconds(artifact.seconds), artifact.note, store.stage(index).about];
     this.facts.textContent = facts.filter(Boolean).join(" · ");
-    this.facts.title = this.facts.textContent;
-    const digits = String(this.lines.length).length;
-    this.body.style.setProperty("--digits", digits);
-    this.sizer.style.height = `${this.lines.length * ROW}px`;
-    this.sizer.style.minWidth = `calc(${columns(this.lines) + digits}ch + 4em)`;
-    this.body.scrollTo(0, 0);
-    this.mark(new Map(), 0);
+    this.facts.title = [artifact.id, ...facts, artifact.made_by && `made by ${artifact.made_by}`].filter(Boolean).join("\n");
+    this.editor.show(this.lines);
+    this.quiet.hidden = !this.editor.hasNoise;
+    this.lit = new Map();
+    this.chosen = 0;
   }
 
   // Light lines: `lit` maps a line to a function that gives its route; `chosen` is the selected line, 0 for none here.
-  mark(lit, chosen) {
+  mark(lit, chosen, query) {
     this.lit = lit;
     this.chosen = chosen;
     this.pointer = 0;
     this.sorted = [...lit.keys()].sort((a, b) => a - b);
-    this.count.textContent = lit.size ? plural(lit.size, "linked line") : "";
+    this.count.textContent = lit.size ? `◆ ${lit.size}` : "";
+    this.count.title = lit.size ? plural(lit.size, "linked line") : "";
     this.up.disabled = this.down.disabled = !lit.size;
-    this.drawRuler();
-    this.draw();
+    this.editor.mark({ lit, chosen, query });
+    this.drawMap();
   }
 
-  search(query) {
-    this.query = query;
-    this.draw();
+  // The map is as tall as the view: a short text's marks stand beside their lines, a long text is scaled to fit.
+  drawMap() {
+    const whole = Math.max(this.lines.length, this.map.clientHeight / ROW, 1);
+    const buckets = new Map(this.sorted.map((line) => [Math.floor(((line - 1) / whole) * MAP), line]));
+    const marks = [...buckets].map(([bucket, line]) => this.tick(bucket / MAP, "lit", line));
+    if (this.chosen) marks.push(this.tick((this.chosen - 1) / whole, "chosen", this.chosen));
+    this.map.replaceChildren(...marks);
   }
 
-  draw() {
-    const from = Math.max(0, Math.floor(this.body.scrollTop / ROW) - SPARE);
-    const to = Math.min(this.lines.length, Math.ceil((this.body.scrollTop + this.body.clientHeight) / ROW) + SPARE);
-    this.window.style.transform = `translateY(${from * ROW}px)`;
-    const rows = [];
-    for (let line = from + 1; line <= to; line++) rows.push(this.row(line));
-    this.window.replaceChildren(...rows);
-    if (this.chosen > from && this.chosen <= to) this.body.setAttribute("aria-activedescendant", this.id(this.chosen));
-    else this.body.removeAttribute("aria-activedescendant");
-  }
-
-  id(line) {
-    return `explorer-${this.name}-${line}`;
-  }
-
-  row(line) {
-    const chosen = line === this.chosen;
-    const route = this.lit.get(line);
-    const row = element("div", {
-      class: `line${chosen ? " chosen" : route ? " lit" : ""}`, role: "option", id: this.id(line), "aria-selected": String(chosen || Boolean(route)),
-      "aria-setsize": this.lines.length, "aria-posinset": line, "data-line": line,
-      title: route ? `linked by ${route().join(" → ")}` : null,
-    }, element("span", { class: "number" }, String(line)), element("span", { class: "mark" }, chosen ? "▶" : route ? "◆" : "")); // prettier-ignore
-    const colour = this.app.colour(this.artifact, line);
-    if (colour !== null) row.style.setProperty("--hue", colour);
-    else row.classList.add("plain");
-    row.append(this.code(this.lines[line - 1]));
-    return row;
-  }
-
-  code(text) {
-    const code = element("span", { class: "code" });
-    const marks = occurrences(text, this.query);
-    let at = 0;
-    for (const [kind, part] of tokens(text, this.app.artifact(this.artifact).language)) {
-      code.append(...pieces(part, at, marks, kind));
-      at += part.length;
-    }
-    return code;
-  }
-
-  // The ruler is as tall as the view: a short text's marks stand beside their lines, a long text is scaled to fit.
-  drawRuler() {
-    const whole = Math.max(this.lines.length, this.body.clientHeight / ROW, 1);
-    const buckets = new Set(this.sorted.map((line) => Math.floor(((line - 1) / whole) * RULER)));
-    const marks = [...buckets].map((bucket) => this.tick(bucket / RULER, "lit"));
-    if (this.chosen) marks.push(this.tick((this.chosen - 1) / whole, "chosen"));
-    this.ruler.replaceChildren(...marks);
-  }
-
-  tick(at, kind) {
+  tick(at, kind, line) {
     const tick = element("i", { class: kind });
     tick.style.top = `${at * 100}%`;
+    const hue = this.app.store.hue(this.artifact, line);
+    if (hue !== null) tick.style.setProperty("--hue", hue);
     return tick;
   }
 
-  ruled(event) {
-    const box = this.ruler.getBoundingClientRect();
-    this.reveal(Math.min(this.lines.length, 1 + Math.floor(((event.clientY - box.top) / box.height) * this.lines.length)));
-  }
-
-  // Bring a line into view, in the middle if it is not there yet.
-  reveal(line) {
-    const top = (line - 1) * ROW;
-    const seen = top >= this.body.scrollTop && top + ROW <= this.body.scrollTop + this.body.clientHeight;
-    if (!seen) this.body.scrollTop = top - this.body.clientHeight / 2 + ROW;
-    this.draw();
+  mapped(event) {
+    const box = this.map.getBoundingClientRect();
+    const whole = Math.max(this.lines.length, box.height / ROW);
+    this.editor.reveal(1 + Math.floor(((event.clientY - box.top) / box.height) * whole));
   }
 
   // Bring the linked line into view that the fewest links lead to; the first of several, unless one is there already.
@@ -154,72 +118,31 @@ export class Pane {
     const far = new Map(this.sorted.map((line) => [line, this.lit.get(line)().length]));
     const nearest = Math.min(...new Set(far.values()));
     const near = this.sorted.filter((line) => far.get(line) === nearest);
-    const top = this.body.scrollTop / ROW;
-    const bottom = top + this.body.clientHeight / ROW;
-    if (!near.some((line) => line - 1 >= top && line <= bottom)) this.reveal(near[0]);
+    const [first, last] = this.editor.inView();
+    if (!near.some((line) => line >= first && line <= last)) this.editor.reveal(near[0]);
   }
 
   nextLit(by) {
-    const middle = (this.body.scrollTop + this.body.clientHeight / 2) / ROW;
-    const here = this.pointer && this.lit.has(this.pointer) ? this.pointer : middle;
+    const [first, last] = this.editor.inView();
+    const here = this.pointer && this.lit.has(this.pointer) ? this.pointer : (first + last) / 2;
     const onward = by > 0 ? this.sorted.find((line) => line > here) : this.sorted.findLast((line) => line < here);
     this.pointer = onward || (by > 0 ? this.sorted[0] : this.sorted[this.sorted.length - 1]);
-    this.reveal(this.pointer);
+    this.editor.reveal(this.pointer);
   }
 
-  click(event) {
-    const row = event.target.closest(".line");
-    const selecting = !window.getSelection().isCollapsed;
-    if (row && !selecting) this.app.choose(this.artifact, Number(row.dataset.line), this);
-  }
-
-  key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(1, Math.floor(this.body.clientHeight / ROW) - 1);
-    const last = this.lines.length;
-    const here = this.chosen || Math.floor(this.body.scrollTop / ROW);
-    const moves = { ArrowDown: here + 1, ArrowUp: here - 1, PageDown: here + page, PageUp: here - page, Home: 1, End: last };
-    if (event.key in moves && last) {
-      const line = Math.min(last, Math.max(1, moves[event.key]));
-      this.app.choose(this.artifact, line, this);
-      this.reveal(line);
-    } else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
-      const by = event.key === "ArrowLeft" ? -1 : 1;
-      if (event.shiftKey) this.body.scrollLeft += 60 * by;
-      else this.app.step(this, by);
-    } else if (event.key === "Enter" && last) this.app.choose(this.artifact, Math.max(1, here), this);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  }
-
-  async copy(button) {
+  async copy(made) {
     try {
-      await navigator.clipboard.writeText(this.app.artifact(this.artifact).text);
-      button.textContent = "copied";
+      await navigator.clipboard.writeText(this.app.store.artifact(this.artifact).text);
+      made.textContent = "copied";
     } catch {
-      button.textContent = "refused";
+      made.textContent = "refused";
     }
-    setTimeout(() => (button.textContent = "copy"), 1500);
+    setTimeout(() => (made.textContent = "copy"), 1500);
   }
 
   close() {
     this.observer.disconnect();
+    this.editor.close();
+    this.element.remove();
   }
-}
-
-// A token as nodes: its searched parts in <mark>.
-function pieces(part, at, marks, kind) {
-  const made = [];
-  let done = 0;
-  for (const [from, to] of marks) {
-    const a = Math.max(from - at, done);
-    const b = Math.min(to - at, part.length);
-    if (a >= b) continue;
-    if (a > done) made.push(part.slice(done, a));
-    made.push(element("mark", {}, part.slice(a, b)));
-    done = b;
-  }
-  if (done < part.length) made.push(part.slice(done));
-  return kind ? [element("span", { class: `t-${kind}` }, ...made)] : made;
 }

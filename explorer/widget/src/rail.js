@@ -2,14 +2,15 @@
 
 import { element, seconds } from "./dom.js";
 
-// The tree of a payload: {key, label, hint, children} or {key, label, hint, artifact}.
-export function tree(payload) {
+// The tree of a payload: {key, label, hint, children} or {key, label, hint, artifact}. Under a graph stand its stages, and
+// each kernel with the texts of its ladder; under a kernel also {make}, a stage that a live kernel can make when asked.
+export function tree(payload, makes = () => []) {
   const stages = new Map(payload.stages.map((stage) => [stage.name, stage]));
   const indexed = payload.artifacts.map((artifact, index) => ({ ...artifact, text: "", index }));
   return grouped(indexed, (a) => a.frame).map(([frame, ofFrame]) => {
-    const alone = stageNodes(ofFrame.filter((a) => !a.graph), stages, frame);
+    const alone = stageNodes(ofFrame.filter((a) => !a.graph), stages, frame, makes);
     const graphs = grouped(ofFrame.filter((a) => a.graph), (a) => a.graph).map(([graph, list]) => ({
-      key: `${frame}|${graph}`, label: `${graph} graph`, hint: "", children: stageNodes(list, stages, `${frame}|${graph}`),
+      key: `${frame}|${graph}`, label: `${graph} graph`, hint: "", children: stageNodes(list, stages, `${frame}|${graph}`, makes),
     })); // prettier-ignore
     return { key: frame, label: frameLabel(frame, ofFrame), hint: "", children: [...alone, ...graphs] };
   });
@@ -21,12 +22,29 @@ function frameLabel(frame, artifacts) {
   return frame ? `${frame} ${name}`.trim() : "no frame";
 }
 
-function stageNodes(artifacts, stages, key) {
-  return grouped(artifacts, (a) => a.stage).map(([stage, list]) => {
+function stageNodes(artifacts, stages, key, makes) {
+  const kernels = grouped(artifacts.filter((a) => a.kernel), (a) => a.kernel).map(([kernel, list]) => kernelNode(kernel, list, stages, key, makes));
+  const texts = grouped(artifacts.filter((a) => !a.kernel), (a) => a.stage).map(([stage, list]) => {
     const { title = stage, about = "" } = stages.get(stage) || {};
-    if (list.length === 1) return leaf(list[0], list[0].kernel || title, about);
-    return { key: `${key}|${stage}`, label: title, hint: about, children: list.map((a) => leaf(a, a.kernel || a.title, about)) };
+    if (list.length === 1) return leaf(list[0], title, about);
+    return { key: `${key}|${stage}`, label: title, hint: about, children: list.map((a) => leaf(a, a.title, about)) };
   });
+  if (kernels.length < 2) return [...texts, ...kernels];
+  return [...texts, { key: `${key}|kernels`, label: "Kernels", hint: "the generated kernels, in the order of the output code", children: kernels }];
+}
+
+function kernelNode(kernel, list, stages, key, makes) {
+  const about = (a) => (stages.get(a.stage) || {}).about || "";
+  const title = (a) => (a.stage === "kernel" ? `${a.language} source` : (stages.get(a.stage) || {}).title || a.stage);
+  const more = makes(list).map(({ stage, label, artifact }) => ({ key: `make|${artifact}|${stage}`, label, hint: "made when you ask", make: { stage, artifact }, lines: null, seconds: null }));
+  if (list.length === 1 && !more.length) return leaf(list[0], kernel, about(list[0]));
+  return { key: `${key}|kernel|${kernel}`, label: kernel, hint: kernel, children: [...list.map((a) => leaf(a, title(a), about(a))), ...more] };
+}
+
+// A long name keeps its end in sight when it is cut: that is what tells one kernel from the next.
+function ended(label) {
+  const [, head, tail] = /^(.{18,}?)(_\d+)$/s.exec(label) || [null, label, ""];
+  return [element("span", { class: "head" }, head), tail && element("span", {}, tail)];
 }
 
 const leaf = (a, label, about) => ({
@@ -42,20 +60,27 @@ function grouped(list, key) {
   return [...groups];
 }
 
+const SIDES = ["◧", "◨", "③", "④"];
+
 export class Rail {
-  // `app` answers open(artifact, other) when a text is picked; `other` is true with Shift.
-  constructor(app, payload) {
+  // `app` answers open(artifact, other) when a text is picked, `other` being true with Shift, and make(artifact, stage).
+  constructor(app, payload, makes) {
     this.app = app;
-    this.roots = tree(payload);
     this.open = new Set();
     this.counts = { linked: new Map(), found: new Map() };
     this.shown = [];
-    this.sums(this.roots);
-    this.opened(this.roots, 0);
     this.focus = "";
     this.list = element("div", { class: "tree", role: "tree", "aria-label": "stages", onkeydown: (e) => this.key(e), onclick: (e) => this.click(e) });
     this.element = element("nav", { class: "rail", "aria-label": "stages of the compile" }, this.list);
+    this.read(payload, makes);
+    this.opened(this.roots, 0);
     this.draw();
+  }
+
+  // Take up a payload that has grown; what is open stays open.
+  read(payload, makes) {
+    this.roots = tree(payload, makes);
+    this.sums(this.roots);
   }
 
   // Give each node its own artifacts, and inner nodes the sums of what is in them.
@@ -63,10 +88,10 @@ export class Rail {
     for (const node of nodes) {
       node.parent = parent;
       if (node.children) this.sums(node.children, node);
-      node.artifacts = node.children ? node.children.flatMap((c) => c.artifacts) : [node.artifact];
+      node.artifacts = node.children ? node.children.flatMap((c) => c.artifacts) : node.make ? [] : [node.artifact];
       if (!node.children) continue;
       const timed = node.children.filter((c) => c.seconds !== null);
-      node.lines = node.children.reduce((sum, c) => sum + c.lines, 0);
+      node.lines = node.children.reduce((sum, c) => sum + (c.lines || 0), 0);
       node.seconds = timed.length ? timed.reduce((sum, c) => sum + c.seconds, 0) : null;
     }
   }
@@ -75,8 +100,9 @@ export class Rail {
   opened(nodes, depth) {
     nodes.forEach((node, at) => {
       if (!node.children) return;
-      const holdsStages = node.children.some((c) => c.children) || depth === 0 || node.label.endsWith(" graph");
-      if (holdsStages && (depth > 0 || at < 6)) this.open.add(node.key);
+      const [, graph, kind, kernel] = node.key.split("|");
+      const few = depth === 0 ? at < 6 : graph && !kind ? node.label.endsWith(" graph") : kind === "kernels" || (kernel && !node.parent.key.endsWith("|kernels"));
+      if (few) this.open.add(node.key);
       this.opened(node.children, depth + 1);
     });
   }
@@ -89,7 +115,7 @@ export class Rail {
   }
 
   draw() {
-    const focused = this.list.contains(document.activeElement);
+    const focused = this.list.contains(this.list.getRootNode().activeElement);
     this.rows = [];
     const collect = (nodes, level) =>
       nodes.forEach((node, at) => {
@@ -107,19 +133,19 @@ export class Rail {
     const sum = (counts) => node.artifacts.reduce((total, a) => total + (counts.get(a) || 0), 0);
     const linked = sum(this.counts.linked);
     const found = sum(this.counts.found);
-    const side = node.children ? "" : ["◧", "◨"].filter((_, pane) => this.shown[pane] === node.artifact).join("");
+    const side = node.children || node.make ? "" : SIDES.filter((_, pane) => this.shown[pane] === node.artifact).join("");
     const open = this.open.has(node.key);
     const row = element("div", {
-      class: `item${node.children ? " group" : ""}${linked ? " linked" : ""}${side ? " shown" : ""}`, role: "treeitem", tabindex: node.key === this.focus ? 0 : -1,
+      class: `item${node.children ? " group" : ""}${node.make ? " make" : ""}${linked ? " linked" : ""}${side ? " shown" : ""}`, role: "treeitem", tabindex: node.key === this.focus ? 0 : -1,
       "aria-level": level, "aria-posinset": at + 1, "aria-setsize": of, "aria-expanded": node.children ? String(open) : null,
       "aria-selected": String(Boolean(side)), title: node.hint || null,
     },
       element("span", { class: "twist", "aria-hidden": "true" }, node.children ? (open ? "▾" : "▸") : ""),
-      element("span", { class: "label" }, node.label, node.children && !open ? element("span", { class: "many" }, ` ×${node.children.length}`) : null),
-      side ? element("span", { class: "side", title: side === "◧" ? "in the left pane" : "in the right pane" }, side) : null,
+      element("span", { class: "label" }, ...ended(node.label), node.children && !open ? element("span", { class: "many" }, ` ×${node.children.length}`) : null),
+      side ? element("span", { class: "side", title: "in a pane" }, side) : null,
       found ? element("span", { class: "found", title: "lines found" }, `${found}×`) : null,
       linked ? element("span", { class: "links", title: "linked lines" }, `◆${linked}`) : null,
-      element("span", { class: "size", title: "lines" }, node.lines.toLocaleString("en")),
+      element("span", { class: "size", title: "lines" }, node.make ? "make" : node.lines.toLocaleString("en")),
       element("span", { class: "time" }, seconds(node.seconds)),
     ); // prettier-ignore
     row.style.setProperty("--level", level);
@@ -129,7 +155,7 @@ export class Rail {
 
   // Make the row of an artifact visible: open what it is in and scroll to it.
   reveal(artifact) {
-    const find = (nodes) => nodes.flatMap((n) => (n.children ? find(n.children) : n.artifact === artifact ? [n] : []));
+    const find = (nodes) => nodes.flatMap((n) => (n.children ? find(n.children) : !n.make && n.artifact === artifact ? [n] : []));
     const [node] = find(this.roots);
     if (!node) return;
     for (let up = node.parent; up; up = up.parent) this.open.add(up.key);
@@ -152,6 +178,7 @@ export class Rail {
 
   act(node, other) {
     if (node.children) this.toggle(node);
+    else if (node.make) this.app.make(node.make.artifact, node.make.stage);
     else this.app.open(node.artifact, other);
   }
 

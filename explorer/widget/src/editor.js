@@ -1,0 +1,271 @@
+// A text of many lines in a CodeMirror editor that nobody can change: only the lines in view are in the document.
+//
+// It is coloured a line at a time, as text.js cuts lines into tokens; lit lines, hues and search marks are decorations of
+// the lines in view, made anew when one of them changes.
+
+import { defaultKeymap } from "@codemirror/commands";
+import { codeFolding, foldAll, foldGutter, foldKeymap, foldService, unfoldAll } from "@codemirror/language";
+import { gotoLine, search, searchKeymap } from "@codemirror/search";
+import { EditorState, StateEffect, StateField, Text, Compartment } from "@codemirror/state";
+import {
+  Decoration, EditorView, GutterMarker, ViewPlugin, WidgetType, drawSelection, gutter, highlightSpecialChars, hoverTooltip, keymap,
+  lineNumbers, tooltips,
+} from "@codemirror/view"; // prettier-ignore
+import { element } from "./dom.js";
+import { foldEnds } from "./folds.js";
+import { hasNoise, noiseIn, noiseLines } from "./noise.js";
+import { occurrences, tokens } from "./text.js";
+
+const NOTHING = { lit: new Map(), chosen: 0, query: "" };
+
+// What is lit: `lit` maps a line to a function that gives its route, `chosen` is the selected line (0: none), `query` is searched.
+const setMarks = StateEffect.define();
+const marks = StateField.define({
+  create: () => NOTHING,
+  update: (value, transaction) => transaction.effects.reduce((now, effect) => (effect.is(setMarks) ? { ...now, ...effect.value } : now), value),
+});
+
+class Sign extends GutterMarker {
+  constructor(sign, hue) {
+    super();
+    this.sign = sign;
+    this.hue = hue;
+  }
+
+  eq(other) {
+    return other.sign === this.sign && other.hue === this.hue;
+  }
+
+  toDOM() {
+    const made = element("span", { class: `sign${this.hue === null ? " plain" : ""}` }, this.sign);
+    if (this.hue !== null) made.style.setProperty("--hue", this.hue);
+    return made;
+  }
+}
+
+class Hidden extends WidgetType {
+  constructor(count) {
+    super();
+    this.count = count;
+  }
+
+  eq(other) {
+    return other.count === this.count;
+  }
+
+  toDOM() {
+    return element("div", { class: "hidden-lines" }, `⋯ ${this.count} lines of locations`);
+  }
+}
+
+const tokenMarks = new Map();
+function tokenMark(kind) {
+  if (!tokenMarks.has(kind)) tokenMarks.set(kind, Decoration.mark({ class: `t-${kind}` }));
+  return tokenMarks.get(kind);
+}
+const foundMark = Decoration.mark({ tagName: "mark" });
+const quiet = Decoration.replace({});
+
+// One text's editor. `about` answers: hue(line), language, chosen(line), hover(line, word) → element or null, step(by), label.
+export class Editor {
+  constructor(root, label, about) {
+    this.about = about;
+    this.label = label;
+    this.wrap = new Compartment();
+    this.noise = new Compartment();
+    this.wrapped = false;
+    this.quiet = true;
+    this.lines = [];
+    this.view = new EditorView({ root: root instanceof ShadowRoot ? root : undefined, state: EditorState.create({ doc: "" }) });
+    this.element = this.view.dom;
+  }
+
+  show(lines) {
+    this.lines = lines;
+    this.ends = null;
+    this.moved = false;
+    this.view.setState(EditorState.create({ doc: Text.of(lines.length ? lines : [""]), extensions: this.extensions() }));
+  }
+
+  extensions() {
+    return [
+      marks,
+      lineNumbers(),
+      gutter({ class: "signs", lineMarker: (view, block) => this.sign(view, block), lineMarkerChange: (u) => u.startState.field(marks) !== u.state.field(marks) }),
+      foldGutter({ openText: "▾", closedText: "▸" }),
+      codeFolding({ placeholderText: "…" }),
+      foldService.of((state, start) => this.fold(state, start)),
+      highlightSpecialChars(),
+      drawSelection(),
+      EditorState.readOnly.of(true),
+      EditorState.tabSize.of(4),
+      EditorState.allowMultipleSelections.of(false),
+      EditorView.contentAttributes.of({ "aria-label": this.label, "aria-readonly": "true", spellcheck: "false", autocorrect: "off", inputmode: "none", tabindex: "0" }),
+      search({ top: true }),
+      keymap.of([...this.keys(), ...searchKeymap, ...foldKeymap, ...defaultKeymap]),
+      ViewPlugin.define((view) => this.decorator(view), { decorations: (plugin) => plugin.decorations }),
+      hoverTooltip((view, at) => this.hover(view, at), { hoverTime: 250 }),
+      tooltips({ position: "fixed" }),
+      EditorView.updateListener.of((update) => this.updated(update)),
+      this.wrap.of(this.wrapped ? EditorView.lineWrapping : []),
+      this.noise.of(this.hidden()),
+    ];
+  }
+
+  keys() {
+    const step = (by) => () => (this.about.step(by), true);
+    return [
+      { key: "ArrowLeft", run: step(-1) },
+      { key: "ArrowRight", run: step(1) },
+      { key: "Enter", run: () => (this.about.chosen(this.line()), true) },
+      { key: "Alt-g", run: gotoLine },
+      { key: "Tab", run: () => false },
+    ];
+  }
+
+  // Marks ----------------------------------------------------------------------------------------------------------------
+
+  mark(changes) {
+    this.view.dispatch({ effects: setMarks.of(changes) });
+  }
+
+  sign(view, block) {
+    const line = view.state.doc.lineAt(block.from).number;
+    const { lit, chosen } = view.state.field(marks);
+    const hue = this.about.hue(line);
+    const sign = line === chosen ? "▶" : lit.has(line) ? "◆" : "";
+    return sign || hue !== null ? new Sign(sign, hue) : null;
+  }
+
+  decorator(view) {
+    const make = () => this.decorations(view);
+    return {
+      decorations: make(),
+      update(update) {
+        const moved = update.docChanged || update.viewportChanged || update.startState.field(marks) !== update.state.field(marks);
+        if (moved) this.decorations = make();
+      },
+    };
+  }
+
+  decorations(view) {
+    const { lit, chosen, query } = view.state.field(marks);
+    const found = [];
+    let last = 0;
+    for (const { from, to } of view.visibleRanges) {
+      for (let at = from; at <= to; ) {
+        const line = view.state.doc.lineAt(at);
+        if (line.number > last) this.decorate(found, line, lit, chosen, query);
+        last = line.number;
+        at = line.to + 1;
+      }
+    }
+    return Decoration.set(found, true);
+  }
+
+  decorate(found, line, lit, chosen, query) {
+    const hue = this.about.hue(line.number);
+    const kind = line.number === chosen ? " chosen" : lit.has(line.number) ? " lit" : "";
+    const attributes = { class: `line${kind}${hue === null ? " plain" : ""}`, "data-line": line.number };
+    if (hue !== null) attributes.style = `--hue:${hue}`;
+    found.push(Decoration.line({ attributes }).range(line.from));
+    let at = line.from;
+    for (const [kind, part] of tokens(line.text, this.about.language())) {
+      if (kind) found.push(tokenMark(kind).range(at, at + part.length));
+      at += part.length;
+    }
+    for (const [from, to] of occurrences(line.text, query)) found.push(foundMark.range(line.from + from, line.from + to));
+    if (this.quiet) for (const [from, to] of noiseIn(line.text, this.about.language())) if (from < to) found.push(quiet.range(line.from + from, line.from + to));
+  }
+
+  // Folding, wrapping, noise ---------------------------------------------------------------------------------------------
+
+  fold(state, start) {
+    this.ends ||= foldEnds(this.lines);
+    const line = state.doc.lineAt(start);
+    const end = this.ends[line.number - 1];
+    return end ? { from: line.to, to: state.doc.line(end + 1).to } : null;
+  }
+
+  foldAll() {
+    foldAll(this.view);
+  }
+
+  unfoldAll() {
+    unfoldAll(this.view);
+  }
+
+  setWrap(on) {
+    this.wrapped = on;
+    this.view.dispatch({ effects: this.wrap.reconfigure(on ? EditorView.lineWrapping : []) });
+  }
+
+  get hasNoise() {
+    return hasNoise(this.about.language());
+  }
+
+  setQuiet(on) {
+    this.quiet = on;
+    this.view.dispatch({ effects: [this.noise.reconfigure(this.hidden()), setMarks.of({})] });
+  }
+
+  hidden() {
+    const runs = this.quiet ? noiseLines(this.lines, this.about.language()) : [];
+    if (!runs.length) return [];
+    return EditorView.decorations.compute([], (state) => {
+      const ranges = runs.map(([first, last]) =>
+        Decoration.replace({ widget: new Hidden(last - first + 1), block: true }).range(state.doc.line(first).from, state.doc.line(last).to),
+      );
+      return Decoration.set(ranges);
+    });
+  }
+
+  // Places ---------------------------------------------------------------------------------------------------------------
+
+  line() {
+    return this.view.state.doc.lineAt(this.view.state.selection.main.head).number;
+  }
+
+  // The first and last line in view.
+  inView() {
+    const { doc } = this.view.state;
+    const { scrollDOM } = this.view;
+    const top = scrollDOM.scrollTop - this.view.documentPadding.top;
+    const line = (height) => doc.lineAt(this.view.lineBlockAtHeight(Math.max(0, height)).from).number;
+    return [line(top), line(top + scrollDOM.clientHeight - 20)];
+  }
+
+  // Bring a line into view, in the middle if it is not there yet; with `caret` the caret goes there too.
+  reveal(line, caret = false) {
+    const { doc } = this.view.state;
+    const at = doc.line(Math.min(doc.lines, Math.max(1, line))).from;
+    const [first, last] = this.view.scrollDOM.clientHeight ? this.inView() : [0, 0];
+    const effects = line < first || line > last ? EditorView.scrollIntoView(at, { y: "center", x: "nearest" }) : [];
+    this.view.dispatch({ effects, ...(caret ? { selection: { anchor: at } } : {}) });
+  }
+
+  goToLine() {
+    gotoLine(this.view);
+  }
+
+  updated(update) {
+    if (!update.selectionSet || !update.transactions.some((t) => t.isUserEvent("select"))) return;
+    const { main } = update.state.selection;
+    if (main.empty) this.about.chosen(update.state.doc.lineAt(main.head).number);
+  }
+
+  hover(view, at) {
+    const line = view.state.doc.lineAt(at);
+    const word = /[\w.$%]*$/.exec(line.text.slice(0, at - line.from))[0] + /^[\w.$]*/.exec(line.text.slice(at - line.from))[0];
+    const dom = this.about.hover(line.number, word);
+    return dom && { pos: line.from + Math.max(0, line.text.search(/\S/)), above: true, create: () => ({ dom }) };
+  }
+
+  focus() {
+    this.view.focus();
+  }
+
+  close() {
+    this.view.destroy();
+  }
+}

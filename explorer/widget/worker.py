@@ -1,0 +1,134 @@
+"""What a live trace does for its view: making texts, running, checking, timing, one after the other in a thread of its own.
+
+Messages of the view arrive in whatever thread the kernel has for them, where nothing of torch may be touched; they are
+only handed on. What is under way, and what came of it, is in the widget's trait `progress`.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError, LiveError
+from explorer.model import Artifact, jsonable
+from explorer.model import Event as Seen
+from explorer.payload import addition
+from explorer.stages import STAGES
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+    from explorer.widget import Explorer
+
+#: How many times eager and compiled are timed, and how many of these go by between two reports.
+REPEATS, ROUND = 30, 3
+
+
+class Worker:
+    """The one thread in which a widget's live trace works; what is asked while it works waits its turn."""
+
+    def __init__(self, widget: Explorer) -> None:
+        self._widget = widget
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="explorer-widget")
+        self._stopped = Event()
+
+    def answer(self, message: Mapping[str, Any]) -> None:
+        """Take up a message of the view: {"ask": "make" | "passes" | "run" | "check" | "benchmark" | "stop", …}."""
+        ask = message.get("ask")
+        if ask == "stop":
+            self._stopped.set()
+        elif ask in ("make", "passes", "run", "check", "benchmark"):
+            self._thread.submit(self._work, str(ask), message)
+
+    def wait(self) -> None:
+        """Return when all that was asked is done."""
+        self._thread.submit(lambda: None).result()
+
+    def close(self) -> None:
+        """Do nothing more."""
+        self._stopped.set()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _work(self, ask: str, message: Mapping[str, Any]) -> None:
+        """Do one thing and say what came of it; an error of any kind is what came of it."""
+        self._stopped.clear()
+        self._tell(what=ask, done=0, of=0)
+        actions: dict[str, Callable[[Mapping[str, Any]], list[Any]]] = {
+            "make": self._make, "passes": self._passes, "run": self._run, "check": self._check, "benchmark": self._benchmark,
+        }  # fmt: skip
+        try:
+            rows = actions[ask](message)
+        except Exception as error:  # noqa: BLE001 an error is an answer, shown in the view
+            self._tell(what=ask, error=f"{type(error).__name__}: {error}")
+        else:
+            self._tell(what=ask, rows=rows, stopped=self._stopped.is_set())
+
+    def _tell(self, **progress: Any) -> None:
+        self._widget.progress = progress
+
+    # The actions ----------------------------------------------------------------------------------------------------------
+
+    def _make(self, message: Mapping[str, Any]) -> list[Any]:
+        trace, stage = self._widget.trace, str(message["stage"])
+        artifact = made(trace, trace.artifact(str(message["artifact"])), stage)
+        if all(a.id != artifact.id for a in trace.artifacts):
+            link = next(s.link for s in STAGES if s.name == stage)
+            with_text = replace(trace, artifacts=(*trace.artifacts, artifact))
+            grown = replace(with_text, links=(*trace.links, *link(artifact, with_text)))
+            self._widget.trace = grown
+            self._widget.additions = [*self._widget.additions, addition(grown, len(trace.artifacts), len(trace.links))]
+        return []
+
+    def _passes(self, message: Mapping[str, Any]) -> list[Any]:
+        kernel = self._widget.trace.artifact(str(message["artifact"]))
+        rows = self._widget.trace.needs_live("passes").passes(kernel)
+        texts: dict[str, int] = {}
+        index = [{k: texts.setdefault(str(row[k]), len(texts)) for k in ("before", "after")} for row in rows]
+        rest = [{k: v for k, v in jsonable(row).items() if k not in ("before", "after")} for row in rows]
+        self._widget.passes = {
+            "artifact": kernel.id, "texts": list(texts), "rows": [{**r, **i} for r, i in zip(rest, index, strict=True)],
+        }  # fmt: skip
+        return []
+
+    def _run(self, message: Mapping[str, Any]) -> list[Any]:
+        from explorer.hooks.tensors import named_tensors
+
+        result = self._widget.trace.run()
+        return [
+            {"output": name, "dtype": str(t.dtype), "shape": list(map(str, t.shape)), "device": str(t.device)}
+            for name, t in named_tensors(result, "output")
+        ]
+
+    def _check(self, message: Mapping[str, Any]) -> list[Any]:
+        return [jsonable(dict(row)) for row in self._widget.trace.check()]
+
+    def _benchmark(self, message: Mapping[str, Any]) -> list[Any]:
+        times: dict[str, list[float]] = {}
+        for done in range(0, REPEATS, ROUND):
+            if self._stopped.is_set():
+                break
+            for row in self._widget.trace.benchmark(ROUND):
+                times.setdefault(str(row["what"]), []).append(float(row["seconds"]))
+            self._tell(what="benchmark", done=done + ROUND, of=REPEATS)
+        medians = {what: statistics.median(values) for what, values in times.items()}
+        return [{"what": w, "seconds": s, "ratio_to_eager": s / medians["eager"]} for w, s in medians.items()]
+
+
+def made(trace: Trace, kernel: Artifact, stage: str) -> Artifact:
+    """The text of a kernel in "sass" or "assembly", made now by the live trace; LiveError where it is not live."""
+    live = trace.needs_live(f"making {stage}")
+    if stage == "assembly":
+        assembly: Artifact = live.assembly(kernel)
+        return assembly
+    if stage != "sass":
+        raise InputError(f"{stage!r} is not made on demand; 'sass' and 'assembly' are")
+    same = (kernel.kernel, kernel.frame, kernel.graph)
+    for ptx in trace.find("ptx"):
+        if (ptx.kernel, ptx.frame, ptx.graph) == same:
+            event = Seen("sass", ptx.time, ptx.frame, ptx.graph, {**ptx.data, "text": live.sass(kernel)}, ptx.path)
+            render = next(s.render for s in STAGES if s.name == "sass")
+            return render(event, ptx.id.replace(":ptx:", ":sass:"))
+    raise LiveError(f"{kernel.kernel} has no PTX to make SASS of")

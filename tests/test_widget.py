@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from explorer import session
+from explorer.errors import InputError
+from explorer.model import Rows
+from explorer.payload import payload
+from explorer.traced import Trace
+from explorer.widget import BUNDLE, Explorer
+
+
+@pytest.fixture(scope="module")
+def trace(replayed) -> Trace:
+    return replayed("mlp_train-torch2.11-cuda")
+
+
+@pytest.fixture
+def view(trace: Trace) -> Iterator[Explorer]:
+    made = Explorer(trace)
+    yield made
+    made.close()
+
+
+def test_the_payload_travels_once_and_compressed(view, trace):
+    """A widget holds the trace's payload as gzipped JSON, and the committed bundle as its front end."""
+    assert json.loads(gzip.decompress(view.payload)) == json.loads(json.dumps(payload(trace)))
+    assert view._esm == BUNDLE.read_text(encoding="utf-8")
+    assert not view.is_live
+
+
+def test_select_says_what_the_line_is(view, trace):
+    """`select` by stage or id makes `selected` the same that a click makes: artifact, line, node, and the line's text."""
+    graph = trace.find("post_grad")[0]
+    node, line = next(iter((n, k) for n, k in lines(graph).items() if k))
+    heard = []
+    view.observe(lambda change: heard.append(change["new"]), "selected")
+    view.select(graph.id, line)
+    assert heard == [view.selected]
+    assert (view.selected["artifact"], view.selected["line"], view.selected["node"]) == (graph.id, line, node)
+    assert view.selected["text"] == graph.lines[line - 1]
+
+
+def lines(artifact):
+    from explorer.payload import lines_of_nodes
+
+    return lines_of_nodes(artifact)
+
+
+def test_open_finds_a_text_of_a_kernel(view, trace):
+    """`open` takes a stage, of a kernel by number or by name; asked twice for the same it is asked twice."""
+    kernel = trace.kernels[1]
+    view.open("kernel", kernel=1)
+    assert view.command["artifact"] == kernel.artifact.id
+    view.open("kernel", kernel=kernel.name, pane="left", line=3)
+    assert (view.command["artifact"], view.command["pane"], view.command["line"]) == (kernel.artifact.id, "left", 3)
+    assert view.command["number"] == 2
+
+
+def test_compare_and_view_ask_the_view(view, trace):
+    """`compare` names two texts, `view` one of the views."""
+    view.compare("joint", "post_grad")
+    assert (view.command["a"], view.command["b"]) == (trace.find("joint")[0].id, trace.find("post_grad")[0].id)
+    view.view("kernels")
+    assert view.command["name"] == "kernels"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda v: v.select("source", 0),
+        lambda v: v.select("sauce", 1),
+        lambda v: v.open("kernel", kernel=99),
+        lambda v: v.open("ttgirl"),
+        lambda v: v.open("kernel", pane="middle"),
+        lambda v: v.compare("joint", "nothing"),
+    ],
+)
+def test_what_is_not_there_is_said(view, wrong):
+    """A line, text, kernel or pane that there is not raises InputError that says what there is, and changes nothing."""
+    with pytest.raises(InputError, match=r"valid are|nearest|has lines"):
+        wrong(view)
+    assert view.selected == {} and view.command == {}
+
+
+def test_a_saved_notebook_shows_the_summary(view):
+    """The mime bundle has the live view and, for a notebook without its state, a summary that needs no script."""
+    data, _ = view._repr_mimebundle_()
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == view.model_id
+    assert "explorer-summary" in data["text/html"] and "<script" not in data["text/html"]
+    assert data["text/plain"].startswith("<Explorer of ")
+
+
+def test_widgets_nest_in_boxes(view):
+    """It is an ipywidget like any other."""
+    import ipywidgets
+
+    assert ipywidgets.VBox([view]).children == (view,)
+
+
+def test_a_trace_makes_no_widget_outside_a_notebook(trace):
+    """In a terminal a trace shows its table only, and `show` prints it."""
+    assert trace._repr_mimebundle_() == {}
+    code = "import explorer.traced, sys; explorer.traced.Trace()._repr_mimebundle_(); print('anywidget' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
+def test_show_prints_the_table_in_a_terminal(trace, capsys):
+    """Outside a notebook `show` prints the table of stages and returns nothing."""
+    assert session.show(trace) is None
+    assert "post_grad" in capsys.readouterr().out
+
+
+# Live --------------------------------------------------------------------------------------------------------------------
+
+
+class FakeLive:
+    """A live process of whose answers the test knows."""
+
+    error = None
+
+    def check(self) -> Rows:
+        return Rows([{"output": "output", "max_abs": 0.0}])
+
+    def benchmark(self, repeats: int) -> Rows:
+        return Rows(
+            [
+                {"what": "eager", "seconds": 2.0, "ratio_to_eager": 1.0},
+                {"what": "compiled", "seconds": 1.0, "ratio_to_eager": 0.5},
+            ]
+        )
+
+    def sass(self, kernel) -> str:
+        return '\t//## File "k.py", line 3\n        /*0000*/                   LDG.E R2, [R2] ;\n'
+
+    def passes(self, kernel) -> Rows:
+        row = {"stage": "ttir", "name": "Inliner", "argument": "inline", "error": ""}
+        return Rows(
+            [{**row, "changed": True, "before": "a", "after": "b"}, {**row, "changed": False, "before": "b", "after": "b"}]
+        )
+
+    def run(self):
+        raise ValueError("no such tensor")
+
+
+@pytest.fixture
+def live(trace: Trace) -> Iterator[Explorer]:
+    made = Explorer(Trace(trace.meta, trace.artifacts, trace.links, trace.failures, FakeLive()))
+    yield made
+    made.close()
+
+
+def asked(view: Explorer, **message: object) -> list[dict[str, object]]:
+    """What `progress` said while the view's question was answered."""
+    told: list[dict[str, object]] = []
+    view.observe(lambda change: told.append(change["new"]), "progress")
+    view._worker.answer(message)
+    view._worker.wait()
+    return told
+
+
+def test_check_and_benchmark_answer_with_rows(live):
+    """What the run panel asks is done in the worker's thread; progress says how far it is, and then the rows."""
+    assert live.is_live
+    assert asked(live, ask="check")[-1]["rows"] == [{"output": "output", "max_abs": 0.0}]
+    told = asked(live, ask="benchmark")
+    assert [t["done"] for t in told if t.get("done")] == list(range(3, 31, 3))
+    assert told[-1]["rows"] == [
+        {"what": "eager", "seconds": 2.0, "ratio_to_eager": 1.0},
+        {"what": "compiled", "seconds": 1.0, "ratio_to_eager": 0.5},
+    ]
+
+
+def test_an_error_is_said_and_the_next_question_answered(live):
+    """An error of the program is what came of the question; the worker goes on."""
+    assert asked(live, ask="run")[-1]["error"] == "ValueError: no such tensor"
+    assert asked(live, ask="check")[-1]["rows"]
+
+
+def test_sass_is_made_when_asked(live, trace):
+    """SASS made on demand joins the trace with its links, and travels by itself with indexes that fit the payload."""
+    kernel = next(k.artifact for k in trace.kernels if any(a.stage == "ptx" and a.kernel == k.name for a in trace.artifacts))
+    asked(live, ask="make", artifact=kernel.id, stage="sass")
+    (piece,) = live.additions
+    assert [a["stage"] for a in piece["artifacts"]] == ["sass"]
+    whole = payload(live.trace)
+    assert piece["artifacts"] == whole["artifacts"][len(trace.artifacts) :]
+    assert piece["hows"] == whole["hows"] and all(link in whole["links"] for link in piece["links"])
+    asked(live, ask="make", artifact=kernel.id, stage="sass")
+    assert len(live.additions) == 1
+
+
+def test_passes_share_their_texts(live, trace):
+    """The MLIR passes of a kernel travel with each text once."""
+    asked(live, ask="passes", artifact=trace.kernels[0].artifact.id)
+    assert live.passes["texts"] == ["a", "b"]
+    assert [(r["before"], r["after"], r["changed"]) for r in live.passes["rows"]] == [(0, 1, True), (1, 1, False)]
+
+
+def test_what_is_not_asked_for_is_not_done(live):
+    """A message that is no question changes nothing."""
+    assert asked(live, ask="__class__") == [] == asked(live, other=1)
