@@ -3,7 +3,7 @@
     {"format": 2, "meta": {…}, "counts": "1 frame, 2 kernels",
      "stages":    [{"name", "title", "about", "language"} …]   those that the trace has, in the compiler's order
      "artifacts": [{"id", "stage", "frame", "graph", "kernel", "title", "language", "text", "lines", "seconds",
-                    "note", "made_by", "data", …} …]           "lines" as `Artifact.lines` counts them
+                    "time", "note", "made_by", "data", …} …]           "lines" as `Artifact.lines` counts them
      "strings":   [text …]                                     what the nodes of graphs refer to by index
      "kernels":   [{"artifact", "forms", "operators", …} …]    one a generated kernel: `_kernel`
      "hows":      [how …]                                      the kinds of links
@@ -100,7 +100,7 @@ def _artifact(a: Artifact) -> dict[str, Any]:
     file, line, function = a.path[-1] if a.path else ("", 0, "")
     return {
         "id": a.id, "stage": a.stage, "frame": a.frame, "graph": a.graph, "kernel": a.kernel, "title": a.title,
-        "language": a.language, "text": a.text, "lines": len(a.lines), "seconds": a.seconds, "note": changes([a]),
+        "language": a.language, "text": a.text, "lines": len(a.lines), "seconds": a.seconds, "time": round(a.time, 4), "note": changes([a]),
         "made_by": f"{function} ({file}:{line})" if a.path else "", "data": small(a.data),
     }  # fmt: skip
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from explorer import page
 from explorer.files import load_events
 from explorer.model import Artifact, Event, Failure, plain
 from explorer.replay import replay
 from explorer.traced import Trace
 
 HERE = Path(__file__).parent
+#: One headless chromium is asked for everything that a browser must show.
+CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), Path("/usr/bin/chromium"))
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
 Recorded = tuple[list[Event], list[Failure], dict[str, object]]
 
 
@@ -62,3 +70,45 @@ def with_source() -> Callable[..., Trace]:
         return Trace(artifacts=(Artifact("0/0:source", "source", "0/0", "", "f", "python", text, data=data), *others))
 
     return make
+
+
+# The browser -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One headless chromium."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not installed: apt-get install chromium")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Open a trace's saved page; at the end no console error, exception or request beyond the file may have been."""
+    said: list[str] = []
+    asked: list[str] = []
+    file = tmp_path / "page.html"
+    contexts = []
+
+    def open_page(trace: Trace, fragment: str = "", **settings: object) -> Any:
+        page.save(trace, file)
+        context = browser.new_context(viewport={"width": 1400, "height": 800}, **settings)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        tab.on("pageerror", lambda error: said.append(f"exception: {error}"))
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto(f"{file.as_uri()}{fragment}")
+        tab.wait_for_selector("#explorer[data-state]")
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert {url.partition("#")[0] for url in asked} <= {file.as_uri()}

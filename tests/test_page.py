@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,6 @@ from explorer.model import Artifact, Failure, Link, plain
 from explorer.payload import payload
 from explorer.traced import Trace
 
-CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), Path("/usr/bin/chromium"))
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 FOCUSED = "document.querySelector('#explorer').shadowRoot.activeElement"
 HOSTILE = '</script><img src=x onerror="window.hacked=1"><!--<script>window.hacked=2//\'"&\u202e\u2028\ud800 ${1}`'
 
@@ -61,46 +56,7 @@ def small() -> Trace:
     return Trace(plain({"name": "f", "target": "cpu"}), artifacts, links)
 
 
-# The browser -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One headless chromium for all tests of this file."""
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is not installed: apt-get install chromium")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
-    """Open a trace's saved page; at the end no console error, exception or request beyond the file may have been."""
-    said: list[str] = []
-    asked: list[str] = []
-    file = tmp_path / "page.html"
-    contexts = []
-
-    def open_page(trace: Trace, fragment: str = "", **settings: object) -> Any:
-        page.save(trace, file)
-        context = browser.new_context(viewport={"width": 1400, "height": 800}, **settings)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-        tab.on("pageerror", lambda error: said.append(f"exception: {error}"))
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.goto(f"{file.as_uri()}{fragment}")
-        tab.wait_for_selector("#explorer[data-state]")
-        return tab
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert said == []
-    assert {url.partition("#")[0] for url in asked} <= {file.as_uri()}
+# Reading the page --------------------------------------------------------------------------------------------------
 
 
 def pane(tab: Any, side: str) -> Any:

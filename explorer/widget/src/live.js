@@ -11,7 +11,9 @@ export class Live {
     this.model = model;
     this.listeners = [];
     this.told = () => this.app?.each((view) => view.progress?.(this.model.get("progress")));
+    this.stepped = () => this.app?.each((view) => view.answered?.(this.model.get("passes")));
     model.on("change:progress", this.told);
+    model.on("change:passes", this.stepped);
   }
 
   attach(app) {
@@ -41,5 +43,6 @@ export class Live {
 
   close() {
     this.model.off("change:progress", this.told);
+    this.model.off("change:passes", this.stepped);
   }
 }

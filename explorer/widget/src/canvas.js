@@ -1,0 +1,383 @@
+// A graph on a canvas: only what is in view is drawn, with less detail the smaller it is. Drag pans, the wheel zooms, keys walk.
+
+import { element, eachFrame } from "./dom.js";
+
+const TEXT = 0.45; // from this scale on boxes have their text
+const LINES = 0.12; // and from this one edges are curves
+const MINI = { w: 150, h: 110 };
+
+export class Canvas {
+  // `on` answers: pick(box), open(box), label(box) → [title, subtitle], edge(edge) → text, hue(box) → number or null, say(text).
+  constructor(on) {
+    this.on = on;
+    this.graph = { boxes: [], edges: [], width: 1, height: 1 };
+    this.scale = 1;
+    this.x = 0;
+    this.y = 0;
+    this.chosen = null;
+    this.marked = new Map();
+    this.canvas = element("canvas", { tabindex: 0, role: "application", "aria-label": "graph: arrows walk along edges, Enter opens, + and − zoom, 0 shows all" });
+    this.mini = element("canvas", { class: "minimap", "aria-hidden": "true" });
+    this.element = element("div", { class: "canvas" }, this.canvas, this.mini);
+    this.redraw = eachFrame(() => this.draw());
+    this.observer = new ResizeObserver(() => this.resized());
+    this.observer.observe(this.element);
+    this.listen();
+  }
+
+  listen() {
+    const { canvas, mini } = this;
+    canvas.addEventListener("pointerdown", (e) => this.down(e));
+    canvas.addEventListener("pointermove", (e) => this.move(e));
+    canvas.addEventListener("pointerup", (e) => this.up(e));
+    canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
+    canvas.addEventListener("keydown", (e) => this.key(e));
+    mini.addEventListener("pointerdown", (e) => this.mapped(e));
+    mini.addEventListener("pointermove", (e) => e.buttons && this.mapped(e));
+  }
+
+  show(graph, fit = true) {
+    this.graph = graph;
+    this.picture = null;
+    if (fit) this.fit();
+    else this.redraw();
+  }
+
+  // Sizes and colours ------------------------------------------------------------------------------------------------------
+
+  resized() {
+    const { clientWidth, clientHeight } = this.element;
+    const ratio = window.devicePixelRatio || 1;
+    if (!clientWidth) return;
+    this.canvas.width = clientWidth * ratio;
+    this.canvas.height = clientHeight * ratio;
+    this.mini.width = MINI.w * ratio;
+    this.mini.height = MINI.h * ratio;
+    this.picture = null;
+    this.themed();
+    if (!this.fitted) this.fit();
+    this.draw();
+  }
+
+  themed() {
+    const style = getComputedStyle(this.element);
+    const value = (name) => style.getPropertyValue(name).trim();
+    this.colours = Object.fromEntries(["back", "raised", "sunk", "line", "text", "soft", "accent", "edge", "accent-back"].map((name) => [name, value(`--${name}`)]));
+    const mono = getComputedStyle(this.canvas).fontFamily;
+    this.fonts = { title: `600 12px ${mono}`, small: `11px ${mono}` };
+    this.dark = this.element.closest(".explorer")?.dataset.theme === "dark";
+    this.picture = null;
+    this.redraw();
+  }
+
+  fit() {
+    const { clientWidth: w, clientHeight: h } = this.element;
+    this.fitted = w > 0;
+    if (!w) return;
+    const { width, height } = this.graph;
+    this.scale = Math.min(1.1, Math.max(0.02, Math.min((w - 40) / width, (h - 40) / height)));
+    if (this.scale < 0.3 && width < w * 3) this.scale = Math.min(0.8, Math.max(this.scale, (w - 40) / Math.max(width, w / 3))); // a tall graph begins at its top
+    this.x = (w - width * this.scale) / 2;
+    this.y = height * this.scale < h ? (h - height * this.scale) / 2 : 20;
+    this.redraw();
+  }
+
+  fitAll() {
+    const { clientWidth: w, clientHeight: h } = this.element;
+    this.scale = Math.min(1.1, (w - 40) / this.graph.width, (h - 40) / this.graph.height);
+    this.x = (w - this.graph.width * this.scale) / 2;
+    this.y = (h - this.graph.height * this.scale) / 2;
+    this.redraw();
+  }
+
+  // Bring a box to the middle, at a scale at which it can be read.
+  centre(box) {
+    this.scale = Math.max(this.scale, 0.8);
+    this.x = this.element.clientWidth / 2 - (box.x + box.w / 2) * this.scale;
+    this.y = this.element.clientHeight / 2 - (box.y + Math.min(box.h, 200) / 2) * this.scale;
+    this.redraw();
+  }
+
+  // Drawing ----------------------------------------------------------------------------------------------------------------
+
+  draw() {
+    if (!this.colours || !this.canvas.width) return;
+    const g = this.canvas.getContext("2d");
+    const ratio = window.devicePixelRatio || 1;
+    g.setTransform(1, 0, 0, 1, 0, 0);
+    g.fillStyle = this.colours.back;
+    g.fillRect(0, 0, this.canvas.width, this.canvas.height);
+    g.setTransform(ratio * this.scale, 0, 0, ratio * this.scale, ratio * this.x, ratio * this.y);
+    const view = this.view();
+    const seen = (b) => b.x < view.right && b.x + b.w > view.left && b.y < view.bottom && b.y + b.h > view.top;
+    const { boxes } = this.graph;
+    for (const box of boxes) if (box.kind === "region" && seen(box)) this.region(g, box);
+    this.edges(g, view);
+    for (const box of boxes) if (box.kind !== "region" && seen(box)) this.box(g, box);
+    this.minimap();
+  }
+
+  view() {
+    const { clientWidth, clientHeight } = this.element;
+    const { x, y, scale } = this;
+    return { left: -x / scale, top: -y / scale, right: (clientWidth - x) / scale, bottom: (clientHeight - y) / scale };
+  }
+
+  region(g, box) {
+    g.fillStyle = box.depth % 2 ? this.colours.raised : this.colours.back;
+    g.strokeStyle = box === this.chosen ? this.colours.accent : this.colours.line;
+    g.lineWidth = (box === this.chosen ? 2 : 1) / this.scale ** 0.5;
+    rounded(g, box, 8);
+    g.fill();
+    g.stroke();
+    this.stripe(g, box);
+    if (this.scale < TEXT * 0.7) return;
+    g.font = this.fonts.title;
+    g.fillStyle = this.colours.soft;
+    g.fillText(cut(g, `▾ ${box.label}`, box.w - 20), box.x + 12, box.y + 17);
+  }
+
+  edges(g, view) {
+    const curved = this.scale >= LINES;
+    g.lineWidth = curved ? 1.2 : 1 / this.scale;
+    g.strokeStyle = this.colours.soft;
+    g.globalAlpha = 0.55;
+    g.beginPath();
+    const strong = [];
+    for (const edge of this.graph.edges) {
+      const { from, to } = edge;
+      const [ax, ay, bx, by] = [from.x + from.w / 2, from.y + from.h, to.x + to.w / 2, to.y];
+      if (Math.max(ay, by) < view.top || Math.min(ay, by) > view.bottom || Math.max(ax, bx) < view.left || Math.min(ax, bx) > view.right) continue;
+      if (this.chosen && (from === this.chosen || to === this.chosen)) strong.push(edge);
+      trace(g, ax, ay, bx, by, curved);
+    }
+    g.stroke();
+    g.globalAlpha = 1;
+    if (curved) for (const edge of this.graph.edges) if (this.scale >= 0.75 && near(edge, view)) this.edgeText(g, edge);
+    g.strokeStyle = this.colours.accent;
+    g.lineWidth = 2 / Math.max(this.scale, 0.5);
+    g.beginPath();
+    for (const { from, to } of strong) trace(g, from.x + from.w / 2, from.y + from.h, to.x + to.w / 2, to.y, curved);
+    g.stroke();
+  }
+
+  edgeText(g, edge) {
+    const text = this.on.edge(edge);
+    if (!text || edge.to.y - edge.from.y - edge.from.h < 20 || edge.to.y - edge.from.y > 260) return;
+    const x = (edge.from.x + edge.from.w / 2 + edge.to.x + edge.to.w / 2) / 2;
+    const y = (edge.from.y + edge.from.h + edge.to.y) / 2 + 3;
+    g.font = this.fonts.small;
+    const width = Math.min(150, g.measureText(text).width);
+    g.globalAlpha = 0.85;
+    g.fillStyle = this.colours.back;
+    g.fillRect(x - width / 2 - 3, y - 10, width + 6, 14);
+    g.globalAlpha = 1;
+    g.fillStyle = this.colours.soft;
+    g.fillText(cut(g, text, 150), x - width / 2, y);
+  }
+
+  box(g, box) {
+    const mark = this.marked.get(box);
+    const hue = mark ?? null;
+    g.fillStyle = box.kind === "group" ? this.colours["accent-back"] : this.colours.back;
+    if (mark !== undefined) g.fillStyle = `hsl(${hue ?? 45} 80% ${this.dark ? "26%" : "86%"})`;
+    g.strokeStyle = box === this.chosen ? this.colours.accent : mark !== undefined ? this.colours.edge : this.colours.line;
+    g.lineWidth = box === this.chosen ? 2.5 : mark !== undefined ? 2 : 1;
+    if (this.scale < LINES) {
+      g.fillStyle = mark !== undefined ? this.colours.edge : box.kind === "group" ? this.colours.accent : this.colours.soft;
+      g.fillRect(box.x, box.y, box.w, box.h);
+      return;
+    }
+    rounded(g, box, 6);
+    g.fill();
+    g.stroke();
+    this.stripe(g, box);
+    if (this.scale < TEXT) return;
+    const [title, subtitle] = this.on.label(box);
+    g.font = this.fonts.title;
+    g.fillStyle = this.colours.text;
+    const sign = mark !== undefined || box === this.chosen ? (box === this.chosen ? "▶ " : "◆ ") : box.kind === "group" ? "▸ " : "";
+    g.fillText(cut(g, sign + title, box.w - 20), box.x + 11, box.y + (subtitle ? 15 : box.h / 2 + 4));
+    if (!subtitle) return;
+    g.font = this.fonts.small;
+    g.fillStyle = this.colours.soft;
+    g.fillText(cut(g, subtitle, box.w - 20), box.x + 11, box.y + 30);
+  }
+
+  stripe(g, box) {
+    const hue = this.on.hue(box);
+    if (hue === null) return;
+    g.fillStyle = `hsl(${hue} 65% ${this.dark ? "60%" : "45%"})`;
+    g.fillRect(box.x, box.y + 5, 4, box.h - 10);
+  }
+
+  minimap() {
+    const whole = this.graph;
+    const view = this.view();
+    const all = view.left <= 0 && view.top <= 0 && view.right >= whole.width && view.bottom >= whole.height;
+    this.mini.hidden = all || !whole.boxes.length;
+    if (this.mini.hidden) return;
+    const ratio = window.devicePixelRatio || 1;
+    const scale = Math.min(MINI.w / whole.width, MINI.h / whole.height);
+    this.picture ||= this.paint(scale * ratio);
+    const g = this.mini.getContext("2d");
+    g.setTransform(1, 0, 0, 1, 0, 0);
+    g.drawImage(this.picture, 0, 0);
+    g.setTransform(ratio * scale, 0, 0, ratio * scale, 0, 0);
+    g.strokeStyle = this.colours.accent;
+    g.lineWidth = 1.5 / scale;
+    g.strokeRect(view.left, view.top, view.right - view.left, view.bottom - view.top);
+  }
+
+  // The boxes of the whole graph, for the minimap; painted once.
+  paint(scale) {
+    const made = document.createElement("canvas");
+    [made.width, made.height] = [this.mini.width, this.mini.height];
+    const g = made.getContext("2d");
+    g.fillStyle = this.colours.raised;
+    g.fillRect(0, 0, made.width, made.height);
+    for (const box of this.graph.boxes) {
+      g.fillStyle = box.kind === "region" ? this.colours.sunk : box.kind === "group" ? this.colours.accent : this.colours.soft;
+      g.fillRect(box.x * scale, box.y * scale, Math.max(1, box.w * scale), Math.max(1, box.h * scale));
+    }
+    return made;
+  }
+
+  // Pointer and keys -------------------------------------------------------------------------------------------------------
+
+  at(event) {
+    const bounds = this.canvas.getBoundingClientRect();
+    const x = (event.clientX - bounds.left - this.x) / this.scale;
+    const y = (event.clientY - bounds.top - this.y) / this.scale;
+    const hit = (b) => x >= b.x && x <= b.x + b.w && y >= b.y && y <= b.y + b.h;
+    return this.graph.boxes.findLast((b) => hit(b) && (b.kind !== "region" || y < b.y + 24)) || null;
+  }
+
+  down(event) {
+    this.canvas.focus({ preventScroll: true });
+    this.drag = { x: event.clientX, y: event.clientY, moved: false };
+    this.canvas.setPointerCapture(event.pointerId);
+  }
+
+  move(event) {
+    if (!this.drag) {
+      this.canvas.style.cursor = this.at(event) ? "pointer" : "grab";
+      return;
+    }
+    const [dx, dy] = [event.clientX - this.drag.x, event.clientY - this.drag.y];
+    if (!this.drag.moved && Math.hypot(dx, dy) < 4) return;
+    this.drag = { x: event.clientX, y: event.clientY, moved: true };
+    this.x += dx;
+    this.y += dy;
+    this.redraw();
+  }
+
+  up(event) {
+    const dragged = this.drag?.moved;
+    this.drag = null;
+    if (dragged) return;
+    const box = this.at(event);
+    if (!box) return;
+    if (box.kind === "node") this.choose(box);
+    else this.on.open(box);
+  }
+
+  wheel(event) {
+    const focused = this.canvas.getRootNode().activeElement === this.canvas;
+    if (!event.ctrlKey && !event.metaKey && !focused) return;
+    event.preventDefault();
+    const bounds = this.canvas.getBoundingClientRect();
+    if (event.shiftKey) {
+      this.x -= event.deltaY;
+      this.redraw();
+    } else this.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - bounds.left, event.clientY - bounds.top);
+  }
+
+  zoom(by, x = this.element.clientWidth / 2, y = this.element.clientHeight / 2) {
+    const scale = Math.min(3, Math.max(0.01, this.scale * by));
+    this.x = x - ((x - this.x) * scale) / this.scale;
+    this.y = y - ((y - this.y) * scale) / this.scale;
+    this.scale = scale;
+    this.redraw();
+  }
+
+  mapped(event) {
+    const bounds = this.mini.getBoundingClientRect();
+    const scale = Math.min(MINI.w / this.graph.width, MINI.h / this.graph.height);
+    this.x = this.element.clientWidth / 2 - ((event.clientX - bounds.left) / scale) * this.scale;
+    this.y = this.element.clientHeight / 2 - ((event.clientY - bounds.top) / scale) * this.scale;
+    this.redraw();
+  }
+
+  choose(box) {
+    this.chosen = box;
+    this.on.pick(box);
+    this.redraw();
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const walk = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" }[event.key];
+    if (walk) this.walk(walk);
+    else if (event.key === "+" || event.key === "=") this.zoom(1.25);
+    else if (event.key === "-") this.zoom(0.8);
+    else if (event.key === "0") this.fitAll();
+    else if (event.key === "Enter" && this.chosen) this.chosen.kind === "node" ? this.on.pick(this.chosen) : this.on.open(this.chosen);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  // Go along an edge, or to the neighbour at about the same height.
+  walk(way) {
+    const { boxes, edges } = this.graph;
+    const shown = boxes.filter((box) => box.kind !== "region");
+    if (!shown.length) return;
+    const here = this.chosen && shown.includes(this.chosen) ? this.chosen : null;
+    if (!here) return this.come(shown.reduce((a, b) => (b.y < a.y ? b : a)));
+    const ends = way === "up" ? edges.filter((e) => e.to === here).map((e) => e.from) : edges.filter((e) => e.from === here).map((e) => e.to);
+    const centre = (b) => b.x + b.w / 2;
+    if (way === "up" || way === "down") return ends.length && this.come(ends.reduce((a, b) => (Math.abs(centre(b) - centre(here)) < Math.abs(centre(a) - centre(here)) ? b : a)));
+    const beside = shown.filter((b) => b !== here && Math.abs(b.y + b.h / 2 - here.y - here.h / 2) < 40 && (way === "left" ? centre(b) < centre(here) : centre(b) > centre(here)));
+    if (beside.length) this.come(beside.reduce((a, b) => (Math.abs(centre(b) - centre(here)) < Math.abs(centre(a) - centre(here)) ? b : a)));
+  }
+
+  come(box) {
+    this.chosen = box;
+    const view = this.view();
+    if (box.x < view.left || box.x + box.w > view.right || box.y < view.top || box.y + box.h > view.bottom) this.centre(box);
+    this.on.say(box);
+    if (box.kind === "node") this.on.pick(box);
+    this.redraw();
+  }
+
+  close() {
+    this.observer.disconnect();
+  }
+}
+
+function rounded(g, box, radius) {
+  g.beginPath();
+  g.roundRect(box.x, box.y, box.w, box.h, radius);
+}
+
+function trace(g, ax, ay, bx, by, curved) {
+  g.moveTo(ax, ay);
+  if (!curved) return g.lineTo(bx, by);
+  const bend = Math.min(60, Math.max(14, Math.abs(by - ay) / 2));
+  g.bezierCurveTo(ax, ay + bend, bx, by - bend, bx, by);
+}
+
+const near = ({ from, to }, view) => from.y + from.h < view.bottom && to.y > view.top && Math.min(from.x, to.x) < view.right && Math.max(from.x + from.w, to.x + to.w) > view.left;
+
+// A text cut so that it is not wider than `width`.
+function cut(g, text, width) {
+  if (text.length * 4 < width || g.measureText(text).width <= width) return text;
+  let [low, high] = [0, text.length];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (g.measureText(`${text.slice(0, middle)}…`).width <= width) low = middle;
+    else high = middle - 1;
+  }
+  return `${text.slice(0, low)}…`;
+}

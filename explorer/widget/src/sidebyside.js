@@ -1,0 +1,138 @@
+// Two lists of lines side by side: equal lines next to each other, runs of them folded, and steps from change to change.
+
+import { button, element, plural } from "./dom.js";
+import { alignByOrigin, common, diffLines } from "./diff.js";
+import { List } from "./list.js";
+
+const AROUND = 3; // equal lines shown before and after a change
+const WORTH = 8; // fewer equal lines than this are not folded
+
+export class SideBySide {
+  // `choose(side, line)` is told of a clicked line, counted from 1; side is 0 or 1.
+  constructor(choose = () => {}) {
+    this.choose = choose;
+    this.shown = [];
+    this.opened = new Set();
+    this.status = element("span", { class: "count", role: "status" });
+    this.list = new List((at) => this.row(at), { class: "diff", role: "list", "aria-label": "differences, line by line" });
+    this.list.element.addEventListener("click", (event) => this.click(event));
+    this.list.element.addEventListener("keydown", (event) => this.key(event));
+    this.list.element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.bar = element("div", { class: "diff-bar" }, this.status, button("↑", "previous change", () => this.jump(-1)), button("↓", "next change", () => this.jump(1)));
+    this.element = element("div", { class: "side-by-side" }, this.list.element);
+  }
+
+  // Show two lists of lines. `origin(side, line)` aligns by where lines came from instead of by their text.
+  show(a, b, { normalise = true, origin = null } = {}) {
+    this.sides = [a, b];
+    this.rows = origin ? alignByOrigin(a.length, b.length, origin) : diffLines(a, b, { normalise });
+    this.byOrigin = Boolean(origin);
+    this.opened = new Set();
+    this.fold();
+    const changed = this.rows.filter(([, , same]) => !same);
+    const gone = changed.filter(([i]) => i >= 0).length;
+    const made = changed.filter(([, j]) => j >= 0).length;
+    this.status.textContent = origin
+      ? `${plural(this.rows.filter(([, , same]) => same).length, "line")} on both sides came from the same place`
+      : changed.length ? `−${gone.toLocaleString("en")}  +${made.toLocaleString("en")} lines` : "the same on both sides";
+    this.list.element.scrollTop = 0;
+    this.slide(-Infinity);
+  }
+
+  // Both sides scroll sideways together, so that what is next to each other stays so.
+  slide(by) {
+    const widest = this.sides.reduce((most, lines) => lines.reduce((m, line) => Math.max(m, line.length), most), 0);
+    this.slid = Math.max(0, Math.min(widest * 7, (this.slid || 0) + by));
+    this.list.element.style.setProperty("--slid", `${-this.slid}px`);
+  }
+
+  wheel(event) {
+    const by = event.shiftKey ? event.deltaY : event.deltaX;
+    if (!by) return;
+    this.slide(by);
+    event.preventDefault();
+  }
+
+  // What the list shows: a row, or [first, last] rows that are folded.
+  fold() {
+    const { rows } = this;
+    this.shown = [];
+    for (let at = 0; at < rows.length; ) {
+      let end = at;
+      while (end < rows.length && rows[end][2]) end++;
+      const from = at ? at + AROUND : 0;
+      const to = end < rows.length ? end - AROUND : end;
+      if (!this.byOrigin && end > at && to - from >= WORTH && !this.opened.has(from)) {
+        for (let k = at; k < from; k++) this.shown.push(k);
+        this.shown.push([from, to]);
+        for (let k = to; k < end; k++) this.shown.push(k);
+      } else for (let k = at; k < end; k++) this.shown.push(k);
+      at = end;
+      while (at < rows.length && !rows[at][2]) this.shown.push(at++);
+    }
+    this.changes = this.shown.flatMap((row, at) => (this.isChange(row) && !this.isChange(this.shown[at - 1]) ? [at] : []));
+    this.pointer = -1;
+    this.list.show(this.shown.length);
+  }
+
+  isChange(row) {
+    return typeof row === "number" && !this.rows[row][2];
+  }
+
+  row(at) {
+    const row = this.shown[at];
+    if (typeof row !== "number") {
+      const [from, to] = row;
+      return element("div", { class: "diff-row folded", role: "listitem", "data-at": at }, `⋯ ${plural(to - from, "equal line")}`);
+    }
+    const [i, j, same] = this.rows[row];
+    const texts = [i >= 0 ? this.sides[0][i] : "", j >= 0 ? this.sides[1][j] : ""];
+    const [head, tail] = !same && i >= 0 && j >= 0 ? common(...texts) : [0, 0];
+    const cell = (side, line) => {
+      const kind = line < 0 ? " none" : same ? "" : side ? " made" : " gone";
+      return element("div", { class: `cell${kind}`, "data-side": side, "data-line": line + 1 },
+        element("span", { class: "number" }, line < 0 ? "" : String(line + 1)), element("span", { class: "mark" }, line < 0 || same ? "" : side ? "+" : "−"),
+        element("span", { class: "code" }, ...words(texts[side], same || i < 0 || j < 0 ? null : [head, tail])),
+      ); // prettier-ignore
+    };
+    return element("div", { class: `diff-row${at === this.changes[this.pointer] ? " here" : ""}`, role: "listitem" }, cell(0, i), cell(1, j));
+  }
+
+  click(event) {
+    const folded = event.target.closest(".folded");
+    if (folded) {
+      this.opened.add(this.shown[Number(folded.dataset.at)][0]);
+      return this.fold();
+    }
+    const cell = event.target.closest(".cell");
+    if (cell && Number(cell.dataset.line) > 0) this.choose(Number(cell.dataset.side), Number(cell.dataset.line));
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const by = { n: 1, p: -1 }[event.key];
+    const aside = { ArrowLeft: -60, ArrowRight: 60 }[event.key];
+    if (by) this.jump(by);
+    else if (aside) this.slide(aside);
+    else return;
+    event.preventDefault();
+  }
+
+  jump(by) {
+    if (!this.changes.length) return;
+    this.pointer = (this.pointer + by + this.changes.length) % this.changes.length;
+    if (this.pointer < 0) this.pointer = 0;
+    this.list.reveal(this.changes[this.pointer]);
+  }
+
+  close() {
+    this.list.close();
+  }
+}
+
+// A line with what differs from its neighbour in an element of its own.
+function words(text, span) {
+  if (!span) return [text];
+  const [head, tail] = span;
+  return [text.slice(0, head), element("b", {}, text.slice(head, text.length - tail)), text.slice(text.length - tail)];
+}

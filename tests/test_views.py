@@ -1,0 +1,361 @@
+"""The views of a saved page beside its texts, and what they compute by themselves, in a real browser."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer import page
+from explorer.model import Artifact, Failure, Link, plain
+from explorer.traced import Trace
+
+SOURCES = Path(page.__file__).parent / "widget" / "src"
+HOSTILE = '</script><img src=x onerror="window.hacked=1">'
+
+
+def functions(browser: Any, *modules: str) -> Any:
+    """A blank tab in which `js` holds what those modules of the front end export; they import nothing but each other."""
+    tab = browser.new_page()
+    texts = {name: (SOURCES / name).read_text(encoding="utf-8") for name in modules}
+    whole = "".join(
+        re.sub(r"^export ", "", re.sub(r"^import .*;\n", "", text, flags=re.M), flags=re.M) for text in texts.values()
+    )
+    names = [n for text in texts.values() for n in re.findall(r"^export (?:const|function|class) (\w+)", text, re.M)]
+    tab.evaluate("code => { window.js = new Function(code)() }", f"{whole}; return {{ {', '.join(names)} }}")
+    return tab
+
+
+def show(tab: Any, name: str) -> Any:
+    """Open a view by its tab; the panel."""
+    tab.get_by_role("tab", name=name).click()
+    return tab.get_by_role("tabpanel", name=name)
+
+
+@pytest.fixture(scope="module")
+def trained(replayed) -> Trace:
+    """A training step compiled for a GPU, with kernels down to machine code."""
+    return replayed("mlp_train-torch2.11-cuda")
+
+
+def source(text: str) -> Artifact:
+    data = {"qualname": "f", "file": "f.py", "first_line": 1, "compiled": True, "resume": False}
+    return Artifact("s", "source", "0/0", "", "f", "python", text, data=plain(data))
+
+
+# Diff --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_diff_is_the_two_texts_and_nothing_else(browser, seed):
+    """The rows of a diff name every line of both sides once and in order, and call equal only what is equal."""
+    chance = random.Random(seed)
+    words = [f"word {n}" for n in range(chance.choice([3, 12, 400]))]
+    a = chance.choices(words, k=chance.randrange(80))
+    b = [w for w in a if chance.random() < 0.8] + chance.choices(words, k=chance.randrange(9))
+    tab = functions(browser, "diff.js")
+    rows = tab.evaluate("([a, b]) => js.diffLines(a, b)", [a, b])
+    assert [i for i, _, _ in rows if i >= 0] == list(range(len(a)))
+    assert [j for _, j, _ in rows if j >= 0] == list(range(len(b)))
+    assert all(a[i] == b[j] for i, j, same in rows if same)
+    tab.close()
+
+
+def test_numbered_names_count_as_the_same(browser):
+    """With names made the same a renumbered line is equal; a changed operator is not."""
+    tab = functions(browser, "diff.js")
+    compare = "([a, b, normalise]) => js.diffLines(a, b, { normalise }).map((row) => row[2])"
+    mlir = ["%12 = arith.addf %3, %4 : f32", "tt.store %12, %5"]
+    other = ["%7 = arith.addf %1, %2 : f32", "tt.store %7, %5"]
+    assert tab.evaluate(compare, [mlir, other, True]) == [True, True]
+    assert tab.evaluate(compare, [mlir, other, False]) == [False, False]
+    assert tab.evaluate(compare, [mlir, [other[0].replace("addf", "mulf"), other[1]], True]) == [False, True]
+    assert tab.evaluate(compare, [["tmp5 = tmp3 + tmp4"], ["tmp9 = tmp1 + tmp2"], True]) == [True]
+    assert tab.evaluate(compare, [["tmp5 = tmp3 + tmp3"], ["tmp9 = tmp1 + tmp2"], True]) == [False]
+    tab.close()
+
+
+def test_a_diff_of_50000_lines_takes_under_a_second(browser):
+    """Two texts of 50,000 lines of which one in ten differs are compared in under a second."""
+    tab = functions(browser, "diff.js")
+    seconds = tab.evaluate("""() => {
+        const a = Array.from({ length: 50000 }, (_, n) => `%${n} = arith.addf %${n % 97}, %cst_${n % 13} : f32 loc(#loc${n % 50})`);
+        const b = a.flatMap((line, n) => (n % 10 ? [line] : n % 20 ? [] : [`${line} // ${n}`]));
+        const began = performance.now();
+        const rows = js.diffLines(a, b, { normalise: true });
+        return rows.length > 40000 ? (performance.now() - began) / 1000 : 99;
+    }""")
+    assert seconds < 1
+    tab.close()
+
+
+def test_compare_shows_what_a_stage_changed(opened, trained):
+    """Two graphs of the same kind stand side by side by their text, equal stretches folded; the sides can be swapped."""
+    panel = show(opened(trained), "Compare")
+    assert panel.locator(".cell.gone").count() and panel.locator(".cell.made").count()
+    said = panel.locator(".diff-bar .count").inner_text()
+    gone, made = (int(n) for n in re.findall(r"\d+", said))
+    panel.get_by_role("button", name="swap the sides").click()
+    assert [int(n) for n in re.findall(r"\d+", panel.locator(".diff-bar .count").inner_text())] == [made, gone]
+
+
+def test_texts_of_two_kinds_are_aligned_by_where_they_came_from(opened):
+    """A graph and a kernel have no line in common: lines that came from the same line of the user stand side by side."""
+    artifacts = (
+        source("a\nb\nc"),
+        Artifact("d", "dynamo", "0/0", "", "d", "fx", "one\ntwo\nthree"),
+        Artifact("k", "kernel", "0/0", "", "k", "triton", "head\nuno\ntres", kernel="k"),
+    )
+    links = [Link("d", (n,), "s", (n,), "x") for n in (1, 2, 3)] + [
+        Link("k", (2,), "d", (1,), "y"),
+        Link("k", (3,), "d", (3,), "y"),
+    ]
+    tab = opened(Trace(artifacts=artifacts, links=tuple(links)))
+    panel = show(tab, "Compare")
+    panel.get_by_role("combobox", name="first text").select_option("1")
+    panel.get_by_role("combobox", name="second text").select_option("2")
+    beside = panel.locator(".diff-row").evaluate_all(
+        "rows => rows.map(r => [...r.querySelectorAll('.code')].map(c => c.textContent))"
+    )
+    assert ["one", "uno"] in beside and ["three", "tres"] in beside and ["two", "uno"] not in beside
+
+
+# Passes ------------------------------------------------------------------------------------------------------------------
+
+
+def passes_trace() -> Trace:
+    def fx(n: int, name: str, before: str, after: str, time: float) -> Artifact:
+        data = plain({"name": name, "section": "joint", "seconds": 0.1, "made": [], "erased": ["x"], "before": before})
+        return Artifact(f"p{n}", "fx_pass", "0/0", "joint", name, "fx-lines", after, time=time, data=data)
+
+    match = plain({"pattern": "pointless", "file": "joint_graph.py", "line": 7, "matched": ["x"], "made": []})
+    artifacts = (
+        Artifact("m", "pattern_match", "0/0", "joint", "m", "fx-lines", "matched\n  x = view(a)\nmade", time=2.5, data=match),
+        fx(1, "first", "a\nb\nc", "a\nc", 1.0),
+        fx(2, "second", "a\nc", "a\nc\nd", 3.0),
+    )
+    return Trace(artifacts=artifacts)
+
+
+def test_passes_are_walked_by_keys(opened):
+    """↓ and ↑ walk the passes in the order in which they ran, patterns under theirs, each with what it changed."""
+    tab = opened(passes_trace())
+    panel = show(tab, "Passes")
+    steps = panel.get_by_role("listbox", name="passes")
+    assert [s.split("\n")[0] for s in steps.get_by_role("option").all_inner_texts()] == ["first", "second", "pointless"]
+    changed = "cells => cells.map(c => c.dataset.side + c.querySelector('.code').textContent)"
+    assert panel.locator(".cell.gone, .cell.made").evaluate_all(changed) == ["0b"]
+    steps.focus()
+    tab.keyboard.press("ArrowDown")
+    assert steps.locator('[aria-selected="true"]').inner_text().startswith("second")
+    assert panel.locator(".cell.gone, .cell.made").evaluate_all(changed) == ["1d"]
+    tab.keyboard.press("ArrowUp")
+    assert steps.locator('[aria-selected="true"]').inner_text().startswith("first")
+
+
+def test_mlir_passes_of_a_saved_trace_say_that_they_need_the_process(opened, trained):
+    """A kernel's MLIR passes are made by the process that compiled; a saved trace says so."""
+    tab = opened(trained)
+    panel = show(tab, "Kernels")
+    panel.get_by_role("button", name="step through its MLIR passes").click()
+    assert "saved trace" in tab.get_by_role("tabpanel", name="Passes").inner_text()
+
+
+# Kernels -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_kernels_has_what_each_takes(opened, trained):
+    """Each kernel has a row with its operators and registers; one opened shows its ladder, which opens texts side by side."""
+    tab = opened(trained)
+    panel = show(tab, "Kernels")
+    assert panel.locator("table").first.locator("tbody tr").count() == len(trained.kernels)
+    kernel = next(k for k in trained.kernels if k.resources)
+    panel.get_by_role("button", name=kernel.name, exact=True).click()
+    detail = panel.locator(".kernel-detail").inner_text()
+    assert f"registers\n{kernel.resources['registers']}" in detail
+    panel.locator(".ladder").get_by_role("button", name="PTX").click()
+    texts = tab.locator(".pane select").evaluate_all("s => s.map(x => x.selectedOptions[0].textContent)")
+    assert kernel.name in texts[0] and "PTX" in texts[1]
+
+
+def test_tables_sort_and_filter(opened, trained):
+    """A heading sorts a table, twice the other way; words filter it."""
+    panel = show(opened(trained), "Guards")
+    table = panel.get_by_role("table", name="guards")
+    kinds = "rows => rows.map(r => r.cells[1].textContent)"
+    table.get_by_role("button", name="kind").click()
+    found = table.locator("tbody tr").evaluate_all(kinds)
+    assert found == sorted(found) and len(found) > 3
+    table.get_by_role("button", name="kind").click()
+    assert table.locator("tbody tr").evaluate_all(kinds) == sorted(found, reverse=True)
+    panel.get_by_role("searchbox", name="filter guards").fill("tensor_match")
+    assert set(table.locator("tbody tr").evaluate_all(kinds)) == {"TENSOR_MATCH"}
+
+
+def test_recompiles_and_breaks_are_told(opened, replayed):
+    """A recompile is a card with the guard that failed, a graph break one with its reason, and chips lead to both."""
+    tab = opened(replayed("recompile-torch2.13-cpu"))
+    tab.get_by_role("button", name="recompile").click()
+    assert "compiled again" in tab.get_by_role("tabpanel", name="Guards").inner_text()
+    other = opened(replayed("toy_example-torch2.13-cpu"))
+    other.get_by_role("button", name="graph break").click()
+    reason = replayed("toy_example-torch2.13-cpu").graph_breaks[0]["reason"]
+    assert reason.split("\n")[0] in other.get_by_role("tabpanel", name="Guards").inner_text()
+
+
+def test_phases_are_bars(opened, trained):
+    """The compiler's phases are bars whose widths are their shares of the time."""
+    panel = show(opened(trained), "Time")
+    assert panel.locator(".bars li").count() > 5
+    widths = panel.locator(".bars").first.locator("i").evaluate_all("bars => bars.map(b => parseFloat(b.style.width))")
+    assert max(widths) > 20 and all(0 < w <= 100.01 for w in widths)
+
+
+def test_a_saved_trace_says_that_it_cannot_run(opened, trained):
+    """The run panel of a saved page has no button that would do nothing."""
+    panel = show(opened(trained), "Run")
+    assert "saved trace" in panel.inner_text() and panel.get_by_role("button").count() == 0
+
+
+# Graph -------------------------------------------------------------------------------------------------------------------
+
+
+def laid_out(browser: Any, paths: list[list[str]], inputs: list[list[int]], opened: bool) -> dict[str, Any]:
+    """The boxes of a graph, all groups open or the first ones, and how long the layout took."""
+    tab = functions(browser, "graph.js")
+    made = tab.evaluate(
+        """([paths, inputs, all]) => {
+        const tree = js.groupTree(paths);
+        const open = all ? new Set() : js.firstOpen(tree);
+        const add = (group) => group.children.forEach((child) => (open.add(child.key), add(child)));
+        if (all) add(tree);
+        const began = performance.now();
+        const { boxes, edges } = js.arrange(tree, open, inputs, (box) => [100, 30]);
+        const took = (performance.now() - began) / 1000;
+        const plain = boxes.map((b, n) => ((b.n = n), { kind: b.kind, x: b.x, y: b.y, w: b.w, h: b.h, node: b.node, label: b.label }));
+        boxes.forEach((b, n) => (plain[n].parent = b.parent.n ?? -1));
+        return { boxes: plain, edges: edges.map((e) => [e.from.n, e.to.n, e.count]), took };
+    }""",
+        [paths, inputs, opened],
+    )
+    tab.close()
+    return made
+
+
+def chain(count: int) -> tuple[list[list[str]], list[list[int]]]:
+    """Like a transformer: layers of nodes, each reading the one before and now and then one further up."""
+    paths = [["model", f"layer.{n // 50}", "attn" if n % 50 < 30 else "mlp"] for n in range(count)]
+    return paths, [[n - 1] * (n > 0) + [n - 7] * (n > 7 and n % 6 == 0) for n in range(count)]
+
+
+@pytest.mark.parametrize("opened_all", [True, False])
+def test_boxes_do_not_overlap_and_edges_go_down(browser, opened_all):
+    """Each box stands within its group, beside or above its neighbours, and below all that it reads."""
+    made = laid_out(browser, *chain(300), opened_all)
+    boxes = made["boxes"]
+    if opened_all:
+        assert sorted(b["node"] for b in boxes if b["kind"] == "node") == list(range(300))
+    for n, one in enumerate(boxes):
+        if one["parent"] >= 0:
+            outer = boxes[one["parent"]]
+            assert outer["x"] <= one["x"] and one["x"] + one["w"] <= outer["x"] + outer["w"] + 0.01
+            assert outer["y"] <= one["y"] and one["y"] + one["h"] <= outer["y"] + outer["h"] + 0.01
+        for other in boxes[n + 1 :]:
+            if one["parent"] == other["parent"]:
+                apart_x = one["x"] + one["w"] <= other["x"] + 0.01 or other["x"] + other["w"] <= one["x"] + 0.01
+                assert apart_x or one["y"] + one["h"] <= other["y"] + 0.01 or other["y"] + other["h"] <= one["y"] + 0.01
+    assert all(boxes[a]["y"] < boxes[b]["y"] for a, b, _ in made["edges"])
+
+
+def test_groups_that_read_each_other_are_laid_out(browser):
+    """Closed groups may form a ring; each still has its box."""
+    made = laid_out(browser, [["a"], ["b"], ["a"], ["b"]], [[], [0], [1], [2]], False)
+    tab = functions(browser, "graph.js")
+    boxes = tab.evaluate("""() => {
+        const tree = js.groupTree([["a"], ["b"], ["a"], ["b"]]);
+        return js.arrange(tree, new Set(), [[], [0], [1], [2]], () => [100, 30]).boxes.map((b) => b.y);
+    }""")
+    tab.close()
+    assert len(boxes) == 2 and boxes[0] != boxes[1]
+    assert {b["label"] for b in made["boxes"] if b["kind"] == "region"} == {"a", "b"}
+
+
+def test_10000_nodes_are_laid_out_fast(browser):
+    """A graph of 10,000 nodes opens collapsed in under 0.3 s."""
+    assert laid_out(browser, *chain(10_000), False)["took"] < 0.3
+
+
+def graph_trace() -> Trace:
+    """A graph of two modules with links to the source."""
+    text = (
+        "class G:\n    def forward(self, x):\n        sin = torch.sin(x)\n        cos = torch.cos(sin)\n        add = sin + cos\n"
+    )
+    shape = {"shape": ("4", "8"), "dtype": "float32"}
+    nodes = [
+        {"name": "x", "op": "placeholder", "target": "x", "inputs": (), **shape},
+        {"name": "sin", "op": "call_function", "target": "torch.sin", "inputs": ("x",), "module": "net.first", **shape},
+        {"name": "cos", "op": "call_function", "target": "torch.cos", "inputs": ("sin",), "module": "net.second", **shape},
+        {"name": "add", "op": "call_function", "target": HOSTILE, "inputs": ("sin", "cos"), "module": "net.second", **shape},
+    ]
+    graph = Artifact("g", "dynamo", "0/0", "", "graph", "fx", text, data=plain({"nodes": nodes}))
+    return Trace(artifacts=(source("def f(x):\n    return x"), graph), links=(Link("g", (4,), "s", (2,), "stack_trace"),))
+
+
+def test_the_selected_line_is_the_selected_node(opened):
+    """A node found by name is selected, and with it its line; the facts of the node are shown as text."""
+    tab = opened(graph_trace())
+    panel = show(tab, "Graph")
+    panel.get_by_role("searchbox", name="find a node").fill("cos")
+    panel.get_by_role("searchbox", name="find a node").press("Enter")
+    assert "line 4" in tab.locator(".graph-detail").inner_text()
+    facts = tab.locator(".graph-detail").inner_text()
+    assert "torch.cos" in facts and "float32[4, 8]" in facts and "net.second" in facts
+    tab.get_by_role("tab", name="Code").click()
+    assert tab.locator(".line.chosen, .line.lit").count()
+    assert "#g:4" in tab.evaluate("location.hash")
+
+
+def test_the_graph_is_walked_by_keys(opened):
+    """Arrows go along edges, Enter opens and closes a group; the status says where one is, hostile names are text."""
+    tab = opened(graph_trace())
+    panel = show(tab, "Graph")
+    canvas = panel.get_by_role("application")
+    canvas.focus()
+    said = []
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"):
+        tab.keyboard.press(key)
+        said.append(tab.locator(".status").inner_text())
+    assert said[0].startswith("x,") and any("sin" in s for s in said)
+    assert said[-1].startswith(HOSTILE)
+    assert tab.evaluate("window.hacked") is None
+    panel.get_by_role("button", name="close every group").click()
+    assert "2 boxes" in panel.locator(".panel-bar .soft").inner_text()
+
+
+def test_hostile_rows_are_text(opened):
+    """Every panel shows markup in a trace as the text it is."""
+    rows = [{"kind": HOSTILE, "source": HOSTILE, "expression": HOSTILE, "code": HOSTILE}]
+    phase = [{"name": HOSTILE, "function": HOSTILE, "graph": HOSTILE, "start": 0.0, "seconds": 1.0, "depth": 0}]
+    ladder = {
+        "metadata": {HOSTILE: HOSTILE, "registers": HOSTILE},
+        "launches": [{"grid": [HOSTILE], "line": 1, "arguments": {HOSTILE: HOSTILE}}],
+    }
+    data = {
+        "guards": {"rows": rows}, "phase": {"rows": phase}, "graph_break": {"reason": HOSTILE, "hints": [HOSTILE], "explanation": HOSTILE},
+        "recompile": {"rows": [{"reason": HOSTILE}]}, "symbol": {"rows": [{"what": "created", "symbol": HOSTILE}]},
+        "fx_pass": {"name": HOSTILE, "section": HOSTILE, "before": HOSTILE, "seconds": 1.0}, "ttir": {**ladder, "config": {HOSTILE: HOSTILE}},
+        "pattern_match": {"pattern": HOSTILE, "file": HOSTILE, "line": HOSTILE},
+        "kernel": {"comment": f"Original ATen: [{HOSTILE}]"}, "dynamo": {"nodes": [{"name": HOSTILE, "op": HOSTILE, "module": HOSTILE}]},
+    }  # fmt: skip
+    artifacts = tuple(
+        Artifact(f"{stage}{HOSTILE}", stage, HOSTILE, HOSTILE, HOSTILE, "fx", HOSTILE, HOSTILE if stage in ("kernel", "ttir") else "", data=plain(d))
+        for stage, d in data.items()
+    )  # fmt: skip
+    tab = opened(Trace(artifacts=artifacts, failures=(Failure(HOSTILE, HOSTILE, HOSTILE),)))
+    for name in ("Graph", "Kernels", "Passes", "Compare", "Guards", "Time", "Run"):
+        show(tab, name)
+    assert tab.evaluate("window.hacked") is None
+    assert tab.locator("img:not(.cm-widgetBuffer)").count() == 0
