@@ -100,7 +100,8 @@ def _artifact(a: Artifact) -> dict[str, Any]:
     file, line, function = a.path[-1] if a.path else ("", 0, "")
     return {
         "id": a.id, "stage": a.stage, "frame": a.frame, "graph": a.graph, "kernel": a.kernel, "title": a.title,
-        "language": a.language, "text": a.text, "lines": len(a.lines), "seconds": a.seconds, "time": round(a.time, 4), "note": changes([a]),
+        "language": a.language, "text": a.text, "lines": len(a.lines), "seconds": a.seconds, "time": round(a.time, 4),
+        "note": changes([a]),
         "made_by": f"{function} ({file}:{line})" if a.path else "", "data": small(a.data),
     }  # fmt: skip
 

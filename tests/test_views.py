@@ -82,7 +82,7 @@ def test_a_diff_of_50000_lines_takes_under_a_second(browser):
     """Two texts of 50,000 lines of which one in ten differs are compared in under a second."""
     tab = functions(browser, "diff.js")
     seconds = tab.evaluate("""() => {
-        const a = Array.from({ length: 50000 }, (_, n) => `%${n} = arith.addf %${n % 97}, %cst_${n % 13} : f32 loc(#loc${n % 50})`);
+        const a = Array.from({ length: 50000 }, (_, n) => `%${n} = arith.addf %${n % 97}, %c_${n % 13} : f32 loc(#loc${n % 9})`);
         const b = a.flatMap((line, n) => (n % 10 ? [line] : n % 20 ? [] : [`${line} // ${n}`]));
         const began = performance.now();
         const rows = js.diffLines(a, b, { normalise: true });
@@ -117,9 +117,8 @@ def test_texts_of_two_kinds_are_aligned_by_where_they_came_from(opened):
     panel = show(tab, "Compare")
     panel.get_by_role("combobox", name="first text").select_option("1")
     panel.get_by_role("combobox", name="second text").select_option("2")
-    beside = panel.locator(".diff-row").evaluate_all(
-        "rows => rows.map(r => [...r.querySelectorAll('.code')].map(c => c.textContent))"
-    )
+    texts = "rows => rows.map(r => [...r.querySelectorAll('.code')].map(c => c.textContent))"
+    beside = panel.locator(".diff-row").evaluate_all(texts)
     assert ["one", "uno"] in beside and ["three", "tres"] in beside and ["two", "uno"] not in beside
 
 
@@ -235,7 +234,8 @@ def laid_out(browser: Any, paths: list[list[str]], inputs: list[list[int]], open
         const began = performance.now();
         const { boxes, edges } = js.arrange(tree, open, inputs, (box) => [100, 30]);
         const took = (performance.now() - began) / 1000;
-        const plain = boxes.map((b, n) => ((b.n = n), { kind: b.kind, x: b.x, y: b.y, w: b.w, h: b.h, node: b.node, label: b.label }));
+        boxes.forEach((b, n) => (b.n = n));
+        const plain = boxes.map(({ kind, x, y, w, h, node, label }) => ({ kind, x, y, w, h, node, label }));
         boxes.forEach((b, n) => (plain[n].parent = b.parent.n ?? -1));
         return { boxes: plain, edges: edges.map((e) => [e.from.n, e.to.n, e.count]), took };
     }""",
@@ -337,23 +337,25 @@ def test_the_graph_is_walked_by_keys(opened):
 
 def test_hostile_rows_are_text(opened):
     """Every panel shows markup in a trace as the text it is."""
-    rows = [{"kind": HOSTILE, "source": HOSTILE, "expression": HOSTILE, "code": HOSTILE}]
-    phase = [{"name": HOSTILE, "function": HOSTILE, "graph": HOSTILE, "start": 0.0, "seconds": 1.0, "depth": 0}]
-    ladder = {
-        "metadata": {HOSTILE: HOSTILE, "registers": HOSTILE},
-        "launches": [{"grid": [HOSTILE], "line": 1, "arguments": {HOSTILE: HOSTILE}}],
-    }
+    h = HOSTILE
+    launch = {"grid": [h], "line": 1, "arguments": {h: h}}
     data = {
-        "guards": {"rows": rows}, "phase": {"rows": phase}, "graph_break": {"reason": HOSTILE, "hints": [HOSTILE], "explanation": HOSTILE},
-        "recompile": {"rows": [{"reason": HOSTILE}]}, "symbol": {"rows": [{"what": "created", "symbol": HOSTILE}]},
-        "fx_pass": {"name": HOSTILE, "section": HOSTILE, "before": HOSTILE, "seconds": 1.0}, "ttir": {**ladder, "config": {HOSTILE: HOSTILE}},
-        "pattern_match": {"pattern": HOSTILE, "file": HOSTILE, "line": HOSTILE},
-        "kernel": {"comment": f"Original ATen: [{HOSTILE}]"}, "dynamo": {"nodes": [{"name": HOSTILE, "op": HOSTILE, "module": HOSTILE}]},
-    }  # fmt: skip
+        "guards": {"rows": [{"kind": h, "source": h, "expression": h, "code": h}]},
+        "phase": {"rows": [{"name": h, "function": h, "graph": h, "start": 0.0, "seconds": 1.0, "depth": 0}]},
+        "graph_break": {"reason": h, "hints": [h], "explanation": h},
+        "recompile": {"rows": [{"reason": h}]},
+        "symbol": {"rows": [{"what": "created", "symbol": h}]},
+        "fx_pass": {"name": h, "section": h, "before": h, "seconds": 1.0},
+        "pattern_match": {"pattern": h, "file": h, "line": h},
+        "ttir": {"metadata": {h: h, "registers": h}, "launches": [launch], "config": {h: h}},
+        "kernel": {"comment": f"Original ATen: [{h}]"},
+        "dynamo": {"nodes": [{"name": h, "op": h, "module": h}]},
+    }
+    kernels = ("kernel", "ttir")
     artifacts = tuple(
-        Artifact(f"{stage}{HOSTILE}", stage, HOSTILE, HOSTILE, HOSTILE, "fx", HOSTILE, HOSTILE if stage in ("kernel", "ttir") else "", data=plain(d))
-        for stage, d in data.items()
-    )  # fmt: skip
+        Artifact(f"{stage}{h}", stage, h, h, h, "fx", h, h if stage in kernels else "", data=plain(facts))
+        for stage, facts in data.items()
+    )
     tab = opened(Trace(artifacts=artifacts, failures=(Failure(HOSTILE, HOSTILE, HOSTILE),)))
     for name in ("Graph", "Kernels", "Passes", "Compare", "Guards", "Time", "Run"):
         show(tab, name)

@@ -4,6 +4,7 @@ import { element, eachFrame } from "./dom.js";
 
 const TEXT = 0.45; // from this scale on boxes have their text
 const LINES = 0.12; // and from this one edges are curves
+const LONG = 420; // an edge further than this is faint
 const MINI = { w: 150, h: 110 };
 
 export class Canvas {
@@ -137,28 +138,31 @@ export class Canvas {
     g.fillText(cut(g, `▾ ${box.label}`, box.w - 20), box.x + 12, box.y + 17);
   }
 
+  // Long edges, such as those of a parameter that everything reads, are faint: they say that there is something, not where.
   edges(g, view) {
     const curved = this.scale >= LINES;
-    g.lineWidth = curved ? 1.2 : 1 / this.scale;
-    g.strokeStyle = this.colours.soft;
-    g.globalAlpha = 0.55;
-    g.beginPath();
-    const strong = [];
+    const [short, long, strong] = [[], [], []];
     for (const edge of this.graph.edges) {
       const { from, to } = edge;
       const [ax, ay, bx, by] = [from.x + from.w / 2, from.y + from.h, to.x + to.w / 2, to.y];
       if (Math.max(ay, by) < view.top || Math.min(ay, by) > view.bottom || Math.max(ax, bx) < view.left || Math.min(ax, bx) > view.right) continue;
       if (this.chosen && (from === this.chosen || to === this.chosen)) strong.push(edge);
-      trace(g, ax, ay, bx, by, curved);
+      else (Math.abs(by - ay) > LONG ? long : short).push(edge);
     }
-    g.stroke();
-    g.globalAlpha = 1;
-    if (curved) for (const edge of this.graph.edges) if (this.scale >= 0.75 && near(edge, view)) this.edgeText(g, edge);
-    g.strokeStyle = this.colours.accent;
-    g.lineWidth = 2 / Math.max(this.scale, 0.5);
-    g.beginPath();
-    for (const { from, to } of strong) trace(g, from.x + from.w / 2, from.y + from.h, to.x + to.w / 2, to.y, curved);
-    g.stroke();
+    const stroke = (edges, colour, width, alpha) => {
+      g.strokeStyle = colour;
+      g.lineWidth = width;
+      g.globalAlpha = alpha;
+      g.beginPath();
+      for (const { from, to } of edges) trace(g, from.x + from.w / 2, from.y + from.h, to.x + to.w / 2, to.y, curved);
+      g.stroke();
+      g.globalAlpha = 1;
+    };
+    const width = curved ? 1.2 : 1 / this.scale;
+    stroke(long, this.colours.soft, width, 0.12);
+    stroke(short, this.colours.soft, width, 0.6);
+    if (this.scale >= 0.75) for (const edge of [...short, ...strong]) this.edgeText(g, edge);
+    stroke(strong, this.colours.accent, 2 / Math.max(this.scale, 0.5), 1);
   }
 
   edgeText(g, edge) {
@@ -367,8 +371,6 @@ function trace(g, ax, ay, bx, by, curved) {
   const bend = Math.min(60, Math.max(14, Math.abs(by - ay) / 2));
   g.bezierCurveTo(ax, ay + bend, bx, by - bend, bx, by);
 }
-
-const near = ({ from, to }, view) => from.y + from.h < view.bottom && to.y > view.top && Math.min(from.x, to.x) < view.right && Math.max(from.x + from.w, to.x + to.w) > view.left;
 
 // A text cut so that it is not wider than `width`.
 function cut(g, text, width) {

@@ -1,0 +1,179 @@
+"""The widget in JupyterLab, once from end to end: compile for a GPU that is not here, click a line, drive the view from Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CELLS = (
+    """import explorer, torch
+
+def f(x):
+    y = torch.sin(x)
+    return y * 2 + 1
+
+t = explorer.trace(f, torch.randn(1000), target="h100")
+w = explorer.show(t)
+heard = []
+w.observe(lambda change: heard.append(change["new"]), "selected")
+""",
+    "t",
+)
+SETTINGS = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+READY = """() => {
+    const panel = window.jupyterapp?.shell.currentWidget;
+    const kernel = panel?.sessionContext?.session?.kernel;
+    return kernel?.connectionStatus === 'connected' && panel.sessionContext.kernelDisplayStatus === 'idle';
+}"""
+TOKEN = "explorer-test"
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def write_notebook(path: Path) -> None:
+    cells = [
+        {"cell_type": "code", "id": f"c{n}", "metadata": {}, "source": text, "outputs": [], "execution_count": None}
+        for n, text in enumerate(CELLS)
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    path.write_text(json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A JupyterLab on this machine only, with settings and notebooks of its own; its address."""
+    pytest.importorskip("jupyterlab", reason="jupyterlab is not installed: pip install jupyterlab")
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernel")
+    home = tmp_path_factory.mktemp("lab")
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(SETTINGS), encoding="utf-8")
+    write_notebook(home / "first.ipynb")
+    port = free_port()
+    folders = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    more = {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces")}
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root",
+        f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={home}", "--LabApp.expose_app_in_browser=True",
+    ]  # fmt: skip
+    with (home / "log").open("wb") as log:
+        server = subprocess.Popen(command, cwd=home, env={**os.environ, **folders, **more}, stdout=log, stderr=log)
+        try:
+            address = f"http://127.0.0.1:{port}"
+            wait_for(address, server, home / "log")
+            yield f"{address}/lab/tree/first.ipynb?token={TOKEN}"
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(240):
+        if server.poll() is not None:
+            pytest.fail(f"JupyterLab ended: {log.read_text(encoding='utf-8')[-2000:]}")
+        try:
+            with urllib.request.urlopen(f"{address}/api", timeout=5):
+                return
+        except OSError:
+            time.sleep(0.25)
+    pytest.fail(f"JupyterLab does not answer: {log.read_text(encoding='utf-8')[-2000:]}")
+
+
+@pytest.fixture
+def notebook(browser: Any, lab: str) -> Iterator[Any]:
+    """The notebook open and run; at the end no request has left this machine, and the view has raised no error."""
+    context = browser.new_context(viewport={"width": 1500, "height": 1000})
+    tab = context.new_page()
+    asked: list[str] = []
+    raised: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.on("pageerror", lambda error: raised.append(str(error)))
+    tab.goto(lab)
+    tab.wait_for_function(READY, timeout=90_000)
+    tab.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    tab.locator(".explorer-host .pane").first.wait_for(timeout=180_000)
+    yield tab
+    context.close()
+    assert [url for url in asked if not url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:"))] == []
+    assert raised == []
+
+
+def run(tab: Any, code: str) -> Any:
+    """What an expression is in the notebook's kernel."""
+    return tab.evaluate(
+        """async (code) => {
+        const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+        const expressions = { it: `__import__('json').dumps(${code})` };
+        const done = kernel.requestExecute({ code: '', user_expressions: expressions, store_history: false });
+        const { content } = await done.done;
+        const { it } = content.user_expressions;
+        if (it.status !== 'ok') throw new Error(JSON.stringify(it));
+        return JSON.parse(JSON.parse(it.data['text/plain'].replace(/^'|'$/g, '"').replace(/^"(.*)"$/s, (_, s) => JSON.stringify(s))));
+    }""",
+        code,
+    )
+
+
+def in_kernel(tab: Any, code: str, wanted: Any, seconds: float = 20) -> Any:
+    """Wait until an expression in the kernel is what is wanted; what it is then."""
+    found = None
+    for _ in range(int(seconds * 5)):
+        if (found := run(tab, code)) == wanted:
+            break
+        tab.wait_for_timeout(200)
+    return found
+
+
+def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
+    """In JupyterLab a click on the user's line lights every text, also SASS made on demand; Python hears, and leads the view."""
+    view = notebook.locator(".explorer-host").first
+    others = notebook.locator(".explorer-host")
+    others.nth(1).wait_for()
+    assert others.count() == 2, "one view of each of the two cells"
+
+    view.get_by_role("treeitem", name="SASS").click()  # made now, in a thread of the kernel
+    view.locator(".pane select").nth(1).locator("option:checked", has_text="SASS").wait_for(state="attached", timeout=60_000)
+    view.locator(".pane").first.locator(".line", has_text="torch.sin").click()
+    linked = "rows => rows.map((row) => row.querySelector('.head').textContent)"
+    titles = view.locator(".item.linked").evaluate_all(linked)
+    for title in LIT:
+        assert title in titles, titles
+    selected = in_kernel(notebook, "[w.selected.get('stage'), w.selected.get('line'), len(heard)]", ["source", 2, 1])
+    assert selected == ["source", 2, 1]
+
+    assert run(notebook, "w.open('ttgir', kernel=0, pane='right')") is None
+    view.locator(".pane select").nth(1).locator("option:checked", has_text="TTGIR").wait_for(state="attached", timeout=20_000)
+    run(notebook, "w.select('source', 3)")
+    view.locator(".line.chosen", has_text="return y").wait_for(timeout=20_000)
+
+    before = cells(notebook)
+    view.get_by_role("treeitem", name="Post-grad graph").click()
+    for key in ("b", "d", "d", "a"):
+        notebook.keyboard.press(key)  # in command mode these would insert and delete cells
+    assert cells(notebook) == before == len(CELLS)
+
+    view.get_by_role("tab", name="Run").click()
+    view.get_by_role("button", name="check").click()
+    view.get_by_role("table", name="check").wait_for(timeout=60_000)
+
+
+#: Stages that must light up with the user's line.
+LIT = ("Bytecode", "Dynamo FX graph", "Post-grad graph")
+
+
+def cells(tab: Any) -> int:
+    return int(tab.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets.length"))
