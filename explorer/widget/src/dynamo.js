@@ -11,7 +11,7 @@ export class Dynamo {
     const rows = (stage) => of(stage).flatMap(({ a, index }) => (a.rows || []).map((row) => ({ frame: a.frame, ...row, index })));
     const guards = rows("guards");
     const symbols = rows("symbol").filter((row) => row.what === "created");
-    this.element = element("div", { class: "panel scrolled" },
+    this.element = element("div", { class: "panel scrolled", tabindex: 0 },
       element("h2", {}, `Graph breaks and recompiles`), ...this.breaks(of("graph_break")), ...this.recompiles(rows("recompile")),
       symbols.length ? element("h2", {}, "Dynamic sizes") : null,
       symbols.length ? new Table("dynamic sizes", [{ key: "symbol", title: "symbol", code: true }, { key: "source", title: "is", code: true }, { key: "vr", title: "range", code: true }, { key: "val", title: "value now" }, { key: "frame", title: "frame" }], symbols, (row) => app.open(row.index)).element : null,

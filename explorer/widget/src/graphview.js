@@ -26,7 +26,7 @@ export class GraphView {
       say: (box) => (app.status.textContent = this.label(box).filter(Boolean).join(", ")),
     });
     const tool = (text, label, action) => element("button", { type: "button", title: label, "aria-label": label, onclick: action }, text);
-    const tools = [tool("open all", "open every group", () => this.openAll(true)), tool("close all", "close every group", () => this.openAll(false)), tool("−", "zoom out", () => this.canvas.zoom(0.8)), tool("+", "zoom in", () => this.canvas.zoom(1.25)), tool("fit", "show the whole graph", () => this.canvas.fitAll())];
+    const tools = [tool("open all", "open all groups", () => this.openAll(true)), tool("close all", "close all groups", () => this.openAll(false)), tool("−", "zoom out", () => this.canvas.zoom(0.8)), tool("+", "zoom in", () => this.canvas.zoom(1.25)), tool("fit", "fit the whole graph into view", () => this.canvas.fitAll())];
     const bar = element("div", { class: "panel-bar" }, this.source, this.by, ...tools, this.box, this.count);
     this.element = element("div", { class: "panel graph" }, bar, element("div", { class: "graph-body" }, this.canvas.element, this.detail));
     this.fill();

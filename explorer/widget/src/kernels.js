@@ -24,7 +24,7 @@ export class Kernels {
     const shown = columns.filter((c) => ["name", "operators", "graph", "lines"].includes(c.key) || kernels.some((k) => (c.text ? c.text(k) : "") !== "" && c.text(k) !== undefined));
     this.table = new Table("kernels", shown, kernels, (kernel) => this.show(kernel));
     this.one = element("div", { class: "kernel-detail" });
-    this.element = element("div", { class: "panel scrolled" }, element("h2", {}, plural(kernels.length, "kernel")), this.table.element, this.one);
+    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, element("h2", {}, plural(kernels.length, "kernel")), this.table.element, this.one);
     if (kernels.length) this.show(kernels[0]);
   }
 

@@ -7,7 +7,7 @@ export async function start(block, element, mount) {
     const bytes = Uint8Array.from(atob(block.textContent), (c) => c.charCodeAt(0));
     const payload = await unpack(bytes);
     element.replaceChildren();
-    const app = mount(element, payload, { select: (place) => place.artifact && remember(place.artifact, place.line) });
+    const app = (element.app = mount(element, payload, { select: (place) => place.artifact && remember(place.artifact, place.line) }));
     const go = () => app.goToPlace(decode(location.hash.slice(1)));
     window.addEventListener("hashchange", go);
     document.addEventListener("keydown", (event) => event.target === document.body && app.key(event));

@@ -13,7 +13,7 @@ export class Run {
   constructor(app) {
     this.app = app;
     if (!app.live) {
-      this.element = element("div", { class: "panel scrolled" }, element("h2", {}, "Run"), element("p", { class: "card" }, "This is a saved trace: its texts and links are all here, but the process that compiled it is gone. To run, check and time it, trace the program again in a notebook: ", element("code", {}, "t = explorer.trace(f, x)")));
+      this.element = element("div", { class: "panel scrolled", tabindex: 0 }, element("h2", {}, "Run"), element("p", { class: "card" }, "This is a saved trace: its texts and links are all here, but the process that compiled it is gone. To run, check and time it, trace the program again in a notebook: ", element("code", {}, "t = explorer.trace(f, x)")));
       return;
     }
     this.buttons = Object.entries(ABOUT).map(([what, about]) => element("button", { type: "button", class: "primary", title: about, onclick: () => this.ask(what) }, what));
@@ -22,7 +22,7 @@ export class Run {
     this.note = element("p", { class: "soft", role: "status" }, "The trace is live: the compiled function is still in the kernel.");
     this.result = element("div", {});
     const about = Object.entries(ABOUT).flatMap(([what, text]) => [element("dt", {}, what), element("dd", { class: "words" }, text)]);
-    this.element = element("div", { class: "panel scrolled" }, element("h2", {}, "Run"), element("p", { class: "run-bar" }, ...this.buttons, this.stop, this.bar), this.note, this.result, element("dl", { class: "facts-list" }, ...about));
+    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, element("h2", {}, "Run"), element("p", { class: "run-bar" }, ...this.buttons, this.stop, this.bar), this.note, this.result, element("dl", { class: "facts-list" }, ...about));
     this.progress(app.live.progress);
   }
 

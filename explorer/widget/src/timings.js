@@ -8,7 +8,7 @@ export class Timings {
   constructor(app) {
     const { artifacts } = app.store.payload;
     const groups = artifacts.filter((a) => a.stage === "phase" && a.rows);
-    this.element = element("div", { class: "panel scrolled" }, element("h2", {}, "Where the compiler's time went"), element("p", { class: "soft" }, "By its own clock. A phase stands under the one that it is part of; phases under a millisecond are left out."), ...groups.map((a) => this.frame(a)));
+    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, element("h2", {}, "Where the compiler's time went"), element("p", { class: "soft" }, "By its own clock. A phase stands under the one that it is part of; phases under a millisecond are left out."), ...groups.map((a) => this.frame(a)));
   }
 
   frame(a) {

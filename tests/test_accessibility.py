@@ -1,0 +1,87 @@
+"""The view for who cannot see it, or has no mouse: axe-core's rules on every view, and a walk by keys from source to machine code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.model import Artifact, Link, plain
+from explorer.traced import Trace
+
+AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+VIEWS = ("Code", "Graph", "Kernels", "Passes", "Compare", "Guards", "Time", "Run")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(opened, replayed, scheme):
+    """No view, light or dark, breaks a rule of axe-core that it calls serious or critical."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm ci")
+    tab = opened(replayed("mlp_train-torch2.11-cuda"), color_scheme=scheme)
+    tab.locator(".pane .line.lit, .pane .line").first.click()
+    tab.evaluate(AXE.read_text(encoding="utf-8"))
+    found = [f"{view}: {problem}" for view in VIEWS for problem in problems(tab, view)]
+    assert found == [], "\n".join(found)
+
+
+def problems(tab: Any, view: str) -> list[str]:
+    """What axe-core says of one view."""
+    tab.get_by_role("tab", name=view).click()
+    told = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    serious = [v for v in told["violations"] if v["impact"] in ("serious", "critical")]
+    return [f"{v['id']} {n['target']} {n['failureSummary']}" for v in serious for n in v["nodes"][:3]]
+
+
+def ladder() -> Trace:
+    """A source line that became lines of every stage down to SASS."""
+    stages = ("dynamo", "post_grad", "output_code", "kernel", "ttir", "ttgir", "llir", "ptx", "sass")
+    data = {"qualname": "f", "file": "f.py", "first_line": 1, "compiled": True, "resume": False}
+    texts = [Artifact("source", "source", "0/0", "", "f", "python", "def f(x):\n    return x.sin()", data=plain(data))]
+    for stage in stages:
+        in_kernel = "k_0" if stages.index(stage) > 2 else ""
+        lines = "\n".join(f"{stage} {n}" for n in range(40))
+        texts.append(Artifact(stage, stage, "0/0", "inference", stage, stage, lines, in_kernel))
+    steps = zip(texts, texts[1:], strict=False)
+    links = [Link(below.id, (30,), above.id, (2 if above.stage == "source" else 30,), "says so") for above, below in steps]
+    return Trace(artifacts=tuple(texts), links=tuple(links))
+
+
+def walk(tab: Any, key: str, wanted: str) -> None:
+    """Press a key until what has the focus is called so, by its label or its role."""
+    focused = """() => {
+        const at = document.querySelector('#explorer').shadowRoot.activeElement;
+        return at && (at.getAttribute('aria-label') || at.getAttribute('role'));
+    }"""
+    for _ in range(40):
+        tab.keyboard.press(key)
+        if tab.evaluate(focused) == wanted:
+            return
+    pytest.fail(f"{key} does not lead to {wanted}")
+
+
+def test_keys_alone_lead_from_the_source_to_sass(opened):
+    """Tab, arrows and Enter reach the source's line, then the rail's SASS, and the linked instruction is in view and said."""
+    tab = opened(ladder())
+    walk(tab, "Tab", "left text, lines")
+    tab.keyboard.press("ArrowDown")
+    assert "Line 2 of f" in tab.locator(".status").inner_text()
+    walk(tab, "Shift+Tab", "treeitem")
+    tab.keyboard.press("End")
+    tab.keyboard.press("Enter")
+    right = tab.get_by_role("region", name="right text")
+    assert right.locator("select").evaluate("s => s.selectedOptions[0].textContent").startswith("sass")
+    assert right.locator(".line.lit").inner_text() == "sass 29"
+    walk(tab, "Tab", "right text, lines")
+    tab.keyboard.press("Control+Home")
+    tab.keyboard.press("Control+End")
+    assert "Line 40 of sass" in tab.locator(".status").inner_text()
+
+
+def test_the_status_says_what_is_selected(opened):
+    """A selection is announced in words, also how it is known."""
+    tab = opened(ladder())
+    tab.get_by_role("region", name="left text").locator('[data-line="2"]').click()
+    status = tab.get_by_role("status").filter(has_text="Line 2").inner_text()
+    assert "9 linked lines in 9 texts" in status and "says so" in status
