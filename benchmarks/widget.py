@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import os
+import platform
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -111,7 +111,8 @@ class Page:
         tab = self.browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
         tab.add_init_script(WATCH)
         tab.goto(self.file.as_uri())
-        tab.wait_for_function("window.shownAt")
+        tab.wait_for_selector("#explorer[data-state=ready]")
+        tab.evaluate("async () => { while (!window.shownAt) await new Promise(requestAnimationFrame); }")
         return tab
 
 

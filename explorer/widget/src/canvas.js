@@ -109,13 +109,36 @@ export class Canvas {
     g.fillStyle = this.colours.back;
     g.fillRect(0, 0, this.canvas.width, this.canvas.height);
     g.setTransform(ratio * this.scale, 0, 0, ratio * this.scale, ratio * this.x, ratio * this.y);
+    if (this.scale < LINES && this.fromFar(g, ratio)) return this.minimap();
     const view = this.view();
     const seen = (b) => b.x < view.right && b.x + b.w > view.left && b.y < view.bottom && b.y + b.h > view.top;
-    const { boxes } = this.graph;
-    for (const box of boxes) if (box.kind === "region" && seen(box)) this.region(g, box);
-    this.edges(g, view);
-    for (const box of boxes) if (box.kind !== "region" && seen(box)) this.box(g, box);
+    this.paintBoxes(g, view, this.graph.boxes.filter(seen));
     this.minimap();
+  }
+
+  // From far away the whole graph is one picture, painted once for a scale and then only moved; false where it would be too big.
+  fromFar(g, ratio) {
+    const { width, height } = this.graph;
+    const scale = this.scale * ratio;
+    if (width * height * scale * scale > 8e6 || Math.max(width, height) * scale > 16000) return false;
+    const key = [this.scale, this.chosen, this.marked, this.graph, this.colours];
+    if (!this.far || this.far.key.some((part, at) => part !== key[at])) {
+      const picture = document.createElement("canvas");
+      [picture.width, picture.height] = [Math.ceil(width * scale) + 1, Math.ceil(height * scale) + 1];
+      const own = picture.getContext("2d");
+      own.setTransform(scale, 0, 0, scale, 0, 0);
+      this.paintBoxes(own, { left: 0, top: 0, right: width, bottom: height }, this.graph.boxes);
+      this.far = { key, picture };
+    }
+    g.setTransform(1, 0, 0, 1, 0, 0);
+    g.drawImage(this.far.picture, this.x * ratio, this.y * ratio);
+    return true;
+  }
+
+  paintBoxes(g, view, boxes) {
+    for (const box of boxes) if (box.kind === "region") this.region(g, box);
+    this.edges(g, view);
+    for (const box of boxes) if (box.kind !== "region") this.box(g, box);
   }
 
   view() {

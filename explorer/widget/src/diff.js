@@ -17,7 +17,7 @@ export function normalised(line) {
 
 // Aligned rows [line of a, line of b], counted from 0; -1 where the other side has none. `same` tells equal rows.
 export function diffLines(a, b, { normalise = false } = {}) {
-  const [x, y] = interned(normalise ? a.map(normalised) : a, normalise ? b.map(normalised) : b);
+  const [x, y] = interned(a, b, normalise ? normalised : (line) => line);
   const pairs = [];
   match(x, y, 0, x.length, 0, y.length, pairs);
   return rows(pairs, x.length, y.length);
@@ -41,11 +41,18 @@ function rows(pairs, n, m) {
   return found;
 }
 
-function interned(a, b) {
+// Each line as a number, the same for lines that count as the same.
+function interned(a, b, form) {
   const known = new Map();
+  const seen = new Map(); // the lines as they are: most stand on both sides
   const number = (line) => {
-    if (!known.has(line)) known.set(line, known.size);
-    return known.get(line);
+    let found = seen.get(line);
+    if (found !== undefined) return found;
+    const key = form(line);
+    found = known.get(key);
+    if (found === undefined) known.set(key, (found = known.size));
+    seen.set(line, found);
+    return found;
   };
   return [Int32Array.from(a, number), Int32Array.from(b, number)];
 }

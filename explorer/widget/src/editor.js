@@ -25,6 +25,8 @@ const marks = StateField.define({
   update: (value, transaction) => transaction.effects.reduce((now, effect) => (effect.is(setMarks) ? { ...now, ...effect.value } : now), value),
 });
 
+const setQuiet = StateEffect.define();
+
 class Sign extends GutterMarker {
   constructor(sign, hue) {
     super();
@@ -103,7 +105,8 @@ export class Editor {
       EditorView.contentAttributes.of({ "aria-label": this.label, "aria-readonly": "true", spellcheck: "false", autocorrect: "off", inputmode: "none", tabindex: "0" }),
       search({ top: true }),
       keymap.of([...this.keys(), ...searchKeymap, ...foldKeymap, ...defaultKeymap]),
-      ViewPlugin.define((view) => this.decorator(view), { decorations: (plugin) => plugin.decorations }),
+      this.decorator((view, line) => this.colours(line), (update) => update.transactions.some((t) => t.effects.some((e) => e.is(setQuiet)))),
+      this.decorator((view, line) => this.lights(view, line), (update) => update.startState.field(marks) !== update.state.field(marks)),
       hoverTooltip((view, at) => this.hover(view, at), { hoverTime: 250 }),
       tooltips({ position: "fixed" }),
       EditorView.updateListener.of((update) => this.updated(update)),
@@ -126,6 +129,8 @@ export class Editor {
   // Marks ----------------------------------------------------------------------------------------------------------------
 
   mark(changes) {
+    const now = this.view.state.field(marks, false);
+    if (now && now.chosen === changes.chosen && now.query === changes.query && !now.lit.size && !changes.lit.size) return;
     this.view.dispatch({ effects: setMarks.of(changes) });
   }
 
@@ -137,45 +142,48 @@ export class Editor {
     return sign || hue !== null ? new Sign(sign, hue) : null;
   }
 
-  decorator(view) {
-    const make = () => this.decorations(view);
-    return {
-      decorations: make(),
-      update(update) {
-        const moved = update.docChanged || update.viewportChanged || update.startState.field(marks) !== update.state.field(marks);
-        if (moved) this.decorations = make();
-      },
-    };
-  }
-
-  decorations(view) {
-    const { lit, chosen, query } = view.state.field(marks);
-    const found = [];
-    let last = 0;
-    for (const { from, to } of view.visibleRanges) {
-      for (let at = from; at <= to; ) {
-        const line = view.state.doc.lineAt(at);
-        if (line.number > last) this.decorate(found, line, lit, chosen, query);
-        last = line.number;
-        at = line.to + 1;
+  // Decorations of the lines in view: `make(view, line)` gives those of a line, `stale(update)` says when they are other ones.
+  decorator(make, stale) {
+    const all = (view) => {
+      const found = [];
+      let last = 0;
+      for (const { from, to } of view.visibleRanges) {
+        for (let at = from; at <= to; ) {
+          const line = view.state.doc.lineAt(at);
+          if (line.number > last) for (const one of make(view, line)) found.push(one);
+          last = line.number;
+          at = line.to + 1;
+        }
       }
-    }
-    return Decoration.set(found, true);
+      return Decoration.set(found, true);
+    };
+    const plugin = (view) => ({
+      decorations: all(view),
+      update(update) {
+        if (update.viewportChanged || stale(update)) this.decorations = all(update.view);
+      },
+    });
+    return ViewPlugin.define(plugin, { decorations: (one) => one.decorations });
   }
 
-  decorate(found, line, lit, chosen, query) {
+  *colours(line) {
+    const language = this.about.language();
+    let at = line.from;
+    for (const [kind, part] of tokens(line.text, language)) {
+      if (kind) yield tokenMark(kind).range(at, at + part.length);
+      at += part.length;
+    }
+    if (this.quiet) for (const [from, to] of noiseIn(line.text, language)) if (from < to) yield quiet.range(line.from + from, line.from + to);
+  }
+
+  *lights(view, line) {
+    const { lit, chosen, query } = view.state.field(marks);
     const hue = this.about.hue(line.number);
     const kind = line.number === chosen ? " chosen" : lit.has(line.number) ? " lit" : "";
     const attributes = { class: `line${kind}${hue === null ? " plain" : ""}`, "data-line": line.number };
     if (hue !== null) attributes.style = `--hue:${hue}`;
-    found.push(Decoration.line({ attributes }).range(line.from));
-    let at = line.from;
-    for (const [kind, part] of tokens(line.text, this.about.language())) {
-      if (kind) found.push(tokenMark(kind).range(at, at + part.length));
-      at += part.length;
-    }
-    for (const [from, to] of occurrences(line.text, query)) found.push(foundMark.range(line.from + from, line.from + to));
-    if (this.quiet) for (const [from, to] of noiseIn(line.text, this.about.language())) if (from < to) found.push(quiet.range(line.from + from, line.from + to));
+    yield Decoration.line({ attributes }).range(line.from);
+    for (const [from, to] of occurrences(line.text, query)) yield foundMark.range(line.from + from, line.from + to);
   }
 
   // Folding, wrapping, noise ---------------------------------------------------------------------------------------------
@@ -206,7 +214,7 @@ export class Editor {
 
   setQuiet(on) {
     this.quiet = on;
-    this.view.dispatch({ effects: [this.noise.reconfigure(this.hidden()), setMarks.of({})] });
+    this.view.dispatch({ effects: [this.noise.reconfigure(this.hidden()), setQuiet.of(on)] });
   }
 
   hidden() {

@@ -4,8 +4,7 @@ import { unpack } from "./unpack.js";
 
 export async function start(block, element, mount) {
   try {
-    const bytes = Uint8Array.from(atob(block.textContent), (c) => c.charCodeAt(0));
-    const payload = await unpack(bytes);
+    const payload = await unpack(decoded(block.textContent));
     element.replaceChildren();
     const app = (element.app = mount(element, payload, { select: (place) => place.artifact && remember(place.artifact, place.line) }));
     const go = () => app.goToPlace(decode(location.hash.slice(1)));
@@ -17,6 +16,13 @@ export async function start(block, element, mount) {
     element.dataset.state = "failed";
     element.textContent = `This page cannot be opened: ${error}. It needs a browser of 2023 or newer.`;
   }
+}
+
+function decoded(base64) {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at); // ten times as fast as Uint8Array.from
+  return bytes;
 }
 
 function decode(text) {

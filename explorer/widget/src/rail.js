@@ -111,7 +111,30 @@ export class Rail {
   mark(counts, shown) {
     this.counts = counts;
     this.shown = shown;
-    this.draw();
+    const rows = [...this.list.children];
+    this.rows.forEach((row, at) => {
+      if (rows[at].told !== this.told(row.node)) this.tell(rows[at]);
+    });
+  }
+
+  // What a row says beside its name, as one text to compare.
+  told(node) {
+    const sum = (counts) => (counts.size ? node.artifacts.reduce((total, a) => total + (counts.get(a) || 0), 0) : 0);
+    const side = node.children || node.make ? "" : SIDES.filter((_, pane) => this.shown[pane] === node.artifact).join("");
+    return `${side}|${sum(this.counts.found)}|${sum(this.counts.linked)}`;
+  }
+
+  // Bring what a row says up to date, in its place: it may have the focus.
+  tell(row) {
+    row.told = this.told(row.node);
+    const [side, found, linked] = row.told.split("|");
+    row.classList.toggle("linked", linked !== "0");
+    row.classList.toggle("shown", side !== "");
+    row.setAttribute("aria-selected", String(side !== ""));
+    const [ofSide, ofFound, ofLinked] = row.marks;
+    ofSide.textContent = side;
+    ofFound.textContent = found === "0" ? "" : `${found}×`;
+    ofLinked.textContent = linked === "0" ? "" : `◆${linked}`;
   }
 
   draw() {
@@ -130,26 +153,22 @@ export class Rail {
   }
 
   row({ node, level, at, of }) {
-    const sum = (counts) => node.artifacts.reduce((total, a) => total + (counts.get(a) || 0), 0);
-    const linked = sum(this.counts.linked);
-    const found = sum(this.counts.found);
-    const side = node.children || node.make ? "" : SIDES.filter((_, pane) => this.shown[pane] === node.artifact).join("");
     const open = this.open.has(node.key);
+    const marks = [element("span", { class: "side", title: "in a pane" }), element("span", { class: "found", title: "lines found" }), element("span", { class: "links", title: "linked lines" })];
     const row = element("div", {
-      class: `item${node.children ? " group" : ""}${node.make ? " make" : ""}${linked ? " linked" : ""}${side ? " shown" : ""}`, role: "treeitem", tabindex: node.key === this.focus ? 0 : -1,
-      "aria-level": level, "aria-posinset": at + 1, "aria-setsize": of, "aria-expanded": node.children ? String(open) : null,
-      "aria-selected": String(Boolean(side)), title: node.hint || null,
+      class: `item${node.children ? " group" : ""}${node.make ? " make" : ""}`, role: "treeitem", tabindex: node.key === this.focus ? 0 : -1,
+      "aria-level": level, "aria-posinset": at + 1, "aria-setsize": of, "aria-expanded": node.children ? String(open) : null, title: node.hint || null,
     },
       element("span", { class: "twist", "aria-hidden": "true" }, node.children ? (open ? "▾" : "▸") : ""),
       element("span", { class: "label" }, ...ended(node.label), node.children && !open ? element("span", { class: "many" }, ` ×${node.children.length}`) : null),
-      side ? element("span", { class: "side", title: "in a pane" }, side) : null,
-      found ? element("span", { class: "found", title: "lines found" }, `${found}×`) : null,
-      linked ? element("span", { class: "links", title: "linked lines" }, `◆${linked}`) : null,
+      ...marks,
       element("span", { class: "size", title: "lines" }, node.make ? "make" : node.lines.toLocaleString("en")),
       element("span", { class: "time" }, seconds(node.seconds)),
     ); // prettier-ignore
     row.style.setProperty("--level", level);
     row.node = node;
+    row.marks = marks;
+    this.tell(row);
     return row;
   }
 
