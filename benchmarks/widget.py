@@ -147,7 +147,11 @@ def model_rows(page: Page, repeats: int) -> Iterator[tuple[str, str, str]]:
 def big_rows(page: Page) -> Iterator[tuple[str, str, str]]:
     """What long texts and large graphs take."""
     tab = page.open()
-    yield f"open a text of {LINES:,} lines", f"{timed(tab, 'app.show(app.panes[1], app.panes[1].artifact ? 0 : 1)'):.0f} ms", "< 0.3 s"
+    yield (
+        f"open a text of {LINES:,} lines",
+        f"{timed(tab, 'app.show(app.panes[1], app.panes[1].artifact ? 0 : 1)'):.0f} ms",
+        "< 0.3 s",
+    )
     yield f"compare two of {LINES:,} lines", f"{timed(tab, 'app.compare(`a`, `b`)', 1):.0f} ms", "< 1 s"
     yield f"open a graph of {NODES:,} nodes, collapsed", f"{timed(tab, 'app.panel(`graph`).show(2)', 1):.0f} ms", "< 0.3 s"
     yield "open all its groups", f"{timed(tab, 'app.panel(`graph`).openAll(true)', 1):.0f} ms", ""

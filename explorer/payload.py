@@ -6,6 +6,8 @@
                     "time", "note", "made_by", "data", …} …]           "lines" as `Artifact.lines` counts them
      "strings":   [text …]                                     what the nodes of graphs refer to by index
      "kernels":   [{"artifact", "forms", "operators", …} …]    one a generated kernel: `_kernel`
+     "fusion":    {"groups", "verdicts", "made", "inlined"}    the tables of `Trace.fusion`, {} where it has none
+     "memory":    {"table", "timeline"}                        those of `Trace.memory`
      "hows":      [how …]                                      the kinds of links
      "links":     [[source, target, how, runs] …]              by index into "artifacts" and "hows"
      "failures":  [{"stage", "step", "message", "fatal"} …]}
@@ -60,6 +62,8 @@ def payload(trace: Trace) -> dict[str, Any]:
         "artifacts": [{**_artifact(a), **_more(a, strings, texts)} for a in trace.artifacts],
         "strings": list(strings),
         "kernels": [_kernel(trace, a) for a in trace.find("kernel")],
+        "fusion": _fusion(trace),
+        "memory": _memory(trace),
         "hows": hows,
         "links": list(_links(trace, hows)),
         "failures": [{"fatal": False, **record_to_json(f)} for f in trace.failures],
@@ -198,6 +202,28 @@ def _is_small(value: Any) -> bool:
     if isinstance(value, (str, list, dict)) and len(value) > SMALL:
         return False  # not worth writing out to measure
     return len(json.dumps(value)) <= SMALL
+
+
+def _fusion(trace: Trace) -> dict[str, Any]:
+    """The scheduler's verdicts, where the trace has them."""
+    if not trace.find("fusion"):
+        return {}
+    fusion: Any = getattr(trace, "fusion", None)
+    if fusion is None:
+        return {}
+    tables = {"groups": fusion.groups(), "verdicts": fusion.table(), "made": fusion.made(), "inlined": fusion.inlined()}
+    return {name: _rows(rows) for name, rows in tables.items()}
+
+
+def _memory(trace: Trace) -> dict[str, Any]:
+    """What is live in each compiled graph, where there is one."""
+    if not trace.find("output_code"):
+        return {}
+    return {"table": _rows(trace.memory.table()), "timeline": _rows(trace.memory.timeline())}
+
+
+def _rows(rows: Iterable[Mapping[str, Plain]]) -> list[dict[str, Any]]:
+    return [{key: jsonable(value) for key, value in row.items()} for row in rows]
 
 
 # Links -----------------------------------------------------------------------------------------------------------------

@@ -100,6 +100,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         context = browser.new_context(viewport={"width": 1400, "height": 800}, **settings)
         contexts.append(context)
         tab = context.new_page()
+        tab.set_default_timeout(15_000)
         tab.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
         tab.on("pageerror", lambda error: said.append(f"exception: {error}"))
         tab.on("request", lambda request: asked.append(request.url))

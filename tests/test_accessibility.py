@@ -1,7 +1,8 @@
-"""The view for who cannot see it, or has no mouse: axe-core's rules on every view, and a walk by keys from source to machine code."""
+"""The view for who cannot see it, or has no mouse: axe-core's rules on every view, and a walk by keys alone."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from explorer.model import Artifact, Link, plain
 from explorer.traced import Trace
 
 AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
-VIEWS = ("Code", "Graph", "Kernels", "Passes", "Compare", "Guards", "Time", "Run")
+VIEWS = ("Code", "Graph", "Kernels", "Passes", "Compare", "Guards", "Memory", "Time", "Run")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -43,7 +44,7 @@ def ladder() -> Trace:
         in_kernel = "k_0" if stages.index(stage) > 2 else ""
         lines = "\n".join(f"{stage} {n}" for n in range(40))
         texts.append(Artifact(stage, stage, "0/0", "inference", stage, stage, lines, in_kernel))
-    steps = zip(texts, texts[1:], strict=False)
+    steps = pairwise(texts)
     links = [Link(below.id, (30,), above.id, (2 if above.stage == "source" else 30,), "says so") for above, below in steps]
     return Trace(artifacts=tuple(texts), links=tuple(links))
 

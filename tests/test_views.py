@@ -361,3 +361,63 @@ def test_hostile_rows_are_text(opened):
         show(tab, name)
     assert tab.evaluate("window.hacked") is None
     assert tab.locator("img:not(.cm-widgetBuffer)").count() == 0
+
+
+# Fusion ------------------------------------------------------------------------------------------------------------------
+
+
+def verdict(first: str, second: str, verdict: str, reason: str) -> dict[str, Any]:
+    return {"frame": "0/0", "graph": "g", "first": first, "second": second, "verdict": verdict, "reason": reason, "rounds": [1]}
+
+
+def group(name: str, nodes: list[str], *kernels: str) -> dict[str, Any]:
+    return {"frame": "0/0", "graph": "g", "name": name, "nodes": nodes, "kernels": list(kernels), "call": "", "fx_nodes": []}
+
+
+FUSION = {
+    "groups": [
+        group("op0_op1", ["op0", "op1"], "triton_0"),
+        group("op2", ["op2"], "triton_1"),
+        group("op3", ["op3"], "triton_2"),
+    ],
+    "verdicts": [verdict("op0", "op1", "fused", "they share 8 bytes"), verdict("op0_op1", "op2", "refused", "other sizes")],
+    "made": [{"frame": "0/0", "graph": "g", "buffer": "buf2", "node": "op2"}],
+    "inlined": [{"frame": "0/0", "graph": "g", "fx_node": "sin", "into": ["op0"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fused", "part"),
+    [
+        ("op0", "op1", True, "one kernel: triton_0"),
+        ("sin", "op1", True, "op0 and op1 are one kernel"),
+        ("op1", "buf2", False, "other sizes"),
+        ("op2", "triton_0", False, "other sizes"),
+        ("op0", "op3", False, "never weighed"),
+        ("op0", "op77", False, "op77 is no node"),
+    ],
+)
+def test_any_two_nodes_are_told_why(browser, first, second, fused, part):
+    """Nodes named by the scheduler, a buffer, an FX node or a kernel: one kernel, the verdict, or that none was sought."""
+    tab = functions(browser, "why.js")
+    told = tab.evaluate("([fusion, a, b]) => new js.Verdicts(fusion, '0/0', 'g').why(a, b)", [FUSION, first, second])
+    assert told["fused"] is fused and part in told["sentence"]
+    tab.close()
+
+
+def test_a_view_that_has_nothing_to_show_has_no_tab(opened, trained):
+    """Views are left out where a trace has nothing for them."""
+    tab = opened(Trace(artifacts=(source("def f(x): return x"),)))
+    assert tab.get_by_role("tab").all_inner_texts() == ["Code", "Run"]
+
+
+def test_memory_is_drawn_over_the_output_code(opened, trained):
+    """The memory view has a row for each piece of memory, and its peak leads to the line of the output code."""
+    tab = opened(trained)
+    panel = show(tab, "Memory")
+    rows = trained.memory.table(graph="forward")
+    assert panel.locator("table").first.locator("tbody tr").count() == len(rows)
+    panel.get_by_role("button", name="of the output code").first.click()
+    chosen = tab.locator(".line.chosen").first.get_attribute("data-line")
+    timeline = trained.memory.timeline(graph="forward")
+    assert int(chosen) in {row["line"] for row in timeline if row["allocated"] == max(r["allocated"] for r in timeline)}

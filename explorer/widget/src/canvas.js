@@ -158,7 +158,7 @@ export class Canvas {
     if (this.scale < TEXT * 0.7) return;
     g.font = this.fonts.title;
     g.fillStyle = this.colours.soft;
-    g.fillText(cut(g, `▾ ${box.label}`, box.w - 20), box.x + 12, box.y + 17);
+    g.fillText(cut(g, `▾ ${this.on.label(box)[0]}`, box.w - 20), box.x + 12, box.y + 17);
   }
 
   // Long edges, such as those of a parameter that everything reads, are faint: they say that there is something, not where.
@@ -397,7 +397,7 @@ function trace(g, ax, ay, bx, by, curved) {
 
 // A text cut so that it is not wider than `width`.
 function cut(g, text, width) {
-  if (text.length * 4 < width || g.measureText(text).width <= width) return text;
+  if (text.length * 7.6 < width || g.measureText(text).width <= width) return text;
   let [low, high] = [0, text.length];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
