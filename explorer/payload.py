@@ -208,9 +208,7 @@ def _fusion(trace: Trace) -> dict[str, Any]:
     """The scheduler's verdicts, where the trace has them."""
     if not trace.find("fusion"):
         return {}
-    fusion: Any = getattr(trace, "fusion", None)
-    if fusion is None:
-        return {}
+    fusion = trace.fusion
     tables = {"groups": fusion.groups(), "verdicts": fusion.table(), "made": fusion.made(), "inlined": fusion.inlined()}
     return {name: _rows(rows) for name, rows in tables.items()}
 

@@ -1,0 +1,110 @@
+"""The pictures of the main views, light and dark: `python docs/screenshots.py [FOLDER]` takes them anew.
+
+It traces two small programs for an H100 that need not be there, and opens their saved pages in headless chromium.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), Path("chromium"))
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync")
+SIZE = {"width": 1360, "height": 800}
+
+
+def sin_cos() -> Any:
+    """Two lines that become one kernel, with its SASS."""
+    import torch
+
+    import explorer
+    from explorer.widget import Explorer
+
+    def f(x: Any) -> Any:
+        y = torch.sin(x) ** 2
+        return y + torch.cos(x) ** 2
+
+    view = Explorer(explorer.trace(f, torch.randn(1000), target="h100"))
+    view._worker.answer({"ask": "make", "artifact": view.trace.kernels[0].artifact.id, "stage": "sass"})
+    view._worker.wait()
+    view.close()
+    return view.trace
+
+
+def gpt2() -> Any:
+    """A training step of a small GPT-2."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    import explorer
+
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=128, n_head=4, use_cache=False))
+    tokens = torch.randint(model.config.vocab_size, (1, 64))
+    return explorer.trace(model, tokens, kwargs={"labels": tokens}, target="h100", train=True)
+
+
+def linked(tab: Any) -> None:
+    """The user's line and what became of it."""
+    pick(tab, 0, "source")
+    tab.get_by_role("button", name="add a text pane").click()
+    pick(tab, 1, "kernel")
+    pick(tab, 2, "sass")
+    tab.locator(".pane").first.locator(".line", has_text="torch.sin").click()
+
+
+def pick(tab: Any, pane: int, stage: str) -> None:
+    """Show a stage in a pane."""
+    code = "([pane, stage]) => { const { app } = document.querySelector('#explorer'); app.show(app.panes[pane], app.store.first(stage)); }"
+    tab.evaluate(code, [pane, stage])
+
+
+def view(name: str) -> Callable[[Any], None]:
+    """Open a view by its tab."""
+    return lambda tab: tab.get_by_role("tab", name=name).click()
+
+
+def why(tab: Any) -> None:
+    """Ask why two nodes are not one kernel."""
+    view("Fusion")(tab)
+    for which, name in (("first", "op1"), ("second", "op2")):
+        tab.get_by_label(f"{which} node").fill(name)
+        tab.keyboard.press("Enter")
+
+
+#: File → (program, what to do in its page).
+PICTURES = {
+    "code": (sin_cos, linked), "kernels": (sin_cos, view("Kernels")), "graph": (gpt2, view("Graph")), "passes": (gpt2, view("Passes")),
+    "compare": (gpt2, view("Compare")), "fusion": (gpt2, why), "memory": (gpt2, view("Memory")), "time": (gpt2, view("Time")),
+    "guards": (gpt2, view("Guards")),
+}  # fmt: skip
+
+
+def main(folder: str = str(Path(__file__).parent / "images")) -> None:
+    """Take every picture, light and dark."""
+    from playwright.sync_api import sync_playwright
+
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as pages, sync_playwright() as playwright:
+        files = {program: Path(pages) / f"{program.__name__}.html" for program, _ in PICTURES.values()}
+        for program, file in files.items():
+            program().to_html(file)
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
+        for name, (program, action) in PICTURES.items():
+            for scheme in ("light", "dark"):
+                tab = browser.new_page(viewport=SIZE, color_scheme=scheme)
+                tab.goto(files[program].as_uri())
+                tab.wait_for_selector("#explorer[data-state=ready]")
+                action(tab)
+                tab.mouse.move(0, 0)
+                tab.wait_for_timeout(300)
+                tab.screenshot(path=Path(folder) / f"{name}-{scheme}.png")
+                tab.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])
