@@ -13,7 +13,16 @@ from typing import Any
 
 CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), Path("chromium"))
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync")
+SHOW = """([pane, stage]) => {
+    const { app } = document.querySelector('#explorer');
+    app.show(app.panes[pane], app.store.first(stage));
+}"""
 SIZE = {"width": 1360, "height": 800}
+
+
+def f(x: Any) -> Any:
+    y = x.sin() ** 2
+    return y + x.cos() ** 2
 
 
 def sin_cos() -> Any:
@@ -22,10 +31,6 @@ def sin_cos() -> Any:
 
     import explorer
     from explorer.widget import Explorer
-
-    def f(x: Any) -> Any:
-        y = torch.sin(x) ** 2
-        return y + torch.cos(x) ** 2
 
     view = Explorer(explorer.trace(f, torch.randn(1000), target="h100"))
     view._worker.answer({"ask": "make", "artifact": view.trace.kernels[0].artifact.id, "stage": "sass"})
@@ -53,13 +58,12 @@ def linked(tab: Any) -> None:
     tab.get_by_role("button", name="add a text pane").click()
     pick(tab, 1, "kernel")
     pick(tab, 2, "sass")
-    tab.locator(".pane").first.locator(".line", has_text="torch.sin").click()
+    tab.locator(".pane").first.locator(".line", has_text="x.sin").click()
 
 
 def pick(tab: Any, pane: int, stage: str) -> None:
     """Show a stage in a pane."""
-    code = "([pane, stage]) => { const { app } = document.querySelector('#explorer'); app.show(app.panes[pane], app.store.first(stage)); }"
-    tab.evaluate(code, [pane, stage])
+    tab.evaluate(SHOW, [pane, stage])
 
 
 def view(name: str) -> Callable[[Any], None]:
@@ -77,10 +81,16 @@ def why(tab: Any) -> None:
 
 #: File → (program, what to do in its page).
 PICTURES = {
-    "code": (sin_cos, linked), "kernels": (sin_cos, view("Kernels")), "graph": (gpt2, view("Graph")), "passes": (gpt2, view("Passes")),
-    "compare": (gpt2, view("Compare")), "fusion": (gpt2, why), "memory": (gpt2, view("Memory")), "time": (gpt2, view("Time")),
+    "code": (sin_cos, linked),
+    "kernels": (sin_cos, view("Kernels")),
+    "graph": (gpt2, view("Graph")),
+    "passes": (gpt2, view("Passes")),
+    "compare": (gpt2, view("Compare")),
+    "fusion": (gpt2, why),
+    "memory": (gpt2, view("Memory")),
+    "time": (gpt2, view("Time")),
     "guards": (gpt2, view("Guards")),
-}  # fmt: skip
+}
 
 
 def main(folder: str = str(Path(__file__).parent / "images")) -> None:

@@ -206,9 +206,9 @@ export class Canvas {
   box(g, box) {
     const mark = this.marked.get(box);
     const hue = mark ?? null;
-    g.fillStyle = box.kind === "group" ? this.colours["accent-back"] : this.colours.back;
+    g.fillStyle = box.kind === "group" ? this.colours["accent-back"] : this.scale < TEXT ? this.colours.sunk : this.colours.back;
     if (mark !== undefined) g.fillStyle = `hsl(${hue ?? 45} 80% ${this.dark ? "26%" : "86%"})`;
-    g.strokeStyle = box === this.chosen ? this.colours.accent : mark !== undefined ? this.colours.edge : this.colours.line;
+    g.strokeStyle = box === this.chosen ? this.colours.accent : mark !== undefined ? this.colours.edge : this.dark ? this.colours.soft : this.colours.line;
     g.lineWidth = box === this.chosen ? 2.5 : mark !== undefined ? 2 : 1;
     if (this.scale < LINES) {
       g.fillStyle = mark !== undefined ? this.colours.edge : box.kind === "group" ? this.colours.accent : this.colours.soft;

@@ -25,6 +25,8 @@ const marks = StateField.define({
   update: (value, transaction) => transaction.effects.reduce((now, effect) => (effect.is(setMarks) ? { ...now, ...effect.value } : now), value),
 });
 
+const FEW = 3; // as many hidden lines leave no trace
+
 const setQuiet = StateEffect.define();
 
 class Sign extends GutterMarker {
@@ -222,7 +224,7 @@ export class Editor {
     if (!runs.length) return [];
     return EditorView.decorations.compute([], (state) => {
       const ranges = runs.map(([first, last]) =>
-        Decoration.replace({ widget: new Hidden(last - first + 1), block: true }).range(state.doc.line(first).from, state.doc.line(last).to),
+        Decoration.replace({ widget: last - first < FEW ? undefined : new Hidden(last - first + 1), block: true }).range(state.doc.line(first).from, state.doc.line(last).to),
       );
       return Decoration.set(ranges);
     });

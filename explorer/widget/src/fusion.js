@@ -131,11 +131,11 @@ export class Fusion {
     const verdict = (row) => (row.verdict === "fused" ? "✓ fused" : `✕ ${row.verdict}`);
     const amount = (value) => (value === null || value === undefined ? "" : bytes(value));
     const pairs = new Table("verdicts", [
-      { key: "first", title: "first", code: true }, { key: "second", title: "second", code: true }, { key: "verdict", title: "verdict", text: verdict }, { key: "reason", title: "why" },
+      { key: "first", title: "first", code: true, narrow: true }, { key: "second", title: "second", code: true, narrow: true }, { key: "verdict", title: "verdict", text: verdict }, { key: "reason", title: "why", wide: true },
       { key: "shared_bytes", title: "shared", text: (row) => amount(row.shared_bytes), number: true, about: "bytes that one kernel would not move twice" }, { key: "rounds", title: "round", text: (row) => row.rounds.join(", ") }, { key: "rule", title: "the scheduler's rule" },
     ], verdicts.rows, (row) => this.choose(row.first.match(/op\d+/)?.[0] || row.first, row.second.match(/op\d+/)?.[0] || row.second)); // prettier-ignore
     const groups = new Table("groups", [
-      { key: "name", title: "group", code: true }, { key: "kind", title: "kind" }, { key: "kernels", title: "kernel or call", text: title, code: true }, { key: "nodes", title: "nodes", text: (row) => row.nodes.length, number: true, sort: (row) => row.nodes.length },
+      { key: "name", title: "group", code: true, narrow: true }, { key: "kind", title: "kind" }, { key: "kernels", title: "kernel or call", text: title, code: true }, { key: "nodes", title: "nodes", text: (row) => row.nodes.length, number: true, sort: (row) => row.nodes.length },
       { key: "read", title: "reads", text: (row) => amount(row.read), number: true }, { key: "written", title: "writes", text: (row) => amount(row.written), number: true }, { key: "fx_nodes", title: "FX nodes", text: (row) => row.fx_nodes.join(", "), code: true },
     ], verdicts.groups, (row) => this.find(row.nodes[0])); // prettier-ignore
     const made = new Table("buffers made", [{ key: "buffer", title: "buffer", code: true }, { key: "node", title: "node", code: true }, { key: "lowering", title: "FX node", code: true }, { key: "why", title: "why it is in memory" }, { key: "where", title: "where Inductor says so", code: true }], verdicts.made, (row) => this.find(row.node));

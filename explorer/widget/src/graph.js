@@ -21,13 +21,14 @@ export function groupTree(paths) {
   return root;
 }
 
-// The groups to open at first: from the outside in, as long as not more than about `most` boxes are shown.
-export function firstOpen(root, most = 100) {
+// The groups to open at first: from the outside in, as long as not more than about `most` boxes are shown; not those in `shut`.
+export function firstOpen(root, most = 100, shut = []) {
   const open = new Set();
   let shown = root.children.size + root.nodes.length;
   const queue = [...root.children.values()];
   while (queue.length) {
     const group = queue.shift();
+    if (shut.includes(group.label)) continue;
     const more = group.children.size + group.nodes.length - 1;
     if (shown + more > most) continue;
     open.add(group.key);

@@ -3,7 +3,7 @@
 import { element, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { arrange, firstOpen, groupTree } from "./graph.js";
-import { groupings, pathsOf } from "./grouping.js";
+import { INPUTS, groupings, pathsOf } from "./grouping.js";
 import { nodeFacts } from "./hover.js";
 
 const HUES = 137.508;
@@ -61,7 +61,7 @@ export class GraphView {
     const { nodes } = store.artifact(this.artifact);
     this.paths = pathsOf(store, this.artifact, this.by.value);
     this.tree = groupTree(this.paths);
-    this.expanded = firstOpen(this.tree);
+    this.expanded = firstOpen(this.tree, 100, [INPUTS]);
     this.inputs = nodes.inputs;
     this.lay(true);
   }

@@ -1,6 +1,7 @@
 // Which groups the nodes of a graph stand in: their modules, or the kernel they were fused into.
 
-const INPUTS = "inputs";
+// The group of a graph's placeholders.
+export const INPUTS = "inputs";
 
 // The ways a text's graph can be grouped, as [name, title].
 export function groupings(store, index) {
