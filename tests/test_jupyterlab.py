@@ -147,6 +147,7 @@ def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
 
     view.get_by_role("treeitem", name="SASS").click()  # made now, in a thread of the kernel
     view.locator(".pane select").nth(1).locator("option:checked", has_text="SASS").wait_for(state="attached", timeout=60_000)
+    assert view.get_by_role("treeitem", name="SASS").get_attribute("class") == "item shown", "it is a text like any other now"
     view.locator(".pane").first.locator(".line", has_text="torch.sin").click()
     wanted = run(notebook, "sorted({row['stage'] for row in w.trace.follow('0/0:source', 2)})")
     lit = view.evaluate("host => [...host.app.lit.keys()].map((n) => host.app.store.artifact(n).stage)")
@@ -165,6 +166,11 @@ def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
     for key in ("b", "d", "d", "a"):
         notebook.keyboard.press(key)  # in command mode these would insert and delete cells
     assert cells(notebook) == before == len(CELLS)
+
+    view.get_by_role("tab", name="Kernels").click()
+    view.get_by_role("button", name="step through its MLIR passes").click()
+    view.locator(".step.dim").first.wait_for(timeout=60_000)
+    assert view.get_by_role("listbox", name="passes").get_by_role("option").count() > 10
 
     view.get_by_role("tab", name="Run").click()
     view.get_by_role("button", name="check").click()

@@ -425,6 +425,55 @@ def test_colouring_keeps_every_character(browser, replayed, language):
     tab.close()
 
 
+def test_location_noise_is_told_from_the_rest(browser):
+    """What a text says for debuggers only is found in each language: whole lines, and parts of lines."""
+    tab = functions(browser, "noise.js")
+    mlir = ["#loc1 = loc(unknown)", "module {", "  %0 = tt.load %p loc(#loc7)", "} loc(#loc)", '#loc2 = loc("a.py":1:2)']
+    assert tab.evaluate("l => js.noiseLines(l, 'mlir')", mlir) == [[1, 1], [5, 5]]
+    assert tab.evaluate("l => js.quietLines(l, 'ttgir')", mlir) == ["module {", "  %0 = tt.load %p", "}"]
+    ptx = ["\t.loc 1 2 3", "\tld.global.b32 %r1;", "\t.section\t.debug_info", "\t{", "\t}"]
+    assert tab.evaluate("l => js.noiseLines(l, 'ptx')", ptx) == [[1, 1], [3, 5]]
+    assert tab.evaluate("l => js.quietLines(l, 'llvm')", ["  ret void, !dbg !3", "!3 = !DILocation(line: 1)"]) == ["  ret void"]
+    assert tab.evaluate("l => js.quietLines(l, 'python')", ["#loc = 1"]) == ["#loc = 1"]
+    tab.close()
+
+
+def test_locations_are_hidden_until_asked_for(opened):
+    """Locations of MLIR are hidden at first, and shown by a button; line numbers stay those of the text."""
+    text = "module {\n  %0 = tt.load %p loc(#loc7)\n" + "\n".join(f"#loc{n} = loc(unknown)" for n in range(9)) + "\nend"
+    tab = opened(Trace(artifacts=(source("x"), text_of("ttir", text, language="mlir"))))
+    pane(tab, "right").locator("select").select_option("1")
+    assert line(tab, "right", 2).inner_text().strip() == "%0 = tt.load %p"
+    assert "9 lines of locations" in pane(tab, "right").locator(".hidden-lines").inner_text()
+    assert line(tab, "right", 12).inner_text() == "end"
+    pane(tab, "right").get_by_role("button", name="show locations").click()
+    assert "loc(#loc7)" in line(tab, "right", 2).inner_text() and line(tab, "right", 5).count() == 1
+
+
+def test_texts_fold_by_their_indentation(browser, opened):
+    """A line folds over the deeper lines below it, blank ones among them; every fold at once by a button."""
+    tab = functions(browser, "folds.js")
+    lines = ["def f():", "    a", "", "    if b:", "        c", "d", "e"]
+    assert tab.evaluate("l => [...js.foldEnds(l)]", lines) == [4, 0, 0, 4, 0, 0, 0]
+    tab.close()
+    page_ = opened(Trace(artifacts=(source("\n".join(lines)),)))
+    pane(page_, "left").get_by_role("button", name="fold all, left text", exact=True).click()
+    assert line(page_, "left", 2).count() == 0 and line(page_, "left", 6).count() == 1
+
+
+def test_panes_are_added_and_closed(opened, small):
+    """Up to four texts stand side by side; one closed makes room, and the last one stays."""
+    tab = opened(small)
+    tab.get_by_role("button", name="add a text pane").click()
+    assert tab.locator(".pane").count() == 3
+    line(tab, "left", 2).click()
+    assert tab.locator(".pane").nth(2).locator(".line.lit").count() <= 1
+    for _ in range(2):
+        tab.get_by_role("button", name="close the left pane").click()
+    assert tab.locator(".pane").count() == 1
+    assert tab.get_by_role("button", name="close the left pane").count() == 0
+
+
 # The static summary ------------------------------------------------------------------------------------------------------
 
 

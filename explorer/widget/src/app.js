@@ -336,6 +336,7 @@ export class App {
     const first = this.store.count;
     this.store.add(piece);
     this.rail.read(this.store.payload, (list) => this.makes(list));
+    this.rail.draw();
     for (const pane of this.panes) {
       const fresh = this.picker(pane.name);
       fresh.value = String(pane.artifact);

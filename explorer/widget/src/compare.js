@@ -1,6 +1,7 @@
 // The view that compares two texts of the trace.
 
 import { element } from "./dom.js";
+import { quietLine } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
 
 export class Compare {
@@ -58,7 +59,9 @@ export class Compare {
       const found = store.origin(side ? b : a, line + 1);
       return found && found.join(":");
     };
-    this.diff.show(store.lines(a), store.lines(b), { normalise: this.names.checked, origin: byOrigin ? origin : null });
+    const { language } = store.artifact(a);
+    const quiet = (line) => quietLine(line, language);
+    this.diff.show(store.lines(a), store.lines(b), { quiet, normalise: this.names.checked, origin: byOrigin ? origin : null });
   }
 
   grown() {

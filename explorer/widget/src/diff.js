@@ -16,8 +16,9 @@ export function normalised(line) {
 }
 
 // Aligned rows [line of a, line of b], counted from 0; -1 where the other side has none. `same` tells equal rows.
-export function diffLines(a, b, { normalise = false } = {}) {
-  const [x, y] = interned(a, b, normalise ? normalised : (line) => line);
+// `quiet(line)` takes away what does not count.
+export function diffLines(a, b, { normalise = false, quiet = (line) => line } = {}) {
+  const [x, y] = interned(a, b, normalise ? (line) => normalised(quiet(line)) : quiet);
   const pairs = [];
   match(x, y, 0, x.length, 0, y.length, pairs);
   return rows(pairs, x.length, y.length);

@@ -39,3 +39,15 @@ export function noiseIn(line, language) {
   const { part } = PARTS[language] || {};
   return part ? [...line.matchAll(part)].map((m) => [m.index, m.index + m[0].length]) : [];
 }
+
+// A line without its noise; "" for a line that is all noise.
+export function quietLine(line, language) {
+  const { part, whole } = PARTS[language] || {};
+  return !part ? line : whole.test(line) ? "" : line.replace(part, "");
+}
+
+// The lines that say something, without their noise.
+export function quietLines(lines, language) {
+  const hidden = new Set(noiseLines(lines, language).flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, k) => first + k)));
+  return lines.filter((_, at) => !hidden.has(at + 1)).map((line) => quietLine(line, language));
+}

@@ -1,6 +1,7 @@
 // The passes one after the other: FX passes and patterns of the trace, and where it is live the MLIR passes of a kernel. ↑ ↓ step.
 
 import { element, plural, seconds } from "./dom.js";
+import { quietLines } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
 import { splitLines } from "./text.js";
 
@@ -86,8 +87,8 @@ export class Passes {
   }
 
   mlirSteps({ texts, rows }) {
-    const lines = texts.map(splitLines);
-    return rows.map((row) => ({ name: row.name, group: row.stage, note: row.error || (row.changed === false ? "changed nothing" : ""), changed: row.changed !== false, before: lines[row.before], after: () => lines[row.after] }));
+    const lines = texts.map((text) => quietLines(splitLines(text), "mlir")); // locations are numbered anew by each pass
+    return rows.map((row) => ({ name: row.name, group: row.stage, note: row.error || (row.changed === false ? "changed nothing" : ""), changed: row.changed !== false, before: lines[row.before], after: () => lines[row.after], renumbered: true }));
   }
 
   show(steps, note) {
@@ -115,7 +116,7 @@ export class Passes {
     row.scrollIntoView({ block: "nearest" });
     this.list.setAttribute("aria-activedescendant", row.id);
     this.title.replaceChildren(element("b", {}, step.name), ` ${step.note}`, element("span", { class: "soft" }, `  ${this.at + 1} of ${plural(this.steps.length, "step")}`));
-    this.diff.show(step.before, step.after(), { normalise: false });
+    this.diff.show(step.before, step.after(), { normalise: Boolean(step.renumbered) });
     this.diff.jump(1);
   }
 

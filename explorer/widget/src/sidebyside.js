@@ -23,9 +23,9 @@ export class SideBySide {
   }
 
   // Show two lists of lines. `origin(side, line)` aligns by where lines came from instead of by their text.
-  show(a, b, { normalise = true, origin = null } = {}) {
+  show(a, b, { normalise = true, origin = null, quiet } = {}) {
     this.sides = [a, b];
-    this.rows = origin ? alignByOrigin(a.length, b.length, origin) : diffLines(a, b, { normalise });
+    this.rows = origin ? alignByOrigin(a.length, b.length, origin) : diffLines(a, b, { normalise, quiet });
     this.byOrigin = Boolean(origin);
     this.opened = new Set();
     this.fold();
