@@ -5,9 +5,12 @@ It traces two small programs for an H100 that need not be there, and opens their
 
 from __future__ import annotations
 
+import json
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ SHOW = """([pane, stage]) => {
     const { app } = document.querySelector('#explorer');
     app.show(app.panes[pane], app.store.first(stage));
 }"""
-SIZE = {"width": 1360, "height": 800}
+SIZE = {"width": 1280, "height": 760}
 
 
 def f(x: Any) -> Any:
@@ -50,6 +53,23 @@ def gpt2() -> Any:
     model = GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=128, n_head=4, use_cache=False))
     tokens = torch.randint(model.config.vocab_size, (1, 64))
     return explorer.trace(model, tokens, kwargs={"labels": tokens}, target="h100", train=True)
+
+
+def without_folders(trace: Any) -> Any:
+    """The trace without the folders of the machine that it was made on."""
+    from explorer.model import jsonable, plain
+
+    folders = [f"{folder}/" for folder in (sysconfig.get_paths()["purelib"], Path(__file__).parents[1])]
+
+    def short(text: str) -> str:
+        for folder in folders:
+            text = text.replace(folder, "")
+        return text
+
+    artifacts = tuple(
+        replace(a, text=short(a.text), data=plain(json.loads(short(json.dumps(jsonable(a.data)))))) for a in trace.artifacts
+    )
+    return replace(trace, artifacts=artifacts)
 
 
 def linked(tab: Any) -> None:
@@ -101,7 +121,7 @@ def main(folder: str = str(Path(__file__).parent / "images")) -> None:
     with tempfile.TemporaryDirectory() as pages, sync_playwright() as playwright:
         files = {program: Path(pages) / f"{program.__name__}.html" for program, _ in PICTURES.values()}
         for program, file in files.items():
-            program().to_html(file)
+            without_folders(program()).to_html(file)
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
         for name, (program, action) in PICTURES.items():
             for scheme in ("light", "dark"):

@@ -348,8 +348,16 @@ def name_of(value: Any) -> str:
 def explore(fn: Callable[..., Any], *args: Any, **options: Any) -> Trace:
     """Trace and show: `explorer.trace` with its arguments, displayed in a notebook, printed in a terminal."""
     made = trace(fn, *args, **options)
-    show(made)
+    if show(made) is not None and made.live is not None:
+        made.live.shown_in = _execution()
     return made
+
+
+def _execution() -> object:
+    """The number of the notebook's cell that runs now."""
+    from IPython.core.getipython import get_ipython
+
+    return get_ipython().execution_count
 
 
 def show(trace: Trace) -> Any:
@@ -362,11 +370,10 @@ def show(trace: Trace) -> Any:
     if not in_notebook():
         print(trace)
         return None
-    from IPython.core.getipython import get_ipython
     from IPython.display import display
 
     from explorer.widget import Explorer
 
     view = Explorer(trace)
     display(view)
-    return view.shown(get_ipython().execution_count)
+    return view.shown(_execution())

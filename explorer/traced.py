@@ -532,6 +532,16 @@ class Trace:
 
         return page.static_summary(self)
 
+    def _ipython_display_(self) -> None:
+        """Nothing in the cell in which `explore` has shown the trace already; else IPython goes on to the mime bundle."""
+        from IPython.core.getipython import get_ipython
+
+        shell = get_ipython()
+        shown_in = getattr(self.live, "shown_in", None)
+        if shell is None or shown_in is None or shown_in != shell.execution_count:
+            raise NotImplementedError
+        self.live.shown_in = None
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """In a notebook the widget; elsewhere, where only text is asked for, nothing of it."""
         from explorer.progress import in_notebook

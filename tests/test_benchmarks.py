@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from explorer.traced import Trace
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "compile_cost.py"
 
@@ -84,3 +87,15 @@ def test_the_cost_of_a_ladder_is_told_beside_plain(cache: str) -> None:
     assert traced[1] == "trace for h100" and traced[8:] == ["1", "1"]
     assert {"Dynamo", "AOTAutograd", "Inductor"} <= {row[2] for row in steps}
     assert "SHARED" in done.stdout
+
+
+def test_the_view_is_measured_in_a_browser(browser: object, replayed: Callable[[str], Trace], tmp_path: Path) -> None:
+    """benchmarks/widget.py opens a trace's page and prints a table of what it measured beside what is wanted."""
+    replayed("sin_cos-torch2.13-cpu").save(tmp_path / "t.json.gz")
+    script = SCRIPT.with_name("widget.py")
+    command = [sys.executable, str(script), "--trace", str(tmp_path / "t.json.gz"), "--repeats", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = {row[0]: row[1] for row in rows(done.stdout)}
+    assert {"bundle", "exported file", "first paint", "stage switch"} <= set(found)
+    assert found["exported file"].endswith(" MB") and found["first paint"].endswith(" ms")

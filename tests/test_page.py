@@ -474,6 +474,43 @@ def test_panes_are_added_and_closed(opened, small):
     assert tab.get_by_role("button", name="close the left pane").count() == 0
 
 
+def test_a_page_opens_in_a_sandboxed_frame(browser, small, tmp_path):
+    """The page works as the srcdoc of a sandboxed iframe, as documentation sites embed it."""
+    (tmp_path / "outer.html").write_text(
+        f'<iframe sandbox="allow-scripts" width="1200" height="700" srcdoc="{page.escaped(page.document(small))}"></iframe>',
+        encoding="utf-8",
+    )
+    tab = browser.new_page()
+    tab.goto((tmp_path / "outer.html").as_uri())
+    inner = tab.frame_locator("iframe")
+    inner.locator("#explorer[data-state=ready]").wait_for()
+    inner.locator('.pane .line[data-line="2"]').first.click()
+    assert "4 linked lines in 3 texts" in inner.locator(".status").inner_text()
+    tab.close()
+
+
+def test_a_closed_view_leaves_nothing_and_another_one_stays(opened, small):
+    """Two views of one payload are apart in selection and ids; one taken down leaves no element and hears nothing more."""
+    tab = opened(small)
+    tab.evaluate("""() => {
+        const { app } = document.querySelector('#explorer');
+        const other = document.createElement('div');
+        other.id = 'other';
+        document.body.append(other);
+        const root = other.attachShadow({ mode: 'open' });
+        root.adoptedStyleSheets = document.querySelector('#explorer').shadowRoot.adoptedStyleSheets;
+        other.app = new app.constructor(root, app.store.payload);
+    }""")
+    tab.locator('#other .pane .line[data-line="2"]').first.click()
+    assert tab.locator("#other .line.lit").count() > 0 and tab.locator("#explorer .line.lit").count() == 0
+    tab.evaluate("document.querySelector('#other').app.close()")
+    assert tab.evaluate("document.querySelector('#other').shadowRoot.childElementCount") == 0
+    tab.emulate_media(color_scheme="dark")
+    tab.set_viewport_size({"width": 900, "height": 500})
+    line(tab, "left", 2).click()
+    assert lit(tab, "right") == [3]
+
+
 # The static summary ------------------------------------------------------------------------------------------------------
 
 

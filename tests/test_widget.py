@@ -124,11 +124,12 @@ class FakeLive:
     """A live process of whose answers the test knows."""
 
     error = None
+    shown_in: object = None
 
-    def check(self) -> Rows:
+    def check(self, *_: object, **__: object) -> Rows:
         return Rows([{"output": "output", "max_abs": 0.0}])
 
-    def benchmark(self, repeats: int) -> Rows:
+    def benchmark(self, *_: object, **__: object) -> Rows:
         return Rows(
             [
                 {"what": "eager", "seconds": 2.0, "ratio_to_eager": 1.0},
@@ -145,7 +146,7 @@ class FakeLive:
             [{**row, "changed": True, "before": "a", "after": "b"}, {**row, "changed": False, "before": "b", "after": "b"}]
         )
 
-    def run(self):
+    def run(self, *_: object, **__: object) -> object:
         raise ValueError("no such tensor")
 
 
@@ -206,3 +207,23 @@ def test_passes_share_their_texts(live, trace):
 def test_what_is_not_asked_for_is_not_done(live):
     """A message that is no question changes nothing."""
     assert asked(live, ask="__class__") == [] == asked(live, other=1)
+
+
+class Shell:
+    """A notebook's shell, of which only the number of the running cell is asked."""
+
+    execution_count = 7
+
+
+@pytest.mark.parametrize("what", ["show", "explore"])
+def test_what_a_cell_has_shown_is_not_shown_again_by_its_last_line(live, monkeypatch, what):
+    """`show` and `explore` display at once: at the end of the same cell what they return shows nothing more, later it does."""
+    monkeypatch.setattr("IPython.core.getipython.get_ipython", Shell)
+    if what == "show":
+        shown = live.shown(Shell.execution_count)
+    else:
+        shown = live.trace
+        shown.live.shown_in = Shell.execution_count
+    shown._ipython_display_()
+    with pytest.raises(NotImplementedError):
+        shown._ipython_display_()

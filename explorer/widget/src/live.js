@@ -44,5 +44,6 @@ export class Live {
   close() {
     this.model.off("change:progress", this.told);
     this.model.off("change:passes", this.stepped);
+    this.app = null;
   }
 }

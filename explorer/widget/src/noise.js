@@ -4,7 +4,7 @@ const PARTS = {
   mlir: { part: /\s*loc\((?:#loc\d*|"[^"]*"\(#loc\d*\)|"[^"]*"(?::\d+:\d+)?|unknown)\)/g, whole: /^#loc\d* = / },
   llvm: { part: /,? ?!dbg !\d+/g, whole: /^!(?:\d+ = (?:distinct )?!DI|\d+ = !\{|llvm\.)/ },
   ptx: { part: /(?!)/g, whole: /^\s*(?:\.loc\b|\.file\b|\$L__tmp\d+:|\/\/ \S+:\d+)/, rest: /^\s*\.section\s+\.debug_/ },
-  sass: { part: /(?!)/g, whole: /^\s*\/\/## File / },
+  sass: { part: /^\s{4,}(?=\/\*)|(?<=\*\/ {2})\s{4,}/g, whole: /^\s*\/\/## File / },
   asm: { part: /(?!)/g, whole: /^\s*(?:\.loc\b|\.file\b|\.cfi_|\.L(?:FB|FE|BB|BE|VL|M)\w*:)/, rest: /^\s*\.section\s+\.debug_/ },
 };
 PARTS.ttir = PARTS.ttgir = PARTS.mlir;

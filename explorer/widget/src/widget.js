@@ -30,7 +30,7 @@ class View {
     const payload = await unpack(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     const live = model.get("is_live") ? new Live(model) : null;
     this.app = this.mount(this.holder, payload, { live, select: (place) => this.tell(place) });
-    this.holder.app = this.app;
+    this.holder.app = this.app; // for consoles and tests
     live?.attach(this.app);
     this.on("change:selected", () => this.select());
     this.on("change:command", () => this.obey());
@@ -89,10 +89,12 @@ class View {
   }
 
   close() {
+    if (this.holder) this.holder.app = null;
     for (const [event, action] of Object.entries(this.events)) this.model.off(event, action);
     this.live?.close();
     this.app?.close();
     this.holder.remove();
+    this.app = this.live = this.holder = null; // the notebook may keep the view, and with it the whole trace
   }
 }
 
