@@ -31,9 +31,10 @@ def captured_by_dynamo(target: Target) -> Iterator[None]:
 
     tma = target.vendor == "nvidia" and target.capability >= (9, 0)
     with ExitStack() as stack:
-        stack.enter_context(replaced(asked, "has_triton", lambda _: lambda: True))
+        # torch 2.15 asks with `include_cpu`
+        stack.enter_context(replaced(asked, "has_triton", lambda _: lambda *args, **kwargs: True))
         if hasattr(asked, "has_triton_tensor_descriptor_host_tma"):
-            stack.enter_context(replaced(asked, "has_triton_tensor_descriptor_host_tma", lambda _: lambda: tma))
+            stack.enter_context(replaced(asked, "has_triton_tensor_descriptor_host_tma", lambda _: lambda *args, **kwargs: tma))
         yield
 
 
