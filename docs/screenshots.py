@@ -1,15 +1,22 @@
 """The pictures of the main views, light and dark: `python docs/screenshots.py [FOLDER]` takes them anew.
 
-It traces two small programs for an H100 that need not be there, and opens their saved pages in headless chromium.
+It traces two small programs for an H100 that need not be there, and opens their saved pages in headless chromium. One picture
+is of JupyterLab: the first notebook, run from top to bottom, and a click on the line with `torch.sin`.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import socket
+import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +28,24 @@ SHOW = """([pane, stage]) => {
     app.show(app.panes[pane], app.store.first(stage));
 }"""
 SIZE = {"width": 1280, "height": 760}
+NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "01_first_look.ipynb"
+QUIET = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+IDLE = """() => {
+    const panel = window.jupyterapp?.shell.currentWidget;
+    const kernel = panel?.sessionContext?.session?.kernel;
+    return kernel?.connectionStatus === 'connected' && panel.sessionContext.kernelDisplayStatus === 'idle';
+}"""
+RUN = "() => void window.jupyterapp.commands.execute('notebook:run-all-cells')"
+ALONE = """() => {
+    const { commands, shell } = window.jupyterapp;
+    if (!shell.leftCollapsed) commands.execute('application:toggle-left-area');
+    const host = [...document.querySelectorAll('.explorer-host')].at(-1);
+    host.scrollIntoView({ block: 'end' });
+}"""
+PANES = """(host) => {
+    const { app } = host;
+    ['source', 'kernel', 'ttgir', 'sass'].forEach((stage, pane) => app.show(app.panes[pane], app.store.first(stage)));
+}"""
 
 
 def f(x: Any) -> Any:
@@ -99,6 +124,55 @@ def why(tab: Any) -> None:
         tab.keyboard.press("Enter")
 
 
+@contextmanager
+def jupyterlab() -> Iterator[str]:
+    """A JupyterLab on this machine only, with a copy of the first notebook; its address."""
+    with tempfile.TemporaryDirectory() as home, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        taken.close()
+        shutil.copy(NOTEBOOK, home)
+        settings = Path(home) / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(
+            json.dumps({"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}), encoding="utf-8"
+        )
+        folders = {f"JUPYTER_{name}_DIR": str(Path(home) / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+        more = {"JUPYTERLAB_SETTINGS_DIR": str(Path(home) / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(Path(home) / "spaces")}
+        command = [
+            sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root",
+            "--IdentityProvider.token=picture", f"--ServerApp.root_dir={home}", "--LabApp.expose_app_in_browser=True",
+        ]  # fmt: skip
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(command, cwd=home, env={**os.environ, **folders, **more}, **quiet) as server:
+            time.sleep(8)
+            yield f"http://127.0.0.1:{port}/lab/tree/{NOTEBOOK.name}?token=picture"
+            server.terminate()
+
+
+def notebook(browser: Any, folder: str) -> None:
+    """The first notebook in JupyterLab: the user's line, and what it became."""
+    with jupyterlab() as address:
+        tab = browser.new_page(viewport={"width": 1600, "height": 1000})
+        tab.goto(address)
+        tab.wait_for_function(IDLE, timeout=90_000)
+        tab.evaluate(RUN)
+        view = tab.locator(".explorer-host").last
+        tab.locator(".explorer-host .line", has_text="torch.sin(x) ** 2").last.wait_for(state="attached", timeout=600_000)
+        tab.wait_for_function(IDLE, timeout=600_000)
+        tab.evaluate(ALONE)
+        for _ in range(2):
+            view.get_by_role("button", name="add a text pane").click()
+        view.evaluate(PANES)
+        view.locator(".pane").first.locator(".line", has_text="torch.sin").click()
+        tab.mouse.move(0, 0)
+        tab.wait_for_timeout(500)
+        lit = view.evaluate("(host) => [...host.app.lit.keys()].map((n) => host.app.store.artifact(n).stage)")
+        print("a click on torch.sin lights:", ", ".join(dict.fromkeys(lit)))
+        tab.screenshot(path=Path(folder) / "jupyterlab.png")
+        tab.close()
+
+
 #: File → (program, what to do in its page).
 PICTURES = {
     "code": (sin_cos, linked),
@@ -133,6 +207,7 @@ def main(folder: str = str(Path(__file__).parent / "images")) -> None:
                 tab.wait_for_timeout(300)
                 tab.screenshot(path=Path(folder) / f"{name}-{scheme}.png")
                 tab.close()
+        notebook(browser, folder)
         browser.close()
 
 

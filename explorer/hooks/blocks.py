@@ -217,8 +217,8 @@ COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
 UNARY: dict[str, Callable[[Array], Array]] = {
     "create_exp": np.exp, "create_exp2": np.exp2, "create_log": np.log, "create_log2": np.log2, "create_sin": np.sin,
     "create_cos": np.cos, "create_sqrt": np.sqrt, "create_precise_sqrt": np.sqrt, "create_floor": np.floor,
-    "create_ceil": np.ceil, "create_fabs": np.abs, "create_iabs": np.abs, "create_erf": _error_function,
-    "create_rsqrt": lambda data: 1 / np.sqrt(data),
+    "create_ceil": np.ceil, "create_fabs": np.abs, "create_fneg": np.negative, "create_iabs": np.abs,
+    "create_erf": _error_function, "create_rsqrt": lambda data: 1 / np.sqrt(data),
 }  # fmt: skip
 CASTS = (
     "create_si_to_fp", "create_ui_to_fp", "create_fp_to_si", "create_fp_to_ui", "create_fp_ext", "create_fp_trunc",

@@ -80,12 +80,14 @@ def reshaped(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> Any:
 
 
 TEMPLATES = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON", "prologue_fusion": True}
+#: Since torch 2.15 there is no such option.
+UNTIMED_EPILOGUES = {name: False for name in ("benchmark_epilogue_fusion",) if name in torch._inductor.list_options()}
 #: Each program: function, what makes its arguments, options.
 PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]], dict[str, Any]]] = {
     "many": (many, lambda: (many_inputs(),), {}),
     "foreach": (foreach, lambda: ([R(16, 16), R(32)],), {}),
     "templates": (templates, lambda: (R(256, 256), R(256, 256), R(256), R(256, 256)), {
-        **TEMPLATES, "benchmark_epilogue_fusion": False}),
+        **TEMPLATES, **UNTIMED_EPILOGUES}),
     "timed": (before_a_product, lambda: (R(256, 256), R(256, 256)), TEMPLATES),
     "max": (wide, lambda: (R(64, 128),), {"max_fusion_size": 2}),
     "buffers": (wide, lambda: (R(64, 128),), {"max_fusion_unique_io_buffers": 2}),

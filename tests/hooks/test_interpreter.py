@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -219,7 +220,11 @@ def test_atomics(interpreter: Interpreter, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
-@pytest.mark.parametrize("kernel", [windows, described])
+@pytest.mark.parametrize("kernel", [
+    pytest.param(windows, marks=pytest.mark.skipif(
+        "removed" in inspect.getsource(tl.make_block_ptr), reason="triton 3.9 has no block pointers any more")),
+    described,
+])  # fmt: skip
 def test_block_pointers_and_descriptors(interpreter: Interpreter, kernel: Any) -> None:
     """Windows that reach over the edge read zeros there and write nothing."""
     x, out = torch.randn(20, 40), torch.zeros(20, 40)

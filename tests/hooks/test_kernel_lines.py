@@ -198,7 +198,7 @@ def test_a_template_and_its_epilogue() -> None:
         positive = torch.relu(product)
         return positive + c
 
-    options = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON", "benchmark_epilogue_fusion": False}
+    options = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}
     with torch.no_grad():
         made = explorer.trace(f, *(torch.randn(64, 64) for _ in range(3)), target="h100", options=options)
     (kernel,) = made.kernels
