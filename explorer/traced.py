@@ -502,6 +502,11 @@ class Trace:
     def check(self, limit: float | None = None, *, expected: Any = None) -> Rows:
         """Run eager and compiled on the trace's inputs; one row an output: largest absolute and relative difference.
 
+        `equal` is by a tolerance of 1e-4 and a thousandth of each number, or else, and always for float16 and bfloat16,
+        by the same call in float64: compiled code may be as far from it as eager is, give or take the order of rounding.
+        `error` and `eager_error` say how far each is; None where this was not needed or a function cannot be called in
+        float64, such as one with float32 constants of its own. A gradient is that of the outputs' sum under fixed weights.
+
         Of a trace for a GPU that is not there, what was generated for it runs: the wrappers as they are, their kernels
         interpreted on the CPU ("interpreted"). `equal` is None, and `random` True, for what depends on random numbers
         that the generated code draws, which eager draws otherwise. InputError, before starting, where

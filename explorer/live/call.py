@@ -39,11 +39,13 @@ def clone(value: Any) -> Any:
     return map_tensors(lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad), value)
 
 
-def run_call(function: Callable[..., Any], call: Call) -> tuple[Any, dict[str, Any] | None]:
+def run_call(
+    function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any] = lambda t: t
+) -> tuple[Any, dict[str, Any] | None]:
     """Call `function` with the call's arguments: (what it returned, gradients by name or None).
 
-    Without `train` no graph for a backward is kept. With it the sum of all floating outputs is differentiated by
-    every input and parameter that asks for it; their `.grad` is left alone.
+    Without `train` no graph for a backward is kept. With it the sum of all floating outputs, each under `weigh`, is
+    differentiated by every input and parameter that asks for it; their `.grad` is left alone.
     """
     import torch
 
@@ -59,7 +61,7 @@ def _differentiated(function: Callable[..., Any], call: Call) -> tuple[Any, dict
 
     with torch.enable_grad():
         returned = function(*call.args, **call.kwargs)
-        loss = _loss(returned)
+        loss = _loss(returned, weigh)
         leaves = differentiable(call)
         if loss is None or not leaves:
             what = "no output" if loss is None else "no input or parameter"
@@ -68,10 +70,21 @@ def _differentiated(function: Callable[..., Any], call: Call) -> tuple[Any, dict
     return returned, dict(zip(leaves, gradients, strict=True))
 
 
-def _loss(returned: Any) -> Any:
+def _loss(returned: Any, weigh: Callable[[Any], Any]) -> Any:
     """The sum of the outputs that can be differentiated; None where there is none."""
-    parts = [t.sum() for _, t in named_tensors(returned) if t.requires_grad and (t.is_floating_point() or t.is_complex())]
+    parts = [weigh(t).sum() for _, t in named_tensors(returned) if t.requires_grad and (t.is_floating_point() or t.is_complex())]
     return sum(part.abs() if part.is_complex() else part for part in parts) if parts else None
+
+
+def weighted(output: Any) -> Any:
+    """An output times fixed numbers of either sign, eighths from -1 to 1, which every floating type has.
+
+    The gradient of a plain sum says little of a backward: after a layer norm it is zero, and what is computed of it noise.
+    """
+    import torch
+
+    eighths = torch.randint(-8, 9, output.shape, generator=torch.Generator().manual_seed(0)) / 8
+    return output * torch.empty_like(output).copy_(eighths)
 
 
 def differentiable(call: Call) -> dict[str, Any]:

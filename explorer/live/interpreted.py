@@ -12,7 +12,7 @@ from explorer.hooks.estimate import Estimate, estimate_call, speed
 from explorer.hooks.generated import Code, estimate, interpreted
 from explorer.hooks.interpreter import interpreting
 from explorer.hooks.triton_jit import argument_names, function_name, launched
-from explorer.live.call import Call, run_call, tensors_of
+from explorer.live.call import Call, run_call, tensors_of, weighted
 from explorer.progress import progress
 
 Outcome = tuple[Any, Any]
@@ -32,7 +32,7 @@ def outcomes(call: Call, compiled: Callable[..., Any], codes: Sequence[Code], li
     allowed(expected, rounds, LIMIT if limit is None else limit)
     with progress(call_name(call), f"{expected.launches * rounds} kernels, interpreting") as show:
         with _untouched(call):
-            eager = run_call(call.function, call.copy())
+            eager = run_call(call.function, call.copy(), weighted)
         found = [_interpreted(call, compiled, show, seed) for seed in range(rounds)]
     return (eager, *found)
 
@@ -55,7 +55,7 @@ def call_name(call: Call) -> str:
 
 def _interpreted(call: Call, compiled: Callable[..., Any], show: Callable[[str], None] | None, seed: int) -> Outcome:
     with _untouched(call, seed), interpreted(show):
-        return run_call(compiled, call.copy())
+        return run_call(compiled, call.copy(), weighted)
 
 
 @contextmanager

@@ -15,9 +15,10 @@ from explorer.errors import CompileError, InputError, InterpretError, LiveError
 from explorer.gpus import Target
 from explorer.hooks.generated import Code
 from explorer.hooks.ladder import Ladder
-from explorer.live.call import Call, clone, difference, run_call, tensors_of
+from explorer.live.call import Call, clone, run_call, weighted
 from explorer.live.interpreted import outcomes, varies
 from explorer.live.ladders import Ladders
+from explorer.live.reference import compared
 from explorer.model import Artifact, Rows
 
 
@@ -75,17 +76,15 @@ class Live:
             raise InputError("expected= is for hand-written kernels; a function is compared with what it returns in eager mode")
         if self.codes is not None:
             return self._check_interpreted(self.codes, limit)
-        expected = run_call(self.call.function, self.call.copy())
-        given = run_call(self._compiled(), self.call.copy())
-        pairs = zip(tensors_of(expected), tensors_of(given), strict=True)
-        return Rows({**difference(name, one, other), "interpreted": False} for (name, one), (_, other) in pairs)
+        expected = run_call(self.call.function, self.call.copy(), weighted)
+        given = run_call(self._compiled(), self.call.copy(), weighted)
+        return Rows({**row, "interpreted": False} for row in compared(self.call, expected, given))
 
     def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Rows:
         """Eager and the generated wrappers and kernels, run by an interpreter."""
         expected, given, *again = outcomes(self.call, self._compiled(), codes, limit)
-        pairs = list(zip(tensors_of(expected), tensors_of(given), strict=True))
-        random = varies(given, again[0]) if again else [False] * len(pairs)
-        rows = [{**difference(name, one, other), "interpreted": True} for (name, one), (_, other) in pairs]
+        rows = [{**row, "interpreted": True} for row in compared(self.call, expected, given)]
+        random = varies(given, again[0]) if again else [False] * len(rows)
         return Rows({**row, "equal": None if r else row["equal"], "random": r} for row, r in zip(rows, random, strict=True))
 
     def benchmark(self, repeats: int) -> Rows:
@@ -104,12 +103,13 @@ class Live:
         """This and another compiled function on copies of the trace's inputs and with one seed, output by output."""
         import torch
 
-        outcomes = []
+        found = []
         for live in (self, other):
             with torch.random.fork_rng():
                 torch.manual_seed(0)
-                outcomes.append(tensors_of(run_call(live._compiled(), replace(self.call, function=live.call.function).copy())))
-        return Rows(difference(name, one, two) for (name, one), (_, two) in zip(*outcomes, strict=True))
+                call = replace(self.call, function=live.call.function).copy()
+                found.append(run_call(live._compiled(), call, weighted))
+        return Rows(compared(self.call, found[0], found[1]))
 
     def race(self, other: Live, repeats: int) -> tuple[float, float]:
         """The median seconds of a call of this and of another compiled function, called in turn."""
