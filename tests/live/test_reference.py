@@ -42,7 +42,7 @@ def test_rounding_of_sixteen_bits_is_no_difference(deep: Any) -> None:
     assert all(row["error"] is not None and row["eager_error"] is not None for row in rows)
 
 
-@pytest.mark.parametrize(("right", "wrong"), [("0.7071067811865476", "0.75"), ("0.3989422804014327", "0.43"), ("32.0", "30.0")])
+@pytest.mark.parametrize(("right", "wrong"), [("0.7071067811865476", "0.77"), ("0.3989422804014327", "0.43"), ("32.0", "30.0")])
 def test_a_kernel_that_is_a_little_wrong_is_found(deep: Any, right: str, wrong: str) -> None:
     """A constant changed by a few parts in a hundred, forward or backward, is not taken for rounding."""
     texts = [code.text for code in deep.live.codes]
@@ -60,21 +60,21 @@ def test_one_wrong_element_among_many_is_found() -> None:
     """The largest error counts as well as the mean."""
     exact = torch.randn(10_000, dtype=torch.float64)
     eager, given = exact.bfloat16(), exact.bfloat16()
-    assert errors(exact, eager, given)["equal"]
+    assert errors(exact, [eager], given)["equal"]
     given[17] += 0.25
-    assert not errors(exact, eager, given)["equal"]
-    assert not errors(exact, eager, eager * 1.02)["equal"]
+    assert not errors(exact, [eager], given)["equal"]
+    assert not errors(exact, [eager], eager * 1.02)["equal"]
 
 
 def test_infinities_and_nan_are_equal_to_themselves_only() -> None:
     """Overflow where float64 rounds to it is right; elsewhere, as NaN where there is a number, it is wrong."""
     exact = torch.tensor([1.0, 1e6, float("inf"), float("nan")], dtype=torch.float64)
     eager = exact.half()
-    assert errors(exact, eager, eager.clone())["equal"]
+    assert errors(exact, [eager], eager.clone())["equal"]
     for place, wrong in ((0, float("nan")), (0, float("inf")), (1, 1.0), (2, 1.0), (3, 1.0)):
         given = eager.clone()
         given[place] = wrong
-        assert not errors(exact, eager, given)["equal"]
+        assert not errors(exact, [eager], given)["equal"]
 
 
 def test_the_user_s_module_stays_as_it_is() -> None:
