@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from explorer.errors import InputError
+from explorer.hooks.waiting import Watch
 
 Array = Any
 
@@ -243,6 +244,7 @@ class Memory:
         self.ranges: list[tuple[int, int, str]] = []
         self.written: set[str] = set()
         self.unchecked = False
+        self.watch = Watch()
         self._storages: dict[str, tuple[int, Array]] = {}
         self._undo: list[tuple[Array, Array, Array]] | None = None
 
@@ -260,6 +262,7 @@ class Memory:
         """The elements at the addresses where `mask` holds, `other` elsewhere."""
         from triton._C.libtriton import interpreter
 
+        self.watch.read(address)
         view = self._checked(address, mask, kind, "reads")
         if view is None:
             address, mask, other = _together(address, mask, other)
@@ -272,6 +275,7 @@ class Memory:
         from triton._C.libtriton import interpreter
 
         address, mask, data = np.broadcast_arrays(address, mask, data)
+        self.watch.wrote()
         view = self.touch(address, mask, data.dtype)
         if view is None:
             interpreter.store(*_together(address, data, mask))
@@ -457,7 +461,15 @@ class Blocks:
         if kind.itemsize < 4:
             return self._add_small(address, values(data, val.dtype), chosen, val.dtype, op)
         made = self._inner.create_atomic_rmw(op, *(Handle(a, val.dtype) for a in (address, data, chosen)), sem, scope)
+        self._swapped(address, chosen, made.data)
         return self.made(made.data, val.dtype)
+
+    def _swapped(self, address: Array, mask: Array, before: Array) -> None:
+        """An atomic operation has read memory, and changed it unless what was there is there still."""
+        self.memory.watch.read(address)
+        now = self.memory.load(address, mask, before, before.dtype)
+        if not np.array_equal(now, before):
+            self.memory.watch.wrote()
 
     def _each(self, data: Array) -> Array:
         """What all programs of the batch agree on, once for each: what one does to memory does not count for all."""
@@ -480,6 +492,7 @@ class Blocks:
         address, expected, data = _together(self._each(ptr.data), bits(cmp.data, cmp.dtype), bits(val.data, val.dtype))
         self.memory.touch(address, np.ones(address.shape, bool), data.dtype)
         made = self._inner.create_atomic_cas(*(Handle(a, cmp.dtype) for a in (address, expected, data)), sem, scope)
+        self._swapped(address, np.ones(address.shape, bool), made.data.view(data.dtype))
         return self.made(made.data, cmp.dtype)
 
     # Block pointers and tensor descriptors ---------------------------------------------------------------------------

@@ -15,14 +15,14 @@ from explorer.errors import InputError
 Tensor = Any
 
 
-def on_the_cpu() -> Any:
-    """A dispatch mode: inside it every operator, whatever device it names, runs on the CPU."""
+def on_the_cpu(device: str) -> Any:
+    """A dispatch mode: inside it every operator, be it on the CPU or on `device`, "cuda" or "xpu", runs on the CPU."""
     import torch
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
 
     def moved(value: Any) -> Any:
-        return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
+        return torch.device("cpu") if isinstance(value, torch.device) and value.type == device else value
 
     class OnTheCpu(TorchDispatchMode):  # type: ignore[misc]
         """The GPU's operators on the CPU."""
@@ -31,13 +31,13 @@ def on_the_cpu() -> Any:
             kwargs = kwargs or {}
             instead = _ATTENTION.get(func.name().removeprefix("aten::").partition(".")[0])
             if instead is not None:
-                return instead(func, _named(func, args, kwargs))
+                return instead(func, _named(func, args, kwargs), device)
             here, named = pytree.tree_map(moved, (args, kwargs))
             try:
                 made = func(*here, **named)
             except NotImplementedError as error:
                 raise InputError(f"{func} has no kernel for the CPU, and cannot be checked without the GPU") from error
-            return _laid_out(made, func, args, kwargs) if _makes_tensors(func) else made
+            return _laid_out(made, func, args, kwargs, device) if _makes_tensors(func) else made
 
     return OnTheCpu()
 
@@ -58,7 +58,7 @@ def _makes_tensors(func: Any) -> bool:
     return fresh and bool(func._schema.returns) and not unknown & set(func.tags)
 
 
-def _described(func: Any, args: Any, kwargs: Any) -> Any:
+def _described(func: Any, args: Any, kwargs: Any, device: str) -> Any:
     """What the GPU's operator returns, as tensors without data."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -67,20 +67,20 @@ def _described(func: Any, args: Any, kwargs: Any) -> Any:
     def there(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cuda")
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
 
     with FakeTensorMode(allow_non_fake_inputs=True):
         moved, named = pytree.tree_map(there, (args, kwargs))
         return func(*moved, **named)
 
 
-def _laid_out(made: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def _laid_out(made: Any, func: Any, args: Any, kwargs: Any, device: str) -> Any:
     """The result, in the strides of the GPU's."""
     import torch
     from torch.utils import _pytree as pytree
 
     flat, spec = pytree.tree_flatten(made)
-    said = pytree.tree_leaves(_described(func, args, kwargs)) if any(isinstance(t, torch.Tensor) for t in flat) else flat
+    said = pytree.tree_leaves(_described(func, args, kwargs, device)) if any(isinstance(t, torch.Tensor) for t in flat) else flat
     if len(said) != len(flat):
         return made
     return pytree.tree_unflatten([_strided(t, like) for t, like in zip(flat, said, strict=True)], spec)
@@ -99,7 +99,7 @@ def _strided(tensor: Any, like: Any) -> Any:
 # Attention -----------------------------------------------------------------------------------------------------------
 
 
-def _forward(func: Any, given: dict[str, Any]) -> tuple[Any, ...]:
+def _forward(func: Any, given: dict[str, Any], device: str) -> tuple[Any, ...]:
     """Attention as it is defined; the other outputs, of use only to the backward, are zeros of their shapes."""
     import torch
 
@@ -108,7 +108,7 @@ def _forward(func: Any, given: dict[str, Any]) -> tuple[Any, ...]:
     kept, value = _dropped(weights, given, int(seed)), _repeated(given["value"], given["query"])
     values = {"output": kept @ value.float(), "logsumexp": lse, "log_sumexp": lse}
     # the seed travels to the backward in whichever tensor the operator has for it
-    said = _described(func, tuple(given[a.name] for a in func._schema.arguments if not a.kwarg_only), _keywords(func, given))
+    said = _described(func, _positional(func, given), _keywords(func, given), device)
     names = [r.name for r in func._schema.returns]
     seeds = [n for n in names if n in ("philox_seed", "rng_state")][:1]
     return tuple(_filled(like, values.get(n), seed if n in seeds else None) for n, like in zip(names, said, strict=True))
@@ -129,11 +129,15 @@ def _filled(like: Any, values: Any, seed: Any) -> Any:
     return made
 
 
+def _positional(func: Any, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(given[a.name] for a in func._schema.arguments if not a.kwarg_only)
+
+
 def _keywords(func: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     return {a.name: given[a.name] for a in func._schema.arguments if a.kwarg_only}
 
 
-def _backward(func: Any, given: dict[str, Any]) -> tuple[Any, ...]:
+def _backward(func: Any, given: dict[str, Any], device: str) -> tuple[Any, ...]:
     """The gradients of attention as it is defined."""
     gradient = (given["grad_out"] if "grad_out" in given else given["grad_out_"]).float()
     seed = next((given[n] for n in ("philox_seed", "rng_state") if given.get(n) is not None and given[n].numel()), None)
@@ -150,7 +154,7 @@ def _backward(func: Any, given: dict[str, Any]) -> tuple[Any, ...]:
         "value": _gathered(kept.transpose(-2, -1) @ gradient, given["value"]),
         "attn_bias": _summed(of_scores, bias) if bias is not None else None,
     }
-    said = _described(func, tuple(given[a.name] for a in func._schema.arguments if not a.kwarg_only), _keywords(func, given))
+    said = _described(func, _positional(func, given), _keywords(func, given), device)
     names = ("query", "key", "value", "attn_bias")[: len(said)]
     return tuple(_filled(like, found[n], None) for n, like in zip(names, said, strict=True))
 
@@ -198,7 +202,8 @@ def _summed(gradient: Tensor, like: Tensor) -> Tensor:
 
 
 _FORWARDS = ("flash", "efficient", "cudnn")
-_ATTENTION: Mapping[str, Callable[[Any, dict[str, Any]], tuple[Any, ...]]] = {
+_ATTENTION: Mapping[str, Callable[[Any, dict[str, Any], str], tuple[Any, ...]]] = {
     **{f"_scaled_dot_product_{kind}_attention": _forward for kind in _FORWARDS},
+    "_scaled_dot_product_fused_attention_overrideable": _forward,  # oneDNN's, of an Intel GPU, for inference
     **{f"_scaled_dot_product_{kind}_attention_backward": _backward for kind in _FORWARDS},
 }

@@ -18,7 +18,7 @@ from explorer.errors import InputError
 from explorer.hooks.absent_gpu import pretending
 from explorer.hooks.cuda_on_cpu import on_the_cpu
 from explorer.hooks.estimate import Estimate, learn, number, of_launch
-from explorer.hooks.interpreter import Interpreter, interpreting
+from explorer.hooks.interpreter import WAITS, Interpreter, interpreting
 from explorer.hooks.patch import added, replaced
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Wrappers:
 
     def call(self, code: Code, args: Any) -> Any:
         """The module's `call` on CPU tensors."""
-        with pretending(code.target), on_the_cpu():
+        with pretending(code.target), on_the_cpu(code.target.device):
             if id(code) not in self.spaces:
                 self.spaces[id(code)] = self._executed(code)
             return self.spaces[id(code)]["call"](args)
@@ -103,7 +103,7 @@ class Wrappers:
         space: dict[str, Any] = {"__name__": "explorer_wrapper", "__file__": code.file}
         with ExitStack() as stack:
             stack.enter_context(replaced(AsyncCompile, "triton", lambda _: triton))
-            stack.enter_context(added(torch._C, "_cuda_getCurrentRawStream", lambda index: 0))
+            stack.enter_context(added(torch._C, f"_{code.target.device}_getCurrentRawStream", lambda index: 0))
             exec(compile(code.text, code.file, "exec"), space)
         space.update({**code.constants, **_allocators(space)})
         return space
@@ -189,10 +189,15 @@ def stated(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:
 
 
 def estimate(codes: Sequence[Code]) -> Estimate:
-    """What every launch that the modules' text states takes, each once; where sizes are not known, one program."""
+    """What every launch that the modules' text states takes, each once; where sizes are not known, one program.
+
+    InputError for a cooperative reduction, whose programs meet at a barrier: it could never be run to its end.
+    """
     total = Estimate()
     for code in codes:
         for kernel, arguments in stated(code):
+            if "x_grid_barrier" in kernel.function.src:
+                raise InputError(f"{kernel.name} is a cooperative reduction: its programs meet at a barrier, and {WAITS}")
             try:
                 grid = kernel.grid(arguments)
             except (NameError, TypeError, ZeroDivisionError):

@@ -26,6 +26,8 @@ from explorer.hooks.triton_jit import call_arguments, grid_of, jit_function
 
 #: Elements of a block times programs that run at once: arrays of this size stay in a core's cache.
 AT_ONCE = 2**17
+#: Why a kernel whose programs wait for one another is refused.
+WAITS = "the interpreter runs programs in turn, so kernels whose programs wait for one another cannot be interpreted"
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,7 @@ class Interpreter:
         x, y, _ = blocks.grid
         blocks.programs = np.stack([ids % x, ids // x % y, ids // (x * y)]).astype(np.int32)
         memory.remember(len(ids) > 1)
+        memory.watch.forget()
         try:
             body(**values)
         except Diverged as parting:
@@ -238,8 +241,16 @@ class Interpreter:
         return {
             "_explorer_value": lambda value: self._semantic.to_tensor(value, False),
             "_explorer_and": _and, "_explorer_or": _or, "_explorer_not": _not, "_explorer_truth": _truth,
+            "_explorer_again": self._again,
             "range": self.loop, "min": self._least, "max": self._greatest,
         }  # fmt: skip
+
+    def _again(self, loop: str, condition: Any) -> bool:
+        """A `while` loop's condition; InputError where the loop waits for what only another program can do."""
+        going = _truth(condition)
+        if self._blocks.memory.watch.waits(loop, going):
+            raise InputError(f"the loop waits for another program, and {WAITS}")
+        return going
 
     def _least(self, *args: Any) -> Any:
         return self._folded(min, "minimum", args)
@@ -341,8 +352,11 @@ _PYTHON_ERRORS = (
 class _Language(ast.NodeTransformer):
     """Python's meaning of a source becomes triton's, where they differ."""
 
+    function = ""
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Annotations and decorators are for the compiler."""
+        self.function = node.name
         for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             argument.annotation = None
         node.returns, node.decorator_list = None, []
@@ -370,7 +384,13 @@ class _Language(ast.NodeTransformer):
         node.test = _called("_explorer_truth", node.test)
         return node  # type: ignore[no-any-return]
 
-    visit_While = visit_IfExp = visit_Assert = visit_If
+    visit_IfExp = visit_Assert = visit_If
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        """As `if`; and whether the loop waits for another program is watched."""
+        self.generic_visit(node)
+        node.test = _called("_explorer_again", ast.Constant(f"{self.function}:{node.lineno}"), node.test)
+        return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         """`not` of a tensor is elementwise."""

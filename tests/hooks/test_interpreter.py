@@ -170,6 +170,37 @@ def assembled(x, out, N: tl.constexpr):
 
 
 @triton.jit
+def waiting(flags, out, n, HOW: tl.constexpr):
+    """Each program waits for the one after it, by a load, an atomic or a lock that is never given back."""
+    p = tl.program_id(0)
+    rounds = 0
+    if HOW == "load":
+        while tl.load(flags + p + 1, volatile=True) == 0:
+            rounds += 1
+    elif HOW == "atomic":
+        ready = False
+        while not ready:
+            ready = tl.atomic_add(flags + p + 1, 0) != 0
+    else:
+        while tl.atomic_cas(flags, 0, 1) == 1:
+            pass
+    tl.atomic_xchg(flags + p, 1)
+    tl.store(out + p, rounds)
+
+
+@triton.jit
+def locked(lock, total, count):
+    """Each program adds in turn, under a lock, and counts something that takes many rounds without writing."""
+    left = 3000
+    while left > 0:
+        left -= tl.load(count)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(total, tl.load(total) + 1)
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
 def mistaken(x, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(x + i, nothing_of_that_name)  # noqa: F821
@@ -339,6 +370,21 @@ def test_every_function_of_libdevice_is_known() -> None:
     """No function that triton offers is left without an answer."""
     offered = {name for name, value in vars(libdevice).items() if callable(value) and not name.startswith("_")}
     assert offered - set(functions()) == set()
+
+
+@pytest.mark.parametrize("how", ["load", "atomic", "lock"])
+def test_a_kernel_that_waits_for_another_program_is_refused(interpreter: Interpreter, how: str) -> None:
+    """Programs run in turn, so what only a later one does never comes: an error with the line, not a hang."""
+    flags, out = torch.zeros(9, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
+    with pytest.raises(InputError, match=r"waiting line \d+: the loop waits for another program"):
+        interpreter.run(waiting, (flags, out, 8), {"HOW": how}, (8,))
+
+
+def test_a_lock_that_is_given_back_and_a_long_loop_are_not_refused(interpreter: Interpreter) -> None:
+    """Who holds a lock ends first, and others then take it; a loop that writes nothing may still be at work."""
+    lock, total, count = (torch.tensor([n], dtype=torch.int32) for n in (0, 0, 4))
+    interpreter.run(locked, (lock, total, count), {}, (5,))
+    assert (lock.item(), total.item()) == (0, 5)
 
 
 def test_a_missing_mask_is_refused_with_the_line(interpreter: Interpreter) -> None:

@@ -98,6 +98,24 @@ def test_other_targets(target: str) -> None:
     assert check(Attention(), torch.randn(2, 8, 32, requires_grad=True), target=target, train=True)[0]["equal"]
 
 
+@pytest.mark.parametrize(("function", "shape"), [(softmax, (16, 96)), (mlp(), (8, 32)), (Attention(), (2, 8, 32))])
+@pytest.mark.parametrize("train", [False, True])
+def test_an_intel_gpu(function: Any, shape: tuple[int, ...], train: bool) -> None:
+    """The wrapper and kernels for the device type xpu run as well, oneDNN's attention included."""
+    rows = check(function, torch.randn(shape, requires_grad=train), target="b580", train=train)
+    assert rows and all(row["equal"] and row["interpreted"] for row in rows)
+
+
+def test_a_cooperative_reduction_is_refused() -> None:
+    """Its programs meet at a barrier, which programs run in turn never pass: an error, not a wait without end."""
+    trace = explorer.trace(
+        lambda x: x.sum(), torch.randn(2**16), target="h100", options={"triton.force_cooperative_reductions": True}
+    )
+    assert any("x_grid_barrier" in kernel.source for kernel in trace.kernels)
+    with pytest.raises(InputError, match="is a cooperative reduction: its programs meet at a barrier, and the interpreter runs"):
+        trace.check()
+
+
 def test_sixteen_bit_floats() -> None:
     """bfloat16 is rounded where the kernel rounds it, and close to eager as far as its precision goes."""
     rows = check(Attention().bfloat16(), torch.randn(2, 8, 32, dtype=torch.bfloat16, requires_grad=True), train=True)
