@@ -1,0 +1,44 @@
+"""Two interpreters, one meaning: kernels give the tensors here that triton's own interpreter gives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from explorer.hooks.interpreter import interpreting
+from tests.hooks import own_interpreter
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[torch.Tensor]]:
+    """The tensors after every kernel has run in a process with triton's interpreter."""
+    file = tmp_path_factory.mktemp("own") / "tensors.pt"
+    command = [sys.executable, own_interpreter.__file__, str(file)]
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        command, env={**os.environ, "TRITON_INTERPRET": "1"}, cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    tensors: dict[str, list[torch.Tensor]] = torch.load(file)
+    return tensors
+
+
+@pytest.mark.parametrize("name", list(own_interpreter.cases()))
+def test_triton_s_own_interpreter_gives_the_same(name: str, theirs: dict[str, list[torch.Tensor]]) -> None:
+    """Every tensor, read or written, is the same: bit for bit, or where sums are added up in another order nearly."""
+    kernel, args, constants, grid = own_interpreter.cases()[name]
+    before = [a.clone() for a in args if isinstance(a, torch.Tensor)]
+    with interpreting() as interpreter:
+        interpreter.run(kernel, args, constants, grid)
+    ours = [a for a in args if isinstance(a, torch.Tensor)]
+    assert any(not torch.equal(one, other) for one, other in zip(before, ours, strict=True)), "the kernel wrote something"
+    for one, other in zip(ours, theirs[name], strict=True):
+        tolerance = 1e-5 if one.dtype == torch.float32 else 0.0
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
