@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from explorer.errors import BusyError
 from explorer.hooks.dynamo import current_compile_id
 from explorer.hooks.fresh import cold_compile
+from explorer.hooks.generated import Generated
 from explorer.hooks.places import call_path
 from explorer.hooks.retarget import retargeted
 from explorer.hooks.wishes import Changes
@@ -24,7 +25,6 @@ from explorer.stage import Facts, Stage
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
-    from explorer.hooks.generated import Code
 
 #: Held while a recording is under way: hooks are process-wide, so two recordings would see each other's compiles.
 _UNDER_WAY = threading.Lock()
@@ -40,7 +40,7 @@ class Recorder:
     def __init__(self, progress: Callable[[str], None] | None = None) -> None:
         self.events: list[Event] = []
         self.failures: list[Failure] = []
-        self.generated: list[Code] = []  # what was compiled for a GPU that is not there
+        self.generated = Generated()  # what was compiled for a GPU that is not there
         self.seconds = 0.0  # what the explorer itself cost
         self._began = clock.perf_counter()
         self._thread = threading.get_ident()
@@ -147,7 +147,7 @@ def recording(
             stack.enter_context(cold_compile(many_traces=many_traces))
             if absent is not None:
                 begin = partial(recorder.attempt, "kernel", "compile", compiled)
-                stack.enter_context(retargeted(absent, recorder, begin, recorder.generated.append))
+                stack.enter_context(retargeted(absent, recorder, begin, recorder.generated))
             if changes is not None:
                 stack.enter_context(changes.applied(recorder))
             for stage in stages:

@@ -91,7 +91,7 @@ def trace(
                 error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
                 raise
             live.ladders = _compiled_kernels(recorder, device, climb, find)
-        live.codes = recorder.generated if absent else None
+        live.generated = recorder.generated if absent else None
     return _heeded(_finished(recorder, meta, stages, live), recorder.events, changes)
 
 

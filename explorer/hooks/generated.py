@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -48,15 +49,45 @@ class Code:
         return any(name in self.text for name in RANDOM) or "dropout" in self.text
 
 
-class StandIn:
-    """What Dynamo calls in place of code for a GPU that is not there: the same graph on the CPU."""
+class Compiled:
+    """What AOTAutograd made of one of Dynamo's graphs, with Inductor's code in it."""
 
-    def __init__(self, graph: Any, compiled: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+
+@dataclass
+class Generated:
+    """What was generated for a GPU that is not there in one trace, which keeps it: Dynamo's own cache does not."""
+
+    codes: list[Code] = field(default_factory=list)
+    compiled: list[Compiled] = field(default_factory=list)
+
+    def stand_in(self, graph: Any, function: Callable[..., Any]) -> StandIn:
+        """What Dynamo gets for a graph; what was compiled of it lives as long as the trace."""
+        self.compiled.append(Compiled(function))
+        return StandIn(graph, weakref.ref(self.compiled[-1]))
+
+
+class StandIn:
+    """What Dynamo calls in place of code for a GPU that is not there: the same graph on the CPU.
+
+    Dynamo keeps it as long as the program's own function lives, so what was compiled is not kept by it.
+    """
+
+    def __init__(self, graph: Any, compiled: Callable[[], Compiled | None]) -> None:
         self.graph, self.compiled = graph, compiled
 
     def __call__(self, *args: Any) -> Any:
         """What eager returns."""
         return self.graph(*args)
+
+    def generated(self, *args: Any) -> Any:
+        """What was generated, run; InputError where its trace is gone."""
+        found = self.compiled()
+        if found is None:
+            raise InputError("the trace that this code was generated for is gone")
+        return found.function(*args)
 
 
 @contextmanager
@@ -72,7 +103,7 @@ def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrapp
 
     with ExitStack() as stack:
         wrappers = Wrappers(stack.enter_context(interpreting(progress)))
-        stack.enter_context(replaced(StandIn, "__call__", lambda _: lambda self, *args: self.compiled(*args)))
+        stack.enter_context(replaced(StandIn, "__call__", lambda _: StandIn.generated))
         stack.enter_context(replaced(Code, "__call__", lambda _: lambda code, args: wrappers.call(code, args)))
         stack.enter_context(replaced(compile_fx, "compile_fx", lambda _: refuse))
         yield wrappers
@@ -206,4 +237,4 @@ def estimate(codes: Sequence[Code]) -> Estimate:
     return total
 
 
-__all__ = ["Code", "Kernel", "StandIn", "Wrappers", "estimate", "interpreted"]
+__all__ = ["Code", "Generated", "Kernel", "StandIn", "Wrappers", "estimate", "interpreted"]

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.hooks.absent_gpu import pretending
-from explorer.hooks.generated import Code, StandIn
+from explorer.hooks.generated import Code, Generated
 from explorer.hooks.native import library
 from explorer.hooks.patch import replaced
 from explorer.hooks.untimed import untimed
@@ -28,18 +28,17 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def retargeted(
-    target: Target, emit: Emit, compiled: Callable[[], object], keep: Callable[[Code], None] = lambda code: None
-) -> Iterator[None]:
+def retargeted(target: Target, emit: Emit, compiled: Callable[[], object], generated: Generated | None = None) -> Iterator[None]:
     """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing.
 
-    `compiled` is called after each graph of Dynamo's that was compiled, outside of the pretence; `keep` is given each
-    module that Inductor makes.
+    `compiled` is called after each graph of Dynamo's that was compiled, outside of the pretence; `generated` is
+    given what is made.
     """
     from torch._inductor import compile_fx as module
 
     library()
     inside: list[bool] = []
+    kept = generated if generated is not None else Generated()
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(graph: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -48,13 +47,13 @@ def retargeted(
             stand_in = on_the_cpu(graph)
             inside.append(True)
             try:
-                with _compiling(target, emit, graph, keep):
+                with _compiling(target, emit, graph, kept.codes.append):
                     to_gpu(graph, target.device)
                     made = original(graph, inputs, *args, **kwargs)
             finally:
                 inside.pop()
             compiled()
-            return StandIn(stand_in, made)
+            return kept.stand_in(stand_in, made)
 
         return compile_fx
 

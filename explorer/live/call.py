@@ -51,12 +51,12 @@ def run_call(
 
     with launched_on_the_cpu() if call.absent else nullcontext():
         if call.train:
-            return _differentiated(function, call)
+            return _differentiated(function, call, weigh)
         with torch.no_grad():
             return function(*call.args, **call.kwargs), None
 
 
-def _differentiated(function: Callable[..., Any], call: Call) -> tuple[Any, dict[str, Any]]:
+def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any]) -> tuple[Any, dict[str, Any]]:
     import torch
 
     with torch.enable_grad():

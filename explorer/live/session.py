@@ -13,7 +13,7 @@ from typing import Any
 
 from explorer.errors import CompileError, InputError, InterpretError, LiveError
 from explorer.gpus import Target
-from explorer.hooks.generated import Code
+from explorer.hooks.generated import Code, Generated
 from explorer.hooks.ladder import Ladder
 from explorer.live.call import Call, clone, run_call, weighted
 from explorer.live.interpreted import outcomes, varies
@@ -35,7 +35,12 @@ class Live:
     ladders: Ladders = field(default_factory=Ladders)
     absent: Target | None = None  # the GPU that is not here for which the kernels are
     again: Callable[..., Any] | None = None  # the same trace made anew, with the arguments of `trace` that are given
-    codes: Sequence[Code] | None = None  # of a trace for a GPU that is not there: what was generated for it
+    generated: Generated | None = None  # of a trace for a GPU that is not there: what was generated for it
+
+    @property
+    def codes(self) -> Sequence[Code] | None:
+        """Inductor's modules for a GPU that is not there; None where the device is here."""
+        return self.generated.codes if self.generated is not None else None
 
     @property
     def result(self) -> Any:
