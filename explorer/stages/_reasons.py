@@ -44,6 +44,29 @@ SAID: Mapping[str, str] = MappingProxyType({
     "register spilling of the fused kernel":
         "One kernel for {a} and {b} would need more registers than there are, and spill them to memory.",
     "vetoed": "{a} and {b} were kept apart by a Veto.",
+    # torch 2.15
+    "a consumer depends on another producer sub-node":
+        "The kernels of one foreach run at the same time, and a part of {b} needs another part of {a} than its own.",
+    "incompatible reduction contracts":
+        "{a} and {b} are reductions that promise different orders of summing, and one kernel could keep only one promise.",
+    "template fusion does not preserve strict reduction ordering":
+        "{b} must sum in a fixed order, which it would lose inside the template {a}.",
+    "reduction fusion does not preserve strict reduction ordering":
+        "{a} or {b} must sum in a fixed order, which one kernel for both reductions would not keep.",
+    "nested reduction append planning failed":
+        "{a} is a reduction inside a reduction, and there is no plan for adding {b} to it.",
+    "nested reduction append producer placement mismatch":
+        "{a} is a reduction inside a reduction, and its parts do not run where {b} does.",
+    "sub-parent epilogue planning failed":
+        "{a} and {b} look like a reduction and what follows it on a part of its elements, but there is no plan for all of it.",
+    "consumer is not wholly in the sub-parent epilogue":
+        "Only a part of {b} follows the reduction {a} on the same elements, so it cannot be added as a whole.",
+    "staged fusion dependency proof failed":
+        "A kernel in stages for {a} and {b} would read a value that is not proved to be ready by then.",
+    "staged reduction plan would be lost":
+        "{a} or {b} is a reduction in stages, and one kernel for both would not keep its stages.",
+    "invalid sub-parent epilogue fusion":
+        "{b} would have to follow the reduction {a} on a part of its elements, and their loops do not allow it.",
     # calls
     "node1 is extern or nop":
         "{a} is a call of a library, or computes nothing: there is no loop to add {b} to.",

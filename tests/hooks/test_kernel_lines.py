@@ -204,7 +204,8 @@ def test_a_template_and_its_epilogue() -> None:
     (kernel,) = made.kernels
     known = owners(kernel.artifact)
     lines = {text.strip().partition(" = ")[2]: known.get(n) for n, text in enumerate(kernel.artifact.lines, 1)}
-    assert lines["triton_helpers.maximum(tmp0, acc)"] == (("relu",), "codegen")
+    (positive,) = (line for line in lines if "maximum(tmp0, acc" in line)  # tl's own since torch 2.15, before that a helper's
+    assert lines[positive] == (("relu",), "codegen")
     assert lines["tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC_TYPE)"] == (("mm",), "template")
     assert [names for names, how in known.values() if how == "codegen"].count(("add",)) >= 3
 
