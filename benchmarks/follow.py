@@ -1,0 +1,90 @@
+"""How fast `Trace.follow` answers: every line of every text of a trace, SASS included, each asked once.
+
+    python benchmarks/follow.py                         GPT-2 of 12 layers, training, for an H100 that need not be there
+    python benchmarks/follow.py --workload attention --mode inference --target cpu
+    python benchmarks/follow.py --trace FILE            a saved trace instead
+
+Timed is the call alone, in this process. The first call of a trace also sorts its links by place, once; that has a row
+of its own. Nothing is asserted: the table is to be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import compile_cost as cost
+
+MILLI = 1000.0
+
+
+def made(options: argparse.Namespace) -> tuple[Any, float | None]:
+    """The trace, and how long it took to make where it was made here."""
+    import explorer
+
+    if options.trace:
+        return explorer.load(options.trace), None
+    function, args = cost.built(options.workload, "cpu", options.mode == "training")
+    began = time.perf_counter()
+    trace = explorer.trace(function, *args, target=options.target, train=options.mode == "training")
+    return (trace.with_sass() if trace.find("ptx") else trace), time.perf_counter() - began
+
+
+def timed(call: Any, *args: Any) -> tuple[float, Any]:
+    """Milliseconds of one call, and what it returned."""
+    began = time.perf_counter()
+    found = call(*args)
+    return (time.perf_counter() - began) * MILLI, found
+
+
+def rows(trace: Any) -> list[tuple[str, ...]]:
+    """A row a stage, one for the sorting of the links, one for all."""
+    sorting, _ = timed(lambda: trace.index)
+    stages: dict[str, list[float]] = {}
+    most: dict[str, int] = {}
+    for artifact in trace.artifacts:
+        for line in range(1, len(artifact.lines) + 1):
+            took, found = timed(trace.follow, artifact.id, line)
+            stages.setdefault(artifact.stage, []).append(took)
+            most[artifact.stage] = max(most.get(artifact.stage, 0), len(found))
+    every = [took for times in stages.values() for took in times]
+    body = [row(stage, times, most[stage]) for stage, times in stages.items()]
+    return [*body, row("all", every, max(most.values())), ("the links sorted, once", "1", cost.cell(sorting), "", "", "")]
+
+
+def row(name: str, times: Sequence[float], most: int) -> tuple[str, ...]:
+    """One row of the table."""
+    ordered = sorted(times)
+    middle, late = statistics.median(ordered), ordered[int(len(ordered) * 0.99)]
+    return (name, str(len(ordered)), *(cost.cell(value) for value in (middle, late, ordered[-1])), str(most))
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--workload", type=cost.workload, default="gpt2-12", help="one of compile_cost.py's (default gpt2-12)")
+    add("--mode", choices=("inference", "training"), default="training")
+    add("--target", default="h100", help="of explorer.targets() (default h100)")
+    add("--trace", type=Path, metavar="FILE", help="a saved trace")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    options = parse(arguments)
+    trace, seconds = made(options)
+    what = options.trace or f"{options.workload}, {options.mode}, for {options.target}, made in {cost.cell(seconds)} s"
+    print(f"{cost.machine()}\n{what}: {len(trace.artifacts)} texts, {len(trace.links)} links\n")
+    print(cost.table(("stage", "lines", "median ms", "99 % below", "most", "places in the longest answer"), rows(trace)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
