@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property, wraps
 from shutil import get_terminal_size
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -22,6 +23,9 @@ Plain = Any
 Call = tuple[str, int, str]
 
 EMPTY: Mapping[str, Plain] = MappingProxyType({})
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def plain(value: object) -> Plain:
@@ -52,6 +56,21 @@ def jsonable(value: Plain) -> Any:
     return value
 
 
+def once(function: Callable[[T], R]) -> Callable[[T], R]:
+    """`function` of a frozen value, asked once: the answer stays with the value, as that of a cached_property does."""
+    key = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def ask(value: T) -> R:
+        kept = vars(value)
+        if key not in kept:
+            kept[key] = function(value)
+        answer: R = kept[key]
+        return answer
+
+    return ask
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing a hook saw, copied at that instant.
@@ -69,7 +88,7 @@ class Event:
     path: tuple[Call, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Artifact:
     """One text of one stage, with what is known of it.
 
@@ -95,10 +114,10 @@ class Artifact:
         if not isinstance(self.data, MappingProxyType):  # a stage may give any mapping; a trace holds frozen ones
             object.__setattr__(self, "data", plain(self.data))
 
-    @property
-    def lines(self) -> list[str]:
-        """The text as a list of lines, without their ends."""
-        return self.text.splitlines()
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the text, without their ends."""
+        return tuple(self.text.splitlines())
 
     @property
     def nodes(self) -> tuple[Mapping[str, Plain], ...]:
@@ -195,7 +214,7 @@ CALLED_FROM = "called from"
 ORIGINS, FUSED, DEFINED, LAUNCH, BUFFER, REWRITE = "origins", "fused", "define_kernel", "launch", "buffer name", "pass"
 WHOLES = frozenset({ORIGINS, FUSED, DEFINED, LAUNCH, BUFFER, REWRITE})
 
-R = TypeVar("R", "Event", "Artifact", "Link", "Failure")
+Value = TypeVar("Value", "Event", "Artifact", "Link", "Failure")
 
 
 class Rows(tuple[Mapping[str, Plain], ...]):
@@ -233,7 +252,7 @@ def record_to_json(value: Event | Artifact | Link | Failure) -> dict[str, Any]:
     return {f.name: jsonable(v) for f, v in pairs if v != f.default and not (f.name == "data" and v == EMPTY)}
 
 
-def record_from_json(kind: type[R], value: Mapping[str, Any]) -> R:
+def record_from_json(kind: type[Value], value: Mapping[str, Any]) -> Value:
     """The record of type `kind` that `record_to_json` wrote; TypeError for fields it does not have."""
     return kind(**{k: plain(v) for k, v in value.items()})
 

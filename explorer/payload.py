@@ -159,7 +159,7 @@ def _facts(node: Mapping[str, Plain]) -> dict[str, str]:
     }  # fmt: skip
 
 
-def lines_of_nodes(a: Artifact) -> dict[str, int]:
+def lines_of_nodes(a: Artifact) -> Mapping[str, int]:
     """The line of the text on which each node of a graph stands, by the node's name; {} for stages without nodes."""
     if not a.nodes:
         return {}

@@ -174,17 +174,25 @@ class Trace:
 
     def artifact(self, id: str) -> Artifact:
         """The artifact of that id; InputError, with the nearest ids, where there is none."""
-        for artifact in self.artifacts:
-            if artifact.id == id:
-                return artifact
+        if id in self._by_id:
+            return self._by_id[id]
         raise unknown_name("artifact", id, [a.id for a in self.artifacts])
 
     def find(self, stage: str, frame: str | None = None, graph: str | None = None) -> tuple[Artifact, ...]:
         """All artifacts of a stage, in order, of one frame and graph where given."""
-        return tuple(
-            a for a in self.artifacts
-            if a.stage == stage and frame in (None, a.frame) and graph in (None, a.graph)
-        )  # fmt: skip
+        found = self._by_stage.get(stage, ())
+        return tuple(a for a in found if frame in (None, a.frame) and graph in (None, a.graph))
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, Artifact]:
+        return {a.id: a for a in reversed(self.artifacts)}
+
+    @cached_property
+    def _by_stage(self) -> Mapping[str, Sequence[Artifact]]:
+        found: dict[str, list[Artifact]] = {}
+        for artifact in self.artifacts:
+            found.setdefault(artifact.stage, []).append(artifact)
+        return found
 
     def text(self, stage: str, frame: str | None = None, graph: str | None = None) -> str:
         """The text of a stage; where there are several, all of them under a heading each.
@@ -348,9 +356,16 @@ class Trace:
 
         A file may be given by the end of its path, as Dynamo's guards shorten it.
         """
-        found = [a for a in self.find("source") if _same_file(a.data["file"], file) and _holds(a, line)]
+        if file not in self._sources:
+            self._sources[file] = tuple(a for a in self.find("source") if _same_file(a.data["file"], file))
+        found = [a for a in self._sources[file] if _holds(a, line)]
         found.sort(key=lambda a: (a.frame != frame, a.data["resume"], len(a.lines)))
         return (found[0].id, line - found[0].data["first_line"] + 1) if found else None
+
+    @cached_property
+    def _sources(self) -> dict[str, tuple[Artifact, ...]]:
+        """The source artifacts of each file that `source_line` was asked for: there are few files and thousands of lines."""
+        return {}
 
     def follow(self, artifact_id: str, line: int) -> Rows:
         """Every line of every other artifact that is linked to this line, over any distance, and how each is known.

@@ -20,6 +20,7 @@ from explorer.model import (
     Rows,
     calls,
     jsonable,
+    once,
     plain,
     record_from_json,
     record_to_json,
@@ -187,8 +188,8 @@ def test_a_call_path_of_the_wrong_form_is_refused() -> None:
 
 def test_lines_of_a_text() -> None:
     """`lines` has no line ends, and an empty text has no lines."""
-    assert artifact(text="a\n\nb\n").lines == ["a", "", "b"]
-    assert artifact(text="").lines == []
+    assert artifact(text="a\n\nb\n").lines == ("a", "", "b")
+    assert artifact(text="").lines == ()
 
 
 def test_edges_go_from_producer_to_consumer() -> None:
@@ -255,3 +256,19 @@ def test_no_rows_say_so() -> None:
     """An empty table shows that there is nothing."""
     assert repr(Rows()) == "<0 rows>" and Rows()._repr_html_() == "<i>none</i>"
     assert Rows().frame.empty
+
+
+def test_a_question_about_a_value_is_answered_once_and_is_no_part_of_it() -> None:
+    """The function runs once for each value; values compare and copy as before."""
+    asked: list[str] = []
+
+    @once
+    def length(of: Artifact) -> int:
+        asked.append(of.text)
+        return len(of.text)
+
+    one, two = artifact(text="one"), artifact(text="three")
+    assert [length(one), length(one), length(two)] == [3, 3, 5]
+    assert asked == ["one", "three"]
+    assert one == artifact(text="one")
+    assert length(dataclasses.replace(one, text="twelve")) == 6

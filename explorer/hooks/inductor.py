@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -150,9 +151,52 @@ def post_grad(emit: Emit) -> Iterator[None]:
 @contextmanager
 def scheduler_ir(emit: Emit) -> Iterator[None]:
     """Record the scheduler's nodes before and after fusion."""
-    listeners = {"ir_pre_fusion": ir_facts, "ir_post_fusion": ir_facts}
-    with debug_calls(emit, listeners, {name: name for name in listeners}):
-        yield
+    with written_once() as forget:
+
+        def after(nodes: Any) -> Facts:
+            facts = ir_facts(nodes)
+            forget()
+            return facts
+
+        listeners = {"ir_pre_fusion": ir_facts, "ir_post_fusion": after}
+        with debug_calls(emit, listeners, {name: name for name in listeners}):
+            yield
+
+
+@contextmanager
+def written_once() -> Iterator[Callable[[], None]]:
+    """Inductor's texts of loop bodies and dependencies, which most nodes have in common before and after fusion, made once.
+
+    A block's text is made as Inductor makes it, but that nothing is compiled for it. What is given forgets the texts.
+    """
+    from torch._inductor.dependencies import MemoryDep
+    from torch._inductor.loop_body import LoopBodyBlock
+
+    codes: dict[Any, str] = {}
+    deps: dict[Any, str] = {}
+
+    def of_block(_: Any) -> Any:
+        def debug_str(self: Any, name: str = "block") -> str:
+            if self.graph not in codes:  # a block and its clones share the graph, which is not changed once it is made
+                codes[self.graph] = self.graph.python_code("self").src.strip()
+            return re.sub(r";[^\n]*", "", codes[self.graph].replace("def forward(", f"def {name}("))
+
+        return debug_str
+
+    def of_dep(original: Any) -> Any:
+        def __repr__(self: Any) -> str:
+            if self not in deps:
+                deps[self] = original(self)
+            return deps[self]
+
+        return __repr__
+
+    def forget() -> None:
+        codes.clear()
+        deps.clear()
+
+    with replaced(LoopBodyBlock, "debug_str", of_block), replaced(MemoryDep, "__repr__", of_dep):
+        yield forget
 
 
 def ir_facts(nodes: Any) -> Facts:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from explorer.model import REWRITE, Artifact, Link
+from explorer.model import REWRITE, Artifact, Link, once
 from explorer.stages._fx import innermost, link_files, node_lines
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def link_graph(artifact: Artifact, trace: Trace) -> Iterable[Link]:
     yield from _link_traced(artifact, trace)
 
 
+@once
 def nodes_of(artifact: Artifact) -> Nodes:
     """The nodes of a graph, or of the list of nodes that a pass leaves."""
     if artifact.stage == "fx_pass":
@@ -50,12 +51,14 @@ def text_nodes(lines: Iterable[str], first: int) -> Nodes:
     return {m["name"]: (n, m["target"]) for n, line in enumerate(lines, first) if (m := _LINE.match(line))}
 
 
+@once
 def made_nodes(pattern: Artifact) -> Nodes:
     """The nodes that a pattern made, from its text."""
     at = pattern.lines.index("made") + 1
     return text_nodes(pattern.lines[at:], at + 1)
 
 
+@once
 def matched_nodes(pattern: Artifact) -> Nodes:
     """The nodes that a pattern matched, from its text."""
     return text_nodes(pattern.lines[1 : pattern.lines.index("made")], 2)

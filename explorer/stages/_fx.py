@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.model import CALLED_FROM, Artifact, Event, Link, Plain, plain
+from explorer.model import CALLED_FROM, Artifact, Event, Link, Plain, once, plain
 from explorer.stage import text_artifact
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def _at(found: tuple[str, int]) -> tuple[str, tuple[int]]:
     return found[0], (found[1],)
 
 
-def node_lines(artifact: Artifact) -> dict[str, int]:
+@once
+def node_lines(artifact: Artifact) -> Mapping[str, int]:
     """The line of the text on which each node is computed, by the node's name.
 
     Nested graphs, such as the branches of a cond, stand below as classes of their own; a node there is `class.node`.

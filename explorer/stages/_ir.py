@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from explorer.model import ORIGINS, Artifact, Link, Plain
+from explorer.model import ORIGINS, Artifact, Link, Plain, once
 from explorer.stages._fx import node_lines
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ _BLOCK = re.compile(r"^    def (?P<name>\w+)\(")
 _OPERATION = re.compile(r"^        (?P<name>\w+) = ")
 
 
-def headers(artifact: Artifact) -> dict[str, int]:
+@once
+def headers(artifact: Artifact) -> Mapping[str, int]:
     """The first line of each scheduler node by its name, of those inside fused nodes too."""
     return {m["name"]: n for n, line in reversed(list(enumerate(artifact.lines, 1))) if (m := _HEADER.match(line))}
 
@@ -46,7 +47,7 @@ def operations(artifact: Artifact) -> Iterator[tuple[int, str, str, str]]:
             yield number, node, block, made["name"]
 
 
-def post_grad_lines(artifact: Artifact, trace: Trace) -> tuple[str, dict[str, int]]:
+def post_grad_lines(artifact: Artifact, trace: Trace) -> tuple[str, Mapping[str, int]]:
     """The id of the post-grad graph of an artifact's frame and graph, and the line of each of its nodes."""
     found = trace.find("post_grad", artifact.frame, artifact.graph)
     return (found[-1].id, node_lines(found[-1])) if found else ("", {})
@@ -66,7 +67,7 @@ def link_nodes(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     by_node: dict[int, list[int]] = {}
     for number, node, block, name in operations(artifact):
         made_for = bodies.get(node, {}).get(block, {}).get(name)
-        if made_for in lines:
+        if made_for is not None and made_for in lines:
             by_node.setdefault(lines[made_for], []).append(number)
     for line, numbers in by_node.items():
         yield Link(artifact.id, tuple(numbers), graph, (line,), LOOP_BODY)

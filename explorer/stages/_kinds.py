@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from explorer.model import Artifact
+from explorer.model import Artifact, once
 from explorer.stages._ladder import is_instruction
 from explorer.stages._mix import SASS_INSTRUCTION
 from explorer.stages.bytecode import LINE_START
@@ -126,33 +126,33 @@ def _cpp(lines: Sequence[str]) -> Kinds:
 def _wrapper(artifact: Artifact) -> Kinds:
     """Launches and calls of other kernels compute; everything else of the wrapper serves them."""
     found = ["checks, buffers and imports"] * len(artifact.lines)
-    for statement, _ in calls_of(artifact.text):
-        found[statement.lineno - 1] = ""
+    for number, _ in calls_of(artifact):
+        found[number - 1] = ""
     for number, line in enumerate(artifact.lines):
         if not line.strip():
             found[number] = BLANK
     return found
 
 
-def calls_of(text: str) -> list[tuple[ast.stmt, ast.Call]]:
-    """The statements of the wrapper's `call` that launch a kernel or call into a library, each with that call."""
-    made: list[tuple[ast.stmt, ast.Call]] = []
+@once
+def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
+    """(line, name) of each call in the wrapper's `call` that launches a kernel or goes into a library."""
+    made: list[tuple[int, str]] = []
     try:
-        module = ast.parse(text)
+        module = ast.parse(artifact.text)
     except SyntaxError:  # the wrapper in C++
-        return made
+        return ()
     for function in ast.walk(module):
         if isinstance(function, ast.FunctionDef) and not function.name.startswith("benchmark"):
             for statement in ast.walk(function):
                 value = getattr(statement, "value", None)
-                if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(value, ast.Call) and _computes(value):
-                    made.append((statement, value))
-    return made
+                if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(value, ast.Call):
+                    made.append((statement.lineno, ast.unparse(value.func)))
+    return tuple((line, name) for line, name in made if _computes(name))
 
 
-def _computes(call: ast.Call) -> bool:
+def _computes(name: str) -> bool:
     """Whether a call of the wrapper is a kernel's launch or a library's operator."""
-    name = ast.unparse(call.func)
     return name.endswith(".run") or name.startswith(("extern_kernels.", "torch.ops.", "aten.", "cpp_", "triton_"))
 
 

@@ -35,11 +35,11 @@ def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """Each launch to its kernel; each buffer's line to its scheduler node, and where a library computes it to the FX node."""
     kernels = {a.kernel: a for a in trace.find("kernel", artifact.frame, artifact.graph)}
     several = {m[1]: re.findall(r"\w+", m[2]) for m in _MULTI.finditer(artifact.text)}
-    for statement, call in calls_of(artifact.text):
-        name = ast.unparse(call.func).removesuffix(".run")
+    for number, called in calls_of(artifact):
+        name = called.removesuffix(".run")
         for kernel in (kernels[n] for n in several.get(name, (name,)) if n in kernels):
             if line := definition_line(kernel):
-                yield Link(artifact.id, (statement.lineno,), kernel.id, (line,), LAUNCH)
+                yield Link(artifact.id, (number,), kernel.id, (line,), LAUNCH)
     yield from _link_buffers(artifact, trace)
 
 
@@ -47,7 +47,7 @@ def _link_buffers(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """The lines that make a buffer, by the buffer's name."""
     graph, nodes = post_grad_lines(artifact, trace)
     writers = {buffer: found for found in all_nodes(artifact, trace) for buffer in found[2]["writes"]}
-    launched = {statement.lineno for statement, _ in calls_of(artifact.text)}
+    launched = {number for number, _ in calls_of(artifact)}
     for number, line in enumerate(artifact.lines, 1):
         if not (made := _BUFFER.search(line)) or (made[1] or made[2]) not in writers:
             continue

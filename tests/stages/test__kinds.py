@@ -60,14 +60,15 @@ def test_of_the_wrapper_launches_and_library_calls_compute() -> None:
         "    assert_size_stride(x, (4,), (1,))\n"
         "def benchmark_it(args):\n    k.run(x)\n"
     )
-    assert [statement.lineno for statement, _ in calls_of(text)] == [4, 5, 6]
-    found = kinds_of(Artifact("a", "output_code", "", "", "", "python", text))
+    artifact = Artifact("a", "output_code", "", "", "", "python", text)
+    assert calls_of(artifact) == ((4, "k.run"), (5, "extern_kernels.mm"), (6, "torch.ops.aten.sort.default"))
+    found = kinds_of(artifact)
     assert found is not None and [n for n, kind in enumerate(found, 1) if not kind] == [4, 5, 6]
 
 
 def test_a_wrapper_that_is_no_python_has_no_calls() -> None:
     """The C++ wrapper is not read."""
-    assert calls_of("int main() {}") == []
+    assert calls_of(Artifact("a", "output_code", "", "", "", "cpp", "int main() {}")) == ()
 
 
 def test_a_stage_that_is_made_of_no_users_lines_has_no_kinds() -> None:

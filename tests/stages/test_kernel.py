@@ -32,7 +32,7 @@ def test_the_artifact_says_which_kernel_and_in_which_language() -> None:
     """Name, language and source are those of the event."""
     made = STAGE.render(EVENT, "id")
     assert (made.kernel, made.language, made.title) == ("k0", "triton", "Kernel k0")
-    assert made.lines == ["import triton", "@triton.jit", "def k0(): pass"]
+    assert made.lines == ("import triton", "@triton.jit", "def k0(): pass")
 
 
 def test_each_line_links_to_its_line_in_the_wrapper() -> None:
