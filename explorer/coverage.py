@@ -2,8 +2,8 @@
 
 A line counts when it computes (a node, an operation, a load or store, an instruction). Lines that come from no user's line
 (constants, loop control, index arithmetic, prologue …) are named by kind and not counted, neither as linked nor as missing.
-A line of a lower text that is linked to a kernel's line of such a kind is of that kind itself; one for which the compiler
-states no line is "no line stated".
+A line of a lower text that is linked to a kernel's line of such a kind is of that kind itself, what is made of a function's
+signature and braces being its prologue and epilogue; one for which the compiler states no line is "no line stated".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from explorer.errors import unknown_name
 from explorer.model import Artifact, Rows
 from explorer.provenance import from_sources
-from explorer.stages._kinds import NOT_STATED, kinds_of
+from explorer.stages._kinds import BRACES, NOT_STATED, SETUP, SIGNATURE, kinds_of
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 BELOW = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass", "assembly")
 #: A line of these counts as linked also over a whole: a launch computes all that its kernel does.
 WHOLE = ("output_code",)
+#: What the instructions are that were made of a kernel's lines of these kinds.
+MADE_OF = {BRACES: SETUP, SIGNATURE: SETUP}
 
 
 @dataclass(frozen=True)
@@ -102,5 +104,5 @@ def _inherited(trace: Trace, artifact: Artifact, kinds: list[str], kernels: dict
     found = []
     for number, kind in enumerate(kinds, 1):
         above = {known[n - 1] for known, ends in down for n in ends.get(number, ())}
-        found.append(kind or ("" if "" in above else min(above) if above else NOT_STATED))
+        found.append(kind or ("" if "" in above else MADE_OF.get(min(above), min(above)) if above else NOT_STATED))
     return found

@@ -12,7 +12,7 @@ from typing import Any
 from explorer.model import Artifact, Event, Failure, Link, Plain, plain
 from explorer.provenance import merged
 from explorer.stage import Stage
-from explorer.stages import STAGES, sass
+from explorer.stages import STAGES, assembly, sass
 from explorer.stages.output_code import kernel_events
 from explorer.stages.phase import intervals
 from explorer.stages.recompile import reasons
@@ -57,6 +57,15 @@ def replay(
     for artifact in artifacts:
         attempt(artifact.stage, "link", lambda a=artifact: links.extend(by_name[a.stage].link(a, trace)))  # type: ignore[misc]
     return replace(trace, links=merged(links), failures=tuple(failed))
+
+
+def with_assembly(trace: Trace, made: Sequence[Artifact]) -> Trace:
+    """The trace with the assembly of more C++ kernels, and a Failure for each reason why inlined code is not linked."""
+    whole = replace(trace, artifacts=(*trace.artifacts, *made))
+    links = merged(link for a in made for link in assembly.link(a, whole))
+    why = dict.fromkeys(Failure("assembly", "inlining", a.data["unlinked"]) for a in made if a.data["unlinked"])
+    new = (failure for failure in why if failure not in trace.failures)
+    return replace(whole, links=(*trace.links, *links), failures=(*trace.failures, *new))
 
 
 def with_sass(trace: Trace, texts: Mapping[str, str]) -> Trace:

@@ -391,6 +391,20 @@ class Trace:
             raise InputError(f"no kernel of this trace was compiled for an NVIDIA GPU: its target is {self.meta.get('target')!r}")
         return replay.with_sass(self, texts)
 
+    def with_assembly(self) -> Trace:
+        """This trace with the assembly of every C++ kernel, so that `follow` and `coverage` lead there too (2 to 10 s a kernel).
+
+        InputError where no kernel is C++; LiveError, for a trace that does not hold it, where this process cannot make it.
+        """
+        from explorer import replay
+
+        kernels = [a for a in self.find("kernel") if a.language == "cpp"]
+        if not kernels:
+            raise InputError(f"no kernel of this trace is C++: its target is {self.meta.get('target')!r}")
+        held = {(a.frame, a.graph, a.kernel) for a in self.find("assembly")}
+        missing = [a for a in kernels if (a.frame, a.graph, a.kernel) not in held]
+        return replay.with_assembly(self, [self.needs_live("the assembly").assembly(a) for a in missing])
+
     def _kernel(self, form: Artifact) -> Kernel:
         """The kernel that an artifact is a form of."""
         key = (form.kernel, form.frame, form.graph)

@@ -67,6 +67,16 @@ def test_a_line_below_a_kernel_is_what_the_kernels_line_is(small: Trace) -> None
     assert row["exempt"] == {"signature": 1, "index arithmetic": 1, "no line stated": 1, "braces": 1}
 
 
+def test_what_is_made_of_a_functions_braces_is_its_prologue_and_epilogue() -> None:
+    """Instructions of C++ that compute nothing are named by what they do, not by the text they come from."""
+    kernel = text("kernel", "kernel", "cpp", 'extern "C" void k()\n{\n    x = y;\n}')
+    assembly = text("assembly", "assembly", "asm", "k:\n\tpushq\t%rbp\n\tmovss\t(%rdi), %xmm0\n\tret")
+    links = (Link("assembly", (2,), "kernel", (2,), ".loc"), Link("assembly", (3,), "kernel", (3,), ".loc"),
+             Link("assembly", (4,), "kernel", (4,), ".loc"))  # fmt: skip
+    (row,) = Trace(artifacts=(kernel, assembly), links=links).coverage().where(stage="assembly")
+    assert row["counted"] == 1 and row["exempt"] == {"directives": 1, "prologue and epilogue": 2}
+
+
 @pytest.mark.parametrize(
     ("body", "exempt"),
     [

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from explorer.files import dumps, load_events
-from explorer.model import Artifact, Event, plain
-from explorer.replay import gather, new_id, renumber, replay, seconds_of
+from explorer.model import Artifact, Event, Failure, plain
+from explorer.replay import gather, new_id, renumber, replay, seconds_of, with_assembly
 from explorer.stages import STAGES
 from explorer.traced import Trace
 
@@ -505,3 +505,12 @@ def test_a_fresh_trace_shows_no_recompile_of_what_it_did_not_compile() -> None:
     fresh, recorded = replay(events, meta={"fresh": True}), replay(events)
     assert [r["earlier"] for r in fresh.recompiles] == ["0/0"]
     assert len(recorded.recompiles) == 2
+
+
+def test_why_assembly_lacks_links_is_a_failure_said_once() -> None:
+    """Two kernels for the same reason are one Failure; their texts are in the trace all the same."""
+    data = plain({"stated": {}, "unlinked": "addr2line is not installed"})
+    made = [Artifact(f"a{n}", "assembly", "0/0", "", "", "asm", "\tret", kernel=f"cpp_{n}", data=data) for n in range(2)]
+    trace = with_assembly(with_assembly(Trace(), made[:1]), made[1:])
+    assert trace.artifacts == tuple(made)
+    assert trace.failures == (Failure("assembly", "inlining", "addr2line is not installed"),)

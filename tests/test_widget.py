@@ -10,8 +10,9 @@ import pytest
 
 from explorer import session
 from explorer.errors import InputError
-from explorer.model import Rows
+from explorer.model import Artifact, Event, Rows
 from explorer.payload import payload
+from explorer.stages import assembly
 from explorer.traced import Trace
 from explorer.widget import BUNDLE, Explorer
 
@@ -140,6 +141,11 @@ class FakeLive:
     def sass(self, kernel) -> str:
         return '\t//## File "k.py", line 3\n        /*0000*/                   LDG.E R2, [R2] ;\n'
 
+    def assembly(self, kernel) -> Artifact:
+        data = {"name": kernel.kernel, "text": "\tret", "file": "kernel.cpp", "unlinked": "addr2line is not installed"}
+        event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data)
+        return assembly.render(event, kernel.id.replace(":kernel:", ":assembly:"))
+
     def passes(self, kernel) -> Rows:
         row = {"stage": "ttir", "name": "Inliner", "argument": "inline", "error": ""}
         return Rows(
@@ -195,6 +201,14 @@ def test_sass_is_made_when_asked(live, trace):
     assert piece["hows"] == whole["hows"] and all(link in whole["links"] for link in piece["links"])
     asked(live, ask="make", artifact=kernel.id, stage="sass")
     assert len(live.additions) == 1
+
+
+def test_why_assembly_lacks_links_joins_the_failures(live, trace):
+    """Assembly made on demand joins the trace; a reason for missing links is a Failure of the view's trace."""
+    kernel = trace.kernels[0].artifact
+    asked(live, ask="make", artifact=kernel.id, stage="assembly")
+    assert [a["stage"] for piece in live.additions for a in piece["artifacts"]] == ["assembly"]
+    assert [f.message for f in live.trace.failures if f.stage == "assembly"] == ["addr2line is not installed"]
 
 
 def test_passes_share_their_texts(live, trace):

@@ -16,6 +16,7 @@ from explorer.gpus import Target
 from explorer.hooks.generated import Code, Generated
 from explorer.hooks.ladder import Ladder
 from explorer.live.call import Call, clone, run_call, weighted
+from explorer.live.inlining import calls_of
 from explorer.live.interpreted import outcomes, varies
 from explorer.live.ladders import Ladders
 from explorer.live.reference import compared
@@ -155,7 +156,10 @@ class Live:
 
 
 def assemble(kernel: Artifact) -> Artifact:
-    """Compile a C++ kernel to assembly with line numbers; LiveError with the compiler's words where it fails."""
+    """Compile a C++ kernel to assembly with line numbers; LiveError with the compiler's words where it fails.
+
+    Where the debug information cannot be read, the artifact's `unlinked` says why.
+    """
     from explorer.hooks.inductor import assembly_command
     from explorer.model import Event, plain
     from explorer.stages import assembly
@@ -163,13 +167,25 @@ def assemble(kernel: Artifact) -> Artifact:
     with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
         source, output = Path(folder) / "kernel.cpp", Path(folder) / "kernel.s"
         source.write_text(kernel.text, encoding="utf-8")
-        done = subprocess.run(assembly_command(str(source), str(output)), capture_output=True, text=True, check=False, cwd=folder)
+        command = assembly_command(str(source), str(output))
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
         if done.returncode:
             raise LiveError(f"the C++ compiler refused {kernel.kernel}:\n{done.stderr}")
-        text = output.read_text(encoding="utf-8").replace(folder, ".")
-    data = plain({"name": kernel.kernel, "text": text, "file": "kernel.cpp"})
+        text = output.read_text(encoding="utf-8")
+        inlined, unlinked = _inlined(text, Path(folder), command)
+    facts = {"name": kernel.kernel, "file": "kernel.cpp", "nested": assembly.nested_lines(kernel.text), "unlinked": unlinked}
+    data = plain({**facts, "inlined": inlined, "text": text.replace(folder, ".")})
     event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data, kernel.path)
     return assembly.render(event, kernel.id.replace(":kernel:", ":assembly:"))
+
+
+def _inlined(text: str, folder: Path, command: Sequence[str]) -> tuple[list[tuple[int, Any]], str]:
+    """Where each instruction was inlined, as the stage takes it; or nothing, and why."""
+    machine = [part for part in command if part.startswith("-m")]
+    try:
+        return list(calls_of(text, folder, [command[0], *machine]).items()), ""
+    except LiveError as error:
+        return [], str(error)
 
 
 def _seconds(action: Callable[[], Any]) -> float:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from explorer.model import Artifact, once
 from explorer.stages._ladder import is_instruction
 from explorer.stages._mix import SASS_INSTRUCTION
+from explorer.stages.assembly import is_instruction as is_assembly
 from explorer.stages.bytecode import LINE_START
 
 Kinds = list[str]
@@ -174,7 +175,7 @@ def _sass(artifact: Artifact) -> Kinds:
 
 
 def _assembly(artifact: Artifact) -> Kinds:
-    return ["" if line.startswith("\t") and not line.lstrip().startswith((".", "#")) else "directives" for line in artifact.lines]
+    return ["" if is_assembly(line) else "directives" for line in artifact.lines]
 
 
 def _bytecode(artifact: Artifact) -> Kinds:

@@ -85,17 +85,17 @@ def owners(artifact: Artifact) -> Owners:
 def _by_variable(lines: Sequence[str], kinds: Sequence[str], known: Owners) -> Owners:
     """Lines that only begin a variable, such as an accumulator, belong to the first line below that uses it.
 
-    `tmp_acc0` is also begun where only its vector `tmp_acc0_vec` is used.
+    `tmp_acc0` is also begun where only its vector `tmp_acc0_vec` is used; a local buffer is begun in two steps.
     """
     found: Owners = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in reversed(list(enumerate(lines, 1))):
         if kinds[number - 1] or number in known or not (made := _MADE.search(line)):
             continue
         use = re.compile(rf"\b{re.escape(made[1])}(?![0-9])")
         below = takewhile(lambda n: not lines[n - 1] or lines[n - 1].startswith((" ", "}")), range(number + 1, len(lines) + 1))
-        user = next((n for n in below if n in known and use.search(lines[n - 1])), 0)
+        user = next((n for n in below if (n in known or n in found) and use.search(lines[n - 1])), 0)
         if user:
-            found[number] = (known[user][0], VARIABLE)
+            found[number] = ((known.get(user) or found[user])[0], VARIABLE)
     return found
 
 

@@ -75,9 +75,7 @@ class Worker:
         trace, stage = self._widget.trace, str(message["stage"])
         artifact = made(trace, trace.artifact(str(message["artifact"])), stage)
         if all(a.id != artifact.id for a in trace.artifacts):
-            link = next(s.link for s in STAGES if s.name == stage)
-            with_text = replace(trace, artifacts=(*trace.artifacts, artifact))
-            grown = replace(with_text, links=(*trace.links, *link(artifact, with_text)))
+            grown = with_text(trace, artifact)
             self._widget.trace = grown
             self._widget.additions = [*self._widget.additions, addition(grown, len(trace.artifacts), len(trace.links))]
         return []
@@ -115,6 +113,17 @@ class Worker:
             self._tell(what="benchmark", done=done + ROUND, of=REPEATS)
         medians = {what: statistics.median(values) for what, values in times.items()}
         return [{"what": w, "seconds": s, "ratio_to_eager": s / medians["eager"]} for w, s in medians.items()]
+
+
+def with_text(trace: Trace, artifact: Artifact) -> Trace:
+    """The trace with one more text and its links."""
+    from explorer.replay import with_assembly
+
+    if artifact.stage == "assembly":
+        return with_assembly(trace, [artifact])
+    link = next(s.link for s in STAGES if s.name == artifact.stage)
+    whole = replace(trace, artifacts=(*trace.artifacts, artifact))
+    return replace(whole, links=(*trace.links, *link(artifact, whole)))
 
 
 def made(trace: Trace, kernel: Artifact, stage: str) -> Artifact:

@@ -86,6 +86,17 @@ def test_lines_have_the_nodes_that_were_under_way_when_they_were_written() -> No
     }  # fmt: skip
 
 
+def test_a_variable_that_is_begun_in_two_steps_belongs_to_its_use() -> None:
+    """A local buffer: the memory, the pointer into it, and the line that stores there."""
+    body = (
+        'extern "C" void k0()\n{\n    std::unique_ptr<float []> buf_data = std::make_unique<float []>(8L);\n'
+        "    float* data = buf_data.get();\n    data[0] = tmp0;\n}"
+    )
+    event = {"name": "k0", "language": "cpp", "text": body, "wrapper_line": 10, "definitions": [definition((5, "exp"))]}
+    found = owners(STAGE.render(Event("kernel", 1.0, "0/0", "forward", plain(event)), "k"))
+    assert {n: found[n][0] for n in found} == {3: ("exp",), 4: ("exp",), 5: ("exp",)}
+
+
 def test_a_kernel_that_was_defined_again_for_other_nodes_has_both() -> None:
     """Two layers of a model that are one kernel."""
     assert owners(kernel(definition((9, "a")), definition((9, "b"))))[9] == (("a", "b"), "codegen")
