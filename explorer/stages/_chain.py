@@ -10,7 +10,7 @@ links to the pass that made it, and there to the pattern that made it, which lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from explorer.model import REWRITE, Artifact, Link, once
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 #: How it is known: a round of passes left the node alone; one of them made it; a pattern replaced nodes by it; AOTAutograd
 #: traced it for a node of Dynamo's graph; autograd gave it the number of the forward operator that it differentiates.
 SAME, MADE, REPLACED, FROM_NODE, SEQ_NR = "same node", "made by", "replaced", "from_node", "seq_nr"
-#: A pass made every use of one node a use of another.
-USES = "replace_all_uses_with"
+#: A pass made every use of one node a use of another; it made a node that only such nodes use.
+USES, FOR_USES = "replace_all_uses_with", "used only by what replaced"
 _LINE = re.compile(r"^\s*(?P<name>\w+) = (?:(?:placeholder|get_attr|call_module|call_method) )?(?P<target>[^\s(]+)\(")
+_WORD = re.compile(r"\w+")
 
 #: The line of each node by its name, and the node's target.
 Nodes = Mapping[str, tuple[int, str]]
@@ -170,12 +171,33 @@ def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trac
     """What a pass made to what it took the place of."""
     replaced = artifact.data.get("replaced", {})
     makers = _makers(section_of(artifact, trace), artifact, trace) if replaced else {}
-    for name, origins in replaced.items():
+    rows = [(name, origins, USES) for name, origins in replaced.items()]
+    rows += [(name, origins, FOR_USES) for name, origins in _made_for(artifact, replaced).items()]
+    for name, origins, how in rows:
         for origin in origins if name in nodes else ():
             if origin in makers:
-                yield Link(artifact.id, (nodes[name][0],), *makers[origin], USES)
+                yield Link(artifact.id, (nodes[name][0],), *makers[origin], how)
             elif origin in old:
-                yield Link(artifact.id, (nodes[name][0],), base, (old[origin][0],), USES)
+                yield Link(artifact.id, (nodes[name][0],), base, (old[origin][0],), how)
+
+
+def _made_for(artifact: Artifact, replaced: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """What a pass replaced by the nodes that use a node it made, where no other node does and it states no line itself.
+
+    Such as the one tensor of seeds that all random operators of a graph take theirs from.
+    """
+    unknown = set(artifact.data["made"]) - set(replaced) - set(artifact.data.get("stacks", ()))
+    users: dict[str, list[str]] = {}
+    for line in artifact.lines if unknown and replaced else ():
+        name, _, rest = line.partition(" = ")
+        for used in unknown.intersection(_WORD.findall(rest.partition("(")[2])):
+            users.setdefault(used, []).append(name.strip())
+    found: dict[str, tuple[str, ...]] = {}
+    for name in reversed(users):  # by their first use, so that what uses a node comes before it
+        origins = [replaced.get(user) or found.get(user, ()) for user in users[name]]
+        if all(origins):
+            found[name] = tuple(dict.fromkeys(origin for some in origins for origin in some))
+    return found
 
 
 # AOTAutograd ---------------------------------------------------------------------------------------------------------

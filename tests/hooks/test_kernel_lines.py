@@ -187,6 +187,71 @@ def test_no_line_of_cpp_that_computes_is_left_out(cpp: Trace) -> None:
     assert not [row["missing"] for row in cpp.coverage("kernel") if row["missing"]]
 
 
+# Random numbers ------------------------------------------------------------------------------------------------------
+
+
+def random(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Operators that draw numbers, for which Inductor puts its own in place: one a line."""
+    dropped = functional.dropout(x, 0.5)
+    product = dropped @ w
+    again = functional.dropout(product, 0.2)
+    uniform = torch.rand_like(again)
+    number = torch.randint(0, 10, (64,), device=x.device)
+    normal = torch.randn(64, device=x.device)
+    return again * uniform + number + normal
+
+
+#: What draws a number in a kernel → words of the user's lines that it may come from.
+DRAWN = {r"\brand(4x)?\(|normalized_rand_cpu": "dropout|rand_like", r"\brandn": "randn", r"\brandint64": "randint"}
+
+
+@pytest.fixture(scope="module", params=["h100", "cpu"])
+def drawn(request: pytest.FixtureRequest) -> Trace:
+    """`random`, forward and backward; for the CPU no compiler is called."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    inputs = (torch.randn(32, 64, requires_grad=True), torch.randn(64, 64, requires_grad=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AsyncCompile, "cpp_pybinding", lambda self, *args, **kwargs: lambda *given: None)
+        return explorer.trace(random, *inputs, target=request.param, train=True)
+
+
+def lines_of(trace: Trace, artifact: Artifact, line: int) -> list[str]:
+    rows = trace.follow(artifact.id, line).where(stage="source")
+    return [trace.artifact(row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]]
+
+
+def test_each_number_that_is_drawn_leads_to_the_line_that_asks_for_it(drawn: Trace) -> None:
+    """Dropout's own number, that of rand_like, randn and randint, each to one line; and every seed that is read."""
+    seen = set()
+    for artifact, number, text in computing(drawn, "forward"):
+        for piece, words in DRAWN.items():
+            if re.search(piece, text):
+                (line,) = lines_of(drawn, artifact, number)
+                seen |= {line}
+                assert re.search(words, line), f"{text} came from {line}"
+        if any("lookup_seed" in name for name in owners(artifact)[number][0]):
+            (line,) = lines_of(drawn, artifact, number)
+            assert re.search("dropout|rand", line), f"{text} came from {line}"
+    assert len(seen) == 5
+
+
+def test_the_seeds_lead_to_every_line_that_draws(drawn: Trace) -> None:
+    """The one node that makes them, and its call in the wrapper."""
+    (graph,) = drawn.find("post_grad", graph="forward")
+    at = next(n for n, text in enumerate(graph.lines, 1) if "inductor_seeds_default:" in text)
+    assert len([line for line in lines_of(drawn, graph, at) if re.search("dropout|rand", line)]) == 5
+
+
+@pytest.mark.parametrize("graph", ["forward", "backward"])
+def test_no_line_of_a_dropout_is_left_out(drawn: Trace, graph: str) -> None:
+    """In no graph, pass, kernel or wrapper, and in nothing that a kernel becomes; the backward's mask is dropout's too."""
+    assert [dict(row) for row in drawn.coverage() if row["share"] not in (None, 1.0)] == []
+    wanted = {line for line in inspect.getsource(random).splitlines() if "functional.dropout" in line}
+    led = {line for artifact, number, _ in computing(drawn, graph) for line in lines_of(drawn, artifact, number)}
+    assert {line.strip() for line in wanted} <= led
+
+
 # What a fused kernel of loops is not -----------------------------------------------------------------------------------
 
 

@@ -78,6 +78,24 @@ def test_what_a_pass_put_in_a_nodes_place_leads_to_that_node() -> None:
     assert (1, "input", (4,), "replace_all_uses_with") in linked(maker, BASE)
 
 
+def test_what_is_used_only_by_what_replaced_others_leads_to_those() -> None:
+    """One tensor of seeds for two operators, and what it is made of; not what another node uses too, or what has a line."""
+    lines = (
+        "count = aten.size(x)", "seeds = prims.seeds(count)", "shared = aten.exp(x)", "own = aten.log(x)",
+        "one = prims.lookup(seeds, shared, 0)", "two = prims.lookup(seeds, own, 1)", "c = aten.add(one, shared)",
+    )  # fmt: skip
+    maker = passed(
+        "pass", 3.0, *lines, made=("count", "seeds", "shared", "own", "one", "two"), stacks={"own": "", "one": "", "two": ""},
+        replaced={"one": ("a",), "two": ("b",)},
+    )  # fmt: skip
+    found = {row for row in linked(maker, BASE) if row[3] != "same node"}
+    assert found == {
+        (5, "input", (3,), "replace_all_uses_with"), (6, "input", (4,), "replace_all_uses_with"),
+        (2, "input", (3,), "used only by what replaced"), (2, "input", (4,), "used only by what replaced"),
+        (1, "input", (3,), "used only by what replaced"), (1, "input", (4,), "used only by what replaced"),
+    }  # fmt: skip
+
+
 def test_a_later_pass_is_not_where_an_earlier_graph_comes_from() -> None:
     """Only what happened before counts."""
     maker = passed("pass", 8.0, "new = aten.exp(x)", made=("new",))
