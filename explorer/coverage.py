@@ -48,7 +48,7 @@ class Read:
 
 
 def coverage(trace: Trace, stage: str | None = None) -> Rows:
-    """One row a stage and graph: lines that count, those linked, their share, and the others by kind.
+    """One row a stage and graph: lines that count, those linked, their share (None where none counts), and the others by kind.
 
     With `stage` one row a text of it, with the `missing` lines as (line, text). InputError for a stage with nothing to link.
     """

@@ -91,6 +91,42 @@ def _bytecode_facts(code: CodeType, name_from: CodeType) -> Facts:
     return {**code_facts(name_from), "text": disassembly(code), "names": code.co_names}
 
 
+def _transformed_facts(transformed: CodeType, code: CodeType) -> Facts:
+    """Dynamo's bytecode, and which of its instructions are the user's own."""
+    facts = dict(_bytecode_facts(transformed, code))
+    copied = copied_lines(str(facts["text"]), transformed, code)
+    return facts if copied is None else {**facts, "copied": copied}
+
+
+def copied_lines(text: str, transformed: CodeType, code: CodeType) -> list[tuple[int, int]] | None:
+    """The lines of a disassembly that Dynamo copied from the user's function, each with its line in the user's file.
+
+    A copied instruction keeps its positions, columns included; one that Dynamo makes has no columns, and in the line table
+    it stands under whatever line was before. None where `dis` prints not one line an instruction.
+    """
+    lines = [n for n, line in enumerate(text.partition("\nExceptionTable:")[0].splitlines(), 1) if line.strip()]
+    instructions = list(dis.get_instructions(transformed))
+    if len(lines) != len(instructions):
+        return None
+    users = {_position(instruction) for instruction in dis.get_instructions(code)}
+    copied: list[tuple[int, int]] = []
+    prefixes: list[int] = []
+    for number, instruction in zip(lines, instructions, strict=True):
+        if instruction.opname == "EXTENDED_ARG":  # the upper bits of the next instruction's argument
+            prefixes.append(number)
+            continue
+        place = instruction.positions
+        if place is not None and place.lineno and place.col_offset is not None and _position(instruction) in users:
+            copied += [(n, place.lineno) for n in (*prefixes, number)]
+        prefixes.clear()
+    return copied
+
+
+def _position(instruction: dis.Instruction) -> tuple[str, dis.Positions | None]:
+    """What a copy of an instruction has of it; Dynamo may turn a jump round."""
+    return re.sub("_(FORWARD|BACKWARD)", "", instruction.opname), instruction.positions
+
+
 def _decompiled_facts(code: CodeType, name_from: CodeType) -> Facts:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # depyf leaves a file open while it is imported
@@ -127,7 +163,7 @@ def bytecode(emit: Emit) -> Iterator[None]:
     def hook(code: CodeType, transformed: CodeType) -> None:
         seen.append(code)
         emit_function(emit, code)
-        emit("dynamo_bytecode", lambda: _bytecode_facts(transformed, code))
+        emit("dynamo_bytecode", lambda: _transformed_facts(transformed, code))
         if decompile:
             emit.later("decompiled", lambda: _decompiled_facts(transformed, code))
 

@@ -21,7 +21,7 @@ Rules = tuple[tuple[str, re.Pattern[str]], ...]
 
 BLANK, COMMENT, CONSTANT, INDEX, CONTROL = "blank", "comments", "constants", "index arithmetic", "loop control"
 SIGNATURE, IMPORT, BRACES, SETUP = "signature", "imports", "braces", "prologue and epilogue"
-NOT_STATED = "no line stated"
+NOT_STATED, OWN = "no line stated", "Dynamo's own"
 #: Kinds whose lines serve every operation of a kernel; that the first of them happened to write one says nothing.
 SHARED = frozenset({CONSTANT, INDEX})
 
@@ -191,8 +191,25 @@ def _bytecode(artifact: Artifact) -> Kinds:
     return kinds
 
 
+def _dynamo_bytecode(artifact: Artifact) -> Kinds:
+    """Instructions that Dynamo copied from the function; its own, which call the graph and rebuild what is live, are named."""
+    copied = {number for number, _ in artifact.data.get("copied", ())}
+    other = OWN if "copied" in artifact.data else NOT_STATED
+    kinds = _bytecode(artifact)
+    instructions = [line.strip() != "" and kind != "exception table" for line, kind in zip(artifact.lines, kinds, strict=True)]
+    return [
+        ("" if number in copied else other) if instruction else kind
+        for number, (kind, instruction) in enumerate(zip(kinds, instructions, strict=True), 1)
+    ]
+
+
+def _decompiled(artifact: Artifact) -> Kinds:
+    """The decompiler says of no line which instructions it is made of."""
+    return [NOT_STATED if line.strip() else BLANK for line in artifact.lines]
+
+
 READERS: Mapping[str, Callable[[Artifact], Kinds]] = {
-    "bytecode": _bytecode,
+    "bytecode": _bytecode, "dynamo_bytecode": _dynamo_bytecode, "decompiled": _decompiled,
     **dict.fromkeys(
         ("dynamo", "pre_grad", "joint", "forward", "backward", "inductor_input", "pattern_match", "fx_pass", "post_grad"), _fx
     ),

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from explorer.model import Artifact, Event
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from explorer.model import Artifact, Event, Link
 from explorer.stage import Stage, text_artifact
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -11,7 +17,15 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, f"Dynamo's bytecode for {event.data['qualname']}", "bytecode")
 
 
+def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """Each instruction that Dynamo copied from the function to its line there; Dynamo's own come from no line."""
+    for number, line in artifact.data.get("copied", ()):
+        if found := trace.source_line(artifact.data["file"], line, frame=artifact.frame):
+            yield Link(artifact.id, (number,), found[0], (found[1],), "instruction positions")
+
+
 STAGE = Stage(
-    name="dynamo_bytecode", title="Dynamo bytecode", language="bytecode", render=render,
-    about="What runs instead of your function: it calls the compiled graph and, after a graph break, a resume function.",
+    name="dynamo_bytecode", title="Dynamo bytecode", language="bytecode", render=render, link=link,
+    about="What runs instead of your function: it calls the compiled graph and, after a graph break, a resume function. "
+    "Instructions of Dynamo's own have no line; `dis` shows them under the last one that there was.",
 )  # fmt: skip
