@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from explorer.backend import backends as backends
+    from explorer.choices import Choice as Choice
     from explorer.comparison import compare as compare
     from explorer.errors import BusyError as BusyError
     from explorer.errors import CompileError as CompileError
@@ -46,7 +47,8 @@ __version__ = "0.1.0"
 
 #: Where each public name is defined; it is imported when first asked for.
 _HOMES = {
-    "Artifact": "model", "BusyError": "errors", "CompileError": "errors", "Event": "model", "ExplorerError": "errors",
+    "Artifact": "model", "BusyError": "errors", "Choice": "choices", "CompileError": "errors", "Event": "model",
+    "ExplorerError": "errors",
     "Failure": "model", "FileError": "errors", "Force": "model", "InputError": "errors", "InterpretError": "errors",
     "Kernel": "traced", "Link": "model", "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Target": "gpus",
     "Trace": "traced", "Veto": "model", "backends": "backend", "compare": "comparison", "explore": "session",

@@ -166,12 +166,26 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
             key = (event.kind, event.frame, event.graph)
             if key not in graphs or (event.data.get("nodes") and not graphs[key].data.get("nodes")):
                 graphs[key] = event
+        elif event.kind == "autotune":
+            yield _with_taken(event, events)
         elif event.kind != "frame" and not (event.data.get("inlined") and _place(event) in compiled):
             yield event
     yield from graphs.values()
     for (kind, _), group in tables.items():
         rows = list(intervals(group)) if kind == "phase" else [_row(e) for e in group]
         yield replace(group[0], data=plain({"rows": rows}), graph="")
+
+
+def _with_taken(event: Event, events: Sequence[Event]) -> Event:
+    """An operation's choices with the one that was taken: that which a fusion settled on last, or else the fastest."""
+    place, names = (event.frame, event.graph), [row["choice"] for row in event.data["choices"]]
+    settled = [e.data for e in events if e.kind == "autotune_taken" and (e.frame, e.graph) == place and e.data["choice"] in names]
+    last = settled[-1] if settled else {}
+    rows = []
+    for row in event.data["choices"]:
+        taken = row["choice"] == last["choice"] if last else row["fastest"]
+        rows.append({**row, "taken": taken, "why": row.get("why", "") or (last["why"] if last and taken else "")})
+    return replace(event, data=plain({**event.data, "choices": rows}))
 
 
 def _row(event: Event) -> dict[str, Plain]:

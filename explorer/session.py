@@ -90,7 +90,7 @@ def trace(
             except Exception as error:
                 error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
                 raise
-            live.ladders = _compiled_kernels(recorder, device, climb, find)
+            live.ladders = _compiled_kernels(recorder, device, climb, find).with_choices(recorder.events)
         live.generated = recorder.generated if absent else None
     return _heeded(_finished(recorder, meta, stages, live), recorder.events, changes)
 

@@ -16,6 +16,7 @@ from explorer.errors import CompileError, InputError, LiveError, unknown_name
 from explorer.model import EMPTY, Artifact, Failure, Link, Plain, Rows
 
 if TYPE_CHECKING:
+    from explorer.choices import Choice
     from explorer.fusion import Fusion
     from explorer.memory import Memory
     from explorer.model import Force, Veto
@@ -279,13 +280,24 @@ class Trace:
     def choices(self) -> Rows:
         """One row a way of doing an operation that Inductor chose among: its config, its `ms`, whether it was the fastest.
 
-        `ms` is None where nothing was timed, as for a GPU that is not there, or where the choice failed. Products that may
-        be padded have the choices "as it is" and "padded"; what the kernels of a fusion were tried with: `Kernel.candidates`.
+        `ms` is None where nothing was timed, as for a GPU that is not there, or where the choice failed. `taken` marks the
+        one that the output code uses, which where something is fused into it need not be the `fastest`; `why` says why.
+        `grid` is the launch grid of a template. Products that may be padded have the choices "as it is" and "padded"; what
+        the kernels of a fusion were tried with: `Kernel.candidates`. `choice(n)` takes the one of row n down the ladder.
         """
         return Rows(
             {"frame": a.frame, "graph": a.graph, "operation": a.data["operation"], "inputs": a.data["inputs"], **row}
             for a in self.find("autotune") for row in a.data["choices"]
         )  # fmt: skip
+
+    def choice(self, which: int | str) -> Choice:
+        """One of `choices`, by its row's number or its name: its config, and on request its source and its ladder.
+
+        InputError for a row or name that there is not, and for a name that several operations have a choice of.
+        """
+        from explorer.choices import chosen
+
+        return chosen(self, which)
 
     @property
     def decompositions(self) -> Rows:
@@ -632,7 +644,8 @@ def changes(group: Sequence[Artifact]) -> str:
     if first.stage == "assumption":
         return f"{sum(len(a.data.get('rows', ())) for a in group)} assumed, not timed"
     if first.stage == "autotune":
-        return ", ".join(f"{a.data['operation']}: {row['choice']}" for a in group for row in a.data["choices"] if row["fastest"])
+        rows = ((a.data["operation"], row) for a in group for row in a.data["choices"])
+        return ", ".join(f"{operation}: {row['choice']}" for operation, row in rows if row.get("taken", row["fastest"]))
     return ", ".join(a.kernel for a in group if a.kernel)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -403,8 +404,6 @@ ROUNDS = {
 @contextmanager
 def passes(emit: Emit) -> Iterator[None]:
     """Record every FX pass that changed a graph, in order."""
-    from contextlib import ExitStack
-
     from torch._inductor import compile_fx
     from torch.fx import Node
     from torch.fx.passes.graph_transform_observer import GraphTransformObserver
@@ -455,8 +454,6 @@ def passes(emit: Emit) -> Iterator[None]:
 @contextmanager
 def pattern_matches(emit: Emit) -> Iterator[None]:
     """Record every pattern that fired: its name, where it is defined, the nodes it matched and made."""
-    from contextlib import ExitStack
-
     from torch._inductor.pattern_matcher import PatternEntry
 
     def make(original: Any) -> Any:
@@ -523,23 +520,62 @@ def pattern_function(entry: Any) -> Any:
 
 @contextmanager
 def algorithm_choices(emit: Emit) -> Iterator[None]:
-    """Record the time of each way of doing an operation, where Inductor measured them to choose one."""
+    """Record the time of each way of doing an operation, where Inductor measured them, and the one that a fusion settles on."""
+    from torch._inductor.ir import MultiTemplateBuffer
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
+
+    listed = Listed(emit)
 
     def make(original: Any) -> Any:
         def do_autotuning(self: Any, name: str, nodes: Any, *args: Any, **kwargs: Any) -> Any:
             timings = original(self, name, nodes, *args, **kwargs)
             if timings:  # none are known yet where they are measured in another process
-                emit("autotune", lambda: choice_facts(name, nodes, timings))
+                listed.add(name, nodes, timings, f"measured the fastest of {len(timings)}")
             return timings
 
         return do_autotuning
 
-    with replaced(AlgorithmSelectorCache, "do_autotuning", make), padded_products(emit):
+    def make_final(original: Any) -> Any:
+        def finalize(self: Any, chosen: Any) -> Any:
+            one: Any = chosen.get(None) if isinstance(chosen, Mapping) else chosen  # by hint of a dynamic size
+            emit("autotune_taken", lambda: {"choice": one.name, "why": SETTLED})
+            return original(self, chosen)
+
+        return finalize
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(AlgorithmSelectorCache, "do_autotuning", make))
+        for name in ("finalize_as_triton_caller", "finalize_as_triton_callers"):
+            stack.enter_context(replaced(MultiTemplateBuffer, name, make_final))
+        stack.enter_context(padded_products(emit))
         yield
 
 
-def choice_facts(name: str, nodes: Any, timings: Mapping[Any, float | None]) -> Facts:
+#: Why a template was taken that is not the fastest by itself.
+SETTLED = "with what is fused into it the fastest, as Inductor found"
+
+
+class Listed:
+    """Emits the choices that there were for an operation, and the source of each choice once in a recording."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._sources: set[str] = set()
+
+    def add(self, name: str, nodes: Any, timings: Mapping[Any, float | None], why: str) -> None:
+        """The choices for an operation, and why the fastest of them counts as that."""
+        self._emit("autotune", lambda: choice_facts(name, nodes, timings, why))
+        for choice in timings:
+            self._emit.attempt("autotune", "source", lambda c=choice: self._source(c))  # type: ignore[misc]
+
+    def _source(self, choice: Any) -> None:
+        key = source_key(choice)
+        if key and key not in self._sources:
+            self._sources.add(key)
+            self._emit("choice_source", lambda: choice_source(choice))
+
+
+def choice_facts(name: str, nodes: Any, timings: Mapping[Any, float | None], why: str = "") -> Facts:
     """An operation, its inputs, and each choice with its time in ms; the first where nothing was timed."""
     inputs = [
         f"{str(node.get_dtype()).removeprefix('torch.')}{[str(n) for n in node.get_size()]}".replace("'", "") for node in nodes
@@ -549,10 +585,45 @@ def choice_facts(name: str, nodes: Any, timings: Mapping[Any, float | None]) -> 
     rows = [
         {
             "choice": choice.name, "kind": type(choice).__name__, "config": getattr(choice, "description", "") or "",
-            "ms": known.get(choice), "fastest": choice is fastest,
+            "ms": known.get(choice), "fastest": choice is fastest, "why": why if choice is fastest else "",
+            "grid": choice_grid(choice), "source": source_key(choice),
         } for choice in timings
     ]  # fmt: skip
     return {"operation": name, "inputs": inputs, "choices": rows}
+
+
+def request_of(choice: Any) -> Any:
+    """What Inductor would time of a choice; of a subgraph, for which asking is an error until it is timed, nothing."""
+    return vars(choice).get("bmreq")
+
+
+def source_key(choice: Any) -> str:
+    """What the source of a choice is known by, the same for equal sources; "" for a call into a library."""
+    request = request_of(choice)
+    if getattr(request, "module_cache_key", None):
+        return str(request.module_cache_key)
+    text: Any = getattr(request, "source_code", None)
+    if text is None and (graph := getattr(choice, "gm", None)) is not None and not hasattr(choice, "choice"):
+        text = graph.code
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if isinstance(text, str) else ""
+
+
+def choice_source(choice: Any) -> Facts:
+    """The source of a choice as Inductor would time it, with nothing fused into it: Triton, C++, or an FX graph."""
+    request, key = request_of(choice), source_key(choice)
+    if getattr(request, "module_path", None):
+        module = Path(request.module_path).read_text(encoding="utf-8").strip("\n")
+        return {"source": key, "name": str(request.kernel_name), "language": "triton", "text": module}
+    if isinstance(getattr(request, "source_code", None), str):
+        return {"source": key, "name": str(request.kernel_name), "language": "cpp", "text": request.source_code}
+    return {"source": key, "name": choice.name, "language": "fx", "text": choice.gm.print_readable(print_output=False).strip()}
+
+
+def choice_grid(choice: Any) -> list[int]:
+    """The launch grid of a Triton template for the sizes of this call, [] for other choices."""
+    request = request_of(choice)
+    arguments = list(getattr(request, "extra_args", ()) or ()) if getattr(request, "module_path", None) else []
+    return [int(n) for n in arguments[-3:]]
 
 
 @contextmanager
@@ -587,9 +658,10 @@ def padded_products(emit: Emit) -> Iterator[None]:
 
 def padding_facts(operation: str, inputs: list[str], as_it_is: float, padded: float, faster: bool) -> Facts:
     """A matrix product's two times in ms; padded counts as the faster one where Inductor takes it for that."""
+    rest: dict[str, Plain] = {"grid": [], "source": ""}
     rows = [
-        {"choice": "as it is", "kind": "pad_mm", "config": "", "ms": float(as_it_is), "fastest": not faster},
-        {"choice": "padded", "kind": "pad_mm", "config": "", "ms": float(padded), "fastest": faster},
+        {"choice": "as it is", "kind": "pad_mm", "config": "", "ms": float(as_it_is), "fastest": not faster, **rest},
+        {"choice": "padded", "kind": "pad_mm", "config": "", "ms": float(padded), "fastest": faster, **rest},
     ]
     return {"operation": operation, "inputs": inputs, "choices": rows}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from explorer.hooks.inductor import choice_facts
+from explorer.hooks.inductor import Listed
 from explorer.hooks.patch import replaced
 from explorer.stage import Emit
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 UNTIMED = "nothing can be timed on a GPU that is not there"
 LIBRARY = f"{UNTIMED}; on an H200 the library was faster than every template for 19 of 26 products in bfloat16"
 EPILOGUE = f"{UNTIMED}; on an H200 a relu was fused into a template of 20 of 26 products; this template is the likeliest"
+FIRST = f"{UNTIMED}, and no library is among the choices; it is the first that Inductor lists"
+TOGETHER = "assumed the fastest with what is fused into it"
 PADDED = f"{UNTIMED}; on an H200 120 of 124 such products in half precision were padded, and 47 of 62 with TF32"
 NOT_PADDED = f"{UNTIMED}; on an H200 3 of 110 products in float32, small ones, or with only the rows not aligned were padded"
 
@@ -44,7 +46,7 @@ def untimed(emit: Emit, target: Target) -> Iterator[None]:
     def assume(where: str, assumed: str, why: str) -> None:
         emit("assumption", lambda: {"where": where, "assumed": assumed, "why": why})
 
-    with _templates(emit, assume), _fusion(assume, target), _padding(assume):
+    with _templates(emit, assume), _fusion(emit, assume, target), _padding(assume):
         yield
 
 
@@ -57,13 +59,16 @@ def _templates(emit: Emit, assume: Assume) -> Iterator[None]:
     """Autotuning of matrix products and convolutions: the vendor's library first, then the candidates as listed."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
+    listed = Listed(emit)
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def do_autotuning(
             self: Any, name: str, nodes: Any, layout: Any, gens: Any, key: Any, choices: Any, *args: Any, **kwargs: Any
         ) -> Any:
             ordered = sorted(choices, key=lambda choice: not self._is_extern(choice))
-            emit("autotune", lambda: choice_facts(name, nodes, dict.fromkeys(ordered)))
-            assume(f"{name}, {len(choices)} choices", f"{ordered[0].name} is the fastest", LIBRARY)
+            why = LIBRARY if self._is_extern(ordered[0]) else FIRST
+            listed.add(name, nodes, dict.fromkeys(ordered), f"assumed the fastest: {why}")
+            assume(f"{name}, {len(choices)} choices", f"{ordered[0].name} is the fastest", why)
             return {choice: float(rank + 1) for rank, choice in enumerate(ordered)}
 
         return do_autotuning
@@ -74,7 +79,7 @@ def _templates(emit: Emit, assume: Assume) -> Iterator[None]:
 
 
 @contextmanager
-def _fusion(assume: Assume, target: Target) -> Iterator[None]:
+def _fusion(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
     """Fusions that are timed: an epilogue goes into a template of the product, a prologue does not; others as without timing."""
     from torch._inductor import config, ir, scheduler
 
@@ -95,6 +100,7 @@ def _fusion(assume: Assume, target: Target) -> Iterator[None]:
                 assume(where, "not faster fused", UNTIMED)
                 return scheduler.FusionResult.fuse(False)
             templates[0].finalize_as_triton_caller(chosen)
+            emit("autotune_taken", lambda: {"choice": chosen.name, "why": f"{TOGETHER}: {EPILOGUE}"})
             assume(where, f"faster fused, in {chosen.name}", EPILOGUE)
             return scheduler.FusionResult.fuse(True)
 

@@ -30,6 +30,9 @@ class Ladders:
     missing: str = ""  # why no kernel of this trace has a ladder
     call: KernelCall | None = None  # of a hand-written kernel
     again: Callable[[int | Mapping[str, Plain]], Ladder] | None = None  # for a hand-written kernel, with another config
+    target: Target | None = None  # what the kernels are for; None for the CPU
+    sources: dict[str, Mapping[str, Plain]] = field(default_factory=dict)  # of Inductor's choices, see `hooks.inductor`
+    choices: dict[str, Ladder] = field(default_factory=dict)  # those that were asked for
 
     def of(self, kernel: Artifact) -> Ladder:
         """The ladder of an artifact of stage "kernel"; an error, which says why, where it was not compiled here."""
@@ -81,6 +84,35 @@ class Ladders:
             return self.again(config)
         return compile_ladder(kernel.text, kernel.kernel, self.of(kernel).target, config)
 
+    def choice(self, key: str) -> Ladder:
+        """The ladder of one of Inductor's choices, compiled when first asked for; CompileError where it does not compile."""
+        if self.missing:
+            raise CompileError(self.missing)
+        if self.target is None:
+            raise InputError("this trace is for the CPU: none of its choices goes down triton's ladder")
+        if key not in self.choices:
+            source = self.sources[key]
+            self.choices[key] = compile_ladder(str(source["text"]), str(source["name"]), self.target)
+        return self.choices[key]
+
+    @property
+    def choice_stages(self) -> tuple[str, ...]:
+        """The stages of the ladder of a choice: none where triton has no backend for the target."""
+        if self.target is None or self.missing:
+            return ()
+        return (*TEXTS[self.target.backend], *(("sass",) if self.target.vendor == "nvidia" else ()))
+
+    def choice_passes(self, key: str) -> Rows:
+        """Each MLIR pass of one of Inductor's choices."""
+        lowered = self.choice(key).lowered
+        assert lowered is not None, "what was compiled here was lowered here"
+        return passes(lowered)
+
+    def with_choices(self, events: Sequence[Event]) -> Ladders:
+        """These ladders with the sources of the choices that were recorded."""
+        self.sources |= {str(e.data["source"]): e.data for e in events if e.kind == "choice_source"}
+        return self
+
 
 class Compiled(NamedTuple):
     """The events of all ladders, a failure for each kernel that has none, and the ladders themselves."""
@@ -131,7 +163,7 @@ class Climb:
             return self._without_backend()
         made = self._under_way.finished([_named(kernel) for _, kernel in self._kernels])
         codes = _disassembled(made) if sass else {}
-        found, failures, ladders = Compiled([], [], Ladders())
+        found, failures, ladders = Compiled([], [], Ladders(target=self._target))
         for (wrapper, kernel), ladder in zip(self._kernels, made, strict=True):
             if isinstance(ladder, ExplorerError):
                 failures.append(Failure("kernel", str(kernel.data["name"]), str(ladder)))
@@ -144,7 +176,7 @@ class Climb:
         """A Failure for each stage that triton cannot make for this target, where there is a kernel to make it of."""
         stages = (*TEXTS[self._target.backend], BINARIES[self._target.backend]) if self._kernels else ()
         failures = [Failure(stage, "triton", f"there is no {stage}: {self._missing}") for stage in stages]
-        return Compiled([], failures, Ladders(missing=self._missing if stages else ""))
+        return Compiled([], failures, Ladders(missing=self._missing))
 
     def __enter__(self) -> Climb:
         return self

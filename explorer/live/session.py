@@ -141,6 +141,25 @@ class Live:
         """A Triton kernel compiled with another of its autotune candidates."""
         return self.ladders.candidate(kernel, config)
 
+    def choice(self, source: str) -> Ladder:
+        """One of Inductor's choices, by its source's key, compiled down the ladder."""
+        return self.ladders.choice(source)
+
+    @property
+    def choice_stages(self) -> tuple[str, ...]:
+        """The stages below a choice's source that can be made for this trace's target."""
+        return self.ladders.choice_stages
+
+    def choice_passes(self, source: str) -> Rows:
+        """Each MLIR pass of one of Inductor's choices."""
+        return self.ladders.choice_passes(source)
+
+    def choice_source(self, source: str) -> Mapping[str, Any]:
+        """The name, language and text of one of Inductor's choices."""
+        if source not in self.ladders.sources:
+            raise InputError("the source of this choice could not be read when it was recorded; the trace's failures say why")
+        return self.ladders.sources[source]
+
     def _compiled(self) -> Callable[..., Any]:
         if self.compiled is None:
             raise CompileError("the compile failed, there is nothing to run") from self.error

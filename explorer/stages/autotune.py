@@ -16,9 +16,10 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def readable(row: dict[str, Plain]) -> str:
-    """A choice as one line: its time in milliseconds, its name, and its config."""
+    """A choice as one line: its time in milliseconds, its name, its config, and for the one that was taken why."""
     time = f"{row['ms']:10.4f} ms" if row["ms"] is not None else "  not timed  "
-    return f"{time}  {row['choice']}  {row['config']}".rstrip()
+    why = ": ".join(filter(None, ("taken" if row.get("taken") else "", row.get("why", ""))))
+    return f"{time}  {row['choice']}  {row['config']}".rstrip() + (f"  # {why}" if why else "")
 
 
 STAGE = Stage(

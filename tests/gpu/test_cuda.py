@@ -138,6 +138,25 @@ def test_the_choices_for_a_matrix_product_have_times() -> None:
     assert trace.assumptions == () and trace.failures == ()
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_each_timed_template_goes_down_the_ladder() -> None:
+    """A measured choice has its time, its config and every text on request; the one in the output code is marked taken."""
+    a, b = (torch.randn(512, 512, device="cuda", dtype=torch.bfloat16) for _ in "ab")
+    trace = explorer.trace(lambda a, b: torch.relu(a @ b), a, b, mode="max-autotune-no-cudagraphs")
+    found = [trace.choice(n) for n in range(len(trace.choices))]
+    (fastest,), (taken,) = ([c for c in found if c.fastest], [c for c in found if c.taken])
+    assert fastest.why == f"measured the fastest of {len(found)}"
+    templates = [c for c in found if c.language == "triton"]
+    lost = next(c for c in templates if not c.taken)
+    assert lost.ms > 0 and lost.config["num_warps"] in (1, 2, 4, 8) and len(lost.grid) == 3
+    assert "tt.dot" in lost.text("ttir") and ".entry" in lost.text("ptx") and lost.resources["registers"] > 0
+    assert "EXIT" in lost.text("sass") and len(lost.passes()) > 30
+    written = [k for k in trace.kernels if k.name.startswith("triton_tem")]
+    assert bool(written) == (taken.language == "triton")
+    assert all(f"BLOCK_M : tl.constexpr = {taken.config['BLOCK_M']}\n" in k.source for k in written)
+    assert all(f"num_warps={taken.config['num_warps']}," in k.source for k in written)
+
+
 def test_a_product_that_inductor_may_pad_has_both_times() -> None:
     """Sizes that are not aligned are timed as they are and padded."""
     a, b = (torch.randn(2047, 2047, device="cuda", dtype=torch.bfloat16) for _ in "ab")
