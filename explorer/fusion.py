@@ -34,6 +34,8 @@ KINDS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 #: Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
 WRONG_WAY = "node1 must go before node2"
+#: Where a template computes what is fused into it.
+ROLES = {"prologue": "where the template loads its input", "epilogue": "on the template's result before it is stored"}
 #: More nodes of a list than this are counted, not named.
 MOST_LISTED = 4
 
@@ -194,10 +196,19 @@ class Graph:
         return {name: tuple(dict.fromkeys(numbers)) for name, numbers in found.items()}
 
     def fx_nodes(self, name: str) -> tuple[str, ...]:
-        """The FX nodes that a scheduler node computes; of a call its own, for Inductor adds those that made its inputs."""
+        """The FX nodes that a scheduler node computes; of a call or template its own, not those that made its inputs."""
         row = self.nodes.get(name, {})
         own = row.get("node", "")
-        return (own,) if own and "Extern" in row["kind"] else tuple(row.get("origins", ()))
+        return (own,) if own and ("Extern" in row["kind"] or name in self._whole) else tuple(row.get("origins", ()))
+
+    @cached_property
+    def _whole(self) -> set[str]:
+        """The scheduler nodes that compute one FX node as a whole: templates, and what was to be one and became a call."""
+        v, found = self.verdicts, set()
+        for group in v.data["final"]:
+            calls = v.members(group["number"]) if "Extern" in str(group["kind"]) else ()
+            found |= {v.names[n] for n in (*calls, group.get("template")) if n is not None}
+        return found
 
     def find(self, name: str) -> tuple[int, ...] | None:
         """The single nodes that a name stands for, None where this graph has no such name."""
@@ -329,8 +340,19 @@ class Graph:
         one = "one kernel" if len(kernels) < 2 else f"one group, for which {len(kernels)} kernels were written"
         joined = next((v for v in verdicts if v.verdict == "fused"), None)
         how = f" In round {joined.rounds[0] + 1} {self.verdicts.sentence(joined)}" if joined else self._grouped(group)
-        rows = Rows(map(self._row, verdicts))
-        return Why(first, second, True, f"{first} and {second} are {one}, {names}.{how}", verdicts=rows)
+        rows, roles = Rows(map(self._row, verdicts)), self._roles(first, second, group)
+        return Why(first, second, True, f"{first} and {second} are {one}, {names}.{how}{roles}", verdicts=rows)
+
+    def _roles(self, first: str, second: str, group: int) -> str:
+        """Where in a template two nodes are computed; "" outside of one."""
+        found = next(g for g in self.verdicts.data["final"] if g["number"] == group)
+        said = ""
+        for name in (first, second):
+            numbers = self.find(name) or ()
+            for role, where in ROLES.items():
+                if set(numbers) <= set(found.get(role, ())):
+                    said += f" {name} is in the template's {role}: computed {where}."
+        return said
 
     def _grouped(self, group: int) -> str:
         """How nodes came to be in one group without a fusion of two."""

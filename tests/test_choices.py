@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from torch import nn
 
 import explorer
 from explorer import Choice, Trace
+from explorer.hooks.inductor import choice_facts, choice_source
+from explorer.live.ladders import Ladders
+from explorer.live.session import Live
 from explorer.model import Event, plain
 from explorer.replay import replay
 
@@ -210,6 +214,18 @@ def test_measured_choices_say_so(traced: Callable[[str], Trace]) -> None:
     assert alone.choice(1).config == {"BLOCK_M": 64, "ACC": "tl.float32"}
 
 
+def test_among_templates_alone_the_likeliest_is_taken() -> None:
+    """Without a library to choose, the template whose tiles fill the GPU counts as the fastest, and the reason says so."""
+    options = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}
+    args = R(2048, 1024, dtype=HALF), R(1024, 2048, dtype=HALF)
+    trace = explorer.trace(lambda a, b: a @ b, *args, target="h100", options=options)
+    (taken,) = [c for c in templates(trace) if c.taken]
+    assert taken.fastest and "19 of 30 products" in taken.why
+    assert (taken.config["BLOCK_M"], taken.config["BLOCK_N"]) in ((128, 128), (128, 64), (64, 128))
+    names = [row["choice"] for row in trace.choices if not row["fastest"]]
+    assert names == sorted(names, key=lambda name: int(name.rpartition("_")[2])), "the others stand as Inductor lists them"
+
+
 # What has no ladder ------------------------------------------------------------------------------------------------------
 
 
@@ -220,6 +236,30 @@ def test_a_graph_that_is_a_choice_shows_itself(traced: Callable[[str], Trace]) -
     assert graph.language == "fx" and "bmm" in graph.source and graph.stages == ("kernel",) and graph.grid == ()
     with pytest.raises(explorer.InputError, match="is a graph of its own"):
         graph.text("ttgir")
+
+
+class Wrapper:
+    """A choice in a wrapper that prepares its inputs, as Inductor has it for C++ templates."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)
+
+
+def test_a_template_in_cpp_shows_its_source() -> None:
+    """What is in a wrapper is told by its own kind; its C++ is the text, and there is no ladder below it."""
+    inner = SimpleNamespace(name="cpp_0", bmreq=SimpleNamespace(kernel_name="cpp_fused", source_code="void kernel() {}"))
+    choice = Wrapper(inner)
+    data = choice_facts("bmm", [], {choice: 1.5}, "measured the fastest of 1")
+    (row,) = data["choices"]
+    assert row["kind"] == "SimpleNamespace" and row["grid"] == [] and row["source"]
+    ladders = Ladders().with_choices([Event("choice_source", 0.0, data=plain(choice_source(choice)))])
+    made = replay([Event("autotune", 0.0, "0/0", data=plain(data))], live=Live(None, ladders=ladders)).choice(0)  # type: ignore[arg-type]
+    assert made.language == "cpp" and made.source == "void kernel() {}" and made.stages == ("kernel",)
+    with pytest.raises(explorer.InputError, match=r"is a C\+\+ template"):
+        made.text("ttir")
 
 
 @pytest.mark.parametrize(

@@ -584,7 +584,7 @@ def choice_facts(name: str, nodes: Any, timings: Mapping[Any, float | None], why
     fastest = min(known, key=known.__getitem__) if known else next(iter(timings))
     rows = [
         {
-            "choice": choice.name, "kind": type(choice).__name__, "config": getattr(choice, "description", "") or "",
+            "choice": choice.name, "kind": type(inside(choice)).__name__, "config": getattr(choice, "description", "") or "",
             "ms": known.get(choice), "fastest": choice is fastest, "why": why if choice is fastest else "",
             "grid": choice_grid(choice), "source": source_key(choice),
         } for choice in timings
@@ -594,7 +594,12 @@ def choice_facts(name: str, nodes: Any, timings: Mapping[Any, float | None], why
 
 def request_of(choice: Any) -> Any:
     """What Inductor would time of a choice; of a subgraph, for which asking is an error until it is timed, nothing."""
-    return vars(choice).get("bmreq")
+    return vars(inside(choice)).get("bmreq")
+
+
+def inside(choice: Any) -> Any:
+    """The choice itself, where it is in a wrapper that packs its weights first, as C++ templates are."""
+    return vars(choice).get("_wrapped", choice)
 
 
 def source_key(choice: Any) -> str:

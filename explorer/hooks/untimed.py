@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 UNTIMED = "nothing can be timed on a GPU that is not there"
 LIBRARY = f"{UNTIMED}; on an H200 the library was faster than every template for 19 of 26 products in bfloat16"
 EPILOGUE = f"{UNTIMED}; on an H200 a relu was fused into a template of 20 of 26 products; this template is the likeliest"
+LIKELIEST = f"{UNTIMED}, and no library is among the choices; on an H200 such a template was the fastest for 19 of 30 products"
 FIRST = f"{UNTIMED}, and no library is among the choices; it is the first that Inductor lists"
 TOGETHER = "assumed the fastest with what is fused into it"
 PADDED = f"{UNTIMED}; on an H200 120 of 124 such products in half precision were padded, and 47 of 62 with TF32"
 NOT_PADDED = f"{UNTIMED}; on an H200 3 of 110 products in float32, small ones, or with only the rows not aligned were padded"
 
 
+#: The rank of a template of which it is not known how fast it is likely to be.
+UNKNOWN = (-1.0,)
 #: Rows times inner size times columns of a product that is not small.
 SMALL = 2**29
 
@@ -46,7 +49,7 @@ def untimed(emit: Emit, target: Target) -> Iterator[None]:
     def assume(where: str, assumed: str, why: str) -> None:
         emit("assumption", lambda: {"where": where, "assumed": assumed, "why": why})
 
-    with _templates(emit, assume), _fusion(emit, assume, target), _padding(assume):
+    with _templates(emit, assume, target), _fusion(emit, assume, target), _padding(assume):
         yield
 
 
@@ -55,8 +58,8 @@ Assume = Callable[[str, str, str], None]
 
 
 @contextmanager
-def _templates(emit: Emit, assume: Assume) -> Iterator[None]:
-    """Autotuning of matrix products and convolutions: the vendor's library first, then the candidates as listed."""
+def _templates(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
+    """Autotuning of matrix products and convolutions: the vendor's library first, then the templates by their likeliness."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
     listed = Listed(emit)
@@ -65,11 +68,14 @@ def _templates(emit: Emit, assume: Assume) -> Iterator[None]:
         def do_autotuning(
             self: Any, name: str, nodes: Any, layout: Any, gens: Any, key: Any, choices: Any, *args: Any, **kwargs: Any
         ) -> Any:
-            ordered = sorted(choices, key=lambda choice: not self._is_extern(choice))
-            why = LIBRARY if self._is_extern(ordered[0]) else FIRST
-            listed.add(name, nodes, dict.fromkeys(ordered), f"assumed the fastest: {why}")
-            assume(f"{name}, {len(choices)} choices", f"{ordered[0].name} is the fastest", why)
-            return {choice: float(rank + 1) for rank, choice in enumerate(ordered)}
+            libraries = [choice for choice in choices if self._is_extern(choice)]
+            ranks = {choice: rank(choice, layout.size, layout.dtype.itemsize, target) for choice in choices}
+            rest = sorted((choice for choice in choices if choice not in libraries), key=lambda c: ranks[c], reverse=True)
+            first = (libraries or rest)[0]
+            why = LIBRARY if libraries else LIKELIEST if ranks[first] > UNKNOWN else FIRST
+            listed.add(name, nodes, dict.fromkeys([first, *choices]), f"assumed the fastest: {why}")
+            assume(f"{name}, {len(choices)} choices", f"{first.name} is the fastest", why)
+            return {choice: float(place + 1) for place, choice in enumerate([*libraries, *rest])}
 
         return do_autotuning
 
@@ -122,10 +128,18 @@ def fitting(product: Any, target: Target) -> Any:
     if product is None:
         return None
     product.get_min_choice()  # as Inductor asks for the times first, so that the choices are recorded
-    sizes = [int(size) if getattr(size, "is_number", True) else 4096 for size in product.get_size()]
     templates = [choice for choice in product.choices if isinstance(choice, TritonTemplateCaller)]
-    bytes_each = product.get_dtype().itemsize
-    return max(templates, key=lambda choice: likeliness(blocks_of(choice.description), sizes, bytes_each, target), default=None)
+    size, bytes_each = product.get_size(), product.get_dtype().itemsize
+    return max(templates, key=lambda choice: rank(choice, size, bytes_each, target), default=None)
+
+
+def rank(choice: Any, size: Sequence[Any], bytes_each: int, target: Target) -> tuple[float, ...]:
+    """How likely a choice is the fastest of its operation's templates, UNKNOWN for what is none of a matrix product."""
+    sizes = [int(n) if getattr(n, "is_number", True) else 4096 for n in size]
+    config = blocks_of(getattr(choice, "description", ""))
+    if "KERNEL_H" in config:  # a convolution is a product of its images' places and its output channels
+        sizes = [sizes[0] * math.prod(sizes[2:]), sizes[1]]
+    return likeliness(config, sizes, bytes_each, target) if len(sizes) > 1 else UNKNOWN
 
 
 def blocks_of(description: str) -> dict[str, int]:
@@ -137,9 +151,9 @@ def likeliness(config: Mapping[str, int], sizes: list[int], bytes_each: int, tar
     """A template's rank among those for one product, by its tile, the tiles there are, and its shared memory."""
     m, n, k = (config.get(f"BLOCK_{side}", 0) for side in "MNK")
     if not (m and n and k) or m * n > 128 * 128:
-        return (-1.0,)
+        return UNKNOWN
     if k * (m + n) * bytes_each * config.get("num_stages", 1) > target.shared_per_block:
-        return (-1.0,)
+        return UNKNOWN
     tiles = math.prod(sizes[:-2]) * math.ceil(sizes[-2] / m) * math.ceil(sizes[-1] / n)
     enough = tiles >= 0.9 * target.multiprocessors
     return (float(enough), m * n if enough else tiles, k, -config.get("num_warps", 0), -config.get("num_stages", 0))

@@ -17,6 +17,8 @@ from explorer.model import Force, Plain, Veto
 from explorer.stage import Emit
 
 Wish = Veto | Force
+#: Why a template was taken that a forced fusion needed.
+FORCED = "the fastest template that takes the fusion that was forced"
 
 
 class Changes:
@@ -132,9 +134,10 @@ class Wanted:
 
     def rounds(self, original: Any) -> Any:
         """Inductor's choices say yes to nodes that are to be fused; whoever set them is asked about all others."""
+        from torch._inductor import scheduler as module
 
         def fuse_nodes(scheduler: Any, nodes: Any) -> Any:
-            with self._forcing(scheduler):
+            with self._forcing(scheduler), replaced(module.Scheduler, "speedup_by_fusion", self.timed):
                 return original(scheduler, nodes)
 
         return fuse_nodes
@@ -147,8 +150,8 @@ class Wanted:
 
         def say(name: str) -> Callable[..., Any]:
             def choice(choices: Any, scheduler: Any, node1: Any, node2: Any, shared: Any) -> Any:
-                forced = self._wish(scheduler, Force, node1, node2) is not None
-                return forced or getattr(theirs, name)(scheduler, node1, node2, shared)
+                theirs_said = getattr(theirs, name)(scheduler, node1, node2, shared)  # asked in any case: others may listen
+                return theirs_said or self._wish(scheduler, Force, node1, node2) is not None
 
             return choice
 
@@ -157,6 +160,38 @@ class Wanted:
         made.__dict__ = vars(theirs)
         with V.set_choices_handler(made):
             yield
+
+    def timed(self, original: Any) -> Any:
+        """Nodes that are to be fused are so too where timing, or what was assumed of it, found that no faster."""
+        from torch._inductor import scheduler as module
+
+        def speedup_by_fusion(scheduler: Any, node1: Any, node2: Any) -> Any:
+            if self._wish(scheduler, Force, node1, node2) is None or not self._settle(scheduler, node1, node2):
+                return original(scheduler, node1, node2)
+            return module.FusionResult.fuse(True)
+
+        return speedup_by_fusion
+
+    def _settle(self, scheduler: Any, node1: Any, node2: Any) -> bool:
+        """Choose the template of a product that is still open, the fastest that takes such a fusion; False where none does."""
+        from torch._inductor import ir
+        from torch._inductor.select_algorithm import TritonTemplateCaller
+
+        products = [node.get_template_node() for node in (node1, node2) if node.is_template()]
+        if not products or not isinstance(products[0], ir.MultiTemplateBuffer):
+            return True
+        product, before = products[0], node2.is_template()
+        timings = product.choice_timings()
+        able = [
+            choice for choice in timings if isinstance(choice, TritonTemplateCaller)
+            and (not before or choice.allowed_prologue_inps == product.allowed_prologue_inps)
+        ]  # fmt: skip
+        if not able or scheduler._has_layout_conflict_for_template(product):
+            return False
+        chosen = min(able, key=timings.__getitem__)
+        product.finalize_as_triton_caller(chosen)
+        self._emit("autotune_taken", lambda: {"choice": chosen.name, "why": FORCED})
+        return True
 
     def scheduled(self, original: Any) -> Any:
         """What came of each wish is emitted when the scheduler is done."""
@@ -179,10 +214,14 @@ class Wanted:
 
 
 def names_of(node: Any) -> list[str]:
-    """What a scheduler node can be called: its name, the buffers it writes, the FX nodes it computes."""
+    """What a scheduler node can be called: its name, the buffers it writes, the FX nodes it computes.
+
+    Inductor counts to the origins of a call or a template those that made its inputs: only its own node is its name.
+    """
     inner = getattr(node, "node", None)
-    origin = inner.get_origin_node() if inner is not None else None
-    origins = [origin] if node.is_extern() and origin is not None else inner.get_origins() if inner is not None else ()
+    origin: Any = inner.get_origin_node() if inner is not None else None
+    whole = origin is not None and (node.is_extern() or node.is_template())
+    origins = [origin] if whole else inner.get_origins() if inner is not None else ()
     names = [node.get_name(), *node.get_buffer_names(), *(fx.name for fx in origins)]
     return list(dict.fromkeys(names))
 

@@ -278,10 +278,70 @@ def test_templates_say_what_is_before_and_after_them(traced: Callable[[str], Tra
     assert len(sub["before"]) == 1 and sub["kind"] == "alone"
 
 
+def both_sides(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """A template with something to compute before it on both of its inputs, and something after it."""
+    return torch.relu((x.exp() + 1.5) @ w.sin()) + b
+
+
+@pytest.fixture(scope="module")
+def prologue() -> Trace:
+    """That template with both prologues, which Inductor expects no gain of by itself."""
+    wishes = (Force("exp", "mm"), Force("sin", "mm"))
+    args = R(100, 72), R(72, 50), R(50)
+    with torch.no_grad():
+        return explorer.trace(both_sides, *args, target="h100", options={"max_autotune": True}, fusion=wishes)
+
+
+def test_a_prologue_is_named_in_its_group_and_in_the_reason(prologue: Trace) -> None:
+    """Nodes that a template computes while it loads: one kernel, told as prologue, with what the pair shares."""
+    assert prologue.failures == ()
+    (row,) = prologue.fusion.groups()
+    assert row["kind"] == "template" and row["prologue"] == ("op0", "op1") and row["epilogue"] == ("op3",)
+    assert row["kernels"] == tuple(k.name for k in prologue.kernels) and row["nodes"] == ("op0", "op1", "op2", "op3")
+    assert set(row["fx_nodes"]) == {"exp", "add", "sin", "mm", "relu", "add_1"}
+    why = prologue.fusion.why("exp", "mm")
+    assert why.fused and why.considered
+    assert "exp is in the template's prologue: computed where the template loads its input" in why.sentence
+    assert "in the template's" not in prologue.fusion.why("mm", "op2").sentence
+    assert "relu is in the template's epilogue" in prologue.fusion.why("sin", "relu").sentence
+    fused = [r for r in prologue.fusion.table() if r["verdict"] == "fused"]
+    assert len(fused) == 3 and {r["direction"] for r in fused} == {"template"} and all(r["shared_bytes"] for r in fused)
+    (taken,) = [c for c in prologue.choices if c["taken"]]
+    assert taken["kind"] == "TritonTemplateCaller" and "that was forced" in taken["why"]
+    assert [r["equal"] for r in prologue.check()] == [True]
+
+
+def test_the_node_of_a_template_is_its_own(traced: Callable[[str], Trace]) -> None:
+    """What made a template's input is no name of the template: the two are told apart where they were not fused."""
+    for name in ("timed", "templates"):
+        rows = traced(name).fusion.groups()
+        homes = Counter(node for row in rows for node in row["fx_nodes"])
+        assert set(homes.values()) == {1}, homes
+    why = traced("timed").fusion.why("exp", "mm")
+    assert not why.fused and why.rule == "speedup_by_fusion"
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "wish", "said"),
+    [
+        (lambda x, w: torch.relu(x) @ w, (R(64, 64).half(), R(64, 64).half()), Force("relu", "mm"), "computed in fp32"),
+        (lambda x, w: torch.bmm(x.cos(), w), (R(4, 64, 64), R(4, 64, 64)), Force("cos", "bmm"), "while it loads its inputs"),
+    ],
+    ids=["precision", "template"],
+)  # fmt: skip
+def test_a_prologue_that_cannot_be_forced_says_why(function: Any, args: Any, wish: Force, said: str) -> None:
+    """Inductor's rules about prologues hold; the wish is not taken for come true, though the template's origins name both."""
+    trace = explorer.trace(function, *args, target="h100", options={"max_autotune": True}, fusion=wish)
+    (failure,) = [f for f in trace.failures if f.stage == "fusion"]
+    assert failure.step == "force" and said in failure.message
+    assert all(len(row["nodes"]) == 1 for row in trace.fusion.groups())
+
+
 def test_foreach_and_combo_kernels_are_groups(traced: Callable[[str], Trace]) -> None:
     """A list operation is one foreach group; independent kernels that are launched together a combo group."""
     (row,) = [r for r in traced("foreach").fusion.groups() if r["kind"] == "foreach"]
     assert len(row["nodes"]) == 2 and "_foreach_add" in row["fx_nodes"]
+    assert "foreach kernel" in traced("foreach").fusion.why(*row["nodes"]).sentence
     trace = explorer.trace(lambda x, y: (x.sin(), y.cos()), R(256), R(300), target="h100", options={"combo_kernels": True})
     (row,) = trace.fusion.groups()
     assert row["kind"] == "combo" and {k.name for k in trace.kernels} == set(row["kernels"])
