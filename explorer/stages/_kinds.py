@@ -49,13 +49,15 @@ TRITON = rules(
 )  # fmt: skip
 CPP = rules(
     blank=r"^\s*$", comments=r"^\s*//", imports=r"^\s*#include|^\s*using ",
-    loop_control=r"^\s*(#pragma|(for|if|while|else)\b|\)$)",
+    loop_control=r"^\s*(#pragma|(\} )?(for|if|while|else|switch|case|default|break)\b|\)$)",
     braces=r"^\s*([{}();\[\]&,]*|\[&\](\(\))?)$",
     prologue_and_epilogue=(
         r"^\s*(int (tid|n?threads?\w*) =|const int |std::atomic<|inductor_cpu_|auto \w+_ptr\d+ = \w+_ptr\d+;|return;)"
     ),
     constants=r"^\s*(static )?constexpr ",
 )  # fmt: skip
+#: Where a function begins, which goes on to the line that opens its body.
+_CPP_FUNCTION = re.compile(r"^(template <|inline |static |void )")
 MLIR = rules(
     blank=r"^\s*$", braces=r"^\s*[}\])]+( loc\(.*)?,?$|^\s*\} else \{", locations=r"^#loc|^\s*#loc", layouts=r"^#\w+ =",
     signature=r"^\s*(module|tt\.func|llvm\.func)\b", constants=r"= arith\.constant\b",
@@ -119,6 +121,12 @@ def _triton(lines: Sequence[str]) -> Kinds:
 def _cpp(lines: Sequence[str]) -> Kinds:
     """Of a C++ kernel all that is not signature, braces, loops and the count of threads computes."""
     found = by_rules(lines, CPP)
+    inside = False
+    for number, line in enumerate(lines):  # the functions that a template brings with it
+        inside = inside or bool(_CPP_FUNCTION.match(line))
+        if inside:
+            found[number] = SIGNATURE
+            inside = not line.rstrip().endswith("{")
     start = next((n for n, line in enumerate(lines) if line.startswith('extern "C"')), 0)
     body = next((n for n, line in enumerate(lines) if n >= start and line.startswith("{")), start)
     return [SIGNATURE if start <= n < body else kind for n, kind in enumerate(found)]

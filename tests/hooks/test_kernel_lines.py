@@ -275,6 +275,88 @@ def test_a_template_and_its_epilogue() -> None:
     assert [names for names, how in known.values() if how == "codegen"].count(("add",)) >= 3
 
 
+def test_a_template_and_its_prologues() -> None:
+    """What a template computes while it loads belongs to the one operator of each line, and so to the user's line."""
+
+    def f(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        exponential = torch.exp(a)
+        larger = exponential + 1.5
+        sine = torch.sin(b)
+        product = torch.mm(larger, sine)
+        return torch.relu(product)
+
+    wishes = explorer.Force("exp", "mm"), explorer.Force("sin", "mm")
+    with torch.no_grad():  # sizes that no block divides: what is loaded is masked, and masked again when it was computed
+        made = explorer.trace(
+            f, torch.randn(100, 72), torch.randn(72, 50), target="h100", options={"max_autotune": True}, fusion=wishes
+        )
+    assert made.failures == ()
+    (kernel,) = made.kernels
+    known = owners(kernel.artifact)
+    lines = {text.strip(): known.get(n) for n, text in enumerate(kernel.artifact.lines, 1)}
+    for piece, node in (
+        ("libdevice.exp(", "exp"), ("= tl.full([1], 1.5", "add"), ("a = tl.where(a_mask", "add"), ("tl_math.sin(", "sin"),
+        ("b = tl.where(b_mask", "sin"), ("acc += tl.dot(", "mm"), ("maximum(", "relu"),
+    ):  # fmt: skip
+        (line,) = [text for text in lines if piece in text]
+        assert lines[line] is not None and lines[line][0] == (node,), line
+    loads = [lines[text] for text in lines if re.match(r"tmp\d+ = tl\.load\(", text)]
+    assert loads == [(("exp",), "codegen"), (("sin",), "codegen")]
+    (row,) = made.coverage("kernel")
+    assert row["share"] == 1.0
+    number = next(n for n, text in enumerate(kernel.artifact.lines, 1) if "tl_math.sin(" in text)
+    rows = made.follow(kernel.artifact.id, number).where(stage="source")
+    assert [made.artifact(r["artifact"]).lines[n - 1].strip() for r in rows for n in r["lines"]] == ["sine = torch.sin(b)"]
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")  # torch's own, where it times templates
+def test_a_template_in_cpp_and_its_epilogue() -> None:
+    """In a C++ template the epilogue is written once for one thread and once for several; each line has its operator."""
+
+    def f(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        product = torch.bmm(a, b)
+        positive = torch.relu(product)
+        return positive * 2.5
+
+    options = {"max_autotune": True, "max_autotune_gemm_backends": "CPP"}
+    with torch.no_grad():
+        made = explorer.trace(f, torch.randn(4, 64, 64), torch.randn(4, 64, 64), target="cpu", options=options)
+    assert made.failures == ()
+    (row,) = made.fusion.groups()
+    assert row["kind"] == "template" and row["epilogue"] == ("op1",) and set(row["fx_nodes"]) == {"bmm", "relu", "mul"}
+    assert "mul is in the template's epilogue" in made.fusion.why("bmm", "mul").sentence
+    (kernel,) = made.kernels
+    known = owners(kernel.artifact)
+    found = [(known.get(n), text.strip()) for n, text in enumerate(kernel.artifact.lines, 1)]
+    for piece, owner in (
+        ("clamp_min(tmp0", (("relu",), "codegen")), ("tmp1 * tmp3", (("mul",), "codegen")),
+        ("tmp4.store(", (("mul",), "codegen")), ("at::vec::fmadd(", (("bmm",), "template")),
+        ("template <", None), ("const float* __restrict__ A,", None),
+        ("} else {", None), ("break;", None),
+    ):  # fmt: skip
+        of = {own for own, text in found if piece in text}
+        assert of == {owner}, (piece, of)
+    (row,) = made.coverage("kernel")
+    assert row["share"] == 1.0
+    assert [r["equal"] for r in made.check()] == [True]
+
+
+def test_a_kernel_over_a_list_of_tensors() -> None:
+    """A foreach kernel's lines belong to the list operation that they compute, in the part of every tensor."""
+
+    def f(xs: list[torch.Tensor], ys: list[torch.Tensor]) -> list[torch.Tensor]:
+        twice = torch._foreach_mul(xs, 2.0)
+        return torch._foreach_add(twice, ys)
+
+    with torch.no_grad():
+        made = explorer.trace(f, [torch.ones(64), torch.ones(32, 3)], [torch.ones(64), torch.ones(32, 3)], target="h100")
+    (kernel,) = made.kernels
+    known = owners(kernel.artifact)
+    found = [(known[n][0], text) for n, text in enumerate(kernel.artifact.lines, 1) if n in known]
+    assert [names for names, text in found if " * tmp" in text] == [("_foreach_mul",)] * 2
+    assert [names for names, text in found if " + tmp" in text or "tl.store" in text] == [("_foreach_add",)] * 4
+
+
 def test_the_branches_of_a_cond() -> None:
     """A kernel of a nested graph leads to the line inside the branch."""
 
