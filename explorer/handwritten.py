@@ -9,8 +9,8 @@ from typing import Any
 from explorer.errors import ExplorerError
 from explorer.gpus import Target
 from explorer.hooks import compile as compiling
-from explorer.hooks.ladder import Ladder, Lowered, finished
-from explorer.hooks.triton_jit import lower_call
+from explorer.hooks.ladder import Ladder, finished, of_launch
+from explorer.hooks.triton_jit import Written, lower_call
 from explorer.hooks.triton_pool import Worker
 from explorer.live.interpreted import KernelCall
 from explorer.live.ladders import Ladders, events_of
@@ -37,7 +37,9 @@ def trace_kernel(
     `grid` is as in a launch; only running needs it. `target` is a GPU by name or a Target, "auto" the attached one. For an
     autotuned kernel `config` chooses a candidate by index or values; None is the first, for the attached GPU the one that
     triton has measured the fastest where the program has launched the kernel so. `Kernel.candidates` has all, and triton's
-    times. SASS costs 0.3 s; with sass=False it is made when asked for.
+    times. For the attached GPU every form is that of the kernel which a launch so runs, as triton has it of an earlier launch
+    or compiles it for the next one, with the registers that the driver counts; a Failure says so where that GPU cannot run
+    it. SASS costs 0.3 s; with sass=False it is made when asked for.
 
     InputError for arguments or a source that triton refuses, with the line; where a stage below fails, the Trace has a
     Failure with what the compiler said.
@@ -47,13 +49,13 @@ def trace_kernel(
     lowered = written.lowered
     place = {"file": lowered.file, "first_line": lowered.first_line}
     data = {"name": lowered.name, "language": "triton", "text": written.source, "wrapper_line": 0, "comment": "", **place}
-    events, failures, ladders = [Event("kernel", 0.0, data=plain(data))], [], Ladders()
+    events, ladders = [Event("kernel", 0.0, data=plain(data))], Ladders()
+    failures: list[Failure] = []
     launch = {"line": 0, "arguments": dict(written.arguments), "grid": written.grid}
     ladders.call = KernelCall(kernel, args, constants, grid, config)
-    ladders.again = lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other).lowered)
+    ladders.again = lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other), [])
     try:
-        why = f"measured the fastest of {len(written.measured)}" if written.measured else "measured the fastest, by triton"
-        ladder = replace(_ladder(lowered), measured=written.measured, chosen=why if written.tuned else "")
+        ladder = _ladder(written, failures)
         ladders.by_source[written.source] = ladder
         code = ladder.sass() if sass and gpu.vendor == "nvidia" else ""
         events += events_of(ladder, events[0], sass=code, launches=(launch,))
@@ -64,6 +66,18 @@ def trace_kernel(
     return replay(events, failures, meta, live=ladders)
 
 
-def _ladder(lowered: Lowered) -> Ladder:
+def _ladder(written: Written, failures: list[Failure]) -> Ladder:
+    """The kernel compiled, with the forms of its launch where the GPU is attached; a Failure where that cannot launch it.
+
+    It is compiled in a process of its own first, where a crash of the compiler harms nothing.
+    """
+    lowered = written.lowered
     with Worker() as worker:
-        return finished(lowered, worker.ask(lowered.job))
+        ladder = finished(lowered, worker.ask(lowered.job))
+    if written.launch is not None:
+        try:
+            ladder = replace(of_launch(lowered, written.launch()), seconds=ladder.seconds)
+        except ExplorerError as error:
+            failures.append(Failure("launch", lowered.name, str(error)))
+    why = f"measured the fastest of {len(written.measured)}" if written.measured else "measured the fastest, by triton"
+    return replace(ladder, measured=written.measured, chosen=why if written.tuned else "")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 import explorer
+from explorer.hooks.ladder import AbsentDriver
 
 triton = pytest.importorskip("triton")
 tl: Any = triton.language
@@ -207,6 +210,73 @@ def test_without_a_gpu_auto_asks_for_a_name() -> None:
         pytest.skip("a GPU is attached")
     with pytest.raises(explorer.InputError, match="name one, such as target='h100'"):
         explorer.trace_kernel(add, X, X, X, 1000, BLOCK=256)
+
+
+# An attached GPU -------------------------------------------------------------------------------------------------------
+
+
+class AttachedDriver(AbsentDriver):
+    """A driver that loads kernels, and says of each that it takes 40 registers and spills 2; nothing runs."""
+
+    launcher_cls = staticmethod(lambda source, metadata: lambda *args: None)
+
+    def __init__(self, target: explorer.Target, shared: int) -> None:
+        super().__init__(target)
+        self.device = f"attached:{shared}"
+        self.utils = SimpleNamespace(
+            load_binary=lambda *args: (object(), object(), 40, 2, 1024),
+            get_device_properties=lambda device: {"max_shared_mem": shared},
+        )
+
+
+@pytest.fixture
+def attached(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Callable[[int], None]]:
+    """An H100 that seems attached, with so many bytes of shared memory a block."""
+    h100 = explorer.Target.parse("h100")
+    monkeypatch.setattr("explorer.handwritten.attached_gpu", lambda: replace(h100, name="cuda"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    before = triton.runtime.driver._active
+    yield lambda shared: triton.runtime.driver.set_active(AttachedDriver(h100, shared))
+    triton.runtime.driver._active = before
+
+
+def test_the_forms_for_an_attached_gpu_are_those_of_its_launch(attached: Callable[[int], None]) -> None:
+    """Triton compiles as for a launch, the driver counts the registers, and the kernel's own cache is left as it was."""
+    attached(232448)
+    caches = dict(add.device_caches)
+    kernel = explorer.trace_kernel(add, X, X, X, 1000, target="cuda", BLOCK=256).kernels[0]
+    data = kernel.trace.find("ptx")[0].data
+    assert data["launched"] and data["chosen"] == "the only candidate" and not kernel.trace.failures
+    assert kernel.resources["registers"] == 40 and kernel.resources["stack"] == 8 and kernel.resources["num_warps"] == 4
+    assert dict(add.device_caches) == caches
+    assert kernel.stages == ("kernel", "ttir", "ttgir", "llir", "ptx", "sass") and "STG" in kernel.text("sass")
+    store = next(n for n, line in enumerate(kernel.source.splitlines(), 1) if "tl.store" in line)
+    reached = {row["artifact"].split(":")[1] for row in kernel.trace.follow(kernel.artifact.id, store)}
+    assert {"ttir", "ttgir", "ptx", "sass"} <= reached and len(kernel.passes()) > 30
+
+
+def test_what_was_launched_before_is_what_is_shown(attached: Callable[[int], None]) -> None:
+    """A kernel that the program has launched is not compiled again: its own texts and binary are shown."""
+    attached(232448)
+    try:
+        made = add[(4,)](X, X, X, 1000, BLOCK=256)
+        made.asm["ptx"] += "// of the launch"
+        kernel = explorer.trace_kernel(add, X, X, X, 1000, target="cuda", BLOCK=256, sass=False).kernels[0]
+        assert kernel.text("ptx").endswith("// of the launch") and kernel.binary == made.kernel
+        other = explorer.trace_kernel(add, X, X, X, 1000, target="cuda", BLOCK=512, sass=False).kernels[0]
+        assert "of the launch" not in other.text("ptx") and other.trace.find("ptx")[0].data["launched"]
+    finally:
+        add.device_caches.clear()
+
+
+def test_what_an_attached_gpu_cannot_launch_is_compiled_and_says_so(attached: Callable[[int], None]) -> None:
+    """A kernel that needs more shared memory than the GPU has is shown as compiled, with a Failure that gives the reason."""
+    attached(1024)
+    trace = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="cuda", sass=False)
+    (failure,) = trace.failures
+    assert failure.stage == "launch" and "out of resource: shared memory" in failure.message and not failure.fatal
+    assert not trace.find("ptx")[0].data["launched"] and "wgmma" in trace.text("ptx")
+    assert "first of 2 candidates" in trace.find("ptx")[0].data["chosen"]
 
 
 @triton.jit

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.errors import CompileError, InputError
 from explorer.gpus import NAMED, Target
 from explorer.hooks.ladder import Lowered, captured, choose, described, front_end, portable, pretending
-from explorer.hooks.launched import finite
+from explorer.hooks.launched import Launched, finite
 from explorer.hooks.triton_tools import missing_backend
 from explorer.model import Plain, plain
 
@@ -21,7 +21,7 @@ class Written:
     """A hand-written kernel as lowered: its source text, and the call's arguments and grid as the launch gets them.
 
     `measured` has a row for each config that triton timed for such a call on the attached GPU, with its `ms`; `tuned` is
-    True where triton has chosen the config.
+    True where triton has chosen the config. `launch` gives what a launch so on the attached GPU runs, None for other GPUs.
     """
 
     lowered: Lowered
@@ -30,6 +30,7 @@ class Written:
     grid: tuple[int, ...]
     measured: tuple[Mapping[str, Plain], ...] = ()
     tuned: bool = False
+    launch: Callable[[], Launched] | None = None
 
 
 def lower_call(
@@ -65,7 +66,36 @@ def lower_call(
     named = call_arguments(function, args, meta)
     lowered = Lowered(name, target, ttir, options, chosen, candidates, file, first, tuple(function.arg_names))
     source, shown = "".join(function.raw_src).rstrip(), {k: said(v) for k, v in named.items()}
-    return Written(lowered, source, shown, grid_of(grid, named), measured, tuned)
+
+    def launch() -> Launched:
+        return for_launch(function, args, meta, chosen)
+
+    return Written(lowered, source, shown, grid_of(grid, named), measured, tuned, launch if target.name == "cuda" else None)
+
+
+def for_launch(function: Any, args: Sequence[Any], meta: Mapping[str, Any], config: Mapping[str, Plain]) -> Launched:
+    """What a launch with these arguments runs on the attached GPU: the kernel that triton has of an earlier one, or compiles now.
+
+    It is compiled as a launch compiles it, through triton's cache, and loaded, which counts its registers; nothing runs.
+    The function's own cache stays as it is. CompileError where the GPU cannot run it, such as for its shared memory.
+    """
+    from triton.errors import TritonError
+
+    own = _own_copy(function)
+    own.device_caches.update(
+        {device: tuple(dict(part) if isinstance(part, dict) else part for part in known)
+         for device, known in function.device_caches.items()}
+    )  # fmt: skip
+    try:
+        kernel = own.run(*args, grid=None, warmup=True, **meta)
+        kernel._init_handles()
+    except (TritonError, RuntimeError) as error:
+        raise CompileError(f"the attached GPU cannot launch {function.__name__}: {type(error).__name__}: {error}") from error
+    texts = {stage: text for stage, text in kernel.asm.items() if isinstance(text, str)}
+    return Launched(
+        config, plain(texts), bytes(kernel.kernel), plain(kernel.metadata._asdict()), str(function.fn.__code__.co_filename),
+        int(function.starting_line_number), int(kernel.n_regs), 4 * int(kernel.n_spills or 0),
+    )  # fmt: skip
 
 
 def jit_function(kernel: Any) -> Any:

@@ -197,6 +197,22 @@ def test_an_autotuned_kernel_shows_tritons_own_times() -> None:
     assert "measured" in kernel.trace.find("ptx")[0].data["chosen"]
 
 
+def test_a_hand_written_kernel_shows_the_forms_of_its_launch() -> None:
+    """The texts, binary and registers of trace_kernel are those of the object that triton launched; nothing runs for it."""
+    x, out = torch.randn(1000, device="cuda"), torch.zeros(1000, device="cuda")
+    config = {"BLOCK": 128, "num_warps": 4}
+    before = explorer.trace_kernel(double.fn, x, out, x.numel(), sass=False, **config).kernels[0]
+    assert before.trace.find("ptx")[0].data["launched"] and not out.any() and not before.trace.failures
+    made = double.fn[(8,)](x, out, x.numel(), **config)
+    torch.cuda.synchronize()
+    for kernel in (before, explorer.trace_kernel(double.fn, x, out, x.numel(), **config).kernels[0]):
+        assert kernel.binary == made.asm["cubin"] and kernel.resources["registers"] == made.n_regs
+        assert all(kernel.text(stage) == made.asm[stage] for stage in ("ttir", "ttgir", "llir", "ptx"))
+        assert "EXIT" in kernel.text("sass") and any(":ptx:" in link.source for link in kernel.trace.links)
+    absent = explorer.trace_kernel(double.fn, x, out, x.numel(), target="h100", sass=False, **config)
+    assert not absent.find("ptx")[0].data["launched"]
+
+
 @pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
 def test_an_absent_gpu_of_the_attached_kind_gives_the_same_kernels() -> None:
     """With the GPU attached too, the trace for it by name has the sources, TTGIR and registers of the real one."""
