@@ -158,7 +158,7 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
     """One event an artifact: symbols, phases and assumptions of a frame become one table, a graph heard of twice one graph."""
     tables: dict[tuple[str, str], list[Event]] = {}
     graphs: dict[tuple[str, str, str], Event] = {}
-    compiled = {_place(e) for e in events if e.kind == "source" and not e.data.get("inlined")}
+    shown = {_place(e) for e in events if e.kind == "source" and not e.data.get("inlined")}
     for event in events:
         if event.kind in TABLES:
             tables.setdefault((event.kind, event.frame), []).append(event)
@@ -168,7 +168,8 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
                 graphs[key] = event
         elif event.kind == "autotune":
             yield _with_taken(event, events)
-        elif event.kind != "frame" and not (event.data.get("inlined") and _place(event) in compiled):
+        elif event.kind != "frame" and not (event.data.get("inlined") and _place(event) in shown):
+            shown |= {_place(event)} if event.kind == "source" else set()
             yield event
     yield from graphs.values()
     for (kind, _), group in tables.items():

@@ -8,6 +8,7 @@ import io
 import linecache
 import re
 import textwrap
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -261,10 +262,12 @@ def graph(emit: Emit) -> Iterator[None]:
     from torch._dynamo.output_graph import OutputGraph
 
     stacks: list[tuple[str, str]] = []
+    made = MadeAt()
 
     def facts(gm: Any) -> Facts:
-        found = graph_facts(gm)
+        found = graph_facts(gm, made.stack)
         stacks.extend((current_compile_id(), stack) for stack in found["stacks"])
+        made.forget()
         return found
 
     def make(original: Any) -> Any:
@@ -274,9 +277,53 @@ def graph(emit: Emit) -> Iterator[None]:
 
         return call_user_compiler
 
-    with replaced(OutputGraph, "call_user_compiler", make):
+    with replaced(OutputGraph, "call_user_compiler", make), made.watching(emit):
         yield
     emit.attempt("source", "inlined functions", lambda: _emit_inlined(emit, stacks))
+
+
+class MadeAt:
+    """The calls under way when Dynamo made a node, for the nodes that it gives no stack itself.
+
+    Dynamo leaves torch's own modules out of its stacks, so that the user's line is the innermost. Where a module of torch's
+    is all that is traced, such as an nn.Sequential, nothing would be left; nor does it write a stack for switches such as
+    autocast. Kept until the graph is handed on.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, list[traceback.FrameSummary]] = {}
+
+    @contextmanager
+    def watching(self, emit: Emit) -> Iterator[None]:
+        """Note the calls whenever Dynamo makes a node."""
+        from torch._dynamo.output_graph import SubgraphTracer
+
+        def make(original: Any) -> Any:
+            def create_node(tracer: Any, *args: Any, **kwargs: Any) -> Any:
+                node = original(tracer, *args, **kwargs)
+                emit.attempt("dynamo", "stack", lambda: self._note(node, tracer.output_graph.current_tx))
+                return node
+
+            return create_node
+
+        with replaced(SubgraphTracer, "create_node", make):
+            yield
+        self.forget()
+
+    def _note(self, node: Any, frame: Any) -> None:
+        calls = []
+        while frame is not None:
+            calls.append(frame.frame_summary())
+            frame = getattr(frame, "parent", None)
+        self._calls[node] = calls[::-1]
+
+    def stack(self, node: Any) -> str:
+        """The calls as Python's traceback writes them, outermost first; "" for a node that Dynamo did not make."""
+        return "".join(traceback.StackSummary.from_list(self._calls.get(node, ())).format())
+
+    def forget(self) -> None:
+        """Keep nothing of the graphs seen so far."""
+        self._calls.clear()
 
 
 def _emit_inlined(emit: Emit, stacks: list[tuple[str, str]]) -> None:

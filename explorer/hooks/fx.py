@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -10,15 +11,19 @@ from explorer.hooks.places import in_package
 from explorer.model import Plain
 from explorer.stage import Facts
 
+#: The stack of a node that states none itself; "" where nothing is known.
+MadeAt = Callable[[Any], str]
 
-def graph_facts(gm: Any) -> Facts:
+
+def graph_facts(gm: Any, made_at: MadeAt = lambda node: "") -> Facts:
     """The readable text of a GraphModule, its nodes, and the user's stacks, which nodes refer to by number.
 
     `inner` has the nodes of the graphs inside it, such as the branches of a cond, each with its graph's name before its own.
+    `made_at` gives the stack of a node that states none itself.
     """
     stacks: dict[str, int] = {}
-    nodes = [node_row(node, stacks) for node in gm.graph.nodes]
-    inner = [row for path, graph in inner_graphs(gm) for row in inner_rows(path, graph, stacks)]
+    nodes = [node_row(node, stacks, made_at) for node in gm.graph.nodes]
+    inner = [row for path, graph in inner_graphs(gm) for row in inner_rows(path, graph, stacks, made_at)]
     return {"text": readable(gm), "nodes": nodes, **({"inner": inner} if inner else {}), "stacks": list(stacks)}
 
 
@@ -30,9 +35,9 @@ def inner_graphs(gm: Any) -> list[tuple[str, Any]]:
     return [(path.rpartition(".")[2], module) for path, module in found]
 
 
-def inner_rows(name: str, graph: Any, stacks: dict[str, int]) -> list[dict[str, Plain]]:
+def inner_rows(name: str, graph: Any, stacks: dict[str, int], made_at: MadeAt) -> list[dict[str, Plain]]:
     """The nodes of a graph inside another one, named `graph.node`."""
-    return [{**row, "name": f"{name}.{row['name']}"} for row in (node_row(node, stacks) for node in graph.graph.nodes)]
+    return [{**row, "name": f"{name}.{row['name']}"} for row in (node_row(node, stacks, made_at) for node in graph.graph.nodes)]
 
 
 def readable(gm: Any) -> str:
@@ -40,7 +45,7 @@ def readable(gm: Any) -> str:
     return str(gm.print_readable(print_output=False, include_stride=True, include_device=True))
 
 
-def node_row(node: Any, stacks: dict[str, int]) -> dict[str, Plain]:
+def node_row(node: Any, stacks: dict[str, int], made_at: MadeAt = lambda node: "") -> dict[str, Plain]:
     """One node: op, name, target, arguments, inputs, and what its meta says of shape and origin."""
     meta = node.meta
     row: dict[str, Plain] = {
@@ -52,7 +57,7 @@ def node_row(node: Any, stacks: dict[str, int]) -> dict[str, Plain]:
         "inputs": [n.name for n in node.all_input_nodes],
         **_tensor_facts(meta.get("val", meta.get("example_value"))),
     }
-    if trace := meta.get("stack_trace"):
+    if trace := meta.get("stack_trace") or made_at(node):
         row["stack"] = stacks.setdefault(trace, len(stacks))
     if modules := meta.get("nn_module_stack"):
         row["module"] = module_path(modules)
@@ -107,4 +112,7 @@ def target_name(target: Any) -> str:
 def module_path(stack: Any) -> str:
     """The innermost nn.Module path of a node, such as "h.0.attn.c_attn"."""
     path = list(stack.values())[-1][0]
-    return str(path).removeprefix("L['self'].").removeprefix("L['self']").replace("._modules", "")
+    name = str(path).replace("._modules", "")
+    for traced in ("L['self']", "L['fn']"):  # "fn" is a module of torch's own, which Dynamo compiles inside a wrapper
+        name = name.removeprefix(f"{traced}.").removeprefix(traced)
+    return name

@@ -215,8 +215,8 @@ def _link_traced(artifact: Artifact, trace: Trace) -> Iterator[Link]:
         if node["name"] in lines and "from" in node:
             if (origin := node["from"][0]) in old:
                 yield Link(artifact.id, (lines[node["name"]],), before[-1].id, (old[origin][0],), FROM_NODE)
-            if "seq_nr" in node and "stack" in node:
-                forward.setdefault((node["seq_nr"], node["stack"]), []).append(lines[node["name"]])
+            if "seq_nr" in node:
+                forward.setdefault((node["seq_nr"], node.get("stack", -1)), []).append(lines[node["name"]])
     for node in artifact.nodes:
         key = (node.get("seq_nr", -1), node.get("stack", -1))
         if node["name"] in lines and "from" not in node and key in forward:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _COMMENT = re.compile(r"^\s*# (?:File: (?P<file>.+?):(?P<line>\d+) in .*|No stacktrace found.*)$")
 
 _NODE = re.compile(r"^\s+(?P<name>\w+)(?:: [^=]*)? = ")
+#: An operator in place, or `x[i] = y`: what it does comes first, and then its node's name.
+_IN_PLACE = re.compile(r"^\s+\w+(?:\[.*\] =| [^\s\w=]+=) .*?;  (?P<name>\w+)(?:: [^=]*)? = ")
 _NESTED = re.compile(r"^\s+class (?P<name>\w+)\(")
 _PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>\S+)')
 
@@ -97,7 +99,7 @@ def node_lines(artifact: Artifact) -> Mapping[str, int]:
     for number, line in enumerate(artifact.lines, 1):
         if number > 1 and (nested := _NESTED.match(line)):
             inside = f"{nested['name']}."
-        elif node := _NODE.match(line):
+        elif node := _NODE.match(line) or _IN_PLACE.match(line):
             lines[inside + node["name"]] = number
     return lines
 

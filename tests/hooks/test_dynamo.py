@@ -5,7 +5,10 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+import torch
+from torch import nn
 
+import explorer
 from explorer.hooks.dynamo import (
     OWN_FOLDER,
     copied_lines,
@@ -135,3 +138,29 @@ def test_a_long_jump_is_copied_with_its_prefix() -> None:
     copied = dict(copied_lines(text, code, code) or ())
     prefixes = [n for n, line in enumerate(text.splitlines(), 1) if "EXTENDED_ARG" in line]
     assert prefixes and all(n in copied for n in prefixes)
+
+
+def test_a_module_of_torchs_own_is_linked_to_its_lines() -> None:
+    """Dynamo writes no stack inside torch's modules; where nothing else is traced, nodes lead to the modules' source."""
+    made = explorer.trace(nn.Sequential(nn.Linear(8, 8), nn.GELU()), torch.randn(4, 8), target="h100", train=True)
+    assert [row for row in made.coverage() if row["linked"] < row["counted"]] == []
+    titles = [a.title.partition(" ")[0] for a in made.find("source")]
+    assert {"Sequential.forward", "Linear.forward", "GELU.forward"} <= set(titles) and len(titles) == len(set(titles))
+    line = next(n for n, text in enumerate(made.kernels[0].source.splitlines(), 1) if "libdevice.erf" in text)
+    reached = {row["artifact"] for row in made.follow(made.kernels[0].artifact.id, line).where(stage="source")}
+    assert "GELU.forward" in {made.artifact(id).title.partition(" ")[0] for id in reached}
+    assert len(made.follow_module("0")) and len(made.follow_module("1"))
+
+
+def test_what_dynamo_switches_is_linked_to_the_line_that_asks_for_it() -> None:
+    """Autocast and vmap leave nodes without a stack; they were made on a line of the program."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = torch.mm(x, x)
+        return torch.vmap(torch.sum)(y)
+
+    made = explorer.trace(f, torch.randn(4, 4), target="h100")
+    (row,) = made.coverage("dynamo")
+    assert "_enter_autocast" in made.text("dynamo") and "_vmap_decrement_nesting" in made.text("dynamo")
+    assert row["missing"] == ()

@@ -81,6 +81,7 @@ def test_modules_are_named_by_their_path() -> None:
     """The innermost module's path, without Dynamo's words around it."""
     assert module_path({"a": ("L['self']", Small), "b": ("L['self'].h.0.attn", nn.Linear)}) == "h.0.attn"
     assert module_path({"a": ("L['self'].up", nn.Linear)}) == "up" and module_path({"a": ("L['self']", Small)}) == ""
+    assert module_path({"a": ("L['fn'].0", nn.Linear)}) == "0" and module_path({"a": ("L['fn']", nn.Linear)}) == ""
 
 
 def test_a_node_says_where_it_comes_from(graph: fx.GraphModule) -> None:

@@ -110,6 +110,18 @@ def test_a_call_is_no_origin_where_the_trace_lacks_the_callee(with_source: Calla
     assert [(link.target_lines, link.how) for link in links] == [((3,), "stack_trace"), ((4,), "called from")]
 
 
+def test_an_operator_in_place_is_on_the_line_that_does_it() -> None:
+    """The name of a node that changes its input comes second on its line; a line that only frees its inputs names one node."""
+    lines = (
+        'step_t += 1;  step_t_1: "f32[][]cpu" = step_t;  step_t = None',
+        "mask[(rows, columns)] = ones;  setitem = mask;  rows = columns = ones = setitem = None",
+        'kept: "f32[][]cpu" = step_t_1 - 1;  step_t_1 = None',
+        "shifted <<= 2;  shifted_1 = shifted",
+    )
+    text = "class G(torch.nn.Module):\n    def forward(self):\n" + "\n".join(f"        {line}" for line in lines)
+    assert node_lines(graph(text)) == {"step_t_1": 3, "setitem": 4, "kept": 5, "shifted_1": 6}
+
+
 def test_a_graph_without_nodes_is_linked_by_its_comments(with_source: Callable[..., Trace]) -> None:
     """AOTAutograd's log gives only text; its comments are then what is known."""
     trace = with_source(SOURCE, "tests/programs.py", 22)
