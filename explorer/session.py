@@ -28,6 +28,7 @@ from explorer.recorder import Recorder, recording
 from explorer.replay import replay
 from explorer.stage import Stage
 from explorer.stages import STAGES
+from explorer.stages.graph_break import facts
 from explorer.traced import Trace
 
 
@@ -244,9 +245,14 @@ def _gpu(device: str | Target) -> Target:
 
 def _note_if_nothing(recorder: Recorder) -> None:
     """Say so where no frame was compiled."""
-    if not any(event.kind in ("dynamo", "dynamo_bytecode", "guards") for event in recorder.events):
-        message = "nothing was compiled: the function runs no tensor operation that Dynamo could put in a graph"
-        recorder.failures.append(Failure("dynamo", "compile", message))
+    if any(event.kind in ("dynamo", "dynamo_bytecode", "guards") for event in recorder.events):
+        return
+    message = "nothing was compiled: the function runs no tensor operation that Dynamo could put in a graph"
+    breaks = [facts(event.data["text"]) for event in recorder.events if event.kind == "graph_break"]
+    if breaks:
+        hints = "".join(f"\n{hint}" for hint in breaks[0]["hints"])
+        message = f"nothing was compiled: Dynamo leaves this function to Python: {breaks[0]['reason']}{hints}"
+    recorder.failures.append(Failure("dynamo", "compile", message))
 
 
 def _show_function(live: Live, recorder: Recorder) -> None:

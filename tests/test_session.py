@@ -358,6 +358,14 @@ def test_a_function_without_tensor_operations_says_so_and_shows_its_bytecode() -
     assert "nothing compiled" in repr(trace) or "1 failure" in repr(trace)
 
 
+def test_a_module_that_dynamo_refuses_says_why_and_what_to_do() -> None:
+    """Nothing of an LSTM is compiled unless Dynamo is told to; the failure has its reason and its hints."""
+    trace = explorer.trace(torch.nn.LSTM(4, 4), torch.randn(3, 2, 4))
+    (failure,) = trace.failures
+    assert failure.message.startswith("nothing was compiled: Dynamo leaves this function to Python: Attempted to wrap RNN")
+    assert "torch._dynamo.config.allow_rnn=True" in failure.message
+
+
 def test_no_cpp_compiler_says_which_package_to_install() -> None:
     """Without a C++ compiler the Failure names the package to install."""
     explorer.trace(sin_cos, torch.randn(4), backend="eager")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _FILE = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+?)\s*$', re.MULTILINE)
 _AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d+)")
-_REASON = re.compile(r"Graph Break Reason: (?P<reason>.*)")
+#: A break inside a call says first what was under way, up to a colon, and then, after an empty line, why it broke.
+_REASON = re.compile(r"Graph Break Reason: (?:.*:[ \t]*\n\s*\n)*[ \t]*(?P<reason>.*)")
 _HINT = re.compile(r"^\s*Hint: (?P<hint>.*)", re.MULTILINE)
 _EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.*)", re.MULTILINE)
 

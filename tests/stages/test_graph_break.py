@@ -84,6 +84,19 @@ def test_other_words_still_give_a_reason() -> None:
     assert facts("")["reason"] == ""
 
 
+@pytest.mark.parametrize(
+    "under_way",
+    [
+        "Encountered graph break when attempting to trace CALL_FUNCTION_EX: a variadic function call, e.g. f(*args):",
+        "Failed to handle graph break gracefully. Skipping the function and falling back to eager. Graph break encountered:",
+    ],
+)
+def test_the_reason_is_why_it_broke_not_what_was_under_way(under_way: str) -> None:
+    """A break inside a call is worded in two paragraphs; the reason is the second."""
+    text = f"Graph break in user code at a.py:1\nGraph Break Reason: {under_way}\n\nAttempted to wrap RNN\n  Hint: Do this"
+    assert facts(text)["reason"] == "Attempted to wrap RNN"
+
+
 def test_the_stage_is_titled_by_place_and_reason() -> None:
     """The title says where and why; the text is Dynamo's message without the empty traceback at its end."""
     made = STAGE.render(Event("graph_break", 0.0, "0/0", data=plain({"text": TORCH_2_11})), "id")
