@@ -126,15 +126,21 @@ class Artifact:
         return nodes
 
     @property
+    def inner(self) -> tuple[Mapping[str, Plain], ...]:
+        """The nodes of the graphs inside an FX graph, such as the branches of a cond, each named `graph.node`."""
+        inner: tuple[Mapping[str, Plain], ...] = self.data.get("inner", ())
+        return inner
+
+    @property
     def edges(self) -> tuple[tuple[str, str], ...]:
-        """The (producer, consumer) pairs among `nodes`."""
-        return tuple((source, node["name"]) for node in self.nodes for source in node.get("inputs", ()))
+        """The (producer, consumer) pairs among `nodes` and `inner`."""
+        return tuple((source, node["name"]) for node in (*self.nodes, *self.inner) for source in node.get("inputs", ()))
 
     @property
     def tabular(self) -> str:
         """The graph as a table of opcode, name, target, args and kwargs; "" for stages without nodes."""
         columns = ("op", "name", "target", "args", "kwargs")
-        rows = [columns, *(tuple(str(n.get(c, "")) for c in columns) for n in self.nodes)]
+        rows = [columns, *(tuple(str(n.get(c, "")) for c in columns) for n in (*self.nodes, *self.inner))]
         if len(rows) == 1:
             return ""
         widths = [max(len(row[i]) for row in rows) for i in range(len(columns) - 1)]

@@ -128,20 +128,35 @@ def columns(a: Artifact, strings: dict[str, int]) -> dict[str, Any]:
     "inputs" are indexes of nodes; inputs that are no nodes of the graph are left out. The scheduler's nodes have also
     "fused" (names) and "origins" (names of FX nodes).
     """
-    at = {node["name"]: n for n, node in enumerate(a.nodes)}
+    nodes = with_inner(a)
+    at = {node["name"]: n for n, node in enumerate(nodes)}
     lines = lines_of_nodes(a)
     found: dict[str, Any] = {
         "name": list(at),
         "line": [lines.get(name, 0) for name in at],
-        "inputs": [sorted({at[i] for i in node.get("inputs", ()) if i in at}) for node in a.nodes],
+        "inputs": [sorted({at[i] for i in node.get("inputs", ()) if i in at}) for node in nodes],
     }
-    facts = [_facts(node) for node in a.nodes]
+    facts = [_facts(node) for node in nodes]
     for column in TEXTS:
         found[column] = [strings.setdefault(fact.get(column, ""), len(strings)) for fact in facts]
     for column in ("fused", "origins"):
-        if any(node.get(column) for node in a.nodes):
-            found[column] = [list(node.get(column, ())) for node in a.nodes]
+        if any(node.get(column) for node in nodes):
+            found[column] = [list(node.get(column, ())) for node in nodes]
     return found
+
+
+def with_inner(a: Artifact) -> tuple[Mapping[str, Plain], ...]:
+    """The nodes of a graph and of those inside it; what one of these returns flows into the node that names it as an argument."""
+    paths = {node["name"].rpartition(".")[0] for node in a.inner}
+
+    def joined(node: Mapping[str, Plain]) -> Mapping[str, Plain]:
+        above = node["name"].rpartition(".")[0]
+        path = f"{above}.{node['target']}" if above else str(node.get("target", ""))
+        if node.get("op") != "get_attr" or path not in paths:
+            return node
+        return {**node, "inputs": (*node.get("inputs", ()), f"{path}.output")}
+
+    return tuple(joined(node) for node in (*a.nodes, *a.inner)) if paths else a.nodes
 
 
 def _facts(node: Mapping[str, Plain]) -> dict[str, str]:
@@ -195,7 +210,7 @@ def _kernel(trace: Trace, kernel: Artifact) -> dict[str, Any]:
 
 def small(data: Mapping[str, Plain]) -> dict[str, Any]:
     """The entries of an artifact's data that are short: facts for a tooltip, not the nodes of a graph."""
-    return {k: value for k, v in data.items() if k != "nodes" and _is_small(value := jsonable(v))}
+    return {k: value for k, v in data.items() if k not in ("nodes", "inner") and _is_small(value := jsonable(v))}
 
 
 def _is_small(value: Any) -> bool:

@@ -143,7 +143,8 @@ def follow_module(trace: Trace, path: str) -> Rows:
 
     start: dict[str, list[int]] = {}
     for artifact in trace.artifacts:
-        named = [n["name"] for n in artifact.nodes if n.get("module") == path or str(n.get("module", "")).startswith(f"{path}.")]
+        nodes = (*artifact.nodes, *artifact.inner)
+        named = [n["name"] for n in nodes if n.get("module") == path or str(n.get("module", "")).startswith(f"{path}.")]
         if named:
             lines = node_lines(artifact)
             start[artifact.id] = [lines[name] for name in named if name in lines]

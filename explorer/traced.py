@@ -460,7 +460,7 @@ class Trace:
         """
         from explorer import provenance
 
-        paths = {str(node["module"]) for a in self.artifacts for node in a.nodes if node.get("module")}
+        paths = {str(node["module"]) for a in self.artifacts for node in (*a.nodes, *a.inner) if node.get("module")}
         if not any(known == path or known.startswith(f"{path}.") for known in paths):
             raise unknown_name("module of this trace", path, paths)
         return provenance.follow_module(self, path)

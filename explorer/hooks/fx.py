@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from explorer.hooks.nested import inner_graphs
 from explorer.hooks.places import in_package
 from explorer.model import Plain
 from explorer.stage import Facts
@@ -18,7 +19,7 @@ MadeAt = Callable[[Any], str]
 def graph_facts(gm: Any, made_at: MadeAt = lambda node: "") -> Facts:
     """The readable text of a GraphModule, its nodes, and the user's stacks, which nodes refer to by number.
 
-    `inner` has the nodes of the graphs inside it, such as the branches of a cond, each with its graph's name before its own.
+    `inner` has the nodes of the graphs inside it, such as the branches of a cond, each with its graph's path before its own name.
     `made_at` gives the stack of a node that states none itself.
     """
     stacks: dict[str, int] = {}
@@ -27,17 +28,10 @@ def graph_facts(gm: Any, made_at: MadeAt = lambda node: "") -> Facts:
     return {"text": readable(gm), "nodes": nodes, **({"inner": inner} if inner else {}), "stacks": list(stacks)}
 
 
-def inner_graphs(gm: Any) -> list[tuple[str, Any]]:
-    """The graphs inside a GraphModule, by the last part of their path, which is the name that its text gives them."""
-    from torch.fx import GraphModule
-
-    found = ((path, module) for path, module in gm.named_modules() if path and isinstance(module, GraphModule))
-    return [(path.rpartition(".")[2], module) for path, module in found]
-
-
-def inner_rows(name: str, graph: Any, stacks: dict[str, int], made_at: MadeAt) -> list[dict[str, Plain]]:
-    """The nodes of a graph inside another one, named `graph.node`."""
-    return [{**row, "name": f"{name}.{row['name']}"} for row in (node_row(node, stacks, made_at) for node in graph.graph.nodes)]
+def inner_rows(path: str, graph: Any, stacks: dict[str, int], made_at: MadeAt) -> list[dict[str, Plain]]:
+    """The nodes of a graph inside another one, which are named `graph.node` in it."""
+    rows = (node_row(node, stacks, made_at) for node in graph.graph.nodes)
+    return [{**r, "name": f"{path}.{r['name']}", "inputs": [f"{path}.{name}" for name in r["inputs"]]} for r in rows]
 
 
 def readable(gm: Any) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from explorer.hooks.fx import graph_facts, target_name
 from explorer.hooks.kernel_lines import body_nodes
+from explorer.hooks.nested import Nesting, lowered_path
 from explorer.hooks.patch import replaced
 from explorer.hooks.places import in_package
 from explorer.hooks.structured import listening, not_made
@@ -103,8 +104,12 @@ def joint_graph(emit: Emit) -> Iterator[None]:
     """Record the joint graph, or in inference the forward graph, before Inductor's passes on it."""
     from torch._inductor import compile_fx
 
+    nesting = Nesting()
+
     def make(original: Any) -> Any:
         def _recursive_joint_graph_passes(gm: Any, *args: Any, **kwargs: Any) -> Any:
+            if nesting.path:
+                return original(gm, *args, **kwargs)  # part of the text of the graph around it
             if _is_joint(gm):
                 with emit.during("joint"):
                     emit("joint", lambda: graph_facts(gm))
@@ -115,7 +120,7 @@ def joint_graph(emit: Emit) -> Iterator[None]:
 
         return _recursive_joint_graph_passes
 
-    with replaced(compile_fx, "_recursive_joint_graph_passes", make):
+    with replaced(compile_fx, "_recursive_joint_graph_passes", make), nesting.watching():
         yield
 
 
@@ -126,18 +131,20 @@ def _is_joint(gm: Any) -> bool:
 
 @contextmanager
 def pre_grad(emit: Emit) -> Iterator[None]:
-    """Record the graph after Inductor's passes on what Dynamo made."""
+    """Record the graph after Inductor's passes on what Dynamo made, and first each graph inside it."""
     from torch._inductor import compile_fx
+
+    nesting = Nesting()
 
     def make(original: Any) -> Any:
         def _recursive_pre_grad_passes(gm: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(gm, *args, **kwargs)
-            emit("pre_grad", lambda: graph_facts(result))
+            emit("pre_grad", lambda: {**graph_facts(result), "of": nesting.path})
             return result
 
         return _recursive_pre_grad_passes
 
-    with replaced(compile_fx, "_recursive_pre_grad_passes", make):
+    with replaced(compile_fx, "_recursive_pre_grad_passes", make), nesting.watching():
         yield
 
 
@@ -204,14 +211,14 @@ def ir_facts(nodes: Any) -> Facts:
     """The text of scheduler nodes as TORCH_COMPILE_DEBUG=1 writes it, and one row of facts a node."""
     texts = [node.debug_str() for node in nodes]
     rows = [scheduler_row(node, text) for node, text in zip(nodes, texts, strict=True)]
-    return {"text": "".join(f"{text}\n\n\n" for text in texts), "nodes": rows, "of": _graph_name()}
+    return {"text": "".join(f"{text}\n\n\n" for text in texts), "nodes": rows, **_graph_names()}
 
 
-def _graph_name() -> str:
-    """The name of the graph that is lowered, "" for one that is not nested in another."""
+def _graph_names() -> dict[str, str]:
+    """Inductor's name for the graph that is lowered, and its path; both "" for one that is not nested in another."""
     from torch._inductor.virtualized import V
 
-    return str(getattr(V.graph, "name", None) or "")
+    return {"of": str(getattr(V.graph, "name", None) or ""), "path": lowered_path(V.graph)}
 
 
 def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
@@ -284,8 +291,9 @@ class PassWatch:
     changed something is written down, and its text before is the text after the one before it.
     """
 
-    def __init__(self, emit: Emit) -> None:
+    def __init__(self, emit: Emit, nesting: Nesting) -> None:
         self._emit = emit
+        self._nesting = nesting
         self._section = ""
         self._depth = 0
         self._graph: Any = None
@@ -357,7 +365,7 @@ class PassWatch:
         if before == self._lines:
             return
         facts = {
-            "name": name, "section": self._section, "seconds": seconds,
+            "name": name, "section": self._section, "of": self._nesting.path, "seconds": seconds,
             "made": sorted(after - names), "erased": sorted(names - after),
             "before": "\n".join(before), "text": "\n".join(self._lines),
             "stacks": stacks_of(row[0] for row in self._state if row[0].name not in names),
@@ -408,7 +416,8 @@ def passes(emit: Emit) -> Iterator[None]:
     from torch.fx import Node
     from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
-    watch = PassWatch(emit)
+    nesting = Nesting()
+    watch = PassWatch(emit, nesting)
     started: list[float] = []
 
     def make_round(section: str) -> Callable[[Any], Any]:
@@ -448,6 +457,7 @@ def passes(emit: Emit) -> Iterator[None]:
         stack.enter_context(replaced(GraphTransformObserver, "__exit__", make_exit))
         for function, section in ROUNDS.items():
             stack.enter_context(replaced(compile_fx, function, make_round(section)))
+        stack.enter_context(nesting.watching())
         yield
 
 
@@ -456,6 +466,8 @@ def pattern_matches(emit: Emit) -> Iterator[None]:
     """Record every pattern that fired: its name, where it is defined, the nodes it matched and made."""
     from torch._inductor.pattern_matcher import PatternEntry
 
+    nesting = Nesting()
+
     def make(original: Any) -> Any:
         def apply(self: Any, match: Any, graph: Any, node: Any) -> Any:
             matched: dict[str, str] = {}
@@ -463,7 +475,7 @@ def pattern_matches(emit: Emit) -> Iterator[None]:
             emit.attempt("pattern_match", "matched", lambda: matched.update({n.name: line_of(n) for n in match.nodes}))
             emit.attempt("pattern_match", "before", lambda: before.update(graph.nodes))
             result = original(self, match, graph, node)
-            emit("pattern_match", lambda: _match_facts(self, matched, [n for n in graph.nodes if n not in before]))
+            emit("pattern_match", lambda: _match_facts(self, matched, [n for n in graph.nodes if n not in before], nesting.path))
             return result
 
         return apply
@@ -471,6 +483,7 @@ def pattern_matches(emit: Emit) -> Iterator[None]:
     with ExitStack() as stack:
         for entry in _entries(PatternEntry):
             stack.enter_context(replaced(entry, "apply", make))
+        stack.enter_context(nesting.watching())
         yield
 
 
@@ -489,11 +502,12 @@ def pattern_name(entry: Any) -> str:
     return str(getattr(entry, "pattern_name", None) or fallback)
 
 
-def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any]) -> Facts:
+def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any], path: str) -> Facts:
     code = getattr(pattern_function(entry), "__code__", None)
     new = [line_of(node) for node in made]
     return {
         "pattern": pattern_name(entry),
+        "of": path,
         "kind": type(entry).__name__,
         "file": (in_package(code.co_filename) or code.co_filename) if code else "",
         "line": code.co_firstlineno if code else 0,

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from explorer.hooks.nested import inner_graphs, lowered_path
 from explorer.hooks.patch import replaced
 from explorer.model import Plain
 from explorer.stage import Emit, Facts
@@ -202,9 +203,10 @@ def _inside_templates(state: _State) -> Iterator[None]:
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def run_node(self: Any, n: Any) -> Any:
-            modules = self.root_graph.module.named_modules()
-            name = next((path.rpartition(".")[2] for path, module in modules if module is self.module), "")
-            outer, state.inner = state.inner, f"{name}.{n.name}" if name else None
+            graphs = inner_graphs(self.root_graph.module)
+            name = next((path for path, graph in graphs if graph is self.module), "")
+            path = ".".join(filter(None, (lowered_path(self.root_graph), name)))
+            outer, state.inner = state.inner, f"{path}.{n.name}" if name else None
             try:
                 return original(self, n)
             finally:
@@ -230,7 +232,7 @@ def remember(loops: Any, state: _State) -> None:
 
 
 def lowered_node() -> str | None:
-    """The name of the FX node that Inductor is lowering, that of a nested graph with the graph's name before it."""
+    """The name of the FX node that Inductor is lowering, that of a nested graph with the graph's path before it."""
     from torch._inductor.virtualized import V
 
     return named(getattr(V.graph, "current_node", None), V.graph)
@@ -240,16 +242,10 @@ def named(node: Any, graph: Any) -> str | None:
     """An FX node's name in what is recorded."""
     if node is None:
         return None
-    inside = inner_name(graph)
-    return f"{inside}.{node.name}" if inside else str(node.name)
-
-
-def inner_name(graph: Any = None) -> str:
-    """The name of the graph that Inductor lowers where it stands inside another one, "" for the outer one."""
     from torch._inductor.virtualized import V
 
-    lowered = V.graph if graph is None else graph
-    return str(getattr(lowered, "name", None) or "") if getattr(lowered, "parent", None) is not None else ""
+    inside = lowered_path(V.graph if graph is None else graph)
+    return f"{inside}.{node.name}" if inside else str(node.name)
 
 
 def own_node(loops: Any) -> str | None:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from explorer.model import REWRITE, Artifact, Link, once
+from explorer.model import REWRITE, Artifact, Link, Plain, once
 from explorer.stages._fx import innermost, link_files, node_lines
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def nodes_of(artifact: Artifact) -> Nodes:
     """The nodes of a graph, or of the list of nodes that a pass leaves."""
     if artifact.stage == "fx_pass":
         return text_nodes(artifact.lines, 1)
-    targets = {node["name"]: str(node["target"]) for node in (*artifact.nodes, *artifact.data.get("inner", ()))}
+    targets = {node["name"]: str(node["target"]) for node in (*artifact.nodes, *artifact.inner)}
     return {name: (line, targets.get(name, "")) for name, line in node_lines(artifact).items()}
 
 
@@ -63,6 +63,11 @@ def made_nodes(pattern: Artifact) -> Nodes:
 def matched_nodes(pattern: Artifact) -> Nodes:
     """The nodes that a pattern matched, from its text."""
     return text_nodes(pattern.lines[1 : pattern.lines.index("made")], 2)
+
+
+def within(artifact: Artifact) -> str:
+    """What stands before the names of a pass's nodes in the text of the outermost graph: the path of the graph it changed."""
+    return f"{artifact.data['of']}." if artifact.data.get("of") else ""
 
 
 # Rounds of passes ----------------------------------------------------------------------------------------------------
@@ -100,13 +105,11 @@ def link_before(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     if base is None:
         return
     nodes = matched_nodes(artifact) if artifact.stage == "pattern_match" else nodes_of(artifact)
-    old = nodes_of(base)
-    inputs = {n["name"] for n in artifact.nodes if n["op"] == "placeholder"}
-    nested = {n["name"].rpartition(".")[2] for n in base.data.get("inner", ())} if artifact.language == "fx-lines" else ()
+    old, prefix = nodes_of(base), within(artifact)
+    inputs = {prefix + n["name"] for n in (*artifact.nodes, *artifact.inner) if n["op"] == "placeholder"}
+    unclear = _unclear(artifact, base)
     unknown = {}
-    for name, (line, target) in nodes.items():
-        if name in nested:
-            continue  # a pass names the nodes of a graph inside another one as it names those of the outer one
+    for name, (line, target) in ((prefix + name, found) for name, found in nodes.items() if name not in unclear):
         if name in old and (old[name][1] == target or name in inputs):
             yield Link(artifact.id, (line,), base.id, (old[name][0],), SAME)
         else:
@@ -119,8 +122,18 @@ def link_before(artifact: Artifact, trace: Trace) -> Iterator[Link]:
             yield Link(artifact.id, (line,), base.id, (old[name][0],), SAME)
 
 
+def _unclear(artifact: Artifact, base: Artifact) -> set[str]:
+    """Names that may stand for a node of a graph inside another one, where a recording does not say which graph a pass was on."""
+    if artifact.language != "fx-lines" or "of" in artifact.data:
+        return set()
+    return {node["name"].rpartition(".")[2] for node in base.inner}
+
+
 def _makers(section: str, artifact: Artifact, trace: Trace) -> dict[str, tuple[str, tuple[int]]]:
-    """Where each node was made that the round's first graph does not have: in which pass, or else in which pattern."""
+    """Where each node was made that the round's first graph does not have: in which pass, or else in which pattern.
+
+    By the node's name in the outermost graph, as for all nodes of a round.
+    """
     graphs = ("joint", artifact.graph) if section == "joint" else (artifact.graph,)
     made: dict[str, tuple[str, tuple[int]]] = {}
     for stage in ("pattern_match", "fx_pass"):
@@ -128,10 +141,10 @@ def _makers(section: str, artifact: Artifact, trace: Trace) -> dict[str, tuple[s
             if maker is artifact or maker.time > artifact.time or (maker.graph not in graphs and section != "pre_grad"):
                 continue
             if stage == "pattern_match":
-                made |= {name: (maker.id, (line,)) for name, (line, _) in made_nodes(maker).items()}
+                made |= {within(maker) + name: (maker.id, (line,)) for name, (line, _) in made_nodes(maker).items()}
             elif maker.data["section"] == section:
                 nodes = nodes_of(maker)
-                made |= {name: (maker.id, (nodes[name][0],)) for name in maker.data["made"] if name in nodes}
+                made |= {within(maker) + name: (maker.id, (nodes[name][0],)) for name in maker.data["made"] if name in nodes}
     return made
 
 
@@ -159,10 +172,10 @@ def link_pass(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     base = _base(section_of(artifact, trace), artifact, trace)
     if base is None:
         return
-    nodes, old = nodes_of(artifact), nodes_of(base)
+    nodes, old, prefix = nodes_of(artifact), nodes_of(base), within(artifact)
     yield from _link_replaced(artifact, base.id, old, nodes, trace)
     made = tuple(nodes[name][0] for name in artifact.data["made"] if name in nodes)
-    erased = tuple(old[name][0] for name in artifact.data["erased"] if name in old)
+    erased = tuple(old[prefix + name][0] for name in artifact.data["erased"] if prefix + name in old)
     if made and erased:
         yield Link(artifact.id, made, base.id, erased, REWRITE)
 
@@ -174,7 +187,7 @@ def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trac
     rows = [(name, origins, USES) for name, origins in replaced.items()]
     rows += [(name, origins, FOR_USES) for name, origins in _made_for(artifact, replaced).items()]
     for name, origins, how in rows:
-        for origin in origins if name in nodes else ():
+        for origin in (within(artifact) + origin for origin in origins if name in nodes):
             if origin in makers:
                 yield Link(artifact.id, (nodes[name][0],), *makers[origin], how)
             elif origin in old:
@@ -207,17 +220,39 @@ def _link_traced(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """AOTAutograd's nodes to Dynamo's that they were traced for; those of the backward to the operator they differentiate."""
     if artifact.stage != "joint" and (artifact.stage, artifact.graph) != ("forward", "inference"):
         return
-    before = trace.find("pre_grad", artifact.frame) or trace.find("dynamo", artifact.frame)
-    old = nodes_of(before[-1]) if before else {}
+    before = [a for a in trace.find("pre_grad", artifact.frame) if not a.data.get("of")] or trace.find("dynamo", artifact.frame)
     lines = node_lines(artifact)
+    origins = _Origins(artifact, before[-1]) if before else None
     forward: dict[tuple[int, int], list[int]] = {}
-    for node in artifact.nodes:
+    for node in (*artifact.nodes, *artifact.inner):
         if node["name"] in lines and "from" in node:
-            if (origin := node["from"][0]) in old:
-                yield Link(artifact.id, (lines[node["name"]],), before[-1].id, (old[origin][0],), FROM_NODE)
+            if origins is not None and (origin := origins.line(node)):
+                yield Link(artifact.id, (lines[node["name"]],), before[-1].id, (origin,), FROM_NODE)
             if "seq_nr" in node:
                 forward.setdefault((node["seq_nr"], node.get("stack", -1)), []).append(lines[node["name"]])
-    for node in artifact.nodes:
+    for node in (*artifact.nodes, *artifact.inner):
         key = (node.get("seq_nr", -1), node.get("stack", -1))
         if node["name"] in lines and "from" not in node and key in forward:
             yield Link(artifact.id, (lines[node["name"]],), artifact.id, tuple(forward[key]), SEQ_NR)
+
+
+class _Origins:
+    """The nodes that AOTAutograd traced, by the names that its own nodes state, which say nothing of the graph they are in."""
+
+    def __init__(self, made: Artifact, before: Artifact) -> None:
+        self._made, self._before, self._lines = made, before, node_lines(before)
+        self._named: dict[str, list[Mapping[str, Plain]]] = {}
+        for node in (*before.nodes, *before.inner):
+            if node["name"] in self._lines:
+                self._named.setdefault(node["name"].rpartition(".")[2], []).append(node)
+
+    def line(self, node: Mapping[str, Plain]) -> int:
+        """The line of the node that another one was traced for; of several of that name the one with the same stack, or 0."""
+        named = self._named.get(node["from"][0], [])
+        if len(named) > 1:
+            named = [one for one in named if _stack(one, self._before) == _stack(node, self._made) != ""]
+        return self._lines[named[0]["name"]] if len(named) == 1 else 0
+
+
+def _stack(node: Mapping[str, Plain], artifact: Artifact) -> str:
+    return str(artifact.data["stacks"][node["stack"]]) if "stack" in node else ""

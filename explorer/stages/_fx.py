@@ -30,10 +30,23 @@ def render_graph(title: str) -> Callable[[Event, str], Artifact]:
         data = {k: v for k, v in event.data.items() if k != "text"}
         if "nodes" in data:
             places = [innermost(stack) for stack in data["stacks"]]
-            data["nodes"] = tuple(plain({**n, **places[n["stack"]]}) if "stack" in n else n for n in data["nodes"])
-        return text_artifact(event, id, title, "fx", text=str(event.data.get("text", "")).strip("\n"), data=plain(data))
+            for key in ("nodes", "inner") if "inner" in data else ("nodes",):
+                data[key] = tuple(plain({**n, **places[n["stack"]]}) if "stack" in n else n for n in data[key])
+        return text_artifact(
+            event,
+            id,
+            f"{title} of {data['of']}" if data.get("of") else title,
+            "fx",
+            text=str(event.data.get("text", "")).strip("\n"),
+            data=plain(data),
+        )
 
     return render
+
+
+def of_graph(event: Event) -> str:
+    """What a title says of an event of a graph inside another one; "" for one of the outermost."""
+    return f" of {event.data['of']}" if event.data.get("of") else ""
 
 
 def innermost(stack: str) -> dict[str, Plain]:
@@ -73,7 +86,7 @@ def link_stacks(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """The lines of all nodes made by one stack, to the user's line that made them and to the calls that led there."""
     lines = node_lines(artifact)
     by_stack: dict[int, list[int]] = {}
-    for node in (*artifact.nodes, *artifact.data.get("inner", ())):
+    for node in (*artifact.nodes, *artifact.inner):
         if "stack" in node and node["name"] in lines:
             by_stack.setdefault(node["stack"], []).append(lines[node["name"]])
     for number, where in by_stack.items():
@@ -92,13 +105,17 @@ def _at(found: tuple[str, int]) -> tuple[str, tuple[int]]:
 def node_lines(artifact: Artifact) -> Mapping[str, int]:
     """The line of the text on which each node is computed, by the node's name.
 
-    Nested graphs, such as the branches of a cond, stand below as classes of their own; a node there is `class.node`.
+    Nested graphs, such as the branches of a cond, stand below as classes of their own, and those inside them again below
+    these, indented further; a node there is `class.node`, or `class.class.node`.
     """
     lines: dict[str, int] = {}
+    classes: list[tuple[int, str]] = []
     inside = ""
     for number, line in enumerate(artifact.lines, 1):
         if number > 1 and (nested := _NESTED.match(line)):
-            inside = f"{nested['name']}."
+            indent = len(line) - len(line.lstrip())
+            classes = [*(known for known in classes if known[0] < indent), (indent, nested["name"])]
+            inside = "".join(f"{name}." for _, name in classes)
         elif node := _NODE.match(line) or _IN_PLACE.match(line):
             lines[inside + node["name"]] = number
     return lines

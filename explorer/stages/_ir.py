@@ -56,7 +56,8 @@ def post_grad_lines(artifact: Artifact, trace: Trace) -> tuple[str, Mapping[str,
 def link_nodes(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """Each operation to the one FX node it was traced for, each scheduler node to all the FX nodes it comes from."""
     graph, lines = post_grad_lines(artifact, trace)
-    within = f"{artifact.data['of']}." if artifact.data.get("of") else ""
+    path = artifact.data.get("path", artifact.data.get("of"))
+    within = f"{path}." if path else ""
     bodies: dict[str, Mapping[str, Mapping[str, Plain]]] = {}
     first = headers(artifact)
     for row in artifact.nodes:

@@ -6,12 +6,13 @@ from explorer.hooks import inductor
 from explorer.model import Artifact, Event
 from explorer.stage import Stage, text_artifact
 from explorer.stages._chain import link_pass
+from explorer.stages._fx import of_graph
 
 
 def render(event: Event, id: str) -> Artifact:
     """The graph after the pass, one node a line; `data` has the text before, the nodes made and erased."""
     data = event.data
-    title = f"{data['section']} pass {data['name']}: +{len(data['made'])} −{len(data['erased'])} nodes"
+    title = f"{data['section']} pass {data['name']}{of_graph(event)}: +{len(data['made'])} −{len(data['erased'])} nodes"
     return text_artifact(event, id, title, "fx-lines", seconds=data["seconds"])
 
 

@@ -6,11 +6,12 @@ from explorer.hooks import inductor
 from explorer.model import Artifact, Event
 from explorer.stage import Stage, text_artifact
 from explorer.stages._chain import link_pattern
+from explorer.stages._fx import of_graph
 
 
 def render(event: Event, id: str) -> Artifact:
     """The nodes matched and the nodes made; `data` says which pattern and where it is defined."""
-    return text_artifact(event, id, f"Pattern {event.data['pattern']}", "fx-lines")
+    return text_artifact(event, id, f"Pattern {event.data['pattern']}{of_graph(event)}", "fx-lines")
 
 
 STAGE = Stage(

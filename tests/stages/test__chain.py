@@ -104,10 +104,13 @@ def test_a_later_pass_is_not_where_an_earlier_graph_comes_from() -> None:
 
 
 def test_a_name_that_a_graph_inside_has_too_is_left_out_of_a_pass() -> None:
-    """The pass may have been on the inner graph: no link rather than a guess."""
+    """The pass may have been on the inner graph: no link rather than a guess. One that says which is linked."""
     inner = plain({**BASE.data, "inner": (node("branch.a", "aten.sin"),)})
     base = Artifact(BASE.id, BASE.stage, "0/0", "inference", "", "fx", BASE.text, time=1.0, data=inner)
-    assert linked(passed("pass", 2.0, "a = aten.sin(x)", "b = aten.cos(x)"), base) == {(2, "input", (4,), "same node")}
+    made = passed("pass", 2.0, "a = aten.sin(x)", "b = aten.cos(x)")
+    assert linked(made, base) == {(2, "input", (4,), "same node")}
+    outer = passed("pass", 2.0, *made.lines, of="")
+    assert linked(outer, base) == {(1, "input", (3,), "same node"), (2, "input", (4,), "same node")}
 
 
 def test_a_node_of_autograd_leads_to_the_operator_it_differentiates() -> None:
