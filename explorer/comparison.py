@@ -55,6 +55,9 @@ def compare(*traces: Trace, names: Iterable[str] = ()) -> Comparison:
     InputError for fewer than two traces, or another number of names than of traces.
     """
     given = tuple(names)
+    wrong = next((t for t in traces if not hasattr(t, "artifacts")), None)
+    if wrong is not None:
+        raise InputError(f"compare takes traces, explorer.compare(t1, t2), not {type(wrong).__name__}")
     if len(traces) < 2:
         raise InputError(f"compare takes two or more traces, not {len(traces)}: explorer.compare(t1, t2)")
     if given and (len(given) != len(traces) or len(set(given)) != len(given)):

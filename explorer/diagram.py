@@ -24,6 +24,7 @@ def diagram(trace: Trace, stage: str, frame: str | None, graph: str | None, boxe
     """The graphviz graph of one stage's nodes; `Trace.diagram` says what its arguments mean."""
     found = [a for a in trace.find(stage, frame, graph) if a.nodes]
     if not found:
+        trace.explain_place(stage, frame, graph)
         stages = sorted({a.stage for a in trace.artifacts if a.nodes})
         raise InputError(f"this trace has no graph at stage {stage!r}; those with nodes are {', '.join(stages) or 'none'}")
     if len(found) > 1:

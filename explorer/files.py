@@ -61,11 +61,23 @@ def loads(data: bytes, name: str = "trace") -> Trace:
 
 
 def save(trace: Trace, path: str | PathLike[str]) -> None:
-    """Write a trace file; the old file stays until the new one is complete."""
+    """Write a trace file; the old file stays until the new one is complete. FileError where it cannot be written."""
+    write(path, dumps(trace))
+
+
+def write(path: str | PathLike[str], data: bytes) -> None:
+    """Write a file; the old one stays until the new one is complete. FileError says why it cannot be written."""
     target = Path(path)
+    if target.is_dir():
+        raise FileError(f"cannot write {path}: it is a folder; give a file in it, such as {target / 'trace'}")
+    if not target.absolute().parent.is_dir():
+        raise FileError(f"cannot write {path}: there is no folder {target.parent}")
     part = target.with_name(f"{target.name}.part")
-    part.write_bytes(dumps(trace))
-    part.replace(target)
+    try:
+        part.write_bytes(data)
+        part.replace(target)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def load(path: str | PathLike[str]) -> Trace:

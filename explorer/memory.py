@@ -90,6 +90,7 @@ class Memory:
         return Rows(row for row in self.table() if row["saved"])
 
     def _of(self, frame: str | None, graph: str | None) -> Iterator[tuple[Artifact, tuple[Storage, ...]]]:
+        self._trace.explain_place("output_code", frame, graph)
         return ((a, s) for a, s in self._graphs if frame in (None, a.frame) and graph in (None, a.graph))
 
     def __repr__(self) -> str:

@@ -15,9 +15,9 @@ import json
 from collections.abc import Iterator
 from importlib.resources import files
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explorer.files import write
 from explorer.model import Artifact
 from explorer.payload import payload
 from explorer.traced import counts
@@ -49,10 +49,7 @@ _PAGE = """<!doctype html>
 
 def save(trace: Trace, path: str | PathLike[str]) -> None:
     """Write the trace as one HTML file with every stage and link; the old file stays until the new one is complete."""
-    target = Path(path)
-    part = target.with_name(f"{target.name}.part")
-    part.write_text(document(trace), encoding="utf-8")
-    part.replace(target)
+    write(path, document(trace).encode())
 
 
 def document(trace: Trace) -> str:

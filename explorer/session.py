@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import gc
+import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from types import BuiltinFunctionType
@@ -47,6 +49,7 @@ def trace(
     fusion: Veto | Force | Sequence[Veto | Force] = (),
     without_pattern: str | Sequence[str] = (),
     without_pass: str | Sequence[str] = (),
+    **unknown: Any,
 ) -> Trace:
     """Compile `fn(*args, **kwargs)` afresh, run it once, and return every stage of the compile as a Trace.
 
@@ -64,11 +67,12 @@ def trace(
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
     Raises InputError for arguments that cannot be, and BusyError inside another recording.
     """
-    if not callable(fn):
-        raise InputError(f"trace takes a function or module and its arguments, not {type(fn).__name__}; write trace(f, x)")
+    _check_call(fn, args, kwargs, unknown)
+    _check_stages(stages)
     chosen = {"mode": mode, "dynamic": dynamic, "fullgraph": fullgraph, "options": dict(options) if options else None}
     _check_options(backend, chosen)
     fn = compiling.unwrapped(fn)
+    _check_tensors(fn, args, kwargs)
     device = target_room.resolve(target, (args, kwargs), fn)
     absent = _absent(device, backend, options)
     call = _placed(Call(fn, args, dict(kwargs or {}), train, absent is not None), "cpu" if absent else str(device), target)
@@ -90,10 +94,61 @@ def trace(
                 _record_call(live, recorder, stages, backend, chosen, absent, changes, climb)
             except Exception as error:
                 error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
+                for note in advice_on_call(error, call):
+                    error.add_note(f"explorer: {note}")
                 raise
             live.ladders = _compiled_kernels(recorder, device, climb, find).with_choices(recorder.events)
         live.generated = recorder.generated if absent else None
     return _heeded(_finished(recorder, meta, stages, live), recorder.events, changes)
+
+
+def _check_call(fn: object, args: tuple[Any, ...], kwargs: object, unknown: Mapping[str, Any]) -> None:
+    """InputError for what is no function, and for arguments that are not given as trace takes them."""
+    if not callable(fn):
+        raise InputError(f"trace takes a function or module and its arguments, not {type(fn).__name__}; write trace(f, x)")
+    if compiling.is_module_class(fn):
+        raise InputError(f"trace takes a module, and {name_of(fn)} is a class: make one first, trace({name_of(fn)}(…), x)")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise InputError(
+            f"kwargs is a mapping of the function's keyword arguments, kwargs={{'x': x}}, not {type(kwargs).__name__}"
+        )
+    if unknown:
+        own = [name for name in inspect.signature(trace).parameters if name not in ("fn", "args", "unknown")]
+        near = [name for given in unknown for name in difflib.get_close_matches(given, own, n=1, cutoff=0.7)]
+        meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        several = ", ".join(f"{name!r}: …" for name in unknown)
+        given = ", ".join(map(repr, unknown))
+        raise InputError(f"trace has no argument {given}: {meant}Keyword arguments of the function go into kwargs={{{several}}}")
+
+
+def _check_stages(stages: object) -> None:
+    """InputError for stages that are not Stage values."""
+    several = (stages,) if isinstance(stages, (str, Stage)) else stages
+    wrong = next((s for s in several if not isinstance(s, Stage)), None) if isinstance(several, Iterable) else stages
+    if wrong is not None or isinstance(stages, Stage):
+        what = type(stages).__name__ if wrong is None else repr(wrong)
+        raise InputError(f"stages is a sequence of explorer.Stage, such as (*explorer.STAGES, mine), not {what}")
+
+
+def _check_tensors(fn: object, args: object, kwargs: object) -> None:
+    """InputError for tensors without data: a trace runs the function once."""
+    if "meta" in target_room.device_types((args, kwargs), fn):  # type: ignore[arg-type]
+        raise InputError(
+            "a tensor is on the meta device, which has no data, and a trace runs the function once: give it data, "
+            "for a module by module.to_empty(device='cpu'), for a tensor by torch.empty_like(x, device='cpu')"
+        )
+
+
+def advice_on_call(error: Exception, call: Call) -> Iterator[str]:
+    """What may be wrong with how the function was called, where its own error looks like it."""
+    if "does not have a grad_fn" in str(error) and not call.train:
+        yield (
+            "trace calls the function without gradients, and with train=True differentiates its outputs itself; "
+            "for one that calls backward() write: with explorer.record() as r: torch.compile(f)(x)"
+        )
+    only = call.args[0] if len(call.args) == 1 else None
+    if isinstance(only, (tuple, list)) and f"'{type(only).__name__}' object" in str(error):
+        yield "the function was called with one argument; arguments are given one by one: trace(f, x, y)"
 
 
 def wishes(given: Veto | Force | Sequence[Veto | Force]) -> tuple[Veto | Force, ...]:
@@ -373,6 +428,8 @@ def show(trace: Trace) -> Any:
     """
     from explorer.progress import in_notebook
 
+    if not isinstance(trace, Trace):
+        raise InputError(f"show takes a Trace, such as explorer.trace(f, x) gives, not {type(trace).__name__}")
     if not in_notebook():
         print(trace)
         return None

@@ -173,9 +173,12 @@ class Trace:
 
     # Texts ---------------------------------------------------------------------------------------------------------
 
-    def artifact(self, id: str) -> Artifact:
+    def artifact(self, id: str | Artifact) -> Artifact:
         """The artifact of that id; InputError, with the nearest ids, where there is none."""
-        if id in self._by_id:
+        if isinstance(id, Artifact):
+            if id in self.artifacts:
+                return id
+        elif id in self._by_id:
             return self._by_id[id]
         raise unknown_name("artifact", id, [a.id for a in self.artifacts])
 
@@ -206,6 +209,7 @@ class Trace:
             raise InputError(f"{stage} is made for one kernel at a time, when it is asked for: t.kernels[0].text({stage!r})")
         if not found:
             self.explain_missing(stage)
+            self.explain_place(stage, frame, graph)
             raise unknown_name("stage of this trace", stage, {a.stage for a in self.artifacts})
         if len(found) == 1:
             return found[0].text
@@ -216,6 +220,13 @@ class Trace:
         why = next((f.message for f in self.failures if (f.stage, f.step) == (stage, "triton")), None)
         if why is not None:
             raise CompileError(why)
+
+    def explain_place(self, stage: str, frame: str | None, graph: str | None) -> None:
+        """InputError, with the frames and graphs there are, where the trace has the stage but not there; else nothing."""
+        there = dict.fromkeys(f"frame={a.frame!r}" + (f", graph={a.graph!r}" if a.graph else "") for a in self.find(stage))
+        if there and not self.find(stage, frame, graph):
+            asked = ", ".join(f"{k}={v!r}" for k, v in (("frame", frame), ("graph", graph)) if v is not None)
+            raise InputError(f"{stage!r} is not there for {asked}; it is for {' or '.join(there)}")
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -332,8 +343,19 @@ class Trace:
         return Rows(_flow_row(a) for a in self.artifacts if a.path)
 
     def summary(self) -> Any:
-        """A DataFrame with one row a stage of a graph: stage, graph, lines, seconds, what changed, what failed."""
-        return Rows(self._summary_rows()).frame
+        """A DataFrame with one row a stage of a graph: stage, graph, lines, seconds, what changed, what failed.
+
+        What failed of a stage that has no text, such as the compile itself, is a row of its own at the end.
+        """
+        return Rows([*self._summary_rows(), *self._failure_rows()]).frame
+
+    def _failure_rows(self) -> Iterator[dict[str, Plain]]:
+        """Rows like those of the summary for what failed and left no artifact."""
+        held = {a.stage for a in self.artifacts}
+        for stage in dict.fromkeys(f.stage for f in self.failures if f.stage not in held):
+            failures = "; ".join(str(f) for f in self.failures if f.stage == stage)
+            empty = {"frame": "", "stage": stage, "graph": "", "count": 0, "lines": 0, "seconds": None, "changes": ""}
+            yield {**empty, "failures": failures}
 
     def _summary_rows(self) -> Iterator[dict[str, Plain]]:
         several: dict[tuple[str, str, str], list[Artifact]] = {}
@@ -379,17 +401,18 @@ class Trace:
         """The source artifacts of each file that `source_line` was asked for: there are few files and thousands of lines."""
         return {}
 
-    def follow(self, artifact_id: str, line: int) -> Rows:
+    def follow(self, artifact_id: str | Artifact, line: int) -> Rows:
         """Every line of every other artifact that is linked to this line, over any distance, and how each is known.
 
-        Each row: artifact, stage, lines, and `route`, the kinds of links that lead there. Lines count from 1.
+        Each row: artifact, stage, lines, and `route`, the kinds of links that lead there. Lines count from 1. The artifact is
+        given by its id, or itself.
         """
         from explorer import provenance
 
         chosen = self.artifact(artifact_id)
-        if not 1 <= line <= max(1, len(chosen.lines)):
-            raise InputError(f"{artifact_id!r} has lines 1 to {len(chosen.lines)}, not {line}")
-        return provenance.follow(self, artifact_id, line)
+        if type(line) is not int or not 1 <= line <= max(1, len(chosen.lines)):
+            raise InputError(f"{chosen.id!r} has lines 1 to {len(chosen.lines)}, not {line!r}")
+        return provenance.follow(self, chosen.id, line)
 
     def with_sass(self) -> Trace:
         """This trace with the SASS of every NVIDIA kernel, so that `follow` leads there too (0.3 s a kernel).
@@ -461,6 +484,8 @@ class Trace:
         from explorer import provenance
 
         paths = {str(node["module"]) for a in self.artifacts for node in (*a.nodes, *a.inner) if node.get("module")}
+        if not paths:
+            raise InputError(f"no node of this trace is in an nn.Module, so there is nothing to follow for {path!r}")
         if not any(known == path or known.startswith(f"{path}.") for known in paths):
             raise unknown_name("module of this trace", path, paths)
         return provenance.follow_module(self, path)

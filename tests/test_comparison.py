@@ -105,7 +105,12 @@ def test_a_node_in_one_trace_only(plain: Trace) -> None:
 
 @pytest.mark.parametrize(
     ("traces", "names", "message"),
-    [((Trace(),), (), "two or more"), ((Trace(), Trace()), ("a",), "as many different"), ((Trace(), Trace()), "aa", "different")],
+    [
+        ((Trace(), 3), (), r"compare takes traces, explorer.compare\(t1, t2\), not int"),
+        ((Trace(),), (), "two or more"),
+        ((Trace(), Trace()), ("a",), "as many different"),
+        ((Trace(), Trace()), "aa", "different"),
+    ],
 )
 def test_what_cannot_be_compared(traces: tuple[Trace, ...], names: tuple[str, ...], message: str) -> None:
     """One trace, or names that do not tell them apart, is an error that says so."""

@@ -292,3 +292,13 @@ def test_loading_runs_no_code(tmp_path: Path) -> None:
 def test_the_names_of_the_module_are_those_documented() -> None:
     """The format number that the docstring speaks of is the one that is written."""
     assert f"format {files.FORMAT}" in (files.__doc__ or "")
+
+
+@pytest.mark.parametrize("write", [Trace.save, Trace.to_html])
+def test_where_nothing_can_be_written_says_why(write: Callable[[Trace, Path], None], tmp_path: Path) -> None:
+    """A folder that is not there, or in place of the file, is a FileError that names the path as it was given."""
+    with pytest.raises(FileError, match=r"cannot write .*nowhere/t: there is no folder .*nowhere$"):
+        write(Trace(), tmp_path / "nowhere" / "t")
+    with pytest.raises(FileError, match="it is a folder; give a file in it, such as"):
+        write(Trace(), tmp_path)
+    assert list(tmp_path.iterdir()) == []

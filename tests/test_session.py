@@ -311,6 +311,58 @@ def test_unknown_names_offer_the_nearest(arguments: dict[str, object], message: 
         explorer.trace(sin_cos, torch.randn(4), **arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (sin_cos, {"x": 1}, r"no argument 'x': Keyword arguments of the function go into kwargs=\{'x': …\}"),
+        (sin_cos, {"trian": True}, r"no argument 'trian': did you mean 'train'\?"),
+        (sin_cos, {"kwargs": [1]}, r"kwargs is a mapping .*kwargs=\{'x': x\}, not list"),
+        (sin_cos, {"stages": ("dynamo",)}, r"stages is a sequence of explorer.Stage.*, not 'dynamo'"),
+        (sin_cos, {"stages": "dynamo"}, r"stages is a sequence of explorer.Stage.*, not 'dynamo'"),
+        (sin_cos, {"stages": explorer.STAGES[0]}, r"stages is a sequence of explorer.Stage.*, not Stage"),
+        (sin_cos, {"stages": 3}, r"stages is a sequence of explorer.Stage.*, not 3"),
+        (torch.nn.ReLU, {}, r"ReLU is a class: make one first, trace\(ReLU\(…\), x\)"),
+        (torch.nn.Linear(4, 4, device="meta"), {}, r"on the meta device.*module.to_empty\(device='cpu'\)"),
+    ],
+)
+def test_what_trace_cannot_take_says_what_to_write(function: object, arguments: dict[str, object], message: str) -> None:
+    """Misplaced arguments, a class in place of a module, and tensors without data are InputErrors that say what to do."""
+    with pytest.raises(explorer.InputError, match=message):
+        explorer.trace(function, torch.randn(4), **arguments)  # type: ignore[arg-type]
+
+
+def test_an_error_of_a_wrong_call_says_how_to_call() -> None:
+    """The function's own error goes through, with a note on how trace gives arguments, and how it runs a backward."""
+    with pytest.raises(AttributeError, match="'tuple' object has no attribute") as given:
+        explorer.trace(lambda x: x.sin(), (torch.randn(4),))
+    assert given.value.__notes__ == [
+        "explorer: the function was called with one argument; arguments are given one by one: trace(f, x, y)"
+    ]
+    weight = torch.randn(4, requires_grad=True)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = (x * weight).sum()
+        loss.backward()
+        return loss.detach()
+
+    with pytest.raises(RuntimeError, match="does not have a grad_fn") as caught:
+        explorer.trace(step, torch.randn(4), backend="eager")
+    assert "with explorer.record() as r: torch.compile(f)(x)" in caught.value.__notes__[0]
+    with pytest.raises(ValueError, match="mine") as own:
+        explorer.trace(raises_its_own, torch.randn(4), backend="eager")
+    assert not hasattr(own.value, "__notes__")
+
+
+def raises_its_own(x: torch.Tensor) -> torch.Tensor:
+    raise ValueError("mine")
+
+
+def test_show_takes_a_trace() -> None:
+    """Anything else is an InputError, not a print of it."""
+    with pytest.raises(explorer.InputError, match=r"show takes a Trace, such as explorer.trace\(f, x\) gives, not int"):
+        explorer.show(3)  # type: ignore[arg-type]
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_a_target_that_is_not_here_says_why() -> None:
     """target="cuda" without a GPU says what is missing."""

@@ -389,3 +389,40 @@ def test_a_trace_cannot_be_changed(mlp: Trace) -> None:
         mlp.meta["name"] = "else"  # type: ignore[index]
     with pytest.raises(TypeError):
         mlp.artifacts[0].data["file"] = "else"  # type: ignore[index]
+
+
+def test_a_stage_that_is_elsewhere_says_where(toy: Trace, mlp: Trace) -> None:
+    """A frame or graph that has no such stage is an error that names those that have, for texts, memory and diagrams."""
+    with pytest.raises(InputError, match="'dynamo' is not there for frame='7/0'; it is for frame='0/0' or frame='1/0'"):
+        toy.text("dynamo", "7/0")
+    for asked in (mlp.text, mlp.diagram):
+        with pytest.raises(
+            InputError, match=r"'post_grad' is not there for graph='joint'; it is for .*'forward' or .*'backward'"
+        ):
+            asked("post_grad", graph="joint")
+    with pytest.raises(InputError, match="'output_code' is not there for frame='9'"):
+        mlp.memory.peak("9")
+
+
+def test_an_artifact_stands_for_its_id(toy: Trace) -> None:
+    """follow and artifact take an artifact of the trace itself; one of another trace, or no line, is refused."""
+    (first, *_) = toy.find("source")
+    assert toy.artifact(first) is first and toy.follow(first, 1) == toy.follow(first.id, 1)
+    with pytest.raises(InputError, match="unknown artifact"):
+        toy.follow(artifact("0/0:source", "source"), 1)
+    with pytest.raises(InputError, match=r"lines 1 to .*, not '1'"):
+        toy.follow(first.id, "1")  # type: ignore[arg-type]
+
+
+def test_a_trace_without_modules_has_none_to_follow(toy: Trace) -> None:
+    """Where no node is in an nn.Module that is what is said, not a list of nothing."""
+    with pytest.raises(InputError, match=r"no node of this trace is in an nn.Module"):
+        toy.follow_module("h.0")
+
+
+def test_the_summary_has_what_failed_without_a_text() -> None:
+    """A failure of a stage with artifacts stands in their rows, one of a stage without any in a row of its own."""
+    failures = (Failure("dynamo", "link", "one"), Failure("compile", "E", "two", fatal=True), Failure("compile", "E", "three"))
+    summary = Trace(artifacts=(artifact("0/0:dynamo", "dynamo"),), failures=failures).summary()
+    assert list(summary["stage"]) == ["dynamo", "compile"] and list(summary["count"]) == [1, 0]
+    assert list(summary["failures"]) == ["dynamo / link: one", "compile / E: two; compile / E: three"]

@@ -101,6 +101,13 @@ def advice(error: BaseException) -> str:
     return ""
 
 
+def is_module_class(function: object) -> bool:
+    """True for a subclass of nn.Module itself, of which no module was made."""
+    import torch
+
+    return isinstance(function, type) and issubclass(function, torch.nn.Module)
+
+
 def entry_code(function: Any) -> Any:
     """The code object of a function, a method or a module's forward; None for callables without one."""
     for candidate in (getattr(function, "forward", None), function, vars(type(function)).get("__call__")):

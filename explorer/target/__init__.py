@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -97,12 +98,25 @@ def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str
     a target that is unknown, attached but not here, or for a named GPU where triton is missing.
     """
     names = {t.name: t for t in attached()}
+    target = _device_name(target)
     if target == "auto":
         return next((d for d in device_types(arguments, function) if d in names and d != "cpu"), "cpu")
     if not isinstance(target, str) or target not in names:
         return _named(target, names)
     if names[target].missing:
         raise InputError(f"target {target!r} is not here: {names[target].missing}")
+    return target
+
+
+def _device_name(target: object) -> object:
+    """A torch.device's type; InputError for a GPU by number, since kernels are the same on each. Anything else as it is."""
+    import torch
+
+    name = str(target) if isinstance(target, torch.device) else target
+    if isinstance(name, str) and (m := re.fullmatch(r"(cpu|cuda)(:\d+)?", name)):
+        if m[2] and m[1] == "cuda":
+            raise InputError(f"target {name!r}: a GPU is not chosen by number; put the arguments on it, and write target='auto'")
+        return m[1]
     return target
 
 

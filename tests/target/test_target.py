@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import explorer
@@ -21,3 +22,11 @@ def test_the_cpu_target_and_auto_are_the_same_for_cpu_arguments() -> None:
     traces = [explorer.trace(torch.sin, x, target=t, backend="eager") for t in ("auto", "cpu")]
     assert {t.meta["target"] for t in traces} == {"cpu"}
     assert traces[0].text("dynamo") == traces[1].text("dynamo")
+
+
+def test_a_torch_device_is_a_target_too() -> None:
+    """A device of torch's stands for its type; a GPU by number is refused, and it is said what to do."""
+    x = torch.randn(4)
+    assert explorer.trace(torch.sin, x, target=torch.device("cpu"), backend="eager").meta["target"] == "cpu"  # type: ignore[arg-type]
+    with pytest.raises(explorer.InputError, match="'cuda:1': a GPU is not chosen by number; put the arguments on it"):
+        explorer.trace(torch.sin, x, target="cuda:1")
