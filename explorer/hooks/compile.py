@@ -98,6 +98,11 @@ def advice(error: BaseException) -> str:
         )
     if any(type(e).__name__ == "FakeTensorDeviceMismatchError" for e in _chain(error)):
         return "a GPU would refuse this too: a tensor is made on the CPU, so give its maker a device, such as `device=x.device`"
+    if any(type(e).__name__ == "DataDependentOutputException" and "_local_scalar_dense" in str(e) for e in _chain(error)):
+        return (
+            "a number is read from a tensor inside a graph, as the counter of map and scan is; torch compiles that "
+            "only after `torch._dynamo.config.capture_scalar_outputs = True`"
+        )
     return ""
 
 

@@ -16,6 +16,8 @@ from explorer.hooks.patch import replaced
 ROUNDS = ("_recursive_pre_grad_passes", "_recursive_joint_graph_passes", "_recursive_post_grad_passes")
 #: The path of a graph that is inside another one, but is no attribute of it.
 UNKNOWN = "?"
+#: The path of the joint graph of a nested_compile_region, which AOTAutograd makes for its passes alone and takes apart again.
+REGION = "nested_compile_region"
 
 
 def inner_graphs(gm: Any) -> list[tuple[str, Any]]:
@@ -53,6 +55,7 @@ class Nesting:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Follow the rounds of passes into the graphs inside a graph."""
+        from torch._functorch._aot_autograd import graph_compile
         from torch._inductor import compile_fx
 
         def make(original: Any) -> Any:
@@ -65,14 +68,27 @@ class Nesting:
 
             return run
 
+        def make_regions(original: Any) -> Any:
+            def run_joint_graph_passes_on_hops(joint: Any, *args: Any, **kwargs: Any) -> Any:
+                self._under_way.append((None, REGION))
+                try:
+                    return original(joint, *args, **kwargs)
+                finally:
+                    self._under_way.pop()
+
+            return run_joint_graph_passes_on_hops
+
         with ExitStack() as stack:
             for function in ROUNDS:
                 stack.enter_context(replaced(compile_fx, function, make))
+            stack.enter_context(replaced(graph_compile, "run_joint_graph_passes_on_hops", make_regions))
             yield
 
     def _path_of(self, gm: Any) -> str:
         if not self._under_way:
             return ""
         outer, path = self._under_way[-1]
+        if outer is None:
+            return path
         name = next((name for name, child in outer.named_children() if child is gm), UNKNOWN)
         return f"{path}.{name}" if path else name

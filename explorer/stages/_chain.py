@@ -115,11 +115,20 @@ def link_before(artifact: Artifact, trace: Trace) -> Iterator[Link]:
         else:
             unknown[name] = line
     makers = _makers(section, artifact, trace) if unknown else {}
+    users = _users(artifact) if makers else {}
     for name, line in unknown.items():
         if name in makers:
             yield Link(artifact.id, (line,), *makers[name], MADE)
+        elif (user := users.get(name.partition(".")[0])) in makers and "." in name and name not in old:
+            yield Link(artifact.id, (line,), *makers[user], MADE)  # in a graph that a pass made as that node's argument
         elif name in old:  # a pass gave it another target, such as the in-place form of an operator
             yield Link(artifact.id, (line,), base.id, (old[name][0],), SAME)
+
+
+def _users(artifact: Artifact) -> dict[str, str]:
+    """The node that each graph inside is an argument of, by the graph's path."""
+    graphs = {node["name"]: str(node["target"]) for node in artifact.nodes if node["op"] == "get_attr"}
+    return {graphs[name]: str(node["name"]) for node in artifact.nodes for name in node["inputs"] if name in graphs}
 
 
 def _unclear(artifact: Artifact, base: Artifact) -> set[str]:

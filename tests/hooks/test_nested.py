@@ -100,3 +100,20 @@ def test_the_paths_of_a_module_without_graphs_inside() -> None:
     """A graph without others has none, and outside of every round the path is that of the outermost graph."""
     graph = torch.fx.symbolic_trace(nn.Sequential(nn.ReLU()))
     assert inner_graphs(graph) == [] and Nesting().path == ""
+
+
+def test_a_graph_that_a_pass_makes_is_linked_to_that_pass() -> None:
+    """torch makes a loop of a map in its last round of passes: the loop's body has nodes that no earlier graph has."""
+    from torch._higher_order_ops.map import map as mapped
+
+    def f(xs: torch.Tensor) -> torch.Tensor:
+        return mapped(lambda x: x.sin() + 1, xs)
+
+    refused = explorer.trace(f, torch.randn(5, 4), target="h100")
+    assert "torch._dynamo.config.capture_scalar_outputs = True" in refused.failures[0].message
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        made = explorer.trace(f, torch.randn(5, 4), target="h100")
+    (graph,) = made.find("post_grad")
+    line = next(number for name, number in node_lines(graph).items() if name.endswith("_local_scalar_dense"))
+    assert "made by" in {how for row in made.follow(graph.id, line).where(stage="fx_pass") for how in row["route"]}
+    assert source_lines(made, graph, line) == {"return mapped(lambda x: x.sin() + 1, xs)"}
