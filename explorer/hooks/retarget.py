@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.hooks.absent_gpu import pretending
 from explorer.hooks.generated import Code, Generated
+from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.hooks.native import library
 from explorer.hooks.patch import replaced
 from explorer.hooks.untimed import untimed
-from explorer.hooks.user_kernels import captured_by_dynamo, launched_on_the_cpu
+from explorer.hooks.user_kernels import captured_by_dynamo
 from explorer.stage import Emit
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def retargeted(target: Target, emit: Emit, compiled: Callable[[], object], gener
 
         return compile_fx
 
-    with replaced(module, "compile_fx", make), _hashed_ahead(), captured_by_dynamo(target), launched_on_the_cpu():
+    with replaced(module, "compile_fx", make), _hashed_ahead(), captured_by_dynamo(target), in_place_of_gpu():
         yield
 
 
@@ -87,19 +88,31 @@ def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], No
         stack.enter_context(untimed(emit, target))
         stack.enter_context(_code_not_loaded(target, keep))
         stack.enter_context(pretending(target))
+        stack.enter_context(autocast_on_the_gpu())
         stack.enter_context(_inputs_on_gpu(graph, target.device))
         yield
 
 
 def on_the_cpu(graph: Any) -> Any:
-    """A copy of Dynamo's graph and the graphs in it, which compiling changes in place; parameters and buffers are shared."""
+    """A copy of Dynamo's graph and the graphs in it, which compiling changes in place; parameters and buffers are shared.
+
+    A region that is compiled once for all its calls is called as it is: its operator has a backward only while compiling.
+    """
     import torch
 
     made = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    for node in made.graph.find_nodes(op="call_function", target=torch.ops.higher_order.invoke_subgraph):
+        node.target = _called
+    made.recompile()
     for name, child in made.named_children():
         if isinstance(child, torch.fx.GraphModule):
             setattr(made, name, on_the_cpu(child))
     return made
+
+
+def _called(region: Callable[..., Any], name: str, *operands: Any) -> Any:
+    """What `invoke_subgraph` does with its arguments, outside of a compile."""
+    return region(*operands)
 
 
 # The graph -----------------------------------------------------------------------------------------------------------

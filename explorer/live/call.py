@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.errors import InputError
+from explorer.hooks.in_place_of_gpu import in_place_of_gpu
 from explorer.hooks.tensors import map_tensors, named_tensors
-from explorer.hooks.user_kernels import launched_on_the_cpu
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def run_call(
     """
     import torch
 
-    with launched_on_the_cpu() if call.absent else nullcontext():
+    with in_place_of_gpu() if call.absent else nullcontext():
         if call.train:
             return _differentiated(function, call, weigh)
         with torch.no_grad():

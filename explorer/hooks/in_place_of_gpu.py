@@ -1,0 +1,65 @@
+"""A program that is traced for a GPU that is not there runs on the CPU, and does there what it would do on the GPU."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from explorer.hooks.patch import replaced
+from explorer.hooks.user_kernels import launched_on_the_cpu
+
+#: The names that a program may give the GPU.
+GPUS = ("cuda", "xpu")
+
+
+@contextmanager
+def in_place_of_gpu() -> Iterator[None]:
+    """Inside the block Triton kernels are interpreted, autocast for a GPU holds on the CPU, and flex_attention trains."""
+    with launched_on_the_cpu(), _autocast_on_the_cpu(), _flex_attention_trains():
+        yield
+
+
+@contextmanager
+def _autocast_on_the_cpu() -> Iterator[None]:
+    """`torch.autocast("cuda")` casts what runs on the CPU, where it would do nothing but warn; to float16, if nothing is said."""
+    import torch
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def __init__(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
+            if device_type in GPUS:
+                device_type, dtype = "cpu", dtype or torch.get_autocast_dtype(device_type)
+            original(self, device_type, dtype, *args, **kwargs)
+
+        return __init__
+
+    with replaced(torch.amp.autocast_mode.autocast, "__init__", make):
+        yield
+
+
+@contextmanager
+def autocast_on_the_gpu() -> Iterator[None]:
+    """Inside the block, while the GPU is pretended to be there, autocast is for the device that it names."""
+    import torch
+
+    with replaced(torch.amp.autocast_mode.autocast, "__init__", inspect.unwrap):
+        yield
+
+
+@contextmanager
+def _flex_attention_trains() -> Iterator[None]:
+    """flex_attention refuses tensors on the CPU that ask for a gradient, which on the GPU it would take."""
+    from torch.nn.attention import flex_attention as module
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def _validate_device(query: Any, key: Any, value: Any) -> None:
+            if query.device.type != "cpu":
+                original(query, key, value)
+
+        return _validate_device
+
+    with replaced(module, "_validate_device", make):
+        yield
