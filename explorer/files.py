@@ -119,6 +119,8 @@ def _digest(value: dict[str, Any]) -> str:
 
 
 def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any]], T]) -> T:
+    if data[:64].lstrip().lower().startswith(b"<!doctype html"):
+        raise FileError(f"{name} is a page: open it in a browser; what can be loaded is what Trace.save or `-o x.json.gz` wrote")
     try:
         whole = json.loads(gzip.decompress(data))
     except (OSError, EOFError, ValueError, RecursionError, gzip.zlib.error) as error:  # type: ignore[attr-defined]

@@ -302,3 +302,10 @@ def test_where_nothing_can_be_written_says_why(write: Callable[[Trace, Path], No
     with pytest.raises(FileError, match="it is a folder; give a file in it, such as"):
         write(Trace(), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_saved_page_is_no_trace_file(tmp_path: Path) -> None:
+    """Loading what to_html wrote says what to do with it, and what to load."""
+    Trace().to_html(tmp_path / "t.html")
+    with pytest.raises(FileError, match=r"t.html is a page: open it in a browser"):
+        load(tmp_path / "t.html")
