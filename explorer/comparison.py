@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
+from explorer import whatif
 from explorer.errors import InputError
 from explorer.memory import readable
 from explorer.model import Artifact, Plain, Rows
@@ -176,13 +177,21 @@ class Comparison:
         """The figures as fixed-width text, numbers as they are."""
         lines = [("", *self.names)]
         for row in self.figures():
-            shown = readable if row["figure"].endswith("(bytes)") else str
-            lines.append((row["figure"], *(shown(row[name]) for name in self.names)))
+            lines.append((row["figure"], *(_shown(row["figure"], row[name]) for name in self.names)))
         widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
         return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
 
     def _repr_html_(self) -> str:
         return self.figures()._repr_html_()
+
+
+def _shown(figure: str, value: Any) -> str:
+    """A figure as people write it, "" where it is not known."""
+    if value is None:
+        return ""
+    if figure.endswith("(bytes)"):
+        return readable(value)
+    return f"{value:.3g}" if figure.startswith("estimated") else str(value)
 
 
 def _facts(key: Key) -> dict[str, Plain]:
@@ -246,7 +255,11 @@ def reason(trace: Trace, first: Op, second: Op) -> str:
 
 
 def figures(trace: Trace) -> dict[str, Plain]:
-    """The figures of one trace that `Comparison.figures` sets side by side; bytes as integers, compile time in seconds."""
+    """The figures of one trace that `Comparison.figures` sets side by side; bytes as integers, times in seconds.
+
+    None where a figure is not known: registers and spills of kernels that were not compiled to machine code (the CPU's, and
+    Intel's where triton lacks that backend), estimated seconds (see `whatif.figures`) of a device whose figures are not known.
+    """
     launched, called = launches(trace)
     memory = trace.memory
     live: Mapping[tuple[str, str], int] = _sums(memory.peak())
@@ -262,10 +275,16 @@ def figures(trace: Trace) -> dict[str, Plain]:
         "library calls": called,
         "peak memory (bytes)": max(live.values(), default=0),
         "kept for backward (bytes)": sum(row["bytes"] or 0 for row in memory.saved()),
-        "most registers of a kernel": max((r.get("registers") or 0 for r in resources), default=0),
-        "spilled bytes": sum((r.get("spill_stores") or 0) + (r.get("spill_loads") or 0) for r in resources),
+        "most registers of a kernel": max(_known(resources, "registers"), default=None),
+        "spilled bytes": sum(spilled) if (spilled := _known(resources, "spill_stores", "spill_loads")) else None,
+        "estimated seconds": whatif.figures(trace)["estimated_seconds"],
         "compile seconds": round(sum(row["seconds"] for row in trace.timings if row["depth"] == 0), 3),
     }
+
+
+def _known(resources: Iterable[Mapping[str, Any]], *names: str) -> list[int]:
+    """What is known of some resources of the kernels; nothing where no kernel was compiled that far, as for the CPU."""
+    return [row[name] for row in resources for name in names if row.get(name) is not None]
 
 
 def _sums(rows: Rows) -> dict[tuple[str, str], int]:

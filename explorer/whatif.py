@@ -17,6 +17,7 @@ from explorer.fusion import Graph
 from explorer.gpus import NAMED, Target
 from explorer.hooks.compile import mode_options
 from explorer.model import Artifact, Force, Plain, Rows, Veto
+from explorer.target import attached_gpu
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -28,7 +29,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A second trace and what is different: `rows`, one a figure, before, after and the change.
+    """A second trace and what is different: `rows`, one a figure, before, after, the change, and a note on the figure.
 
     `equal` is True where the results of both were computed and are close (rtol 1e-3, atol 1e-4), False where they differ,
     None where that could not be checked; `note` says which, and `check` has one row an output. For a GPU that is not here
@@ -124,11 +125,14 @@ def _options(trace: Trace, options: Mapping[str, Plain]) -> dict[str, object]:
 
 
 def table(rows: Rows) -> str:
-    """Figures as fixed-width text: whole numbers as they are, seconds with three digits."""
-    cells = [("", "before", "after", "change"), *((str(row["figure"]), *map(shown, list(row.values())[1:])) for row in rows)]
+    """Figures as fixed-width text: whole numbers as they are, seconds with three digits; what there is to say behind them."""
+    columns = ("before", "after", "change")
+    cells = [("", *columns, ""), *((str(row["figure"]), *(shown(row[c]) for c in columns), str(row["note"])) for row in rows)]
     widths = [max(len(line[n]) for line in cells) for n in range(4)]
-    return "\n".join(f"{line[0].ljust(widths[0])}  {'  '.join(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))}"
-                     for line in cells)  # fmt: skip
+    lines = (
+        f"{name.ljust(widths[0])}  {'  '.join(map(str.rjust, numbers, widths[1:]))}  {note}" for name, *numbers, note in cells
+    )
+    return "\n".join(map(str.rstrip, lines))
 
 
 def shown(value: Plain) -> str:
@@ -145,22 +149,35 @@ def compared(before: Trace, after: Trace, limit: float | None = None) -> WhatIf:
     """Two traces of one call side by side, and whether they compute the same."""
     one, other = figures(before), figures(after)
     equal, note, check = _checked(before, after, limit)
-    if equal is not None and _target(after) is None:
+    notes = {"estimated_seconds": estimated(after)}
+    if equal is not None and _absent(after) is None:
         one["measured_seconds"], other["measured_seconds"] = before.live.race(after.live, REPEATS)
-    rows = Rows(_row(name, one[name], other[name]) for name in one)
+        notes["measured_seconds"] = f"medians of {REPEATS} calls here, in turn"
+    rows = Rows(_row(name, one[name], other[name], notes.get(name, "")) for name in one)
     return WhatIf(before, after, rows, equal, note, check)
 
 
-def _row(name: str, one: float | None, other: float | None) -> dict[str, Plain]:
+def _row(name: str, one: float | None, other: float | None, note: str) -> dict[str, Plain]:
     change = None if one is None or other is None else other - one
-    return {"figure": name, "before": one, "after": other, "change": change}
+    return {"figure": name, "before": one, "after": other, "change": change, "note": note}
+
+
+def estimated(trace: Trace) -> str:
+    """What the estimated seconds of a trace are from, or why there are none."""
+    target = _target(trace)
+    if target is None and trace.meta.get("target") == "cpu":
+        return "no estimate for the CPU: its memory's bandwidth and its peak rates are not known; measured_seconds says it"
+    if target is None or not target.bandwidth:
+        return "no estimate: the figures of this device are not known"
+    rates = "" if target.peak else ", bytes alone: its peak rates are not known"
+    return f"a roofline for {target.title}{rates}"
 
 
 def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
     """Whether both compute the same, what to say of it, and one row an output."""
     if any(f.fatal for f in (*before.failures, *after.failures)):
         return None, "not checked: a compile failed", Rows()
-    if _target(after) is not None:
+    if _absent(after) is not None:
         return _interpreted(after, limit)
     check = before.live.compare(after.live)
     equal = all(row["equal"] for row in check)
@@ -186,26 +203,39 @@ def figures(trace: Trace) -> dict[str, float | None]:
     `groups` counts the scheduler's nodes after fusion that a generated kernel computes; in C++ a kernel can hold several.
     `launches` counts kernels and calls as often as the code runs them once through. `estimated_seconds` is a roofline: for
     each launch the longer of its bytes at the memory's bandwidth and, for matrix products, convolutions and attention, its
-    operations at the peak rate; None where the target's figures are not known. It is a lower bound without launch overheads.
+    operations at the peak rate. It is a lower bound without launch overheads. The figures are the named GPU's, or those that
+    torch reads of the attached one (`target.attached_gpu`); None where they are not known, as for the CPU: see `estimated`.
     """
     graphs = trace.fusion.graphs
     groups = [(g, row) for g in graphs for row in g.groups()]
     written = sum(len(g.verdicts.data["kernels"]) for g in graphs)
     calls = sum(1 for _, row in groups if row["kind"] == "extern" or (row["kind"] == "template" and not row["kernels"]))
     target = _target(trace)
-    seconds = [_seconds(target, row, _nodes_of(trace, g)) for g, row in groups] if target else []
+    known = target is not None and target.bandwidth > 0
+    seconds = [_seconds(target, row, _nodes_of(trace, g)) for g, row in groups] if target and known else []
     return {
         "kernels": len(trace.kernels), "groups": sum(1 for _, row in groups if row["kernels"]), "launches": written + calls,
         "bytes_read": sum(row["read"] for _, row in groups), "bytes_written": sum(row["written"] for _, row in groups),
-        "estimated_seconds": sum(seconds) if target else None,
+        "estimated_seconds": sum(seconds) if known else None,
     }  # fmt: skip
 
 
-def _target(trace: Trace) -> Target | None:
+def _absent(trace: Trace) -> Target | None:
     """The GPU that is not here which a trace was made for, None for an attached device."""
     if trace.live is not None and trace.live.absent is not None:
         return trace.live.absent  # type: ignore[no-any-return]
     return next((t for t in NAMED if t.name == trace.meta.get("target")), None)
+
+
+def _target(trace: Trace) -> Target | None:
+    """The GPU that a trace was made for, with its figures; None for the CPU, and for a GPU that is not attached any more."""
+    absent = _absent(trace)
+    if absent is not None or trace.live is None or trace.meta.get("target") != "cuda":
+        return absent
+    try:
+        return attached_gpu()
+    except InputError:
+        return None
 
 
 def _nodes_of(trace: Trace, graph: Graph) -> dict[str, Mapping[str, Plain]]:
@@ -216,7 +246,7 @@ def _nodes_of(trace: Trace, graph: Graph) -> dict[str, Mapping[str, Plain]]:
 def _seconds(target: Target, group: Mapping[str, Plain], nodes: Mapping[str, Mapping[str, Plain]]) -> float:
     moved = (group["read"] + group["written"]) / target.bandwidth
     counted = [(operations(nodes[name], nodes), nodes[name]) for name in group["fx_nodes"] if name in nodes]
-    computed = sum(count / peak(target, str(node.get("dtype", ""))) for count, node in counted)
+    computed = sum(count / peak(target, str(node.get("dtype", ""))) for count, node in counted) if target.peak else 0.0
     return float(max(moved, computed))
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.comparison import Comparison, launches, ops
+from explorer.comparison import Comparison, figures, launches, ops
 from explorer.traced import Trace
 
 Replayed = Callable[[str], Trace]
@@ -130,3 +130,19 @@ def test_the_operators_of_a_recording(replayed: Replayed) -> None:
     keys = [op.key for op in ops(trace)]
     assert len(set(keys)) == len(keys) > 5
     assert launches(trace) == (3, 5)
+
+
+def test_what_is_not_known_is_empty() -> None:
+    """Registers and spills of what was not compiled to machine code are None and stand empty, not 0."""
+    x = torch.ones(64, 128)
+    intel, nvidia = (explorer.trace(lambda x: torch.softmax(x, -1), x, target=t) for t in ("b580", "h100"))
+    if intel.kernels[0].resources.get("registers") is not None:
+        pytest.skip("this triton compiles for Intel")
+    c = explorer.compare(nvidia, intel)
+    one, other = figure(c, "most registers of a kernel")
+    assert one > 0 and other is None  # type: ignore[operator]
+    (line,) = [line for line in repr(c).splitlines() if line.startswith("most registers")]
+    assert line.split()[-1] == str(one)
+    assert figures(intel)["spilled bytes"] is None and figures(nvidia)["spilled bytes"] == 0
+    assert all(seconds > 0 for seconds in figure(c, "estimated seconds"))  # type: ignore[operator]
+    assert figures(Trace(meta={"target": "cpu"}))["most registers of a kernel"] is None

@@ -601,4 +601,5 @@ def test_on_the_cpu_the_result_is_compared_and_both_are_timed() -> None:
     what = trace.what_if(fusion=Veto("sin", "cos"))
     assert what.equal is True and what.note == "equal" and len(what.check) == 2
     assert what.figure("groups")["change"] == 1 and what.figure("estimated_seconds")["before"] is None
+    assert "no estimate for the CPU" in what.figure("estimated_seconds")["note"] and "no estimate for the CPU" in repr(what)
     assert what.figure("measured_seconds")["after"] > 0
