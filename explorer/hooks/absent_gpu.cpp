@@ -117,10 +117,46 @@ bool equal_head_sizes(const sdp::sdp_params& p) {
   return p.query.sym_size(-1) == p.key.sym_size(-1) && p.query.sym_size(-1) == p.value.sym_size(-1);
 }
 
+// Whether queries, keys and values go together by batch and heads: keys and values with fewer heads where the operator takes
+// them so and the caller asks for it (enable_gqa), with one for all queries also unasked.
+template <bool grouped, bool same_heads = true, bool one_head = true>
+bool heads_fit(const sdp::sdp_params& p) {
+#if TORCH_VERSION_MINOR > 13  // https://github.com/pytorch/pytorch/pull/191085
+  return sdp::check_batch_size_and_num_heads_dense<grouped, same_heads, one_head>(p, false);
+#else
+  return sdp::check_batch_size_and_num_heads_dense<grouped, same_heads>(p, false);
+#endif
+}
+
+bool cudnn_takes_head_sizes(const sdp::sdp_params& p) {
+  const auto d = p.query.sym_size(3), dv = p.value.sym_size(3);
+  if (d % 8 != 0 || dv % 8 != 0) return false;
+  if (d <= 128 && dv <= 128) return true;
+  const bool large = gpu.capability == 90 || gpu.capability / 10 == 10;
+  if (large && gpu.cudnn >= 91100 && d == 192 && dv == 128) return true;
+#if TORCH_VERSION_MINOR > 13  // up to 256, which is differentiated only where both are 256
+  const bool larger = large && gpu.cudnn > 92200 && (gpu.capability != 107 || gpu.cudnn > 92500);
+  return larger && (sdp::input_requires_grad(p) ? d == 256 && dv == 256 : d <= 256 && dv <= 256);
+#else  // up to 256 on Hopper alone: https://github.com/pytorch/pytorch/pull/161210
+  return gpu.capability == 90 && d <= 256 && dv <= 256;
+#endif
+}
+
+bool cudnn_takes_lengths(const sdp::sdp_params& p) {
+#if TORCH_VERSION_MINOR > 12
+  if (!(p.query.sym_size(0) <= 65535 && p.query.sym_size(1) <= 65535)) return false;
+#endif
+#if TORCH_VERSION_MINOR > 13  // https://github.com/pytorch/pytorch/pull/194927
+  const bool wrong = gpu.cudnn >= 91900 && gpu.cudnn <= 92500 && gpu.cudnn != 92401;
+  if (wrong && (gpu.capability / 10 == 10 || gpu.capability / 10 == 11) && p.query.sym_size(2) == 1) return false;
+#endif
+  return p.key.sym_size(2) != 1 && !(p.dropout != 0.0 && p.query.sym_size(2) == 1);
+}
+
 bool cudnn_takes(const sdp::sdp_params& p) {
   if (gpu.hip || gpu.capability < 80 || gpu.capability > 121 || !at::globalContext().userEnabledCuDNNSDP()) return false;
   if (p.dropout > 0.0 && gpu.cudnn > 91100 && gpu.cudnn < 91400) return false;
-#if TORCH_VERSION_MINOR > 11  // torch 2.11 on an H200 gives cuDNN any dropout; https://github.com/pytorch/pytorch/pull/174245
+#if TORCH_VERSION_MINOR > 11  // cuDNN rounds to 1/16, which torch 2.11 let it: https://github.com/pytorch/pytorch/pull/174245
   if (p.dropout * 16.0 != std::floor(p.dropout * 16.0)) return false;
 #endif
   const auto& context = at::globalContext();
@@ -128,13 +164,7 @@ bool cudnn_takes(const sdp::sdp_params& p) {
   if (!sdp::check_tensor_shapes(p, false) || !same_dtype(p, false) || !sdp::check_attn_mask_shape(p, false)) return false;
   if (!sdp::check_nonzero_sequence_lengths_dense(p, false) || !sdp::check_last_dim_stride_equals_1_dense<true>(p, false))
     return false;
-  if (!sdp::check_batch_size_and_num_heads_dense<true, false>(p, false)) return false;
-  const auto d = p.query.sym_size(3), dv = p.value.sym_size(3);
-  const bool large = gpu.capability == 90 || gpu.capability / 10 == 10;
-  const bool wide = large && gpu.cudnn >= 91100 && d == 192 && dv == 128;
-  if (!wide && !(d <= 128 && dv <= 128)) return false;
-  if (d % 8 != 0 || dv % 8 != 0) return false;
-  return p.key.sym_size(2) != 1 && !(p.dropout != 0.0 && p.query.sym_size(2) == 1);
+  return heads_fit<true, false>(p) && cudnn_takes_lengths(p) && cudnn_takes_head_sizes(p);
 }
 
 bool flash_takes(const sdp::sdp_params& p) {
@@ -147,7 +177,7 @@ bool flash_takes(const sdp::sdp_params& p) {
     if (!(d <= 192) && !(p.dropout == 0.0 && d > 224)) return false;
   }
   if (p.is_causal && p.query.sym_size(-2) != p.key.sym_size(-2)) return false;
-  return same_dtype(p, false) && sdp::check_batch_size_and_num_heads_dense<true>(p, false) &&
+  return same_dtype(p, false) && heads_fit<true>(p) &&
       sdp::check_nonzero_sequence_lengths_dense(p, false) && sdp::check_last_dim_stride_equals_1_dense<true>(p, false);
 }
 
@@ -158,6 +188,16 @@ int64_t efficient_alignment(const sdp::sdp_params& p) {
   return 1;
 }
 
+// Whether what is read begins where the kernel's widest load can: a GPU's memory begins aligned, a view of it may not.
+bool efficient_takes_offsets(const sdp::sdp_params& p) {
+#if TORCH_VERSION_MINOR > 12  // https://github.com/pytorch/pytorch/pull/184258
+  if (gpu.hip || gpu.capability < 80) return true;
+  for (const auto* t : {&p.query, &p.key, &p.value})
+    if (t->sym_storage_offset() % efficient_alignment(p) != 0 && t->sym_numel() != 0) return false;
+#endif
+  return true;
+}
+
 bool efficient_takes(const sdp::sdp_params& p) {
   if (!at::globalContext().userEnabledMemEfficientSDP() || (!gpu.hip && (gpu.capability < 50 || gpu.capability > 121))) return false;
   if (!sdp::check_tensor_shapes(p, false) || !same_dtype(p, true)) return false;
@@ -166,12 +206,11 @@ bool efficient_takes(const sdp::sdp_params& p) {
   if (d != p.key.sym_size(-1) || d % alignment != 0 || dv % alignment != 0 || d == 0 || dv == 0) return false;
   if (gpu.hip && (!equal_head_sizes(p) || !(d <= 512))) return false;  // AOTriton 0.9 and newer, for flash attention too
 #if TORCH_VERSION_MINOR > 13  // https://github.com/pytorch/pytorch/pull/191085
-  const bool heads = gpu.hip ? sdp::check_batch_size_and_num_heads_dense<false>(p, false)
-                             : sdp::check_batch_size_and_num_heads_dense<true>(p, false);
+  const bool heads = gpu.hip ? heads_fit<false, true, false>(p) : heads_fit<true>(p);
 #else
-  const bool heads = sdp::check_batch_size_and_num_heads_dense<false>(p, false);
+  const bool heads = heads_fit<false>(p);
 #endif
-  return heads && sdp::check_nonzero_sequence_lengths_dense(p, false) &&
+  return heads && efficient_takes_offsets(p) && sdp::check_nonzero_sequence_lengths_dense(p, false) &&
       sdp::check_last_dim_stride_equals_1_dense<false>(p, false);
 }
 
