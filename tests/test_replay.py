@@ -228,6 +228,49 @@ def strings(value: object) -> list[str]:
     return [s for v in value.values() for s in strings(v)] if hasattr(value, "values") else []
 
 
+# Links and verdicts -----------------------------------------------------------------------------------------------
+
+#: Recordings that hold which node each line of a kernel computes, and the scheduler's verdicts: those of the torch that CI runs.
+linked = pytest.mark.parametrize("name", [name for name in FILES if "-torch2.13-" in name])
+
+
+@linked
+def test_every_computing_line_of_a_kernel_is_one_nodes(name: str, replayed: Replayed) -> None:
+    """No line that computes is without a link, and none is linked to two nodes of the last FX graph."""
+    trace = replayed(name)
+    computed: dict[tuple[str, int], set[tuple[str, int]]] = {}
+    for link in trace.links:
+        if link.how.startswith("codegen") and link.target.split(":")[1] == "post_grad":
+            for line in link.source_lines:
+                computed.setdefault((link.source, line), set()).update((link.target, n) for n in link.target_lines)
+    assert bool(computed) == bool(trace.kernels)
+    assert [place for place, nodes in computed.items() if len(nodes) != 1] == []
+    rows = trace.coverage("kernel") if trace.kernels else ()
+    assert all(row["counted"] > 0 for row in rows) and [row["missing"] for row in rows if row["missing"]] == []
+
+
+@linked
+def test_the_groups_are_the_kernels(name: str, replayed: Replayed) -> None:
+    """What the scheduler fused is named by the kernel that it became, every kernel is of such a group, and the rest are calls."""
+    trace = replayed(name)
+    groups = trace.fusion.groups()
+    named = {(row["frame"], row["graph"], kernel) for row in groups for kernel in row["kernels"]}
+    assert named == {(k.artifact.frame, k.artifact.graph, k.name) for k in trace.kernels}
+    assert {row["kind"] for row in groups if not row["kernels"]} <= {"extern", "output of a call"}
+
+
+@linked
+def test_verdicts_are_replayed(name: str, replayed: Replayed) -> None:
+    """Every pair that the scheduler asked about has a sentence and, if refused, a rule; programs of one node ask nothing."""
+    trace = replayed(name)
+    table = trace.fusion.table()
+    asked = {"toy_example": 1, "mlp_train": 1}
+    assert len(table) == asked.get(program(name), 0)
+    for row in table:
+        why = trace.fusion.why(row["first"], row["second"], row["graph"], row["frame"])
+        assert why.sentence and (why.fused or why.rule)
+
+
 # Programs ---------------------------------------------------------------------------------------------------------
 
 
