@@ -27,6 +27,7 @@ from explorer.hooks.launched import Launched, described
 from explorer.hooks.patch import replaced
 from explorer.hooks.triton_pool import Pool, Worker
 from explorer.hooks.triton_tools import amdgcn_resources, disassemble, missing_backend, ptxas_resources
+from explorer.hooks.versions import oldest_capability
 from explorer.model import EMPTY, Plain, plain
 from explorer.occupancy import occupancy
 
@@ -132,7 +133,7 @@ def compile_ladder(source: str, name: str, target: Target, config: int | Mapping
     what the compiler said, where a stage fails or crashes.
     """
     lowered = lower(source, name, target, config)
-    with Worker(assembler()) as worker:
+    with Worker(assembler(target)) as worker:
         return finished(lowered, worker.ask(lowered.job))
 
 
@@ -160,7 +161,7 @@ class UnderWay:
         self._target, self._workers = target, workers
         self._begun: dict[str, tuple[str, Begun]] = {}
         self._launched: dict[tuple[str, str], Launched] = {}
-        self._pool = Pool(workers or 1, assembler())
+        self._pool = Pool(workers or 1, assembler(target))
 
     def begin(self, kernels: Sequence[tuple[str, str]], launches: Sequence[Launched | None] = ()) -> None:
         """Take each (name, source) through triton's front end and hand it to a worker, unless an identical one was.
@@ -195,11 +196,14 @@ def _key(name: str, source: str) -> str:
     return re.sub(rf"\b{re.escape(name)}\b", "kernel", source)
 
 
-def assembler() -> dict[str, str]:
+def assembler(target: Target) -> dict[str, str]:
     """The environment in which torch runs triton for Inductor's kernels: with CUDA's own ptxas where torch brings it.
 
-    A build for the CPU brings none; then it is triton's own, which is older and takes an older version of PTX.
+    A build for the CPU brings none, and CUDA 13's knows no GPU before Turing; then it is triton's own, which is older and takes
+    an older version of PTX.
     """
+    if isinstance(target.arch, int) and target.arch < oldest_capability():
+        return {}
     from torch._inductor.runtime import compile_tasks
 
     name, before = "TRITON_PTXAS_PATH", os.environ.get("TRITON_PTXAS_PATH")

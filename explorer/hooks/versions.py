@@ -29,6 +29,13 @@ def isolates_recompiles() -> bool:
     return "isolate_recompiles" in inspect.signature(torch.compile).parameters
 
 
+def oldest_capability() -> int:
+    """The least compute capability that torch's own CUDA compiles for: 75 in CUDA 13, which left out Volta; 0 without CUDA."""
+    import torch
+
+    return 75 if int((torch.version.cuda or "0").partition(".")[0]) >= 13 else 0
+
+
 @dataclass(frozen=True)
 class Libraries:
     """The CUDA, ROCm and SYCL versions of a torch release's GPU wheels, and cuDNN as 91900 for 9.19.0."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import explorer
 from explorer.files import load_events
@@ -110,6 +111,8 @@ def test_the_ptx_is_what_triton_itself_makes(source: str, tmp_path: Path, monkey
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    for name, path in ladders.assembler(H100).items():
+        monkeypatch.setenv(name, path)
     with ladders.pretending(H100), ladders.inductor_ready(H100), ladders.lines_of(f"{NAME}.py", source):
         tuner = ladders.autotuner(ladders.executed(source, NAME, f"{NAME}.py"), NAME)
         src, options = ladders.captured(lambda: tuner._precompile_config(tuner.configs[0]))
@@ -308,11 +311,13 @@ def test_inductors_kernels_are_assembled_by_the_ptxas_that_torch_points_triton_a
 
     monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
     monkeypatch.setattr(compile_tasks, "_set_triton_ptxas_path", lambda: os.environ.update(TRITON_PTXAS_PATH="/torch/bin/ptxas"))
-    assert ladders.assembler() == {"TRITON_PTXAS_PATH": "/torch/bin/ptxas"} and "TRITON_PTXAS_PATH" not in os.environ
+    assert ladders.assembler(H100) == {"TRITON_PTXAS_PATH": "/torch/bin/ptxas"} and "TRITON_PTXAS_PATH" not in os.environ
     monkeypatch.setattr(compile_tasks, "_set_triton_ptxas_path", lambda: None)
-    assert ladders.assembler() == {}
+    assert ladders.assembler(H100) == {}
     monkeypatch.setenv("TRITON_PTXAS_PATH", "/own/ptxas")
-    assert ladders.assembler() == {"TRITON_PTXAS_PATH": "/own/ptxas"} and os.environ["TRITON_PTXAS_PATH"] == "/own/ptxas"
+    assert ladders.assembler(H100) == {"TRITON_PTXAS_PATH": "/own/ptxas"} and os.environ["TRITON_PTXAS_PATH"] == "/own/ptxas"
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert ladders.assembler(Target.parse("v100")) == {} and ladders.assembler(Target.parse("t4")) != {}
 
 
 def test_a_reduction_that_takes_many_registers_has_smaller_blocks_among_its_candidates() -> None:
