@@ -133,12 +133,18 @@ def test_every_stage_down_to_the_triton_source_is_the_xpus_and_the_result_eagers
 
 def test_the_wrapper_is_the_xpus() -> None:
     """Buffers, guard and stream are torch.xpu's, and a kernel is told the properties that torch.xpu would report."""
+    import inspect
+
+    from torch._inductor.runtime.hints import DeviceProperties
+
     trace = explorer.trace(elementwise, torch.randn(128, 256), torch.randn(128, 256), target="b580")
     code = trace.text("output_code")
     assert "empty_strided_xpu((128, )" in code and "with torch.xpu._DeviceGuard(0):" in code
     assert "_xpu_getCurrentRawStream as get_raw_stream" in code and "device_str='xpu'" in code
+    # torch.xpu reports no warp size: torch 2.14 says so, before it wrote what it assumes
+    warp = "warp_size=32" if "32 if" in inspect.getsource(DeviceProperties) else "warp_size=None"
     for fact in ("multi_processor_count=20", "'architecture': 21479031808", "'gpu_eu_count': 160", "'sub_group_sizes': [16, 32]",
-                 "warp_size=32", "major=None"):  # fmt: skip
+                 warp, "major=None"):  # fmt: skip
         assert fact in code
 
 
