@@ -177,6 +177,9 @@ bool flash_takes(const sdp::sdp_params& p) {
     if (!(d <= 192) && !(p.dropout == 0.0 && d > 224)) return false;
   }
   if (p.is_causal && p.query.sym_size(-2) != p.key.sym_size(-2)) return false;
+#if TORCH_VERSION_MINOR > 14
+  if (!gpu.hip && !(p.query.sym_size(0) <= 65535 && p.query.sym_size(1) <= 65535)) return false;
+#endif
   return same_dtype(p, false) && heads_fit<true>(p) &&
       sdp::check_nonzero_sequence_lengths_dense(p, false) && sdp::check_last_dim_stride_equals_1_dense<true>(p, false);
 }
