@@ -152,12 +152,15 @@ class Fusion:
 
 def _rows_of(trace: Trace, artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
     """The scheduler's nodes before fusion by name, with what each reads, writes and comes from."""
-    names = set(artifact.data["names"])
-    for nodes in trace.find("ir_pre_fusion", artifact.frame, artifact.graph):
-        rows = {row["name"]: row for row in nodes.nodes}
-        if nodes.data.get("of", "") == artifact.data["of"] and names <= set(rows):
-            return rows
-    return {}
+    found = next((a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same_nodes(artifact, a)), None)
+    return {row["name"]: row for row in found.nodes} if found else {}
+
+
+def _same_nodes(artifact: Artifact, nodes: Artifact) -> bool:
+    """Whether verdicts are on the nodes of another artifact, of a graph that may be nested in another."""
+    place = (artifact.frame, artifact.graph, artifact.data["of"])
+    names = {row["name"] for row in nodes.nodes}
+    return (nodes.frame, nodes.graph, nodes.data.get("of", "")) == place and set(artifact.data["names"]) <= names
 
 
 def _places(graphs: Iterable[Graph]) -> str:
@@ -177,6 +180,10 @@ class Graph:
         """Such as "frame 0/0 graph forward"."""
         of = self.artifact.data["of"]
         return f"frame {self.artifact.frame} graph {self.artifact.graph}{f' ({of})' if of else ''}"
+
+    def is_of(self, nodes: Artifact) -> bool:
+        """Whether these are the verdicts on the nodes of that artifact, of stage ir_pre_fusion."""
+        return _same_nodes(self.artifact, nodes)
 
     # Names ---------------------------------------------------------------------------------------------------------
 
@@ -241,9 +248,10 @@ class Graph:
 
     def table(self) -> Iterator[dict[str, Plain]]:
         """One row a verdict, in the order of the rounds."""
-        yield from map(self._row, sorted(self.verdicts.each(), key=lambda v: (v.rounds, v.first, v.second)))
+        yield from map(self.row, sorted(self.verdicts.each(), key=lambda v: (v.rounds, v.first, v.second)))
 
-    def _row(self, v: Verdict) -> dict[str, Plain]:
+    def row(self, v: Verdict) -> dict[str, Plain]:
+        """A verdict as `table` gives it."""
         known = self.verdicts
         return {
             "frame": self.artifact.frame, "graph": self.artifact.graph, "first": "_".join(known.names_in(v.first)),
@@ -258,7 +266,7 @@ class Graph:
         said = self.verdicts.sentence(v)
         if v.rule[0] != "no shared data" or v.verdict != "refused":
             return said
-        both = sorted(self._touched(self.verdicts.members(v.first)) & self._touched(self.verdicts.members(v.second)))
+        both = sorted(self.touched(self.verdicts.members(v.first)) & self.touched(self.verdicts.members(v.second)))
         return f"{said} Both touch {', '.join(both[:MOST_LISTED])}, but at other places or in another order." if both else said
 
     def groups(self) -> Iterator[dict[str, Plain]]:
@@ -326,13 +334,13 @@ class Graph:
         if refused:
             return self._refused(first, second, refused, verdicts)
         said = self._never(first, second, one, other)
-        return Why(first, second, False, said, considered=bool(verdicts), verdicts=Rows(map(self._row, verdicts)))
+        return Why(first, second, False, said, considered=bool(verdicts), verdicts=Rows(map(self.row, verdicts)))
 
     def _between(self, one: Iterable[int], other: Iterable[int]) -> list[Verdict]:
         """Every verdict on two nodes, or on what they had become, in the order of the rounds."""
         a, b = ({n for member in side for n in self.verdicts.containing[member]} for side in (one, other))
         found = [v for x in a for y in b for pair in ((x, y), (y, x)) for v in self.verdicts.about(*pair)]
-        return sorted(found, key=lambda v: (v.rounds[-1], max(v.first, v.second), v.first))
+        return sorted(found, key=lambda v: (v.rounds[-1], max(v.first, v.second), v.first, v.second))
 
     def _fused(self, first: str, second: str, group: int, verdicts: list[Verdict]) -> Why:
         kernels = self.verdicts.kernels(self.verdicts.members(group))
@@ -340,7 +348,7 @@ class Graph:
         one = "one kernel" if len(kernels) < 2 else f"one group, for which {len(kernels)} kernels were written"
         joined = next((v for v in verdicts if v.verdict == "fused"), None)
         how = f" In round {joined.rounds[0] + 1} {self.verdicts.sentence(joined)}" if joined else self._grouped(group)
-        rows, roles = Rows(map(self._row, verdicts)), self._roles(first, second, group)
+        rows, roles = Rows(map(self.row, verdicts)), self._roles(first, second, group)
         return Why(first, second, True, f"{first} and {second} are {one}, {names}.{how}{roles}", verdicts=rows)
 
     def _roles(self, first: str, second: str, group: int) -> str:
@@ -372,19 +380,19 @@ class Graph:
             said = f"{self.verdicts.sentence(possible)} But a fusion that scored higher came first and made {by_then}. {said}"
         if kernels := self._one_kernel(last):
             said += f" Both are in the kernel {kernels} all the same, as loops one after the other."
-        return Why(first, second, False, said, self.verdicts.words(last), verdicts=Rows(map(self._row, verdicts)))
+        return Why(first, second, False, said, self.verdicts.words(last), verdicts=Rows(map(self.row, verdicts)))
 
     def _one_kernel(self, v: Verdict) -> str:
         """The kernel in which two groups are separate loops, as in C++; "" elsewhere."""
         one, other = (set(self.verdicts.kernels(self.verdicts.members(n))) for n in (v.first, v.second))
-        return ", ".join(one & other)
+        return ", ".join(sorted(one & other))
 
     def _never(self, first: str, second: str, one: tuple[int, ...], other: tuple[int, ...]) -> str:
         """Why the scheduler did not ask about two nodes."""
         for name, numbers in ((first, one), (second, other)):
-            if said := self._unfusable(name, numbers[0]):
+            if said := self.unfusable(name, numbers[0]):
                 return said
-        a, b = (self._touched(side) for side in (one, other))
+        a, b = (self.touched(side) for side in (one, other))
         if not a & b:
             return f"{first} and {second} were never considered: they neither read nor write a buffer that both touch."
         devices = [{self.nodes.get(self.verdicts.names[n], {}).get("device") for n in side} for side in (one, other)]
@@ -397,11 +405,12 @@ class Graph:
             f"scheduler asks about each only with the {most} that come next (max_fusion_buffer_group_pairwise_attempts)."
         )
 
-    def _touched(self, numbers: Iterable[int]) -> set[str]:
+    def touched(self, numbers: Iterable[int]) -> set[str]:
+        """The buffers that some single nodes read or write."""
         rows = [self.nodes.get(self.verdicts.names[n], {}) for n in numbers]
         return {name for row in rows for name in (*row.get("reads", ()), *row.get("writes", ()))}
 
-    def _unfusable(self, name: str, number: int) -> str:
+    def unfusable(self, name: str, number: int) -> str:
         """Why the scheduler never asks about a node; "" where it does."""
         group = self._group_of.get(number, {})
         kind = kind_of(group, (number,)) if group else ""
@@ -423,7 +432,7 @@ class Graph:
             others = ", ".join(self.verdicts.names[n] for n in members if n not in numbers)
             names = ", ".join(self.verdicts.kernels(members))
             return Why(node, node, True, f"{node} is not alone: it is in {names or 'one group'} with {others}.")
-        if said := self._unfusable(node, numbers[0]):
+        if said := self.unfusable(node, numbers[0]):
             return Why(node, node, False, said, considered=False)
         refused = {n: self._about(numbers, n) for n in range(len(self.verdicts.names)) if n not in numbers}
         last = [v for found in refused.values() for v in found[-1:] if v.verdict == "refused"]
@@ -434,7 +443,7 @@ class Graph:
         rules = Counter(self.verdicts.words(v) for v in last)
         told = [f"{rule} ({self._with(last, rule, numbers)})" for rule, _ in rules.most_common()]
         said = f"{node} is alone: every fusion with it was refused. {' '.join(_firsts(self, last))}"
-        return Why(node, node, False, said, "; ".join(told), verdicts=Rows(map(self._row, last)))
+        return Why(node, node, False, said, "; ".join(told), verdicts=Rows(map(self.row, last)))
 
     def _around(self, members: tuple[int, ...]) -> str:
         """What is around a node that could be fused with nothing."""

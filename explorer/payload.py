@@ -1,12 +1,12 @@
 """Trace → the one plain dict that the widget, the saved page and the tests read. Pure.
 
-    {"format": 2, "meta": {…}, "counts": "1 frame, 2 kernels",
+    {"format": 3, "meta": {…}, "counts": "1 frame, 2 kernels",
      "stages":    [{"name", "title", "about", "language"} …]   those that the trace has, in the compiler's order
      "artifacts": [{"id", "stage", "frame", "graph", "kernel", "title", "language", "text", "lines", "seconds",
                     "time", "note", "made_by", "data", …} …]           "lines" as `Artifact.lines` counts them
      "strings":   [text …]                                     what the nodes of graphs refer to by index
      "kernels":   [{"artifact", "forms", "operators", …} …]    one a generated kernel: `_kernel`
-     "fusion":    {"groups", "verdicts", "made", "inlined"}    the tables of `Trace.fusion`, {} where it has none
+     "fusion":    [{"groups", "verdicts", …} …]                the scheduler's verdicts, one a graph: `_fusion`
      "memory":    {"table", "timeline"}                        those of `Trace.memory`
      "hows":      [how …]                                      the kinds of links
      "links":     [[source, target, how, runs] …]              by index into "artifacts" and "hows"
@@ -34,17 +34,19 @@ from explorer.stages._fx import node_lines
 from explorer.traced import changes, counts
 
 if TYPE_CHECKING:
-    from explorer.traced import Trace
+    from explorer.fusion import Graph
+    from explorer.traced import Kernel, Trace
 
-FORMAT = 2
+FORMAT = 3
 #: The most characters of JSON that one entry of an artifact's `data` may take; what is longer stays in the trace.
 SMALL = 400
 #: The stages whose `data["rows"]` the view shows as a table.
 TABLES = ("guards", "phase", "recompile", "symbol")
 #: The columns of a graph's nodes that hold one text each, by index into "strings".
 TEXTS = ("op", "target", "type", "module", "place", "code", "args")
+#: What the view takes of `Kernels.table`.
+COSTS = ("launches", "read", "written", "bytes_known", "seconds", "timed", "seconds_known")
 _HEADING = re.compile(r"^(\w+): ", re.MULTILINE)
-_OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 
 Run = tuple[int, int, int, int]
 
@@ -61,8 +63,8 @@ def payload(trace: Trace) -> dict[str, Any]:
         "stages": list(stages(trace)),
         "artifacts": [{**_artifact(a), **_more(a, strings, texts)} for a in trace.artifacts],
         "strings": list(strings),
-        "kernels": [_kernel(trace, a) for a in trace.find("kernel")],
-        "fusion": _fusion(trace),
+        "kernels": [_kernel(trace, k, cost) for k, cost in zip(trace.kernels, trace.kernels.table(), strict=True)],
+        "fusion": [_fusion(trace, graph) for graph in trace.fusion.graphs],
         "memory": _memory(trace),
         "hows": hows,
         "links": list(_links(trace, hows)),
@@ -190,21 +192,20 @@ def _headings(text: str) -> dict[str, int]:
     return found
 
 
-def _kernel(trace: Trace, kernel: Artifact) -> dict[str, Any]:
-    """A kernel for the table of kernels: where its texts are, what it was made of, what it takes of the GPU."""
+def _kernel(trace: Trace, kernel: Kernel, cost: Mapping[str, Plain]) -> dict[str, Any]:
+    """A kernel for the table of kernels: where its texts are, what it was made of, what it takes of the GPU, what it costs."""
+    own = kernel.artifact
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
-    forms = [a for a in trace.artifacts if (a.kernel, a.frame, a.graph) == (kernel.kernel, kernel.frame, kernel.graph)]
+    forms = [a for a in trace.artifacts if (a.kernel, a.frame, a.graph) == (own.kernel, own.frame, own.graph)]
     data: dict[str, Any] = {}
     for form in forms:
         data = {**form.data, **data}
-    operators = _OPERATORS.search(str(kernel.data.get("comment", "")))
     return {
-        "artifact": index[kernel.id], "name": kernel.kernel, "language": kernel.language, "frame": kernel.frame,
-        "graph": kernel.graph, "forms": {form.stage: index[form.id] for form in forms},
-        "operators": [o.strip() for o in operators[1].split(",") if o.strip()] if operators else [],
+        "artifact": index[own.id], "name": kernel.name, "language": kernel.language, "frame": own.frame,
+        "graph": own.graph, "forms": {form.stage: index[form.id] for form in forms}, "operators": list(kernel.operators),
         "resources": jsonable(data.get("metadata", {})), "launches": jsonable(data.get("launches", ())),
         "candidates": jsonable(data.get("candidates", ())), "config": jsonable(data.get("config", {})),
-        "chosen": str(data.get("chosen", "")),
+        "chosen": str(data.get("chosen", "")), "cost": {key: jsonable(cost[key]) for key in COSTS},
     }  # fmt: skip
 
 
@@ -219,13 +220,31 @@ def _is_small(value: Any) -> bool:
     return len(json.dumps(value)) <= SMALL
 
 
-def _fusion(trace: Trace) -> dict[str, Any]:
-    """The scheduler's verdicts, where the trace has them."""
-    if not trace.find("fusion"):
-        return {}
-    fusion = trace.fusion
-    tables = {"groups": fusion.groups(), "verdicts": fusion.table(), "made": fusion.made(), "inlined": fusion.inlined()}
-    return {name: _rows(rows) for name, rows in tables.items()}
+def _fusion(trace: Trace, graph: Graph) -> dict[str, Any]:
+    """The verdicts on one graph: its tables, and what answers `Fusion.why` for any two of its nodes in a browser.
+
+    Nodes are numbers, as in `Verdicts`: "names" are those of the single ones, "members" the single nodes of each that was
+    made of several, "known" all other names. "touched", "devices" and "apart" (why the scheduler never asks) are by single
+    node, "final" are the numbers of "groups". A verdict has besides its row "pair", and "after" as numbers; they
+    stand in the order in which they were recorded. "nodes" is the index of the artifact with the nodes, -1 for none.
+    """
+    a, v = graph.artifact, graph.verdicts
+    singles = range(len(v.names))
+    nodes = (n for n, other in enumerate(trace.artifacts) if other.stage == "ir_pre_fusion" and graph.is_of(other))
+    return {
+        "frame": a.frame, "graph": a.graph, "of": a.data["of"], "nodes": next(nodes, -1),
+        "groups": _rows(graph.groups()), "made": _rows(graph.made()), "inlined": _rows(graph.inlined()),
+        "verdicts": [
+            {**_plain(graph.row(each)), "pair": [each.first, each.second], "after": list(v.earlier(each))} for each in v.each()
+        ],
+        "names": list(v.names), "members": [list(v.members(len(v.names) + n)) for n in range(len(v.data["groups"]))],
+        "known": {name: list(of) for name, of in graph.numbers_by_name.items() if name not in v.names},
+        "touched": [sorted(graph.touched((n,))) for n in singles],
+        "devices": [graph.nodes.get(name, {}).get("device") for name in v.names],
+        "apart": [graph.unfusable("", n) for n in singles],
+        "kernels": jsonable(v.data["kernels"]), "final": [row["number"] for row in v.data["final"]],
+        "attempts": v.settings.get("max_fusion_buffer_group_pairwise_attempts"),
+    }  # fmt: skip
 
 
 def _memory(trace: Trace) -> dict[str, Any]:
@@ -236,7 +255,11 @@ def _memory(trace: Trace) -> dict[str, Any]:
 
 
 def _rows(rows: Iterable[Mapping[str, Plain]]) -> list[dict[str, Any]]:
-    return [{key: jsonable(value) for key, value in row.items()} for row in rows]
+    return [_plain(row) for row in rows]
+
+
+def _plain(row: Mapping[str, Plain]) -> dict[str, Any]:
+    return {key: jsonable(value) for key, value in row.items()}
 
 
 # Links -----------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ returns a new thing and changes nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from explorer.whatif import WhatIf
 
 T = TypeVar("T")
+_OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,12 @@ class Kernel:
         return {**found[0].data["metadata"], **({"mix": mixes[0]} if mixes else {})} if found else {}
 
     @property
+    def operators(self) -> tuple[str, ...]:
+        """The ATen operators that the kernel computes, by Inductor's comment in the output code; () where it has none."""
+        found = _OPERATORS.search(str(self.artifact.data.get("comment", "")))
+        return tuple(name.strip() for name in found[1].split(",") if name.strip()) if found else ()
+
+    @property
     def launches(self) -> Rows:
         """One row a launch in the wrapper: its line there, its arguments by the kernel's names, and its grid."""
         return Rows(next((a.data["launches"] for a in self._forms() if "launches" in a.data), ()))
@@ -155,6 +163,23 @@ class Kernel:
 
     def _repr_html_(self) -> str:
         return self.artifact._repr_html_()
+
+
+class Kernels(tuple[Kernel, ...]):
+    """The generated kernels of a trace, in the order in which the output code defines them; `table()` compares them."""
+
+    __slots__ = ()
+
+    def table(self) -> Rows:
+        """One row a kernel: operators, launches, grid, registers, shared, spills, bytes read and written, seconds.
+
+        `registers` and `spills` (bytes) are of a thread, `shared` (bytes) and `grid` of a launch; `read` and `written` (bytes)
+        and `seconds` are of all `launches` in one run of the code. `timed` is "measured" or "estimated". What is not known
+        is None; `bytes_known` and `seconds_known` say how a figure is known, or why there is none.
+        """
+        from explorer.costs import kernel_table
+
+        return kernel_table(self[0].trace) if self else Rows()
 
 
 @dataclass(frozen=True)
@@ -234,9 +259,9 @@ class Trace:
         return tuple(sorted({a.frame for a in self.artifacts if a.frame}, key=_frame_order))
 
     @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        """The generated kernels, in the order in which the output code defines them."""
-        return tuple(Kernel(self, a) for a in self.artifacts if a.stage == "kernel")
+    def kernels(self) -> Kernels:
+        """The generated kernels, in the order in which the output code defines them; `t.kernels.table()` compares them."""
+        return Kernels(Kernel(self, a) for a in self.artifacts if a.stage == "kernel")
 
     # Tables --------------------------------------------------------------------------------------------------------
 

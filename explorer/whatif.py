@@ -7,24 +7,21 @@ t.what_if(options={"max_fusion_size": 2})  t.what_if(without_pass="remove_noop_o
 from __future__ import annotations
 
 import html
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from explorer.costs import absent_of, nodes_of, roofline, target_of
 from explorer.errors import ExplorerError, InputError, unknown_name
 from explorer.fusion import Graph
-from explorer.gpus import NAMED, Target
 from explorer.hooks.compile import mode_options
-from explorer.model import Artifact, Force, Plain, Rows, Veto
-from explorer.target import attached_gpu
+from explorer.model import Force, Plain, Rows, Veto
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
 
 #: Calls of each compiled function that are timed.
 REPEATS = 20
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,7 @@ def compared(before: Trace, after: Trace, limit: float | None = None) -> WhatIf:
     one, other = figures(before), figures(after)
     equal, note, check = _checked(before, after, limit)
     notes = {"estimated_seconds": estimated(after)}
-    if equal is not None and _absent(after) is None:
+    if equal is not None and absent_of(after) is None:
         one["measured_seconds"], other["measured_seconds"] = before.live.race(after.live, REPEATS)
         notes["measured_seconds"] = f"medians of {REPEATS} calls here, in turn"
     rows = Rows(_row(name, one[name], other[name], notes.get(name, "")) for name in one)
@@ -164,10 +161,10 @@ def _row(name: str, one: float | None, other: float | None, note: str) -> dict[s
 
 def estimated(trace: Trace) -> str:
     """What the estimated seconds of a trace are from, or why there are none."""
-    target = _target(trace)
+    target = target_of(trace)
     if target is None and trace.meta.get("target") == "cpu":
         return "no estimate for the CPU: its memory's bandwidth and its peak rates are not known; measured_seconds says it"
-    if target is None or not target.bandwidth:
+    if target is None:
         return "no estimate: the figures of this device are not known"
     rates = "" if target.peak else ", bytes alone: its peak rates are not known"
     return f"a roofline for {target.title}{rates}"
@@ -177,7 +174,7 @@ def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | N
     """Whether both compute the same, what to say of it, and one row an output."""
     if any(f.fatal for f in (*before.failures, *after.failures)):
         return None, "not checked: a compile failed", Rows()
-    if _absent(after) is not None:
+    if absent_of(after) is not None:
         return _interpreted(after, limit)
     check = before.live.compare(after.live)
     equal = all(row["equal"] for row in check)
@@ -210,96 +207,10 @@ def figures(trace: Trace) -> dict[str, float | None]:
     groups = [(g, row) for g in graphs for row in g.groups()]
     written = sum(len(g.verdicts.data["kernels"]) for g in graphs)
     calls = sum(1 for _, row in groups if row["kind"] == "extern" or (row["kind"] == "template" and not row["kernels"]))
-    target = _target(trace)
-    known = target is not None and target.bandwidth > 0
-    seconds = [_seconds(target, row, _nodes_of(trace, g)) for g, row in groups] if target and known else []
+    target = target_of(trace)
+    seconds = [roofline(target, row, nodes_of(trace, g)) for g, row in groups] if target else []
     return {
         "kernels": len(trace.kernels), "groups": sum(1 for _, row in groups if row["kernels"]), "launches": written + calls,
         "bytes_read": sum(row["read"] for _, row in groups), "bytes_written": sum(row["written"] for _, row in groups),
-        "estimated_seconds": sum(seconds) if known else None,
+        "estimated_seconds": sum(seconds) if target else None,
     }  # fmt: skip
-
-
-def _absent(trace: Trace) -> Target | None:
-    """The GPU that is not here which a trace was made for, None for an attached device."""
-    if trace.live is not None and trace.live.absent is not None:
-        return trace.live.absent  # type: ignore[no-any-return]
-    return next((t for t in NAMED if t.name == trace.meta.get("target")), None)
-
-
-def _target(trace: Trace) -> Target | None:
-    """The GPU that a trace was made for, with its figures; None for the CPU, and for a GPU that is not attached any more."""
-    absent = _absent(trace)
-    if absent is not None or trace.live is None or trace.meta.get("target") != "cuda":
-        return absent
-    try:
-        return attached_gpu()
-    except InputError:
-        return None
-
-
-def _nodes_of(trace: Trace, graph: Graph) -> dict[str, Mapping[str, Plain]]:
-    found: tuple[Artifact, ...] = trace.find("post_grad", graph.artifact.frame, graph.artifact.graph)
-    return {node["name"]: node for artifact in found for node in artifact.nodes}
-
-
-def _seconds(target: Target, group: Mapping[str, Plain], nodes: Mapping[str, Mapping[str, Plain]]) -> float:
-    moved = (group["read"] + group["written"]) / target.bandwidth
-    counted = [(operations(nodes[name], nodes), nodes[name]) for name in group["fx_nodes"] if name in nodes]
-    computed = sum(count / peak(target, str(node.get("dtype", ""))) for count, node in counted) if target.peak else 0.0
-    return float(max(moved, computed))
-
-
-def peak(target: Target, dtype: str) -> float:
-    """The peak rate for a dtype in operations/s; for one that the target has no figure of, that of fp32."""
-    short = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}.get(
-        dtype, "fp32"
-    )
-    return target.peak.get(short, target.peak["fp32"])
-
-
-def operations(node: Mapping[str, Plain], nodes: Mapping[str, Mapping[str, Plain]]) -> float:
-    """The multiplications and additions of a matrix product, convolution or attention, from its shapes; 0 for all else.
-
-    A product of m×k and k×n is 2mkn; a convolution 2 × outputs × weights of one output channel; attention two products
-    forward and five backward, whether or not a mask leaves half of them out. 0 where a size is symbolic.
-    """
-    count = next((rule for part, rule in OPERATIONS if part in str(node.get("target", ""))), None)
-    made = [node, *(nodes[name] for name in node.get("inputs", ()) if name in nodes)]
-    out, *shapes = [_sizes(one) for one in made]
-    if count is None or None in (out, *shapes):
-        return 0.0
-    try:
-        return count(out or (), [shape for shape in shapes if shape])
-    except (IndexError, ValueError):
-        return 0.0
-
-
-def _sizes(node: Mapping[str, Plain]) -> Shape | None:
-    """The sizes of a node's tensor, or of its first; None where one is symbolic."""
-    sizes = node.get("shape", ()) or next((o.get("shape", ()) for o in node.get("outputs", ()) if o), ())
-    return tuple(int(s) for s in sizes) if all(str(s).isdigit() for s in sizes) else None
-
-
-def _product(out: Shape, shapes: Sequence[Shape]) -> float:
-    return 2.0 * math.prod(out) * shapes[-2:][0][-1]  # of x @ x there is one input
-
-
-def _convolution(out: Shape, shapes: Sequence[Shape]) -> float:
-    return 2.0 * math.prod(out) * math.prod(shapes[1][1:])
-
-
-def _attention(products: int) -> Callable[[Shape, Sequence[Shape]], float]:
-    def count(out: Shape, shapes: Sequence[Shape]) -> float:
-        query, key = [s for s in shapes if len(s) == 4][-3:][:2] if products == 2 else [s for s in shapes if len(s) == 4][1:3]
-        return products * 2.0 * math.prod(query) * key[-2]
-
-    return count
-
-
-#: A part of an operator's name → how its operations are counted from the shape of its output and of its inputs.
-OPERATIONS: tuple[tuple[str, Callable[[Shape, Sequence[Shape]], float]], ...] = (
-    ("_attention_backward", _attention(5)), ("_attention", _attention(2)),
-    ("aten.convolution.", _convolution), ("aten.addmm.", _product), ("aten.mm.", _product),
-    ("aten.bmm.", _product), ("aten.baddbmm.", _product),
-)  # fmt: skip

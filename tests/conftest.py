@@ -62,6 +62,27 @@ def replayed() -> Callable[[str], Trace]:
 
 
 @pytest.fixture(scope="session")
+def for_h100() -> Trace:
+    """A training step compiled now for an H100 that is not there: fusions made, refused and never considered, and calls."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
+    import torch
+    from torch import nn
+
+    import explorer
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+    torch.manual_seed(0)
+    return explorer.trace(nn.Sequential(Block(), Block()), torch.randn(8, 32), target="h100", train=True)
+
+
+@pytest.fixture(scope="session")
 def with_source() -> Callable[..., Trace]:
     """A trace with one source, and other artifacts where given: `with_source(text, file, first_line, *artifacts)`."""
 

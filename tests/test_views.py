@@ -11,6 +11,7 @@ import pytest
 
 from explorer import page
 from explorer.model import Artifact, Failure, Link, plain
+from explorer.payload import payload
 from explorer.traced import Trace
 
 SOURCES = Path(page.__file__).parent / "widget" / "src"
@@ -178,6 +179,44 @@ def test_the_table_of_kernels_has_what_each_takes(opened, trained):
     panel.locator(".ladder").get_by_role("button", name="PTX").click()
     texts = tab.locator(".pane select").evaluate_all("s => s.map(x => x.selectedOptions[0].textContent)")
     assert kernel.name in texts[0] and "PTX" in texts[1]
+
+
+def test_the_table_of_kernels_has_what_each_costs(opened, for_h100):
+    """Each kernel has its bytes and its time, an estimate is called one, and each column sorts, what is not known last."""
+    panel = show(opened(for_h100), "Kernels")
+    table, rows = panel.get_by_role("table", name="kernels"), for_h100.kernels.table()
+    heads = table.locator("th").all_inner_texts()
+    wanted = ["operators fused", "grid", "registers", "shared", "spills", "reads", "writes", "time (estimated)"]
+    assert [head for head in heads if head in wanted] == wanted
+    assert "estimated, not measured" in panel.inner_text() and "H100" in panel.inner_text()
+
+    def column(head: str) -> list[str]:
+        return list(table.locator("tbody tr").evaluate_all(CELLS, heads.index(head)))
+
+    assert column("reads") == [size(row["read"]) for row in rows] and column("writes") == [size(row["written"]) for row in rows]
+    assert all(text.startswith("≈ ") and text.endswith(" ns") for text in column("time (estimated)"))
+    numbers = {"reads": "read", "writes": "written", "registers": "registers", "time (estimated)": "seconds"}
+    for head in heads:
+        table.get_by_role("button", name=head, exact=True).click()
+        assert table.locator("th[aria-sort=ascending]").all_inner_texts() == [head]
+        low = column("kernel")[0]
+        table.get_by_role("button", name=head, exact=True).click()
+        high = column("kernel")[0]
+        if key := numbers.get(head):
+            found = {row["kernel"]: row[key] for row in rows}
+            assert (found[low], found[high]) == (min(found.values()), max(found.values())), head
+    assert f"reads {size(rows[0]['read'])}, writes {size(rows[0]['written'])}" in panel.locator(".kernel-detail").inner_text()
+
+
+def test_a_kernel_whose_costs_are_not_known_says_why(opened, trained):
+    """Where nothing is known of bytes and time the cells have a dash, and the reason is there in words."""
+    panel = show(opened(trained), "Kernels")
+    row = trained.kernels.table()[0]
+    table = panel.get_by_role("table", name="kernels")
+    heads = table.locator("th").all_inner_texts()
+    cell = table.locator("tbody tr").first.locator("td").nth(heads.index("time"))
+    assert cell.inner_text() == "—" and cell.get_attribute("title") == row["seconds_known"]
+    assert row["bytes_known"] in panel.inner_text() and row["seconds_known"] in panel.locator(".kernel-detail").inner_text()
 
 
 def test_tables_sort_and_filter(opened, trained):
@@ -366,43 +405,153 @@ def test_hostile_rows_are_text(opened):
 # Fusion ------------------------------------------------------------------------------------------------------------------
 
 
-def verdict(first: str, second: str, verdict: str, reason: str) -> dict[str, Any]:
-    return {"frame": "0/0", "graph": "g", "first": first, "second": second, "verdict": verdict, "reason": reason, "rounds": [1]}
+AT = """([view, node]) => {
+    const { canvas, graph, nodes, app, artifact } = document.querySelector('#explorer').app.views.get(view);
+    const box = graph.visible.get((nodes || app.store.artifact(artifact).nodes).name.indexOf(node));
+    const { left, top } = canvas.canvas.getBoundingClientRect();
+    canvas.centre(box);
+    return [left + canvas.x + (box.x + box.w / 2) * canvas.scale, top + canvas.y + (box.y + 8) * canvas.scale];
+}"""
+CHOSEN = """view => {
+    const { canvas, nodes, app, artifact } = document.querySelector('#explorer').app.views.get(view);
+    return (nodes || app.store.artifact(artifact).nodes).name[canvas.chosen.node];
+}"""
+CELLS = "(rows, at) => rows.map(r => r.cells[at].textContent)"
 
 
-def group(name: str, nodes: list[str], *kernels: str) -> dict[str, Any]:
-    return {"frame": "0/0", "graph": "g", "name": name, "nodes": nodes, "kernels": list(kernels), "call": "", "fx_nodes": []}
+def at(tab: Any, view: str, node: str) -> tuple[float, float]:
+    """Bring a node of a graph to the middle; where it is on the screen."""
+    x, y = tab.evaluate(AT, [view, node])
+    return float(x), float(y)
 
 
-FUSION = {
-    "groups": [
-        group("op0_op1", ["op0", "op1"], "triton_0"),
-        group("op2", ["op2"], "triton_1"),
-        group("op3", ["op3"], "triton_2"),
-    ],
-    "verdicts": [verdict("op0", "op1", "fused", "they share 8 bytes"), verdict("op0_op1", "op2", "refused", "other sizes")],
-    "made": [{"frame": "0/0", "graph": "g", "buffer": "buf2", "node": "op2"}],
-    "inlined": [{"frame": "0/0", "graph": "g", "fx_node": "sin", "into": ["op0"]}],
-}
+def size(count: int) -> str:
+    """Bytes as the view writes them, below a MiB."""
+    kib = int(count / 1024 * 10 + 0.5) / 10  # halves go up, as in JavaScript
+    return f"{count} B" if count < 1024 else f"{kib:.1f} KiB" if kib < 100 else f"{int(count / 1024 + 0.5)} KiB"
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "fused", "part"),
-    [
-        ("op0", "op1", True, "one kernel: triton_0"),
-        ("sin", "op1", True, "op0 and op1 are one kernel"),
-        ("op1", "buf2", False, "other sizes"),
-        ("op2", "triton_0", False, "other sizes"),
-        ("op0", "op3", False, "never weighed"),
-        ("op0", "op77", False, "op77 is no node"),
-    ],
-)
-def test_any_two_nodes_are_told_why(browser, first, second, fused, part):
-    """Nodes named by the scheduler, a buffer, an FX node or a kernel: one kernel, the verdict, or that none was sought."""
+def two_nodes(trace: Trace, which: str) -> tuple[str, str]:
+    """Two nodes of the forward graph of `for_h100` that were fused, refused, or never asked about."""
+    groups, rows = trace.fusion.groups(graph="forward"), trace.fusion.table(graph="forward")
+    kept = next(row["nodes"] for row in groups if len(row["nodes"]) > 1)
+    refused = next(r for r in rows if r["verdict"] == "refused" and "_" not in r["first"] + r["second"])
+    call = next(row["nodes"][0] for row in groups if row["kind"] == "extern")
+    return {"fused": kept[:2], "refused": (refused["first"], refused["second"]), "never": (kept[0], call)}[which]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_browser_says_of_any_two_nodes_what_python_says(browser, for_h100, number):
+    """For names of nodes, buffers, FX nodes, kernels and groups, and either order: the sentence is `Fusion.why`'s."""
+    graph = for_h100.fusion.graphs[number]
+    names = sorted(graph.numbers_by_name)
+    pairs = [(a, b) for a in names for b in names]
+    expected = [[(why := graph.why(a, b)).fused, why.sentence] for a, b in pairs]
+    assert {fused for fused, _ in expected} == {True, False} and any("never considered" in said for _, said in expected)
     tab = functions(browser, "why.js")
-    told = tab.evaluate("([fusion, a, b]) => new js.Verdicts(fusion, '0/0', 'g').why(a, b)", [FUSION, first, second])
-    assert told["fused"] is fused and part in told["sentence"]
+    ask = "([graph, pairs]) => { const v = new js.Verdicts(graph); return pairs.map(p => Object.values(v.why(...p))); }"
+    shipped = payload(for_h100)["fusion"][number]
+    assert tab.evaluate(ask, [shipped, pairs]) == expected
+    assert tab.evaluate(ask, [shipped, [["op77", names[0]]]]) == [[False, "op77 is no node of this graph."]]
     tab.close()
+
+
+@pytest.mark.parametrize("which", ["fused", "refused", "never"])
+def test_two_nodes_are_selected_by_mouse(opened, for_h100, which):
+    """A click on one node of the fusion view and on another says what `t.fusion.why` says, with a mark beside the colour."""
+    tab = opened(for_h100)
+    panel = show(tab, "Fusion")
+    first, second = two_nodes(for_h100, which)
+    for name in (first, second):
+        tab.mouse.click(*at(tab, "fusion", name))
+    expected = for_h100.fusion.why(first, second, graph="forward")
+    mark = "✓ fused" if expected.fused else "✕ not fused"
+    assert panel.locator(".why").inner_text() == f"{mark}: {expected.sentence}"
+    assert [panel.get_by_label(f"{n} node").input_value() for n in ("first", "second")] == [first, second]
+
+
+def test_two_nodes_are_selected_by_keyboard(opened, for_h100):
+    """Arrows walk without picking, Enter picks: two nodes far apart are asked about by keys alone; so are two typed names."""
+    tab = opened(for_h100)
+    panel = show(tab, "Fusion")
+    panel.get_by_role("application").focus()
+    tab.keyboard.press("ArrowDown")
+    first = tab.evaluate(CHOSEN, "fusion")
+    assert panel.get_by_label("first node").input_value() == ""
+    tab.keyboard.press("Enter")
+    for _ in range(3):
+        tab.keyboard.press("ArrowDown")
+    second = tab.evaluate(CHOSEN, "fusion")
+    tab.keyboard.press("Enter")
+    assert second != first
+    assert panel.locator(".why").inner_text().endswith(f": {for_h100.fusion.why(first, second, graph='forward')}")
+    first, second = two_nodes(for_h100, "refused")
+    for which, name in (("first", first), ("second", second)):
+        panel.get_by_label(f"{which} node").fill(name)
+        tab.keyboard.press("Enter")
+    assert panel.locator(".why").inner_text() == f"✕ not fused: {for_h100.fusion.why(first, second, graph='forward')}"
+
+
+def test_verdicts_are_sorted_and_filtered(opened, for_h100):
+    """The table of verdicts has a row each; a heading sorts by numbers, words filter, and a row asks about its two nodes."""
+    panel = show(opened(for_h100), "Fusion")
+    table, rows = panel.get_by_role("table", name="verdicts"), for_h100.fusion.table(graph="forward")
+    lines = table.locator("tbody tr")
+    assert lines.evaluate_all(CELLS, 3) == [row["reason"] for row in rows]
+    shared = [row["shared_bytes"] for row in rows if row["shared_bytes"] is not None]
+    for order in (sorted(shared), sorted(shared, reverse=True)):
+        table.get_by_role("button", name="shared").click()
+        assert lines.evaluate_all(CELLS, 4) == [*map(size, order), *[""] * (len(rows) - len(shared))], "what is not known is last"
+    panel.get_by_role("searchbox", name="filter verdicts").fill("✓")
+    kept = [row for row in rows if row["verdict"] == "fused"]
+    assert lines.evaluate_all(CELLS, 2) == ["✓ fused"] * len(kept) != []
+    lines.first.get_by_role("button").click()
+    assert panel.locator(".why").inner_text().startswith("✓ fused: ")
+
+
+def test_the_pointer_on_a_node_is_told_what_a_text_says(opened, for_h100):
+    """Hovering a node of a graph shows operator, tensor, module, user line and how that is known; off it nothing."""
+    tab = opened(for_h100)
+    panel = show(tab, "Graph")
+    graph = for_h100.find("post_grad", graph="forward")[0]
+    node = next(n for n in graph.nodes if n["target"] == "aten.erf.default")
+    tab.mouse.move(*at(tab, "graph", node["name"]))
+    tip = panel.locator(".tip")
+    told = dict(zip(tip.locator("dt").all_inner_texts(), tip.locator("dd").all_inner_texts(), strict=True))
+    assert told["node"] == node["name"] and told["operator"] == "aten.erf.default" and told["tensor"] == "float32[8, 64]"
+    assert told["module"] == node["module"] and f":{node['line']} in" in told["user line"] and told["code"] == node["code"]
+    assert told["known by"] == "stack_trace"
+    tab.mouse.move(5, 5)
+    assert not tip.is_visible()
+    panel = show(tab, "Fusion")
+    op = next(row["nodes"][0] for row in for_h100.fusion.groups(graph="forward") if node["name"] in row["fx_nodes"])
+    tab.mouse.move(*at(tab, "fusion", op))
+    said = panel.locator(".tip").inner_text()
+    assert "aten.erf.default" in said and "triton_poi_fused_gelu_1" in said and node["code"] in said
+
+
+def test_two_nodes_of_the_graph_are_told_why(opened, for_h100):
+    """In the graph view the last two nodes chosen are asked about; space holds one, so that keys alone ask about any two."""
+    tab = opened(for_h100)
+    panel = show(tab, "Graph")
+    panel.get_by_role("button", name="open all groups").click()
+    names = [n["name"] for n in for_h100.find("post_grad", graph="forward")[0].nodes]
+    first, second = "rsqrt", next(name for name in names if name.startswith("erf"))
+    for name in (first, second):
+        tab.mouse.click(*at(tab, "graph", name))
+    said = panel.locator(".why")
+    assert said.inner_text() == f"{first} and {second}: ✕ not fused: {for_h100.fusion.why(first, second, graph='forward')}"
+    panel.get_by_role("application").focus()
+    tab.keyboard.press(" ")
+    assert said.inner_text().startswith(f"{second} is held")
+    for _ in range(2):
+        tab.keyboard.press("ArrowUp")
+    other = tab.evaluate(CHOSEN, "graph")
+    assert other != second
+    assert said.inner_text().startswith(f"{second} and {other}: ")
+    assert said.inner_text().endswith(f": {for_h100.fusion.why(second, other, graph='forward')}")
+    tab.mouse.click(*at(tab, "graph", "primals_1"))
+    assert said.inner_text() == "primals_1 is an input of the graph: nothing computes it."
 
 
 def test_a_view_that_has_nothing_to_show_has_no_tab(opened, trained):

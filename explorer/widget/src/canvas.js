@@ -8,7 +8,8 @@ const LONG = 420; // an edge further than this is faint
 const MINI = { w: 150, h: 110 };
 
 export class Canvas {
-  // `on` answers: pick(box), open(box), label(box) → [title, subtitle], edge(edge) → text, hue(box) → number or null, say(text).
+  // `on` answers: pick(box), open(box), label(box) → [title, subtitle], edge(edge) → text, hue(box) → number or null, say(box),
+  // tip(box) → element or null; where arrows do not pick, visit(box); and hold() for the space bar.
   constructor(on) {
     this.on = on;
     this.graph = { boxes: [], edges: [], width: 1, height: 1 };
@@ -17,9 +18,10 @@ export class Canvas {
     this.y = 0;
     this.chosen = null;
     this.marked = new Map();
-    this.canvas = element("canvas", { tabindex: 0, role: "application", "aria-label": "graph: arrows walk along edges, Enter opens, + and − zoom, 0 shows all" });
+    this.canvas = element("canvas", { tabindex: 0, role: "application", "aria-label": `graph: arrows walk along edges, Enter opens${on.hold ? ", space holds a node" : ""}${on.visit ? " or picks" : ""}, + and − zoom, 0 shows all` });
     this.mini = element("canvas", { class: "minimap", "aria-hidden": "true" });
-    this.element = element("div", { class: "canvas" }, this.canvas, this.mini);
+    this.tip = element("div", { class: "tip", hidden: true });
+    this.element = element("div", { class: "canvas" }, this.canvas, this.mini, this.tip);
     this.redraw = eachFrame(() => this.draw());
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.element);
@@ -31,6 +33,7 @@ export class Canvas {
     canvas.addEventListener("pointerdown", (e) => this.down(e));
     canvas.addEventListener("pointermove", (e) => this.move(e));
     canvas.addEventListener("pointerup", (e) => this.up(e));
+    canvas.addEventListener("pointerleave", () => this.hover(null));
     canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     canvas.addEventListener("keydown", (e) => this.key(e));
     mini.addEventListener("pointerdown", (e) => this.mapped(e));
@@ -40,6 +43,7 @@ export class Canvas {
   show(graph, fit = true) {
     this.graph = graph;
     this.picture = null;
+    this.hover(null);
     if (fit) this.fit();
     else this.redraw();
   }
@@ -282,13 +286,16 @@ export class Canvas {
 
   down(event) {
     this.canvas.focus({ preventScroll: true });
+    this.hover(null);
     this.drag = { x: event.clientX, y: event.clientY, moved: false };
     this.canvas.setPointerCapture(event.pointerId);
   }
 
   move(event) {
     if (!this.drag) {
-      this.canvas.style.cursor = this.at(event) ? "pointer" : "grab";
+      const box = this.at(event);
+      this.canvas.style.cursor = box ? "pointer" : "grab";
+      this.hover(box, event);
       return;
     }
     const [dx, dy] = [event.clientX - this.drag.x, event.clientY - this.drag.y];
@@ -297,6 +304,22 @@ export class Canvas {
     this.x += dx;
     this.y += dy;
     this.redraw();
+  }
+
+  // What is known of the box under the pointer, beside it; null takes it away. Who has no pointer selects the box.
+  hover(box, event) {
+    if (box === this.hovered) return;
+    this.hovered = box;
+    const told = box && this.on.tip?.(box);
+    this.tip.hidden = !told;
+    if (!told) return;
+    this.tip.replaceChildren(told);
+    const bounds = this.element.getBoundingClientRect();
+    const panel = (this.element.closest(".panel") || this.element).getBoundingClientRect(); // it may reach beyond a low canvas
+    const beside = (at, size, low, high) => (at + 14 + size <= high ? at + 14 : Math.max(low, at - 14 - size));
+    this.tip.style.left = `${beside(event.clientX, this.tip.offsetWidth, panel.left + 4, panel.right) - bounds.left}px`;
+    const top = Math.min(event.clientY + 14, Math.max(panel.top + 4, panel.bottom - 4 - this.tip.offsetHeight));
+    this.tip.style.top = `${top - bounds.top}px`;
   }
 
   up(event) {
@@ -313,6 +336,7 @@ export class Canvas {
     const focused = this.canvas.getRootNode().activeElement === this.canvas;
     if (!event.ctrlKey && !event.metaKey && !focused) return;
     event.preventDefault();
+    this.hover(null);
     const bounds = this.canvas.getBoundingClientRect();
     if (event.shiftKey) {
       this.x -= event.deltaY;
@@ -349,6 +373,8 @@ export class Canvas {
     else if (event.key === "+" || event.key === "=") this.zoom(1.25);
     else if (event.key === "-") this.zoom(0.8);
     else if (event.key === "0") this.fitAll();
+    else if (event.key === " " && this.on.hold) this.on.hold();
+    else if (event.key === "Escape" && this.hovered) this.hover(null);
     else if (event.key === "Enter" && this.chosen) this.chosen.kind === "node" ? this.on.pick(this.chosen) : this.on.open(this.chosen);
     else return;
     event.preventDefault();
@@ -374,7 +400,7 @@ export class Canvas {
     const view = this.view();
     if (box.x < view.left || box.x + box.w > view.right || box.y < view.top || box.y + box.h > view.bottom) this.centre(box);
     this.on.say(box);
-    if (box.kind === "node") this.on.pick(box);
+    if (box.kind === "node") (this.on.visit || this.on.pick)(box);
     this.redraw();
   }
 

@@ -18,6 +18,12 @@ export const button = (sign, label, onclick, more = {}) =>
 export const seconds = (value) =>
   value === null || value === undefined ? "" : value >= 0.0995 ? `${value.toFixed(2)} s` : `${(value * 1000).toFixed(1)} ms`;
 
+// A short time with three digits, such as 7.87 µs.
+export function duration(value) {
+  const [factor, unit] = value >= 1 ? [1, "s"] : value >= 1e-3 ? [1e3, "ms"] : value >= 1e-6 ? [1e6, "µs"] : [1e9, "ns"];
+  return `${Number((value * factor).toPrecision(3))} ${unit}`;
+}
+
 export const plural = (count, name) => `${count.toLocaleString("en")} ${name}${count === 1 ? "" : "s"}`;
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -3,6 +3,7 @@
 import { bytes, element, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { arrange, groupTree } from "./graph.js";
+import { cells, factsOfNode } from "./hover.js";
 import { Table } from "./table.js";
 import { Verdicts, title } from "./why.js";
 
@@ -11,9 +12,8 @@ export class Fusion {
     this.app = app;
     this.picked = ["", ""];
     this.next = 0;
-    const { fusion } = app.store.payload;
-    this.graphs = [...new Map(fusion.groups.map((row) => [`${row.frame} ${row.graph}`, row])).values()];
-    this.source = element("select", { "aria-label": "graph", onchange: () => this.show(this.source.selectedIndex) }, ...this.graphs.map((row) => element("option", {}, `${row.frame} ${row.graph}`)));
+    this.graphs = app.store.payload.fusion;
+    this.source = element("select", { "aria-label": "graph", onchange: () => this.show(this.source.selectedIndex) }, ...this.graphs.map(({ frame, graph, of }) => element("option", {}, [frame, graph, of].filter(Boolean).join(" "))));
     this.known = element("datalist", { id: "fusion-names" });
     this.boxes = ["first", "second"].map((which, at) => element("input", { list: "fusion-names", placeholder: `${which} node`, "aria-label": `${which} node`, onchange: () => this.pickName(at, this.boxes[at].value.trim()) }));
     this.said = element("p", { class: "why soft", role: "status" }, "Click two nodes, or type their names, to read why they are one kernel or not.");
@@ -25,6 +25,8 @@ export class Fusion {
       edge: () => "",
       hue: (box) => this.hue(box),
       say: (box) => (app.status.textContent = this.label(box).filter(Boolean).join(", ")),
+      visit: (box) => this.light(box),
+      tip: (box) => this.tip(box),
     });
     this.tables = element("div", { class: "fusion-tables" });
     const bar = element("div", { class: "panel-bar" }, this.source, this.boxes[0], this.boxes[1], element("button", { type: "button", onclick: () => this.choose("", "") }, "clear"), this.known, this.count);
@@ -35,10 +37,9 @@ export class Fusion {
 
   show(at) {
     const { store } = this.app;
-    const { frame, graph } = this.graphs[at];
-    this.verdicts = new Verdicts(store.payload.fusion, frame, graph);
-    this.artifact = store.payload.artifacts.findIndex((a) => a.stage === "ir_pre_fusion" && a.frame === frame && a.graph === graph && a.nodes);
-    this.known.replaceChildren(...[...this.verdicts.names.keys()].map((name) => element("option", { value: name })));
+    this.verdicts = new Verdicts(this.graphs[at]);
+    this.artifact = this.verdicts.nodes;
+    this.known.replaceChildren(...[...this.verdicts.numbers.keys()].map((name) => element("option", { value: name })));
     this.nodes = this.artifact >= 0 ? store.artifact(this.artifact).nodes : { name: [], inputs: [], line: [], origins: [] };
     const paths = this.nodes.name.map((name) => {
       const group = this.verdicts.group.get(name);
@@ -87,8 +88,25 @@ export class Fusion {
   pick(box) {
     if (box.kind !== "node") return;
     this.pickName(this.next, this.nodes.name[box.node]);
+    this.light(box);
+  }
+
+  // The node's line, and all that is linked to it, in every text.
+  light(box) {
     const line = this.nodes.line[box.node];
     if (line) this.app.choose(this.artifact, line);
+  }
+
+  // What is said of a box under the pointer: of a node the facts that its line has in a text, of a group its row in the table.
+  tip(box) {
+    if (box.kind === "node") return element("dl", {}, ...cells([...factsOfNode(this.app.store, this.artifact, box.node, this.app.lit), ...this.placed(this.nodes.name[box.node])]));
+    const group = this.verdicts.groups.find((one) => one.name === box.label);
+    return group && element("dl", {}, ...cells([["group", group.name], ["kernel or call", title(group)], ["kind", group.kind], ["FX nodes", group.fx_nodes.join(", ")], ["reads", bytes(group.read)], ["writes", bytes(group.written)]].filter(([, value]) => value))); // prettier-ignore
+  }
+
+  placed(name) {
+    const group = this.verdicts.group.get(name);
+    return group ? [["in", title(group)]] : [];
   }
 
   pickName(at, name) {
@@ -115,7 +133,7 @@ export class Fusion {
   }
 
   mark() {
-    const nodes = new Set(this.picked.map((name) => this.verdicts.names.get(name)).filter(Boolean));
+    const nodes = new Set(this.picked.flatMap((name) => this.verdicts.numbers.get(name) || []).map((number) => this.verdicts.names[number]));
     this.canvas.marked = new Map();
     this.nodes.name.forEach((name, node) => {
       const box = nodes.has(name) && this.graph.visible.get(node);
@@ -130,10 +148,12 @@ export class Fusion {
     const { verdicts } = this;
     const verdict = (row) => (row.verdict === "fused" ? "✓ fused" : `✕ ${row.verdict}`);
     const amount = (value) => (value === null || value === undefined ? "" : bytes(value));
+    const first = ({ rounds, pair }) => [...rounds, -1, ...pair];
+    const rows = verdicts.rows.map((row) => [first(row), row]).sort(([a], [b]) => a.reduce((sign, n, at) => sign || n - (b[at] ?? -1), 0)).map(([, row]) => row); // prettier-ignore
     const pairs = new Table("verdicts", [
       { key: "first", title: "first", code: true, narrow: true }, { key: "second", title: "second", code: true, narrow: true }, { key: "verdict", title: "verdict", text: verdict }, { key: "reason", title: "why", wide: true },
-      { key: "shared_bytes", title: "shared", text: (row) => amount(row.shared_bytes), number: true, about: "bytes that one kernel would not move twice" }, { key: "rounds", title: "round", text: (row) => row.rounds.join(", ") }, { key: "rule", title: "the scheduler's rule" },
-    ], verdicts.rows, (row) => this.choose(row.first.match(/op\d+/)?.[0] || row.first, row.second.match(/op\d+/)?.[0] || row.second)); // prettier-ignore
+      { key: "shared_bytes", title: "shared", text: (row) => amount(row.shared_bytes), number: true, sort: (row) => row.shared_bytes, about: "bytes that one kernel would not move twice" }, { key: "rounds", title: "round", text: (row) => row.rounds.join(", "), sort: (row) => row.rounds[0] }, { key: "rule", title: "the scheduler's rule" },
+    ], rows, (row) => this.choose(...[row.first, row.second].map((name, at) => (verdicts.numbers.has(name) ? name : verdicts.names[verdicts.parts(row.pair[at])[0]])))); // prettier-ignore
     const groups = new Table("groups", [
       { key: "name", title: "group", code: true, narrow: true }, { key: "kind", title: "kind" }, { key: "kernels", title: "kernel or call", text: title, code: true }, { key: "nodes", title: "nodes", text: (row) => row.nodes.length, number: true, sort: (row) => row.nodes.length },
       { key: "read", title: "reads", text: (row) => amount(row.read), number: true }, { key: "written", title: "writes", text: (row) => amount(row.written), number: true }, { key: "fx_nodes", title: "FX nodes", text: (row) => row.fx_nodes.join(", "), code: true },

@@ -4,9 +4,12 @@ import { element, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { arrange, firstOpen, groupTree } from "./graph.js";
 import { INPUTS, groupings, pathsOf } from "./grouping.js";
-import { nodeFacts } from "./hover.js";
+import { cells, factsOfNode } from "./hover.js";
+import { Verdicts } from "./why.js";
 
 const HUES = 137.508;
+// The graphs of which the scheduler's verdicts know the nodes by name.
+const SCHEDULED = ["post_grad", "ir_pre_fusion", "ir_post_fusion"];
 
 export class GraphView {
   constructor(app) {
@@ -24,11 +27,14 @@ export class GraphView {
       edge: (edge) => this.type(edge.source),
       hue: (box) => this.hue(box),
       say: (box) => (app.status.textContent = this.label(box).filter(Boolean).join(", ")),
+      tip: (box) => this.tip(box),
+      hold: () => this.hold(),
     });
+    this.why = element("p", { class: "why", role: "status", hidden: true });
     const tool = (text, label, action) => element("button", { type: "button", title: label, "aria-label": label, onclick: action }, text);
     const tools = [tool("open all", "open all groups", () => this.openAll(true)), tool("close all", "close all groups", () => this.openAll(false)), tool("−", "zoom out", () => this.canvas.zoom(0.8)), tool("+", "zoom in", () => this.canvas.zoom(1.25)), tool("fit", "fit the whole graph into view", () => this.canvas.fitAll())];
     const bar = element("div", { class: "panel-bar" }, this.source, this.by, ...tools, this.box, this.count);
-    this.element = element("div", { class: "panel graph" }, bar, element("div", { class: "graph-body" }, this.canvas.element, this.detail));
+    this.element = element("div", { class: "panel graph" }, bar, this.why, element("div", { class: "graph-body" }, this.canvas.element, this.detail));
     this.fill();
   }
 
@@ -51,6 +57,11 @@ export class GraphView {
   show(index) {
     this.artifact = index;
     this.source.value = String(index);
+    this.held = this.last = null;
+    this.why.hidden = this.detail.hidden = true;
+    const { frame, graph } = this.app.store.artifact(index);
+    this.verdicts = null; // made when two nodes are asked about
+    this.mine = this.app.store.payload.fusion.filter((one) => one.frame === frame && one.graph === graph);
     const ways = groupings(this.app.store, index);
     this.by.replaceChildren(...ways.map(([name, title]) => element("option", { value: name }, title)));
     this.group();
@@ -129,17 +140,67 @@ export class GraphView {
   pick(box) {
     if (box.kind !== "node") return;
     const line = this.app.store.artifact(this.artifact).nodes.line[box.node];
+    const before = this.held ?? this.last;
+    this.last = box.node;
     this.tell(box.node);
+    if (before !== null && before !== box.node) this.ask(before, box.node);
     if (line) this.app.choose(this.artifact, line);
     this.app.status.textContent = this.label(box).filter(Boolean).join(", ");
   }
 
   tell(node) {
     const line = this.app.store.artifact(this.artifact).nodes.line[node];
-    const rows = line ? [...nodeFacts(this.app.store, this.artifact, line)] : [];
+    const rows = factsOfNode(this.app.store, this.artifact, node, new Map());
     const code = line ? element("button", { type: "button", class: "link", onclick: () => this.app.goTo(this.artifact, line) }, `line ${line} of its text`) : null;
+    const held = this.held === node;
+    const hold = this.mine.length ? element("button", { type: "button", "aria-pressed": String(held), title: "each node chosen after it is compared with this one (space)", onclick: () => this.hold() }, held ? "held: choose another node" : "why fused, or not, with …") : null;
     this.detail.hidden = false;
-    this.detail.replaceChildren(element("dl", { class: "facts-list" }, ...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])), code || "");
+    this.detail.replaceChildren(element("dl", { class: "facts-list" }, ...cells(rows)), element("p", { class: "actions" }, code, hold));
+  }
+
+  // Two nodes --------------------------------------------------------------------------------------------------------------
+
+  // Hold the chosen node: those chosen from now on are compared with it, not with the one before.
+  hold() {
+    if (this.last === null || !this.mine.length) return;
+    this.held = this.held === this.last ? null : this.last;
+    const { name } = this.app.store.artifact(this.artifact).nodes;
+    this.tell(this.last);
+    this.say(this.held === null ? `${name[this.last]} is not held any more.` : `${name[this.last]} is held: choose another node to read why they are one kernel or not.`, "soft");
+  }
+
+  // Why two nodes are one kernel or not, in the words of `Fusion.why`.
+  ask(first, second) {
+    const { name } = this.app.store.artifact(this.artifact).nodes;
+    const { stage } = this.app.store.artifact(this.artifact);
+    if (!this.mine.length) return;
+    if (!SCHEDULED.includes(stage)) return this.say("What is fused is decided on the post-grad graph: choose it above to ask about two of its nodes.", "soft");
+    this.verdicts ||= this.mine.map((one) => new Verdicts(one));
+    const of = this.verdicts.find(({ numbers }) => numbers.has(name[first]) && numbers.has(name[second]));
+    if (!of) return this.say(this.unscheduled(first) || this.unscheduled(second) || `${name[first]} and ${name[second]} are of different graphs: each is compiled by itself.`, "soft");
+    const { fused, sentence } = of.why(name[first], name[second]);
+    this.say(`${name[first]} and ${name[second]}: ${fused ? "✓ fused" : "✕ not fused"}: ${sentence}`, fused ? "good" : "bad");
+  }
+
+  // What is said of a node that no scheduler node computes; null for others.
+  unscheduled(node) {
+    const { name } = this.app.store.artifact(this.artifact).nodes;
+    if (this.verdicts.some(({ numbers }) => numbers.has(name[node]))) return null;
+    const op = this.app.store.fact(this.artifact, node, "op");
+    if (op === "placeholder") return `${name[node]} is an input of the graph: nothing computes it.`;
+    return op === "output" ? `${name[node]} is what the graph returns: nothing computes it.` : `No scheduler node is said to compute ${name[node]}, so nothing was decided about it.`;
+  }
+
+  say(text, kind) {
+    this.why.hidden = false;
+    this.why.className = `why ${kind}`;
+    this.why.textContent = text;
+  }
+
+  // What is said of a box under the pointer: of a node the facts that its line has in a text.
+  tip(box) {
+    if (box.kind !== "node") return element("dl", {}, ...cells([["group", box.label], ["nodes", String(box.count)]]));
+    return element("dl", {}, ...cells(factsOfNode(this.app.store, this.artifact, box.node, this.app.lit)));
   }
 
   // The selected line is the selected node; lines linked to it are marked nodes.

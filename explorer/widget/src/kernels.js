@@ -1,7 +1,10 @@
 // The kernels: a table of all of them, and one opened as its ladder of texts with what it takes of the GPU.
 
-import { bytes, element, plural } from "./dom.js";
+import { bytes, duration, element, plural } from "./dom.js";
 import { Table } from "./table.js";
+
+// Columns that are shown also where nothing is known: a row then says why.
+const ALWAYS = ["name", "operators", "graph", "read", "written", "seconds", "lines"];
 
 const short = (operator) => operator.replace(/^(aten|prims)\./, "");
 
@@ -9,22 +12,26 @@ export class Kernels {
   constructor(app) {
     this.app = app;
     const { kernels } = app.store.payload;
-    const resource = (name) => ({ key: name, number: true, sort: (k) => k.resources[name] ?? -1 });
+    const resource = (name) => ({ key: name, number: true, sort: (k) => k.resources[name] });
+    const moved = (key, title) => ({ key, title, number: true, text: (k) => (k.cost[key] === null ? "—" : bytes(k.cost[key])), sort: (k) => k.cost[key], why: (k) => k.cost.bytes_known, about: `bytes in one run, over all launches` });
     const columns = [
-      { key: "name", title: "kernel", code: true },
-      { key: "operators", title: "operators fused", text: (k) => k.operators.map(short).join(", "), about: "the ATen operators that the kernel computes" },
+      { key: "name", title: "kernel", code: true, narrow: true },
+      { key: "operators", title: "operators fused", text: (k) => k.operators.map(short).join(", "), narrow: true, about: "the ATen operators that the kernel computes" },
       { key: "graph", title: "graph", text: (k) => [k.frame, k.graph].filter(Boolean).join(" ") },
-      { key: "launches", title: "grid", text: (k) => [...new Set(k.launches.map((l) => grid(l.grid)))].join(" "), code: true, about: "blocks of a launch" },
+      { key: "launches", title: "grid", text: grids, sort: blocks, code: true, about: "blocks of a launch, and how many launches one run of the code has" },
       { ...resource("registers"), title: "registers", text: (k) => k.resources.registers, about: "a thread" },
       { ...resource("shared"), title: "shared", text: (k) => (k.resources.shared === undefined ? "" : bytes(k.resources.shared)), about: "shared memory of a block" },
-      { key: "spills", title: "spills", number: true, text: (k) => spills(k.resources), sort: (k) => k.resources.spill_stores ?? -1, about: "bytes a thread that registers had no room for" },
-      { key: "occupancy", title: "occupancy", number: true, text: (k) => occupancy(k.resources), sort: (k) => k.resources.occupancy?.fraction ?? -1, about: "warps that fit, of those that an SM can hold" },
+      { key: "spills", title: "spills", number: true, text: (k) => spills(k.resources), sort: (k) => (spills(k.resources) === "" ? null : Number(spills(k.resources))), about: "bytes a thread that registers had no room for" },
+      moved("read", "reads"),
+      moved("written", "writes"),
+      { key: "seconds", title: timeTitle(kernels), number: true, text: time, sort: (k) => k.cost.seconds, why: (k) => k.cost.seconds_known, about: "seconds in one run, over all launches" },
+      { key: "occupancy", title: "occupancy", number: true, text: (k) => occupancy(k.resources), sort: (k) => k.resources.occupancy?.fraction, about: "warps that fit, of those that an SM can hold" },
       { key: "lines", title: "lines", number: true, text: (k) => app.store.artifact(k.artifact).lines, sort: (k) => app.store.artifact(k.artifact).lines },
     ]; // prettier-ignore
-    const shown = columns.filter((c) => ["name", "operators", "graph", "lines"].includes(c.key) || kernels.some((k) => (c.text ? c.text(k) : "") !== "" && c.text(k) !== undefined));
+    const shown = columns.filter((c) => ALWAYS.includes(c.key) || kernels.some((k) => (c.text ? c.text(k) : "") !== "" && c.text(k) !== undefined));
     this.table = new Table("kernels", shown, kernels, (kernel) => this.show(kernel));
     this.one = element("div", { class: "kernel-detail" });
-    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, element("h2", {}, plural(kernels.length, "kernel")), this.table.element, this.one);
+    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, element("h2", {}, plural(kernels.length, "kernel")), this.table.element, ...notes(kernels), this.one);
     if (kernels.length) this.show(kernels[0]);
   }
 
@@ -43,7 +50,7 @@ export class Kernels {
       element("h2", { class: "code" }, kernel.name),
       kernel.operators.length ? element("p", {}, "computes ", element("code", {}, kernel.operators.map(short).join(", "))) : "",
       element("div", { class: "ladder" }, ...forms.flatMap(step), ...more.flat()),
-      ...this.facts(kernel), ...this.launches(kernel), ...this.candidates(kernel),
+      ...this.costs(kernel), ...this.facts(kernel), ...this.launches(kernel), ...this.candidates(kernel),
       kernel.forms.ttir === undefined ? "" : element("p", {}, element("button", { type: "button", onclick: () => this.app.panel("passes").kernel(kernel.artifact) }, "step through its MLIR passes")),
     ); // prettier-ignore
   }
@@ -60,6 +67,12 @@ export class Kernels {
     app.rail.reveal(index);
   }
 
+  costs({ cost }) {
+    const { read, written, seconds } = cost;
+    const shown = [["bytes", read === null ? cost.bytes_known : `reads ${bytes(read)}, writes ${bytes(written)}: ${cost.bytes_known}`], ["time", seconds === null ? cost.seconds_known : `${duration(seconds)}, ${cost.seconds_known}`]];
+    return [element("h3", {}, `What it costs in one run${cost.launches > 1 ? `, over its ${cost.launches} launches` : ""}`), list(shown, "words")];
+  }
+
   facts({ resources, chosen, config }) {
     const { occupancy, mix, ...plain } = resources;
     const rows = Object.entries(plain).filter(([, value]) => value !== null && typeof value !== "object");
@@ -67,7 +80,7 @@ export class Kernels {
     const limit = occupancy ? [["occupancy", `${Math.round(occupancy.fraction * 100)} %: ${occupancy.blocks} blocks, ${occupancy.warps} warps an SM, limited by ${occupancy.limited_by}`]] : [];
     const with_config = Object.keys(config).length ? [["config", `${pairs(config)}${chosen ? ` (${chosen})` : ""}`]] : [];
     const shown = [...with_config, ...limit, ...rows.map(([name, value]) => [name.replaceAll("_", " "), String(value)])];
-    return [element("h3", {}, "What it takes of the GPU"), element("dl", { class: "facts-list" }, ...shown.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]))];
+    return [element("h3", {}, "What it takes of the GPU"), list(shown)];
   }
 
   launches({ launches }) {
@@ -89,6 +102,24 @@ export class Kernels {
   }
 }
 
+const list = (rows, kind = null) => element("dl", { class: "facts-list" }, ...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", { class: kind }, value)]));
+const time = ({ cost }) => (cost.seconds === null ? "—" : `${cost.timed === "estimated" ? "≈ " : ""}${duration(cost.seconds)}`);
+// How the bytes and times of the table are known, each way once; below the table, for who cannot point at a cell.
+const notes = (kernels) => [["reads and writes", "bytes_known"], ["time", "seconds_known"]].map(([name, key]) => element("p", { class: "soft note" }, `${name}: ${[...new Set(kernels.map((k) => k.cost[key]))].slice(0, 4).join("; ")}`)); // prettier-ignore
+function timeTitle(kernels) {
+  const kinds = [...new Set(kernels.map((k) => k.cost.timed).filter(Boolean))];
+  return kinds.length === 1 ? `time (${kinds[0]})` : "time";
+}
+// The grids of a kernel's launches, "(64, 1, 1) ×2" for two alike.
+function grids({ launches, cost }) {
+  const found = [...new Set(launches.map((l) => grid(l.grid)))].join(" ");
+  return cost.launches > 1 ? `${found} ×${cost.launches}`.trim() : found;
+}
+// The blocks of the largest launch, null where a size is not a number.
+function blocks({ launches }) {
+  const counts = launches.map((l) => (Array.isArray(l.grid) ? l.grid.reduce((product, size) => product * size, 1) : NaN));
+  return counts.length && counts.every((n) => !Number.isNaN(n)) ? Math.max(...counts) : null;
+}
 const grid = (value) => (Array.isArray(value) ? `(${value.join(", ")})` : value === undefined || value === null ? "" : String(value));
 const spills = (r) => (r.spill_stores === undefined ? "" : String((r.spill_stores || 0) + (r.spill_loads || 0)));
 const occupancy = (r) => (r.occupancy ? `${Math.round(r.occupancy.fraction * 100)} %` : "");

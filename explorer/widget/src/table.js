@@ -5,7 +5,7 @@ import { element, plural } from "./dom.js";
 const MOST = 300; // rows drawn at once
 
 export class Table {
-  // `columns` are {key, title, text?(row), number?, code?, narrow?, wide?, sort?(row)}; `pick(row)` is told of a chosen row.
+  // `columns` are {key, title, text?(row), number?, code?, narrow?, wide?, sort?(row), why?(row)}; `pick(row)` is told of a chosen row.
   constructor(label, columns, rows, pick = null) {
     this.columns = columns;
     this.rows = rows;
@@ -45,9 +45,11 @@ export class Table {
     let rows = this.rows.filter((row) => words.every((word) => this.columns.some((column) => this.text(column, row).toLowerCase().includes(word))));
     if (this.order) {
       const { column, down } = this.order;
-      const key = (row) => (column.sort ? column.sort(row) : column.number ? Number(row[column.key] ?? -Infinity) : this.text(column, row));
-      rows = rows.map((row) => [key(row), row]).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([, row]) => row); // prettier-ignore
-      if (down) rows.reverse();
+      const value = (row) => (column.sort ? column.sort(row) : column.number ? row[column.key] : this.text(column, row));
+      const keyed = rows.map((row) => [value(row) ?? null, row]);
+      const known = keyed.filter(([key]) => key !== null).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+      if (down) known.reverse();
+      rows = [...known, ...keyed.filter(([key]) => key === null)].map(([, row]) => row); // what is not known is last either way
     }
     this.count.textContent = rows.length === this.rows.length ? plural(rows.length, "row") : `${rows.length.toLocaleString("en")} of ${plural(this.rows.length, "row")}`;
     this.more.hidden = rows.length <= this.most;
@@ -58,7 +60,8 @@ export class Table {
     const cells = this.columns.map((column, at) => {
       const text = this.text(column, row);
       const inner = this.pick && !at ? element("button", { type: "button", class: "link", onclick: () => this.pick(row) }, text || "—") : column.draw ? column.draw(row) : text;
-      return element("td", { class: [column.number && "right", column.code && "code", column.narrow && "narrow", column.wide && "wide"].filter(Boolean).join(" ") || null, title: text.length > 60 ? text : null }, inner);
+      const title = column.why?.(row) || (text.length > (column.narrow ? 20 : 60) ? text : null);
+      return element("td", { class: [column.number && "right", column.code && "code", column.narrow && "narrow", column.wide && "wide"].filter(Boolean).join(" ") || null, title }, inner);
     });
     return element("tr", { class: row.dim ? "dim" : null }, ...cells);
   }

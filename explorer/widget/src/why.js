@@ -1,45 +1,117 @@
-// Why two scheduler nodes are one kernel or not, from the trace's own verdicts. No element is made here.
+// Why two scheduler nodes are one kernel or not, from the trace's own verdicts: what `Fusion.why` of explorer/fusion.py says, in
+// its words. No element is made here.
 
-const OPS = /op\d+/g;
-
-export const opsOf = (name) => name.match(OPS) || [name];
+// Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
+const WRONG_WAY = "node1 must go before node2";
+const MOST_LISTED = 4; // buffers
+const MOST_NAMED = 6; // a group of more nodes is named by its first and last
 
 export class Verdicts {
-  // `fusion` is the payload's, of which only one graph is asked.
-  constructor(fusion, frame, graph) {
-    const mine = (row) => row.frame === frame && row.graph === graph;
-    this.groups = fusion.groups.filter(mine);
-    this.rows = fusion.verdicts.filter(mine);
-    this.made = fusion.made.filter(mine);
-    this.inlined = fusion.inlined.filter(mine);
-    this.group = new Map(this.groups.flatMap((group) => group.nodes.map((node) => [node, group])));
-    this.names = new Map(); // every name a node is known by → its node
-    for (const group of this.groups) {
-      for (const node of group.nodes) this.names.set(node, node);
-      for (const name of [group.name, ...group.kernels]) if (!this.names.has(name)) this.names.set(name, group.nodes[0]);
-    }
-    for (const { buffer, node } of this.made) this.names.set(buffer, node);
-    for (const { fx_node, into } of this.inlined) if (!this.names.has(fx_node)) this.names.set(fx_node, into[0]);
+  // `graph` is one of the payload's "fusion"; nodes are numbers here.
+  constructor(graph) {
+    Object.assign(this, graph);
+    this.rows = graph.verdicts;
+    this.numbers = new Map(Object.entries(graph.known));
+    graph.names.forEach((name, number) => this.numbers.set(name, [number]));
+    this.group = new Map(); // the name of a single node → its group
+    this.groupOf = new Map(); // its number → the group's place
+    graph.groups.forEach((group, at) => {
+      for (const name of group.nodes) {
+        this.group.set(name, group);
+        this.groupOf.set(this.numbers.get(name)[0], at);
+      }
+    });
   }
 
-  // {fused, sentence, rows}: the verdicts that were about both nodes, or else about the groups that they are in.
+  // The single nodes in a node.
+  parts(number) {
+    return number < this.names.length ? [number] : this.members[number - this.names.length];
+  }
+
+  title(number) {
+    const names = this.parts(number).map((n) => this.names[n]);
+    return names.length > MOST_NAMED ? `${names[0]}_…_${names[names.length - 1]} (${names.length} nodes)` : names.join("_");
+  }
+
+  kernelsOf(numbers) {
+    const wanted = new Set(numbers);
+    return [...new Set(this.kernels.filter(([, of]) => of.some((n) => wanted.has(n))).map(([name]) => name))];
+  }
+
+  // {fused, sentence} for two names that the scheduler, its buffers, FX nodes or kernels have.
   why(first, second) {
-    const [a, b] = [this.names.get(first), this.names.get(second)];
-    if (!a || !b) return { fused: false, sentence: `${a ? second : first} is no node of this graph.`, rows: [] };
-    const [one, other] = [this.group.get(a), this.group.get(b)];
-    const direct = this.between(new Set([a]), new Set([b]));
-    if (one && one === other) return { fused: true, sentence: a === b ? `${first} and ${second} are the same node, ${a}.` : `${a} and ${b} are one kernel: ${title(one)}.`, rows: direct.length ? direct : this.between(new Set(one.nodes), new Set(one.nodes)) };
-    if (direct.length) return { fused: false, sentence: direct[direct.length - 1].reason, rows: direct };
-    const around = one && other ? this.between(new Set(one.nodes), new Set(other.nodes)) : [];
-    if (around.length) return { fused: false, sentence: `The scheduler weighed what they are in, not these two: ${around[around.length - 1].reason}`, rows: around };
-    return { fused: false, sentence: `The scheduler never weighed ${a} with ${b}: it looks at nodes that use the same buffers.`, rows: [] };
+    const [one, other] = [this.numbers.get(first), this.numbers.get(second)];
+    if (!one || !other) return { fused: false, sentence: `${one ? second : first} is no node of this graph.` };
+    const both = one.filter((n) => other.includes(n));
+    if (both.length) return { fused: true, sentence: this.same(first, second, this.names[Math.min(...both)]) };
+    const places = new Set(one.map((n) => this.groupOf.get(n)));
+    const shared = other.map((n) => this.groupOf.get(n)).filter((at) => places.has(at));
+    const verdicts = this.between(one, other);
+    if (shared.length) return { fused: true, sentence: this.fused(first, second, shared, verdicts) };
+    const refused = verdicts.filter((v) => v.verdict === "refused");
+    return { fused: false, sentence: refused.length ? this.refused(refused, verdicts) : this.never(first, second, one, other) };
   }
 
-  between(some, others) {
-    const in_ = (name, set) => opsOf(name).some((op) => set.has(op));
-    return this.rows.filter((row) => (in_(row.first, some) && in_(row.second, others)) || (in_(row.first, others) && in_(row.second, some)));
+  same(first, second, name) {
+    return first === second ? `${first} is ${name} itself.` : `${first} and ${second} are one scheduler node, ${name}: lowering computes one where the other reads it.`;
+  }
+
+  // Every verdict on two nodes, or on what they had become, in the order of the rounds.
+  between(one, other) {
+    const holds = (number, nodes) => this.parts(number).some((n) => nodes.includes(n));
+    const found = this.rows.filter(({ pair: [a, b] }) => (holds(a, one) && holds(b, other)) || (holds(a, other) && holds(b, one)));
+    const key = ({ pair: [a, b], rounds }) => [rounds[rounds.length - 1], Math.max(a, b), a, b];
+    const compare = (a, b) => a.reduce((sign, value, at) => sign || value - b[at], 0);
+    return found.map((row) => [key(row), row]).sort(([a], [b]) => compare(a, b)).map(([, row]) => row); // prettier-ignore
+  }
+
+  fused(first, second, shared, verdicts) {
+    const at = shared.reduce((a, b) => (this.final[b] < this.final[a] ? b : a));
+    const kernels = this.kernelsOf(this.parts(this.final[at]));
+    const one = kernels.length < 2 ? "one kernel" : `one group, for which ${kernels.length} kernels were written`;
+    const joined = verdicts.find((v) => v.verdict === "fused");
+    const how = joined ? ` In round ${joined.rounds[0]} ${joined.reason}` : GROUPED[this.groups[at].kind] || "";
+    return `${first} and ${second} are ${one}, ${kernels.join(", ") || this.title(this.final[at])}.${how}${this.roles([first, second], this.groups[at])}`;
+  }
+
+  // Where in a template two nodes are computed; "" outside of one.
+  roles(names, group) {
+    const inside = (name, role) => this.numbers.get(name).every((n) => (group[role] || []).includes(this.names[n]));
+    return names.flatMap((name) => Object.keys(ROLES).filter((role) => inside(name, role)).map((role) => ` ${name} is in the template's ${role}: computed ${ROLES[role]}.`)).join(""); // prettier-ignore
+  }
+
+  refused(refused, verdicts) {
+    const real = refused.filter((v) => v.rule !== WRONG_WAY);
+    const last = (real.length ? real : refused).at(-1);
+    const possible = verdicts.find((v) => v.verdict === "possible");
+    const before = possible && String(possible.pair) !== String(last.pair);
+    const came = before ? `${possible.reason} But a fusion that scored higher came first and made ${last.after.map((n) => this.title(n)).join(" and ")}. ` : "";
+    const [one, other] = last.pair.map((n) => this.kernelsOf(this.parts(n)));
+    const both = one.filter((name) => other.includes(name)).sort();
+    return `${came}${last.reason}${both.length ? ` Both are in the kernel ${both.join(", ")} all the same, as loops one after the other.` : ""}`;
+  }
+
+  // Why the scheduler did not ask about two nodes.
+  never(first, second, one, other) {
+    for (const [name, [number]] of [[first, one], [second, other]]) if (this.apart[number]) return name + this.apart[number]; // prettier-ignore
+    const [a, b] = [one, other].map((nodes) => new Set(nodes.flatMap((n) => this.touched[n])));
+    const both = [...a].filter((name) => b.has(name)).sort();
+    if (!both.length) return `${first} and ${second} were never considered: they neither read nor write a buffer that both touch.`;
+    const devices = new Set(one.map((n) => this.devices[n]));
+    if (!other.some((n) => devices.has(this.devices[n]))) return `${first} and ${second} were never considered: they run on different devices.`;
+    const shared = both.slice(0, MOST_LISTED).join(", ");
+    return `${first} and ${second} were never considered: both touch ${shared}, but of the nodes that touch a buffer the scheduler asks about each only with the ${this.attempts} that come next (max_fusion_buffer_group_pairwise_attempts).`;
   }
 }
+
+// How nodes came to be in one group without a fusion of two.
+const GROUPED = {
+  combo: " They do not depend on each other, and combo kernels put such kernels into one launch (combo_kernels).",
+  foreach: " They come from one operation on a list of tensors, which is lowered to one foreach kernel.",
+};
+
+// Where what was fused into a template is computed.
+const ROLES = { prologue: "where the template loads its input", epilogue: "on the template's result before it is stored" };
 
 // What people call a group: its kernels, or the library call it is.
 export const title = (group) => group.kernels.join(", ") || group.call || group.name;
