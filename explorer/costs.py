@@ -103,9 +103,8 @@ def _time(kernel: Kernel, groups: Groups, launches: int | None, unknown: str) ->
 
 def absent_of(trace: Trace) -> Target | None:
     """The GPU that is not here which a trace was made for, None for an attached device."""
-    if trace.live is not None and trace.live.absent is not None:
-        return trace.live.absent  # type: ignore[no-any-return]
-    return next((t for t in NAMED if t.name == trace.meta.get("target")), None)
+    absent: Target | None = getattr(trace.live, "absent", None)
+    return absent or next((t for t in NAMED if t.name == trace.meta.get("target")), None)
 
 
 def target_of(trace: Trace) -> Target | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -45,3 +48,20 @@ def test_nobody_watching_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress.progress("f") as show:
         assert show is None
+
+
+#: Runs a cell in a kernel and prints its outputs as JSON; in a process of its own, for whatever imports ipykernel is a notebook.
+RUN = """
+import json, nbclient, nbformat
+code = "import explorer, torch\\nx = explorer.trace(torch.sin, torch.randn(3), backend='aot_eager')"
+book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+print(json.dumps([output["data"] for output in book.cells[0].outputs if output["output_type"] == "display_data"]))
+"""
+
+
+@pytest.mark.skipif(find_spec("nbclient") is None, reason="nbclient is not installed: it comes with jupyterlab")
+def test_a_notebook_keeps_no_widget_that_is_gone() -> None:
+    """In a notebook the bar is an output while it runs, and empty afterwards: a saved notebook has no closed widget in it."""
+    said = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True).stdout
+    assert json.loads(said.splitlines()[-1]) == [{"text/html": "", "text/plain": ""}]
