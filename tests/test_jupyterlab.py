@@ -1,4 +1,6 @@
-"""The widget in JupyterLab, from end to end: compile for a GPU that is not here, click a line, lead the view from Python."""
+"""The widget in JupyterLab, Notebook 7 and Voila, from end to end: compile for a GPU that is not here, click a line, lead
+the view from Python. JupyterLab comes with the package; the others are tried where they are installed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,14 @@ READY = """() => {
     return kernel?.connectionStatus === 'connected' && panel.sessionContext.kernelDisplayStatus === 'idle';
 }"""
 TOKEN = "explorer-test"
+#: Server → its module, its own options, and where it shows a notebook.
+SERVERS = {
+    "lab": ("jupyterlab", ("--LabApp.expose_app_in_browser=True", "--allow-root"), "lab/tree/first.ipynb"),
+    "notebook": ("notebook", ("--JupyterNotebookApp.expose_app_in_browser=True", "--allow-root"), "notebooks/first.ipynb"),
+    "voila": ("voila", ("--Voila.log_level=INFO",), "voila/render/first.ipynb"),
+}
+#: Said or asked for by a server's own pages, with no widget in them: server → parts of the text.
+ITS_OWN = {"notebook": ("reading 'schema'",), "voila": ("cdn.jsdelivr.net/npm/@fortawesome",)}
 
 
 def free_port() -> int:
@@ -54,28 +65,34 @@ def write_notebook(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A JupyterLab on this machine only, with settings and notebooks of its own; its address."""
-    pytest.importorskip("jupyterlab", reason="jupyterlab is not installed: pip install jupyterlab")
-    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernel")
-    home = tmp_path_factory.mktemp("lab")
-    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the notebook, and with settings that are its own."""
+    made = tmp_path_factory.mktemp("home")
+    settings = made / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(SETTINGS), encoding="utf-8")
-    write_notebook(home / "first.ipynb")
+    write_notebook(made / "first.ipynb")
+    return made
+
+
+@contextmanager
+def served(name: str, home: Path) -> Iterator[str]:
+    """A server on this machine only; the address of the notebook in it."""
+    module, options, place = SERVERS[name]
+    pytest.importorskip(module, reason=f"{module} is not installed: pip install {module}")
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernel")
     port = free_port()
-    folders = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    folders = {f"JUPYTER_{folder}_DIR": str(home / folder.lower()) for folder in ("CONFIG", "DATA", "RUNTIME")}
     more = {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces")}
-    command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root",
-        f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={home}", "--LabApp.expose_app_in_browser=True",
-    ]  # fmt: skip
-    with (home / "log").open("wb") as log:
+    at = [f"--ServerApp.root_dir={home}", "--ip=127.0.0.1"] if name != "voila" else [str(home), "--Voila.ip=127.0.0.1"]
+    token = [f"--IdentityProvider.token={TOKEN}"] if name != "voila" else []
+    command = [sys.executable, "-m", module, "--no-browser", f"--port={port}", *at, *token, *options]
+    with (home / f"{name}.log").open("wb") as log:
         server = subprocess.Popen(command, cwd=home, env={**os.environ, **folders, **more}, stdout=log, stderr=log)
         try:
             address = f"http://127.0.0.1:{port}"
-            wait_for(address, server, home / "log")
-            yield f"{address}/lab/tree/first.ipynb?token={TOKEN}"
+            wait_for(f"{address}/api" if name != "voila" else address, server, home / f"{name}.log")
+            yield f"{address}/{place}?token={TOKEN}"
         finally:
             server.terminate()
             server.wait(20)
@@ -84,32 +101,41 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
     for _ in range(240):
         if server.poll() is not None:
-            pytest.fail(f"JupyterLab ended: {log.read_text(encoding='utf-8')[-2000:]}")
+            pytest.fail(f"the server ended: {log.read_text(encoding='utf-8')[-2000:]}")
         try:
-            with urllib.request.urlopen(f"{address}/api", timeout=5):
+            with urllib.request.urlopen(address, timeout=5):
                 return
         except OSError:
             time.sleep(0.25)
-    pytest.fail(f"JupyterLab does not answer: {log.read_text(encoding='utf-8')[-2000:]}")
+    pytest.fail(f"the server does not answer: {log.read_text(encoding='utf-8')[-2000:]}")
 
 
-@pytest.fixture
-def notebook(browser: Any, lab: str) -> Iterator[Any]:
-    """The notebook open and run; at the end no request has left this machine, and the view has raised no error."""
-    context = browser.new_context(viewport={"width": 1500, "height": 1000})
-    tab = context.new_page()
-    asked: list[str] = []
-    raised: list[str] = []
-    tab.on("request", lambda request: asked.append(request.url))
-    tab.on("pageerror", lambda error: raised.append(str(error)))
-    tab.goto(lab)
-    tab.wait_for_function(READY, timeout=90_000)
-    tab.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    tab.locator(".explorer-host .pane").first.wait_for(timeout=180_000)
-    yield tab
-    context.close()
-    assert [url for url in asked if not url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:"))] == []
-    assert raised == []
+@contextmanager
+def shown(browser: Any, name: str, home: Path) -> Iterator[Any]:
+    """The notebook's page; at the end no request has left this machine, and the view has raised no error."""
+    with served(name, home) as address:
+        context = browser.new_context(viewport={"width": 1500, "height": 1000})
+        tab = context.new_page()
+        asked: list[str] = []
+        raised: list[str] = []
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("pageerror", lambda error: raised.append(str(error)))
+        tab.goto(address, wait_until="commit", timeout=180_000)
+        yield tab
+        context.close()
+    own = ITS_OWN.get(name, ())
+    outside = [url for url in asked if not url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:"))]
+    assert [text for text in (*outside, *raised) if not any(part in text for part in own)] == []
+
+
+@pytest.fixture(params=["lab", "notebook"])
+def notebook(request: pytest.FixtureRequest, browser: Any, home: Path) -> Iterator[Any]:
+    """The notebook open and run, in JupyterLab and in Notebook 7."""
+    with shown(browser, request.param, home) as tab:
+        tab.wait_for_function(READY, timeout=90_000)
+        tab.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        tab.locator(".explorer-host .pane").first.wait_for(timeout=180_000)
+        yield tab
 
 
 def run(tab: Any, code: str) -> Any:
@@ -139,7 +165,7 @@ def in_kernel(tab: Any, code: str, wanted: Any, seconds: float = 20) -> Any:
 
 
 def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
-    """In JupyterLab a click on the user's line lights every text, also SASS made on demand; Python hears, and leads the view."""
+    """A click on the user's line lights every text, also SASS made on demand; Python hears, and leads the view."""
     view = notebook.locator(".explorer-host").first
     others = notebook.locator(".explorer-host")
     others.nth(1).wait_for()
@@ -179,3 +205,16 @@ def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
 
 def cells(tab: Any) -> int:
     return int(tab.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets.length"))
+
+
+def test_voila_shows_the_view(browser: Any, home: Path) -> None:
+    """In Voila, a page without a notebook, the view is there twice, a click lights the kernel's lines, and Python answers."""
+    with shown(browser, "voila", home) as tab:
+        tab.locator(".explorer-host .pane").nth(2).wait_for(timeout=180_000)
+        view = tab.locator(".explorer-host").first
+        view.locator(".pane").first.locator(".line", has_text="torch.sin").click()
+        assert "tl_math.sin" in " ".join(view.locator(".pane").nth(1).locator(".line.lit").all_inner_texts())
+        view.get_by_role("tab", name="Run").click()
+        view.get_by_role("button", name="check").click()
+        view.get_by_role("table", name="check").wait_for(timeout=60_000)
+        assert "Loading widget" not in tab.locator("body").inner_text(), "the bar that showed progress is gone"
