@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from explorer import session
 from explorer.errors import InputError
 from explorer.model import Artifact, Event, Rows
+from explorer.page import packed
 from explorer.payload import payload
 from explorer.stages import assembly
 from explorer.traced import Trace
@@ -241,3 +243,51 @@ def test_what_a_cell_has_shown_is_not_shown_again_by_its_last_line(live, monkeyp
     shown._ipython_display_()
     with pytest.raises(NotImplementedError):
         shown._ipython_display_()
+
+
+# Notebooks that are not Jupyter's -----------------------------------------------------------------------------------------
+
+HOST = """async ([bundle, payload, theme, raw]) => {
+    if (theme === 'colab') document.documentElement.setAttribute('theme', 'dark');
+    else document.body.className = theme;
+    document.body.style.setProperty('--jp-layout-color0', theme === 'vscode-light' ? 'rgb(250, 251, 252)' : 'rgb(1, 2, 3)');
+    const bytes = Uint8Array.from(atob(payload), (c) => c.charCodeAt(0));
+    const state = { is_live: false, selected: {}, command: {}, additions: [] };
+    state.payload = raw ? bytes.buffer : new DataView(bytes.buffer);
+    const listeners = new Map();
+    window.saved = 0;
+    window.keys = 0;
+    document.addEventListener('keydown', () => window.keys++);
+    window.model = {
+        get: (name) => state[name], set: (name, value) => (state[name] = value), save_changes: () => window.saved++,
+        on: (event, action) => listeners.set(event, action), off: (event) => listeners.delete(event), listeners,
+    };
+    const el = document.body.appendChild(document.createElement('div'));
+    const url = URL.createObjectURL(new Blob([bundle], { type: 'text/javascript' }));
+    const { default: widget } = await import(url);
+    window.take_down = await widget.render({ model: window.model, el });
+}"""
+
+
+@pytest.mark.parametrize(
+    ("theme", "dark", "raw"),
+    [("vscode-dark", True, False), ("vscode-light", False, False), ("vscode-high-contrast", True, True), ("colab", True, True)],
+)
+def test_the_view_stands_where_there_is_no_jupyter(browser, trace, theme, dark, raw):
+    """With anywidget's `render` alone, as VS Code and Colab call it: theme, selection, keys and taking down need no Jupyter."""
+    tab = browser.new_page(color_scheme="light")
+    raised: list[str] = []
+    tab.on("pageerror", lambda error: raised.append(str(error)))
+    tab.evaluate(HOST, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode(), theme, raw])
+    view = tab.locator(".explorer")
+    assert view.get_attribute("data-theme") == ("dark" if dark else "light")
+    background = view.evaluate("e => getComputedStyle(e).backgroundColor")
+    assert background == ("rgb(250, 251, 252)" if theme == "vscode-light" else "rgb(1, 2, 3)"), "the notebook's own colour"
+    tab.locator(".pane").first.locator(".line").nth(1).click()
+    assert tab.evaluate("[window.saved, window.model.get('selected').line]") == [1, 2]
+    tab.keyboard.press("d")
+    assert tab.evaluate("window.keys") == 0, "a key stays in the view"
+    tab.evaluate("window.take_down()")
+    assert tab.evaluate("[document.querySelectorAll('.explorer-host').length, window.model.listeners.size]") == [0, 0]
+    assert raised == []
+    tab.close()

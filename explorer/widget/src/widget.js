@@ -29,7 +29,8 @@ class View {
   async open() {
     const { model } = this;
     const data = model.get("payload");
-    const payload = await unpack(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    // a DataView by Jupyter's protocol; other notebooks have handed over the buffer itself
+    const payload = await unpack(data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     const live = model.get("is_live") ? new Live(model) : null;
     this.app = this.mount(this.holder, payload, { live, select: (place) => this.tell(place) });
     this.holder.app = this.app; // for consoles and tests
