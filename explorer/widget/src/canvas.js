@@ -231,7 +231,7 @@ export class Canvas {
     g.fillText(cut(g, sign + title, box.w - 20), box.x + 11, box.y + (subtitle ? 15 : box.h / 2 + 4));
     if (!subtitle) return;
     g.font = this.fonts.small;
-    g.fillStyle = this.colours.soft;
+    g.fillStyle = mark === undefined ? this.colours.soft : this.colours.text;
     g.fillText(cut(g, subtitle, box.w - 20), box.x + 11, box.y + 30);
   }
 

@@ -4,7 +4,7 @@ import { bytes, duration, element, plural } from "./dom.js";
 import { Table } from "./table.js";
 
 // Columns that are shown also where nothing is known: a row then says why.
-const ALWAYS = ["name", "operators", "graph", "read", "written", "seconds", "lines"];
+const ALWAYS = ["name", "operators", "read", "written", "seconds", "lines"];
 
 const short = (operator) => operator.replace(/^(aten|prims)\./, "");
 
@@ -15,8 +15,8 @@ export class Kernels {
     const resource = (name) => ({ key: name, number: true, sort: (k) => k.resources[name] });
     const moved = (key, title) => ({ key, title, number: true, text: (k) => (k.cost[key] === null ? "—" : bytes(k.cost[key])), sort: (k) => k.cost[key], why: (k) => k.cost.bytes_known, about: `bytes in one run, over all launches` });
     const columns = [
-      { key: "name", title: "kernel", code: true, narrow: true },
-      { key: "operators", title: "operators fused", text: (k) => k.operators.map(short).join(", "), narrow: true, about: "the ATen operators that the kernel computes" },
+      { key: "name", title: "kernel", code: true, medium: true },
+      { key: "operators", title: "operators fused", text: (k) => k.operators.map(short).join(", "), medium: true, about: "the ATen operators that the kernel computes" },
       { key: "graph", title: "graph", text: (k) => [k.frame, k.graph].filter(Boolean).join(" ") },
       { key: "launches", title: "grid", text: grids, sort: blocks, code: true, about: "blocks of a launch, and how many launches one run of the code has" },
       { ...resource("registers"), title: "registers", text: (k) => k.resources.registers, about: "a thread" },
@@ -28,10 +28,11 @@ export class Kernels {
       { key: "occupancy", title: "occupancy", number: true, text: (k) => occupancy(k.resources), sort: (k) => k.resources.occupancy?.fraction, about: "warps that fit, of those that an SM can hold" },
       { key: "lines", title: "lines", number: true, text: (k) => app.store.artifact(k.artifact).lines, sort: (k) => app.store.artifact(k.artifact).lines },
     ]; // prettier-ignore
-    const shown = columns.filter((c) => ALWAYS.includes(c.key) || kernels.some((k) => (c.text ? c.text(k) : "") !== "" && c.text(k) !== undefined));
+    const graphs = new Set(kernels.map((k) => `${k.frame} ${k.graph}`));
+    const shown = columns.filter((c) => ALWAYS.includes(c.key) || (c.key === "graph" ? graphs.size > 1 : kernels.some((k) => (c.text ? c.text(k) : "") !== "" && c.text(k) !== undefined)));
     this.table = new Table("kernels", shown, kernels, (kernel) => this.show(kernel));
     this.one = element("div", { class: "kernel-detail" });
-    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, element("h2", {}, plural(kernels.length, "kernel")), this.table.element, ...notes(kernels), this.one);
+    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, element("h2", {}, plural(kernels.length, "kernel")), this.table.element, ...(kernels.length > 1 ? notes(kernels) : []), this.one);
     if (kernels.length) this.show(kernels[0]);
   }
 

@@ -5,7 +5,7 @@ import { element, plural } from "./dom.js";
 const MOST = 300; // rows drawn at once
 
 export class Table {
-  // `columns` are {key, title, text?(row), number?, code?, narrow?, wide?, sort?(row), why?(row)}; `pick(row)` is told of a chosen row.
+  // `columns` are {key, title, text?(row), number?, code?, narrow?, medium?, wide?, sort?(row), why?(row)}; `pick(row)` is told of a chosen row.
   constructor(label, columns, rows, pick = null) {
     this.columns = columns;
     this.rows = rows;
@@ -60,8 +60,8 @@ export class Table {
     const cells = this.columns.map((column, at) => {
       const text = this.text(column, row);
       const inner = this.pick && !at ? element("button", { type: "button", class: "link", onclick: () => this.pick(row) }, text || "—") : column.draw ? column.draw(row) : text;
-      const title = column.why?.(row) || (text.length > (column.narrow ? 20 : 60) ? text : null);
-      return element("td", { class: [column.number && "right", column.code && "code", column.narrow && "narrow", column.wide && "wide"].filter(Boolean).join(" ") || null, title }, inner);
+      const title = column.why?.(row) || (text.length > (column.narrow || column.medium ? 16 : 60) ? text : null);
+      return element("td", { class: [column.number && "right", column.code && "code", column.narrow && "narrow", column.medium && "medium", column.wide && "wide"].filter(Boolean).join(" ") || null, title }, inner);
     });
     return element("tr", { class: row.dim ? "dim" : null }, ...cells);
   }
