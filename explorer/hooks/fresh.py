@@ -17,6 +17,7 @@ from explorer.hooks.versions import isolates_recompiles
 def cold_compile(*, many_traces: bool) -> Iterator[None]:
     """Inside the block AOTAutograd and Inductor compile every graph themselves instead of loading it.
 
+    What Inductor measured of a kernel's configs in an earlier process or compile is measured again, so that it can be seen.
     With `many_traces` what earlier calls left is set aside as well: the sizes they were called with, which would
     make a size dynamic, and the limits on recompiles, since a trace is one more cache entry of the same code object
     where torch cannot isolate it. A recording of the user's own calls leaves both alone.
@@ -25,12 +26,15 @@ def cold_compile(*, many_traces: bool) -> Iterator[None]:
     import torch._functorch.config
     import torch._inductor.config
     from torch._dynamo import pgo
+    from torch._inductor.runtime.autotune_cache import AutotuneCache
 
     inductor = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
     autograd = {"enable_autograd_cache": False, "enable_remote_autograd_cache": False}
     crowded = many_traces and not isolates_recompiles()
     limits = {"recompile_limit": 1024, "accumulated_recompile_limit": 4096} if crowded else {}
     with ExitStack() as stack:
+        # the setting would be written into each kernel's metadata; what is measured is kept for later all the same
+        stack.enter_context(replaced(AutotuneCache, "read_best", lambda _: lambda *args: None))
         stack.enter_context(torch._inductor.config.patch(inductor))
         stack.enter_context(torch._functorch.config.patch(autograd))
         stack.enter_context(torch._dynamo.config.patch(limits))

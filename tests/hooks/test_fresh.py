@@ -31,6 +31,23 @@ def test_caches_of_whole_stages_are_off_inside(many_traces: bool) -> None:
         assert torch._inductor.config.fx_graph_cache and torch._functorch.config.enable_autograd_cache
 
 
+def test_what_was_measured_earlier_is_measured_again() -> None:
+    """The config that an earlier compile found the fastest is not taken from the cache, so that its time can be seen."""
+    from torch._inductor.runtime.autotune_cache import AutotuneCache
+
+    def found() -> object:
+        cache = AutotuneCache("hash")
+        cache._read = lambda: {"XBLOCK": 64}  # type: ignore[method-assign]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("torch._inductor.runtime.autotune_cache._load_cached_autotuning", lambda best, *rest: best)
+            return cache.read_best({}, [])
+
+    assert found() == {"XBLOCK": 64}
+    with cold_compile(many_traces=False):
+        assert found() is None
+    assert found() == {"XBLOCK": 64}
+
+
 @pytest.mark.parametrize("many_traces", [False, True])
 @pytest.mark.parametrize("error", [None, ZeroDivisionError])
 def test_every_setting_is_as_before_afterwards(many_traces: bool, error: type[Exception] | None) -> None:
