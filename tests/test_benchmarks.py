@@ -99,3 +99,26 @@ def test_the_view_is_measured_in_a_browser(browser: object, replayed: Callable[[
     found = {row[0]: row[1] for row in rows(done.stdout)}
     assert {"bundle", "exported file", "first paint", "stage switch"} <= set(found)
     assert found["exported file"].endswith(" MB") and found["first paint"].endswith(" ms")
+
+
+def test_every_line_is_followed(replayed: Callable[[str], Trace], tmp_path: Path) -> None:
+    """benchmarks/follow.py asks each line of a saved trace's texts once and prints a row a stage."""
+    trace = replayed("sin_cos-torch2.13-cpu")
+    trace.save(tmp_path / "t.json.gz")
+    command = [sys.executable, str(SCRIPT.with_name("follow.py")), "--trace", str(tmp_path / "t.json.gz")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = {row[0]: row for row in rows(done.stdout)}
+    assert {a.stage for a in trace.artifacts if a.lines} <= set(found)
+    assert found["all"][1] == str(sum(len(a.lines) for a in trace.artifacts))
+    assert all(float(cell) >= 0 for cell in found["all"][2:5]) and int(found["kernel"][5]) > 1
+
+
+def test_what_is_explorer_s_own_is_told(cache: str) -> None:
+    """benchmarks/own_cost.py prints seconds of torch's own and what texts, links, verdicts and the rest take beside them."""
+    command = [sys.executable, str(SCRIPT.with_name("own_cost.py")), "--workloads", "sin_cos", "--modes", "inference"]
+    done = subprocess.run([*command, "--target", "h100", "--cache", cache], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    head, _, found = rows(done.stdout)
+    assert head[2] == "torch's own, CPU s" and "links and verdicts" in head
+    assert float(found[2]) > 0 and all("%" in cell for cell in found[3:])
