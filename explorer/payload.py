@@ -7,6 +7,7 @@
      "strings":   [text …]                                     what the nodes of graphs refer to by index
      "kernels":   [{"artifact", "forms", "operators", …} …]    one a generated kernel: `_kernel`
      "fusion":    [{"groups", "verdicts", …} …]                the scheduler's verdicts, one a graph: `_fusion`
+     "choices":   [{"frame", "graph", "operation", …} …]       what Inductor chose among: rows of `Trace.choices`
      "memory":    {"table", "timeline"}                        those of `Trace.memory`
      "hows":      [how …]                                      the kinds of links
      "links":     [[source, target, how, runs] …]              by index into "artifacts" and "hows"
@@ -65,6 +66,7 @@ def payload(trace: Trace) -> dict[str, Any]:
         "strings": list(strings),
         "kernels": [_kernel(trace, k, cost) for k, cost in zip(trace.kernels, trace.kernels.table(), strict=True)],
         "fusion": [_fusion(trace, graph) for graph in trace.fusion.graphs],
+        "choices": list(_choices(trace)),
         "memory": _memory(trace),
         "hows": hows,
         "links": list(_links(trace, hows)),
@@ -245,6 +247,15 @@ def _fusion(trace: Trace, graph: Graph) -> dict[str, Any]:
         "kernels": jsonable(v.data["kernels"]), "final": [row["number"] for row in v.data["final"]],
         "attempts": v.settings.get("max_fusion_buffer_group_pairwise_attempts"),
     }  # fmt: skip
+
+
+def _choices(trace: Trace) -> Iterator[dict[str, Any]]:
+    """The rows of `Trace.choices`, without the key of a source that only a live process has, and where each stands in a text."""
+    for number, artifact in enumerate(trace.artifacts):
+        for at, row in enumerate(artifact.data["choices"] if artifact.stage == "autotune" else ()):
+            facts = {key: jsonable(value) for key, value in row.items() if key != "source"}
+            own = {"frame": artifact.frame, "graph": artifact.graph, "operation": artifact.data["operation"]}
+            yield {**own, "inputs": jsonable(artifact.data["inputs"]), **facts, "artifact": number, "line": at + 2}
 
 
 def _memory(trace: Trace) -> dict[str, Any]:

@@ -252,6 +252,23 @@ def test_failures_are_chips_that_tell_all(opened):
     assert chip.get_attribute("aria-expanded") == "false"
 
 
+def test_what_stopped_the_compile_is_told_from_the_start(opened):
+    """The reason of a failure that ended the compile is on the page before anything is pressed; its chip puts it away."""
+    failures = (Failure("kernel", "link", "a lesser one"), Failure("compile", "InductorError", "no compiler here", True))
+    tab = opened(Trace(artifacts=(source("def f(): pass"), text_of("kernel", "k")), failures=failures))
+    assert "no compiler here" in tab.locator(".detail").inner_text()
+    chip = tab.get_by_role("button", name="compile: InductorError")
+    assert chip.get_attribute("aria-expanded") == "true"
+    chip.click()
+    assert tab.locator(".detail").is_hidden() and chip.get_attribute("aria-expanded") == "false"
+
+
+def test_why_nothing_was_compiled_is_told_from_the_start(opened):
+    """A function that no graph was made of: the one reason is on the page, without a click."""
+    tab = opened(Trace(artifacts=(source("def f(): pass"),), failures=(Failure("dynamo", "compile", "no tensor operation"),)))
+    assert "no tensor operation" in tab.locator(".detail").inner_text()
+
+
 def test_colours_follow_the_system(opened, small):
     """The page is light or dark as the system is, and readable in both."""
     back = "getComputedStyle(document.querySelector('#explorer').shadowRoot.querySelector('.explorer')).backgroundColor"
@@ -261,7 +278,28 @@ def test_colours_follow_the_system(opened, small):
 
 def test_an_empty_trace_opens(opened):
     """A trace of nothing opens as a page that says so."""
-    assert "nothing compiled" in opened(Trace()).locator("header").inner_text()
+    tab = opened(Trace())
+    assert "nothing compiled" in tab.locator("header").inner_text()
+    assert "explorer.record()" in tab.locator("main").inner_text(), "and what there is to do about it"
+    assert tab.locator("button:visible, select:visible, input:visible").count() == 1, "the tab: nothing that does nothing"
+
+
+def test_at_200_percent_the_texts_can_be_read(opened, small):
+    """On a window of 1280 × 800 at 200 % zoom, which is 640 × 400, each text has room for several lines."""
+    tab = opened(small)
+    tab.set_viewport_size({"width": 640, "height": 400})
+    heights = tab.locator(".pane .cm-scroller").evaluate_all("all => all.map(one => one.clientHeight)")
+    assert len(heights) == 2 and min(heights) > 5 * 18
+    tab.locator(".pane").nth(1).scroll_into_view_if_needed()  # the page scrolls there
+
+
+def test_texts_of_nested_graphs_are_told_apart(opened):
+    """Several texts of one stage stand under its name by what tells them apart: the graph that each is of."""
+    titles = ("Pre-grad graph", "Pre-grad graph of true_graph_0", "Pre-grad graph of false_graph_0")
+    graphs = [Artifact(f"0/0:pre_grad:{n}", "pre_grad", "0/0", "", title, "fx", "x") for n, title in enumerate(titles)]
+    tab = opened(Trace(artifacts=(source("def f(): pass"), *graphs)))
+    shown = tab.locator('.item[aria-level="3"] .head').all_inner_texts()
+    assert shown == ["Pre-grad graph", "true_graph_0", "false_graph_0"]
 
 
 # Big texts ---------------------------------------------------------------------------------------------------------------

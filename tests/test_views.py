@@ -103,6 +103,26 @@ def test_compare_shows_what_a_stage_changed(opened, trained):
     assert [int(n) for n in re.findall(r"\d+", panel.locator(".diff-bar .count").inner_text())] == [made, gone]
 
 
+def test_a_step_to_a_change_brings_what_differs_into_view(opened):
+    """Two long lines that differ at their end: the step to them slides there, both sides alike, and a bar slides back."""
+    texts = ["x = " + "a + " * 200 + end for end in ("first", "second")]
+    graphs = [Artifact(f"g{n}", "dynamo", "0/0", "", f"g{n}", "fx", text) for n, text in enumerate(texts)]
+    tab = opened(Trace(artifacts=(source("def f(): pass"), *graphs)))
+    panel = show(tab, "Compare")
+    for which, name in (("first", "g0"), ("second", "g1")):
+        panel.get_by_role("combobox", name=f"{which} text to compare").select_option(label=name)
+    inside = """all => all.map(word => {
+        const [word_, cell] = [word.getBoundingClientRect(), word.closest('.cell').getBoundingClientRect()];
+        return word_.left >= cell.left && word_.right <= cell.right;
+    })"""
+    words = panel.locator(".cell b")
+    assert words.evaluate_all(inside) == [False, False]
+    panel.get_by_role("button", name="next change").click()
+    assert words.evaluate_all(inside) == [True, True]
+    panel.locator(".slider").evaluate("bar => { bar.scrollLeft = 0 }")
+    tab.wait_for_function("() => !document.querySelector('#explorer').app.views.get('compare').diff.slid")
+
+
 def test_texts_of_two_kinds_are_aligned_by_where_they_came_from(opened):
     """A graph and a kernel have no line in common: lines that came from the same line of the user stand side by side."""
     artifacts = (
@@ -194,7 +214,7 @@ def test_the_table_of_kernels_has_what_each_costs(opened, for_h100):
         return list(table.locator("tbody tr").evaluate_all(CELLS, heads.index(head)))
 
     assert column("reads") == [size(row["read"]) for row in rows] and column("writes") == [size(row["written"]) for row in rows]
-    assert all(text.startswith("≈ ") and text.endswith(" ns") for text in column("time (estimated)"))
+    assert all(re.fullmatch(r"≈ \d+(\.\d)? ns|< 1 ns", text) for text in column("time (estimated)")), "to two digits"
     numbers = {"reads": "read", "writes": "written", "registers": "registers", "time (estimated)": "seconds"}
     for head in heads:
         table.get_by_role("button", name=head, exact=True).click()
@@ -206,6 +226,38 @@ def test_the_table_of_kernels_has_what_each_costs(opened, for_h100):
             found = {row["kernel"]: row[key] for row in rows}
             assert (found[low], found[high]) == (min(found.values()), max(found.values())), head
     assert f"reads {size(rows[0]['read'])}, writes {size(rows[0]['written'])}" in panel.locator(".kernel-detail").inner_text()
+
+
+def test_a_cut_name_of_a_kernel_keeps_its_number(opened, for_h100):
+    """In a narrow table the middle of a kernel's name is left out: its number, which tells it from the next, is to be seen."""
+    panel = show(opened(for_h100), "Kernels")
+    names = panel.get_by_role("table", name="kernels").locator("tbody td:first-child")
+    numbers = names.evaluate_all("""cells => cells.map(cell => {
+        const [head, tail] = cell.querySelectorAll('.ended span');
+        const [inside, around] = [tail.getBoundingClientRect(), cell.getBoundingClientRect()];
+        return [head.scrollWidth > head.clientWidth, inside.right <= around.right, tail.textContent];
+    })""")
+    assert [number for *_, number in numbers] == [k.name[k.name.rindex("_") :] for k in for_h100.kernels]
+    assert any(cut for cut, *_ in numbers) and all(seen for _, seen, _ in numbers)
+
+
+def test_what_inductor_chose_among_is_a_table(opened):
+    """Each way of doing an operation has a row: its time or that there is none, whether it was taken, and why."""
+    choices = (
+        {"choice": "mm", "kind": "ExternKernelCaller", "config": "", "ms": 0.02, "fastest": True, "taken": False, "why": ""},
+        {"choice": "triton_mm_1", "kind": "TritonTemplateCaller", "config": f"BLOCK_M=64{HOSTILE}", "ms": None, "fastest": False,
+         "taken": True, "why": "with the relu in it"},
+    )  # fmt: skip
+    data = plain({"operation": "mm", "inputs": ["float32[8, 8]"], "choices": choices})
+    text = "mm(float32[8, 8])\n0.02 ms mm\nnot timed triton_mm_1"
+    tuned = Artifact("a", "autotune", "0/0", "inference", "Choices for mm", "text", text, data=data)
+    tab = opened(Trace(artifacts=(source("def f(): pass"), tuned)))
+    panel = show(tab, "Kernels")
+    rows = panel.get_by_role("table", name="choices").locator("tbody tr")
+    assert [row.split("\t")[3:5] for row in rows.all_inner_texts()] == [["fastest", "20 µs"], ["✓ taken", "not timed"]]
+    assert "with the relu in it" in rows.nth(1).inner_text() and tab.evaluate("window.hacked") is None
+    panel.get_by_role("button", name="triton_mm_1").click()
+    assert "triton_mm_1" in tab.locator(".line.chosen").inner_text(), "it leads to its line"
 
 
 def test_a_kernel_whose_costs_are_not_known_says_why(opened, trained):

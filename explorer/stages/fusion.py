@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from explorer.hooks import fusion
 from explorer.model import Artifact, Event, Link
 from explorer.stage import Stage, text_artifact
+from explorer.stages._fx import of_graph
 from explorer.stages._verdicts import Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def render(event: Event, id: str) -> Artifact:
     lines = list(readable(Verdicts(event.data)))
     about = [[number, list(nodes)] for number, (_, nodes) in enumerate(lines, 1) if nodes]
     data = {**event.data, "about": about}
-    return text_artifact(event, id, "Fusion", "text", text="\n".join(text for text, _ in lines), data=data)
+    return text_artifact(event, id, f"Fusion{of_graph(event)}", "text", text="\n".join(text for text, _ in lines), data=data)
 
 
 def readable(verdicts: Verdicts) -> Iterator[Line]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from explorer.model import FUSED, Artifact, Event, Link
 from explorer.stage import Stage, text_artifact
+from explorer.stages._fx import of_graph
 from explorer.stages._ir import headers, link_nodes
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def render(event: Event, id: str) -> Artifact:
     """The scheduler's nodes as TORCH_COMPILE_DEBUG=1 writes them."""
-    return text_artifact(event, id, "Inductor IR after fusion", "inductor-ir", text=event.data["text"].rstrip())
+    return text_artifact(event, id, f"Inductor IR after fusion{of_graph(event)}", "inductor-ir", text=event.data["text"].rstrip())
 
 
 def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from explorer.hooks import inductor
 from explorer.model import Artifact, Event
 from explorer.stage import Stage, text_artifact
+from explorer.stages._fx import of_graph
 from explorer.stages._ir import link_nodes
 
 
 def render(event: Event, id: str) -> Artifact:
     """The scheduler's nodes as TORCH_COMPILE_DEBUG=1 writes them."""
-    return text_artifact(event, id, "Inductor IR before fusion", "inductor-ir", text=event.data["text"].rstrip())
+    return text_artifact(
+        event, id, f"Inductor IR before fusion{of_graph(event)}", "inductor-ir", text=event.data["text"].rstrip()
+    )
 
 
 STAGE = Stage(

@@ -317,6 +317,14 @@ export class App {
     this.panel("code");
     this.markRail();
     this.tell();
+    if (!store.count) this.empty();
+  }
+
+  // Nothing was recorded: no panes, but what there is to do about it.
+  empty() {
+    const code = (text) => element("code", {}, text);
+    this.code.replaceChildren(element("p", { class: "card nothing" }, "Nothing was compiled here: no function that ", code("torch.compile"), " made ran while this was recorded. Call the compiled function inside the block, ", code("with explorer.record() as recording:"), ", or trace it, ", code("t = explorer.trace(f, x)"), "."));
+    this.rail.element.hidden = this.header.search.hidden = this.adder.hidden = this.status.hidden = true;
   }
 
   // Live -----------------------------------------------------------------------------------------------------------------

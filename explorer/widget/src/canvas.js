@@ -188,17 +188,20 @@ export class Canvas {
     const width = curved ? 1.2 : 1 / this.scale;
     stroke(long, this.colours.soft, width, 0.12);
     stroke(short, this.colours.soft, width, 0.6);
-    if (this.scale >= 0.75) for (const edge of [...short, ...strong]) this.edgeText(g, edge);
+    const taken = []; // where texts are: one on another could not be read
+    if (this.scale >= 0.75) for (const edge of [...strong, ...short]) this.edgeText(g, edge, taken);
     stroke(strong, this.colours.accent, 2 / Math.max(this.scale, 0.5), 1);
   }
 
-  edgeText(g, edge) {
+  edgeText(g, edge, taken) {
     const text = this.on.edge(edge);
     if (!text || edge.to.y - edge.from.y - edge.from.h < 20 || edge.to.y - edge.from.y > 260) return;
     const x = (edge.from.x + edge.from.w / 2 + edge.to.x + edge.to.w / 2) / 2;
     const y = (edge.from.y + edge.from.h + edge.to.y) / 2 + 3;
     g.font = this.fonts.small;
     const width = Math.min(150, g.measureText(text).width);
+    if (taken.some((other) => Math.abs(other.x - x) < (other.width + width) / 2 + 3 && Math.abs(other.y - y) < 13)) return;
+    taken.push({ x, y, width });
     g.globalAlpha = 0.85;
     g.fillStyle = this.colours.back;
     g.fillRect(x - width / 2 - 3, y - 10, width + 6, 14);
@@ -421,14 +424,15 @@ function trace(g, ax, ay, bx, by, curved) {
   g.bezierCurveTo(ax, ay + bend, bx, by - bend, bx, by);
 }
 
-// A text cut so that it is not wider than `width`.
+// A text cut so that it is not wider than `width`; a number at its end stays, for it tells one kernel from the next.
 function cut(g, text, width) {
   if (text.length * 7.6 < width || g.measureText(text).width <= width) return text;
-  let [low, high] = [0, text.length];
+  const [end = ""] = /_\d+$/.exec(text) || [];
+  let [low, high] = [0, text.length - end.length];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (g.measureText(`${text.slice(0, middle)}…`).width <= width) low = middle;
+    if (g.measureText(`${text.slice(0, middle)}…${end}`).width <= width) low = middle;
     else high = middle - 1;
   }
-  return `${text.slice(0, low)}…`;
+  return `${text.slice(0, low)}…${end}`;
 }

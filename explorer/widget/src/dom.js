@@ -19,12 +19,18 @@ export const seconds = (value) =>
   value === null || value === undefined ? "" : value >= 0.0995 ? `${value.toFixed(2)} s` : `${(value * 1000).toFixed(1)} ms`;
 
 // A short time with three digits, such as 7.87 µs.
-export function duration(value) {
+export function duration(value, digits = 3) {
   const [factor, unit] = value >= 1 ? [1, "s"] : value >= 1e-3 ? [1e3, "ms"] : value >= 1e-6 ? [1e6, "µs"] : [1e9, "ns"];
-  return `${Number((value * factor).toPrecision(3))} ${unit}`;
+  return `${Number((value * factor).toPrecision(digits))} ${unit}`;
 }
 
 export const plural = (count, name) => `${count.toLocaleString("en")} ${name}${count === 1 ? "" : "s"}`;
+
+// A long name keeps its end in sight when it is cut: that is what tells one kernel from the next.
+export function ended(name) {
+  const [, head, tail] = /^(.{18,}?)(_\d+)$/s.exec(name) || [null, name, ""];
+  return [element("span", { class: "head" }, head), tail && element("span", {}, tail)];
+}
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 export function bytes(value) {

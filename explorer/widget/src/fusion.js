@@ -1,6 +1,6 @@
 // The fusion view: what became one kernel as regions of the scheduler's graph, and why or why not for any two nodes.
 
-import { bytes, element, plural } from "./dom.js";
+import { bytes, element, ended, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { arrange, groupTree } from "./graph.js";
 import { cells, factsOfNode } from "./hover.js";
@@ -32,7 +32,9 @@ export class Fusion {
     const bar = element("div", { class: "panel-bar" }, this.source, this.boxes[0], this.boxes[1], element("button", { type: "button", onclick: () => this.choose("", "") }, "clear"), this.known, this.count);
     const body = element("div", { class: "fusion-body" }, element("div", { class: "graph-body" }, this.canvas.element), this.tables);
     this.element = element("div", { class: "panel fusion" }, bar, this.said, body);
-    this.show(0);
+    const top = Math.max(0, this.graphs.findIndex((graph) => !graph.of)); // not the first branch of a torch.cond
+    this.source.selectedIndex = top;
+    this.show(top);
   }
 
   show(at) {
@@ -51,7 +53,7 @@ export class Fusion {
     this.fill();
     this.choose("", "");
     const kernels = this.verdicts.groups.filter((group) => group.kernels.length).length;
-    this.count.textContent = `${plural(this.nodes.name.length, "scheduler node")} became ${plural(this.verdicts.groups.length, "group")}, ${kernels} of them generated kernels`;
+    this.count.textContent = `${plural(this.nodes.name.length, "scheduler node")} became ${plural(this.verdicts.groups.length, "group")}, ${kernels} of them ${kernels === 1 ? "a generated kernel" : "generated kernels"}`;
   }
 
   lay(fit) {
@@ -155,10 +157,10 @@ export class Fusion {
       { key: "shared_bytes", title: "shared", text: (row) => amount(row.shared_bytes), number: true, sort: (row) => row.shared_bytes, about: "bytes that one kernel would not move twice" }, { key: "rounds", title: "round", text: (row) => row.rounds.join(", "), sort: (row) => row.rounds[0] }, { key: "rule", title: "the scheduler's rule" },
     ], rows, (row) => this.choose(...[row.first, row.second].map((name, at) => (verdicts.numbers.has(name) ? name : verdicts.names[verdicts.parts(row.pair[at])[0]])))); // prettier-ignore
     const groups = new Table("groups", [
-      { key: "name", title: "group", code: true, narrow: true }, { key: "kind", title: "kind" }, { key: "kernels", title: "kernel or call", text: title, code: true }, { key: "nodes", title: "nodes", text: (row) => row.nodes.length, number: true, sort: (row) => row.nodes.length },
+      { key: "name", title: "group", code: true, narrow: true }, { key: "kind", title: "kind" }, { key: "kernels", title: "kernel or call", text: title, draw: (row) => element("span", { class: "ended" }, ...ended(title(row))), code: true }, { key: "nodes", title: "nodes", text: (row) => row.nodes.length, number: true, sort: (row) => row.nodes.length },
       { key: "read", title: "reads", text: (row) => amount(row.read), number: true }, { key: "written", title: "writes", text: (row) => amount(row.written), number: true }, { key: "fx_nodes", title: "FX nodes", text: (row) => row.fx_nodes.join(", "), code: true },
     ], verdicts.groups, (row) => this.find(row.nodes[0])); // prettier-ignore
-    const made = new Table("buffers made", [{ key: "buffer", title: "buffer", code: true }, { key: "node", title: "node", code: true }, { key: "lowering", title: "FX node", code: true }, { key: "why", title: "why it is in memory" }, { key: "where", title: "where Inductor says so", code: true }], verdicts.made, (row) => this.find(row.node));
+    const made = new Table("buffers made", [{ key: "buffer", title: "buffer", code: true }, { key: "node", title: "node", code: true }, { key: "lowering", title: "FX node", code: true }, { key: "why", title: "why it is in memory", wide: true }, { key: "where", title: "where Inductor says so", code: true }], verdicts.made, (row) => this.find(row.node));
     const inlined = new Table("nodes without a buffer", [{ key: "fx_node", title: "FX node", code: true }, { key: "into", title: "computed in", text: (row) => row.into.join(", "), code: true }], verdicts.inlined, (row) => this.find(row.into[0]));
     const patterns = this.patterns();
     const folded = (name, table, open) => element("details", { open }, element("summary", {}, name), table.element);

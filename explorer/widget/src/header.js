@@ -46,16 +46,26 @@ export class Header {
   failure(failure) {
     const open = () => {
       const same = this.detail.owner === chip && !this.detail.hidden;
-      this.detail.hidden = same;
-      this.detail.owner = chip;
-      this.detail.textContent = `${failure.stage} / ${failure.step}: ${failure.message}`;
-      this.element.querySelectorAll(".chip[aria-expanded]").forEach((c) => c.setAttribute("aria-expanded", String(c === chip && !same)));
+      this.tell(same ? null : chip, failure);
       const at = this.app.store.first(failure.stage);
       if (!same && at >= 0) this.app.open(at);
     };
     const sign = failure.fatal ? "✕" : "⚠";
-    const chip = element("button", { type: "button", class: `chip ${failure.fatal ? "fatal" : "partial"}`, "aria-expanded": "false", onclick: open }, `${sign} ${failure.stage}: ${failure.step}`);
+    const chip = element("button", { type: "button", class: `chip ${failure.fatal ? "fatal" : "partial"}`, "aria-expanded": "false", title: failure.message.slice(0, 600), onclick: open }, `${sign} ${failure.stage}: ${failure.step}`);
+    // What stopped the compile is the first thing to know, and so is why there was nothing to compile.
+    const { store } = this.app;
+    if (!this.detail.owner && (failure.fatal || (store.first("dynamo", "kernel") < 0 && store.payload.failures.length === 1))) this.tell(chip, failure);
     return chip;
+  }
+
+  // Show the whole of a failure under its chip; nothing where there is no chip.
+  tell(chip, failure) {
+    this.detail.hidden = !chip;
+    if (!chip) return void this.detail.owner?.setAttribute("aria-expanded", "false");
+    this.detail.owner?.setAttribute("aria-expanded", "false");
+    this.detail.owner = chip;
+    this.detail.textContent = `${failure.stage} / ${failure.step}: ${failure.message}`;
+    chip.setAttribute("aria-expanded", "true");
   }
 
   searchBox() {

@@ -1,6 +1,6 @@
 // The kernels: a table of all of them, and one opened as its ladder of texts with what it takes of the GPU.
 
-import { bytes, duration, element, plural } from "./dom.js";
+import { bytes, duration, element, ended, plural } from "./dom.js";
 import { Table } from "./table.js";
 
 // Columns that are shown also where nothing is known: a row then says why.
@@ -15,7 +15,7 @@ export class Kernels {
     const resource = (name) => ({ key: name, number: true, sort: (k) => k.resources[name] });
     const moved = (key, title) => ({ key, title, number: true, text: (k) => (k.cost[key] === null ? "—" : bytes(k.cost[key])), sort: (k) => k.cost[key], why: (k) => k.cost.bytes_known, about: `bytes in one run, over all launches` });
     const columns = [
-      { key: "name", title: "kernel", code: true, medium: true },
+      { key: "name", title: "kernel", code: true, medium: true, draw: (k) => element("span", { class: "ended" }, ...ended(k.name)) },
       { key: "operators", title: "operators fused", text: (k) => k.operators.map(short).join(", "), medium: true, about: "the ATen operators that the kernel computes" },
       { key: "graph", title: "graph", text: (k) => [k.frame, k.graph].filter(Boolean).join(" ") },
       { key: "launches", title: "grid", text: grids, sort: blocks, code: true, about: "blocks of a launch, and how many launches one run of the code has" },
@@ -30,10 +30,18 @@ export class Kernels {
     ]; // prettier-ignore
     const graphs = new Set(kernels.map((k) => `${k.frame} ${k.graph}`));
     const shown = columns.filter((c) => ALWAYS.includes(c.key) || (c.key === "graph" ? graphs.size > 1 : kernels.some((k) => (c.text ? c.text(k) : "") !== "" && c.text(k) !== undefined)));
-    this.table = new Table("kernels", shown, kernels, (kernel) => this.show(kernel));
+    this.table = new Table("kernels", shown, kernels, (kernel) => this.pick(kernel));
     this.one = element("div", { class: "kernel-detail" });
-    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, element("h2", {}, plural(kernels.length, "kernel")), this.table.element, ...(kernels.length > 1 ? notes(kernels) : []), this.one);
+    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, ...(kernels.length ? [element("h2", {}, plural(kernels.length, "kernel")), this.table.element] : []), ...(kernels.length > 1 ? notes(kernels) : []), this.one, ...this.choices());
     if (kernels.length) this.show(kernels[0]);
+  }
+
+  // Below a long table what was picked would be out of sight.
+  pick(kernel) {
+    this.show(kernel);
+    const { top } = this.one.getBoundingClientRect();
+    const panel = this.element.getBoundingClientRect();
+    if (top + 120 > panel.bottom) this.one.scrollIntoView({ block: "start" });
   }
 
   // A text of a kernel picked in the rail opens that kernel here too, and the text in a pane.
@@ -70,7 +78,7 @@ export class Kernels {
 
   costs({ cost }) {
     const { read, written, seconds } = cost;
-    const shown = [["bytes", read === null ? cost.bytes_known : `reads ${bytes(read)}, writes ${bytes(written)}: ${cost.bytes_known}`], ["time", seconds === null ? cost.seconds_known : `${duration(seconds)}, ${cost.seconds_known}`]];
+    const shown = [["bytes", read === null ? cost.bytes_known : `reads ${bytes(read)}, writes ${bytes(written)}: ${cost.bytes_known}`], ["time", seconds === null ? cost.seconds_known : `${time({ cost })}, ${cost.seconds_known}`]];
     return [element("h3", {}, `What it costs in one run${cost.launches > 1 ? `, over its ${cost.launches} launches` : ""}`), list(shown, "words")];
   }
 
@@ -80,7 +88,7 @@ export class Kernels {
     if (!rows.length) return [];
     const limit = occupancy ? [["occupancy", `${Math.round(occupancy.fraction * 100)} %: ${occupancy.blocks} blocks, ${occupancy.warps} warps an SM, limited by ${occupancy.limited_by}`]] : [];
     const with_config = Object.keys(config).length ? [["config", `${pairs(config)}${chosen ? ` (${chosen})` : ""}`]] : [];
-    const shown = [...with_config, ...limit, ...rows.map(([name, value]) => [name.replaceAll("_", " "), String(value)])];
+    const shown = [...with_config, ...limit, ...rows.map(([name, value]) => [name.replaceAll("_", " "), name === "shared" ? bytes(value) : String(value)])];
     return [element("h3", {}, "What it takes of the GPU"), list(shown)];
   }
 
@@ -98,13 +106,33 @@ export class Kernels {
     return [element("h3", {}, "Autotune candidates"), new Table("autotune candidates", columns, candidates).element];
   }
 
+  // What Inductor chose among for each operation, as `t.choices` has it.
+  choices() {
+    const rows = this.app.store.payload.choices || [];
+    if (!rows.length) return [];
+    const state = (row) => [(row.taken ?? row.fastest) && "✓ taken", row.fastest && "fastest"].filter(Boolean).join(", ");
+    const graphs = new Set(rows.map((row) => `${row.frame} ${row.graph}`));
+    const columns = [
+      { key: "choice", title: "choice", code: true }, { key: "operation", title: "for", code: true },
+      { key: "graph", title: "graph", text: (row) => [row.frame, row.graph].filter(Boolean).join(" ") },
+      { key: "inputs", title: "inputs", text: (row) => row.inputs.join(", "), code: true }, { key: "taken", title: "taken", text: state, about: "what the output code uses, and what is fastest by itself" },
+      { key: "ms", title: "time", number: true, text: (row) => (row.ms === null || row.ms === undefined ? "not timed" : duration(row.ms / 1000)), sort: (row) => row.ms ?? null },
+      { key: "why", title: "why", wide: true }, { key: "config", title: "settings", code: true },
+    ]; // prettier-ignore
+    const shown = columns.filter(({ key }) => (key === "graph" ? graphs.size > 1 : key === "why" ? rows.some((row) => row.why) : true));
+    const open = (row) => this.app.goTo(row.artifact, row.line);
+    return [element("h2", {}, "What Inductor chose among"), element("p", { class: "soft" }, "Each way of doing an operation that autotuning knew: templates with their settings, and calls into libraries."), new Table("choices", shown, rows, open).element];
+  }
+
   grown() {
     if (this.kernel) this.show(this.kernel);
   }
 }
 
 const list = (rows, kind = null) => element("dl", { class: "facts-list" }, ...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", { class: kind }, value)]));
-const time = ({ cost }) => (cost.seconds === null ? "—" : `${cost.timed === "estimated" ? "≈ " : ""}${duration(cost.seconds)}`);
+const time = ({ cost }) => (cost.seconds === null ? "—" : `${cost.timed === "estimated" ? about(cost.seconds) : duration(cost.seconds)}`);
+// An estimate is not good to three digits, and says nothing of less than a nanosecond.
+const about = (seconds) => (seconds < 1e-9 ? "< 1 ns" : `≈ ${duration(seconds, 2)}`);
 // How the bytes and times of the table are known, each way once; below the table, for who cannot point at a cell.
 const notes = (kernels) => [["reads and writes", "bytes_known"], ["time", "seconds_known"]].map(([name, key]) => element("p", { class: "soft note" }, `${name}: ${[...new Set(kernels.map((k) => k.cost[key]))].slice(0, 4).join("; ")}`)); // prettier-ignore
 function timeTitle(kernels) {

@@ -1,6 +1,6 @@
 // The stage rail: a tree of frames, graphs, stages and texts, in the compiler's order, with sizes and times.
 
-import { element, seconds } from "./dom.js";
+import { element, ended, seconds } from "./dom.js";
 
 // The tree of a payload: {key, label, hint, children} or {key, label, hint, artifact}. Under a graph stand its stages, and
 // each kernel with the texts of its ladder; under a kernel also {make}, a stage that a live kernel can make when asked.
@@ -27,7 +27,7 @@ function stageNodes(artifacts, stages, key, makes) {
   const texts = grouped(artifacts.filter((a) => !a.kernel), (a) => a.stage).map(([stage, list]) => {
     const { title = stage, about = "" } = stages.get(stage) || {};
     if (list.length === 1) return leaf(list[0], title, about);
-    return { key: `${key}|${stage}`, label: title, hint: about, children: list.map((a) => leaf(a, a.title, about)) };
+    return { key: `${key}|${stage}`, label: title, hint: about, children: list.map((a) => leaf(a, inner(a.title, title), about)) };
   });
   if (kernels.length < 2) return [...texts, ...kernels];
   return [...texts, { key: `${key}|kernels`, label: "Kernels", hint: "the generated kernels, in the order of the output code", children: kernels }];
@@ -41,11 +41,8 @@ function kernelNode(kernel, list, stages, key, makes) {
   return { key: `${key}|kernel|${kernel}`, label: kernel, hint: kernel, children: [...list.map((a) => leaf(a, title(a), about(a))), ...more] };
 }
 
-// A long name keeps its end in sight when it is cut: that is what tells one kernel from the next.
-function ended(label) {
-  const [, head, tail] = /^(.{18,}?)(_\d+)$/s.exec(label) || [null, label, ""];
-  return [element("span", { class: "head" }, head), tail && element("span", {}, tail)];
-}
+// What the texts of one stage are told apart by: of "Pre-grad graph of cond_true_0" the name, for the stage's stands above it.
+const inner = (title, stage) => title.slice(title.includes(`${stage} of `) ? title.indexOf(stage) + stage.length + 4 : 0);
 
 const leaf = (a, label, about) => ({
   key: `#${a.index}`, label, hint: [a.title, a.note, about].filter(Boolean).join("\n"), artifact: a.index, lines: a.lines, seconds: a.seconds,

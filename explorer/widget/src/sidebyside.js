@@ -5,6 +5,8 @@ import { alignByOrigin, common, diffLines } from "./diff.js";
 import { List } from "./list.js";
 
 const AROUND = 3; // equal lines shown before and after a change
+const LETTER = 7.25; // pixels
+const BESIDE = 62; // pixels that number and mark take
 const WORTH = 8; // fewer equal lines than this are not folded
 
 export class SideBySide {
@@ -18,8 +20,10 @@ export class SideBySide {
     this.list.element.addEventListener("click", (event) => this.click(event));
     this.list.element.addEventListener("keydown", (event) => this.key(event));
     this.list.element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.within = element("div", {});
+    this.slider = element("div", { class: "slider", "aria-hidden": "true", onscroll: () => this.slide(this.slider.scrollLeft - this.slid) }, this.within);
     this.bar = element("div", { class: "diff-bar" }, this.status, button("↑", "previous change", () => this.jump(-1)), button("↓", "next change", () => this.jump(1)));
-    this.element = element("div", { class: "side-by-side" }, this.list.element);
+    this.element = element("div", { class: "side-by-side" }, this.list.element, this.slider);
   }
 
   // Show two lists of lines. `origin(side, line)` aligns by where lines came from instead of by their text.
@@ -36,14 +40,34 @@ export class SideBySide {
       ? `${plural(this.rows.filter(([, , same]) => same).length, "line")} on both sides came from the same place`
       : changed.length ? `−${gone.toLocaleString("en")}  +${made.toLocaleString("en")} lines` : "the same on both sides";
     this.list.element.scrollTop = 0;
+    this.widest = this.sides.reduce((most, lines) => lines.reduce((m, line) => Math.max(m, line.length), most), 0) * LETTER;
     this.slide(-Infinity);
   }
 
   // Both sides scroll sideways together, so that what is next to each other stays so.
   slide(by) {
-    const widest = this.sides.reduce((most, lines) => lines.reduce((m, line) => Math.max(m, line.length), most), 0);
-    this.slid = Math.max(0, Math.min(widest * 7, (this.slid || 0) + by));
+    const room = this.room();
+    this.slid = Math.max(0, Math.min(Math.max(0, this.widest + LETTER - room), (this.slid || 0) + by));
     this.list.element.style.setProperty("--slid", `${-this.slid}px`);
+    this.slider.hidden = this.widest <= room;
+    this.within.style.width = `${this.slider.clientWidth + this.widest + LETTER - room}px`;
+    if (Math.abs(this.slider.scrollLeft - this.slid) > 1) this.slider.scrollLeft = this.slid;
+  }
+
+  // The pixels that a side has for its text.
+  room() {
+    return Math.max(LETTER, this.list.element.clientWidth / 2 - BESIDE);
+  }
+
+  // Slide to where the two sides of a row differ, if that is out of sight.
+  slideTo(row) {
+    const [i, j] = this.rows[row];
+    if (i < 0 || j < 0) return;
+    const texts = [this.sides[0][i], this.sides[1][j]];
+    const [head, tail] = common(...texts);
+    const [from, to] = [head * LETTER, (Math.max(...texts.map((text) => text.length)) - tail) * LETTER];
+    const room = this.room();
+    if (from < this.slid || Math.min(to, from + room / 2) > this.slid + room) this.slide(Math.max(0, from - room / 3) - this.slid);
   }
 
   wheel(event) {
@@ -90,7 +114,7 @@ export class SideBySide {
     const [head, tail] = !same && i >= 0 && j >= 0 ? common(...texts) : [0, 0];
     const cell = (side, line) => {
       const kind = line < 0 ? " none" : same ? "" : side ? " made" : " gone";
-      return element("div", { class: `cell${kind}`, "data-side": side, "data-line": line + 1 },
+      return element("div", { class: `cell${kind}`, "data-side": side, "data-line": line + 1, title: texts[side].length * LETTER > this.room() ? texts[side].trim() : null },
         element("span", { class: "number" }, line < 0 ? "" : String(line + 1)), element("span", { class: "mark" }, line < 0 || same ? "" : side ? "+" : "−"),
         element("span", { class: "code" }, ...words(texts[side], same || i < 0 || j < 0 ? null : [head, tail])),
       ); // prettier-ignore
@@ -123,6 +147,7 @@ export class SideBySide {
     this.pointer = (this.pointer + by + this.changes.length) % this.changes.length;
     if (this.pointer < 0) this.pointer = 0;
     this.list.reveal(this.changes[this.pointer]);
+    this.slideTo(this.shown[this.changes[this.pointer]]);
   }
 
   close() {

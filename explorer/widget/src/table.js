@@ -5,7 +5,7 @@ import { element, plural } from "./dom.js";
 const MOST = 300; // rows drawn at once
 
 export class Table {
-  // `columns` are {key, title, text?(row), number?, code?, narrow?, medium?, wide?, sort?(row), why?(row)}; `pick(row)` is told of a chosen row.
+  // `columns` are {key, title, text?(row), number?, code?, narrow?, medium?, wide?, sort?(row), why?(row), draw?(row) → elements}; `pick(row)` is told of a chosen row.
   constructor(label, columns, rows, pick = null) {
     this.columns = columns;
     this.rows = rows;
@@ -59,7 +59,8 @@ export class Table {
   row(row) {
     const cells = this.columns.map((column, at) => {
       const text = this.text(column, row);
-      const inner = this.pick && !at ? element("button", { type: "button", class: "link", onclick: () => this.pick(row) }, text || "—") : column.draw ? column.draw(row) : text;
+      const shown = column.draw ? column.draw(row) : text;
+      const inner = this.pick && !at ? element("button", { type: "button", class: "link", "aria-label": column.draw ? text : null, onclick: () => this.pick(row) }, text ? shown : "—") : shown;
       const title = column.why?.(row) || (text.length > (column.narrow || column.medium ? 16 : 60) ? text : null);
       return element("td", { class: [column.number && "right", column.code && "code", column.narrow && "narrow", column.medium && "medium", column.wide && "wide"].filter(Boolean).join(" ") || null, title }, inner);
     });

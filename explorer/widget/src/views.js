@@ -15,7 +15,7 @@ const has = (...stages) => (app) => app.store.first(...stages) >= 0;
 export const VIEWS = [
   { name: "code", title: "Code", about: "texts side by side, linked lines lit", has: () => true },
   { name: "graph", title: "Graph", about: "FX graphs and the scheduler's graph, collapsed by module or kernel", has: (app) => app.store.payload.artifacts.some((a) => a.nodes), make: (app) => new GraphView(app) },
-  { name: "kernels", title: "Kernels", about: "the generated kernels and what they take of the GPU", has: has("kernel"), make: (app) => new Kernels(app) },
+  { name: "kernels", title: "Kernels", about: "the generated kernels and what they take of the GPU", has: (app) => has("kernel")(app) || app.store.payload.choices?.length > 0, make: (app) => new Kernels(app) },
   { name: "fusion", title: "Fusion", about: "what became one kernel, what did not, and why", has: (app) => app.store.payload.fusion.length > 0, make: (app) => new Fusion(app) },
   { name: "passes", title: "Passes", about: "what each pass changed, one after the other", has: (app) => has("fx_pass", "ttir")(app), make: (app) => new Passes(app) },
   { name: "compare", title: "Compare", about: "the difference of two texts", has: (app) => app.store.count > 1, make: (app) => new Compare(app) },

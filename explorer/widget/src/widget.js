@@ -7,7 +7,7 @@ import { Live } from "./live.js";
 export async function render({ model, el }, mount) {
   const holder = document.createElement("div");
   holder.className = "explorer-host";
-  holder.style.cssText = "height:680px;min-height:320px;resize:vertical;overflow:hidden;border:1px solid var(--jp-border-color2,#d9dde3);border-radius:6px";
+  holder.style.cssText = "height:680px;min-height:320px;resize:vertical;overflow:auto;border:1px solid var(--jp-border-color2,#d9dde3);border-radius:6px";
   // A notebook in command mode takes letters as commands: what is typed in the view stays in it. Notebook 7 looks at keys before
   // they come here, and leaves alone what is marked so.
   holder.dataset.lmSuppressShortcuts = "true";
