@@ -271,6 +271,28 @@ def test_a_kernel_whose_costs_are_not_known_says_why(opened, trained):
     assert row["bytes_known"] in panel.inner_text() and row["seconds_known"] in panel.locator(".kernel-detail").inner_text()
 
 
+def test_assumptions_are_a_chip_that_leads_to_them(opened):
+    """What was assumed for a GPU that is not there is counted in the header, and a press shows it with its reason."""
+    whats = {"0/0": ("mm is fastest", "it is fused"), "1/0": ("so again",)}
+    assumed = []
+    for frame, own in whats.items():
+        data = plain({"rows": [{"graph": "g", "where": "mm", "assumed": what, "why": "not timed"} for what in own]})
+        assumed.append(Artifact(f"{frame}:a", "assumption", frame, "", "Assumptions", "text", "\n".join(own), data=data))
+    tab = opened(Trace(artifacts=(source("def f(): pass"), *assumed)))
+    tab.get_by_role("button", name="3 assumptions").click()
+    assert "mm is fastest" in " ".join(tab.locator(".pane .cm-content").all_inner_texts())
+
+
+def test_a_cell_that_is_cut_says_all_to_the_pointer(opened, trained):
+    """A text longer than its cell has the whole of it as its title, also on a narrow screen."""
+    tab = opened(trained)
+    tab.set_viewport_size({"width": 700, "height": 900})
+    panel = show(tab, "Guards")
+    look = "cells => cells.filter(c => c.scrollWidth > c.clientWidth).map(c => [c.title, c.textContent])"
+    cut = panel.locator("td").evaluate_all(look)
+    assert cut and all(title == text for title, text in cut)
+
+
 def test_tables_sort_and_filter(opened, trained):
     """A heading sorts a table, twice the other way; words filter it."""
     panel = show(opened(trained), "Guards")

@@ -40,6 +40,9 @@ export class Header {
     const again = artifacts.filter((a) => a.stage === "recompile").length;
     const lead = (text) => element("button", { type: "button", class: "chip partial", onclick: () => this.app.panel("dynamo") }, text);
     if (breaks) yield lead(`⚠ ${plural(breaks, "graph break")}`);
+    const assumed = this.app.store.first("assumption");
+    const count = artifacts.reduce((sum, a) => sum + (a.stage === "assumption" ? a.lines : 0), 0);
+    if (count) yield element("button", { type: "button", class: "chip partial", title: "what was assumed where Inductor would have timed", onclick: () => (this.app.panel("code"), this.app.open(assumed)) }, `≈ ${plural(count, "assumption")}`);
     if (again) yield lead(`↻ ${plural(again, "recompile")}`);
   }
 

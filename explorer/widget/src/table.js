@@ -61,7 +61,7 @@ export class Table {
       const text = this.text(column, row);
       const shown = column.draw ? column.draw(row) : text;
       const inner = this.pick && !at ? element("button", { type: "button", class: "link", "aria-label": column.draw ? text : null, onclick: () => this.pick(row) }, text ? shown : "—") : shown;
-      const title = column.why?.(row) || (text.length > (column.narrow || column.medium ? 16 : 60) ? text : null);
+      const title = column.why?.(row) || (text.length > 16 && !column.wide ? text : null);
       return element("td", { class: [column.number && "right", column.code && "code", column.narrow && "narrow", column.medium && "medium", column.wide && "wide"].filter(Boolean).join(" ") || null, title }, inner);
     });
     return element("tr", { class: row.dim ? "dim" : null }, ...cells);

@@ -24,7 +24,7 @@ export class Timings {
     const bar = element("i", { "aria-hidden": "true" });
     bar.style.left = `${((row.start - start) / span) * 100}%`;
     bar.style.width = `${Math.max(0.15, (row.seconds / span) * 100)}%`;
-    const name = element("span", { class: "name", title: row.function || null }, row.name, row.graph ? element("small", {}, ` ${row.graph}`) : null);
+    const name = element("span", { class: "name", title: [row.name, row.function].filter(Boolean).join("\n") }, row.name, row.graph ? element("small", {}, ` ${row.graph}`) : null);
     name.style.paddingLeft = `${row.depth * 10}px`;
     return element("li", {}, name, element("span", { class: "amount" }, seconds(row.seconds)), element("span", { class: "lane" }, bar));
   }
