@@ -116,6 +116,12 @@ def view(name: str) -> Callable[[Any], None]:
     return lambda tab: tab.get_by_role("tab", name=name).click()
 
 
+def compared(tab: Any) -> None:
+    """The first change, slid to what differs."""
+    view("Compare")(tab)
+    tab.get_by_role("button", name="next change").click()
+
+
 def why(tab: Any) -> None:
     """Ask why two nodes are not one kernel."""
     view("Fusion")(tab)
@@ -179,7 +185,7 @@ PICTURES = {
     "kernels": (sin_cos, view("Kernels")),
     "graph": (gpt2, view("Graph")),
     "passes": (gpt2, view("Passes")),
-    "compare": (gpt2, view("Compare")),
+    "compare": (gpt2, compared),
     "fusion": (gpt2, why),
     "memory": (gpt2, view("Memory")),
     "time": (gpt2, view("Time")),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,17 @@ def test_page_opens_from_the_file_system(opened, small):
     assert "1 frame, 1 kernel" in tab.locator("header").inner_text()
     assert "return x.sin() + 1" in line(tab, "left", 2).inner_text()
     assert "kernel 1 of the text" in line(tab, "right", 1).inner_text()
+
+
+def test_the_page_begins_with_the_source_of_the_kernel(opened):
+    """Beside a kernel stands the source that its lines come from, not the wrapper that the frame begins with."""
+    wrapper, own = source("def wrapper(): ..."), replace(source("def forward(x): ..."), id="own", title="forward")
+    kernel = text_of("kernel", "import triton\ny = x")
+    link = Link(kernel.id, (2,), own.id, (1,), "codegen")
+    tab = opened(Trace(artifacts=(wrapper, own, kernel), links=(link,)))
+    assert "def forward" in tab.locator(".pane").first.locator(".cm-content").inner_text()
+    tab = opened(Trace(artifacts=(wrapper, own, kernel)))
+    assert "def wrapper" in tab.locator(".pane").first.locator(".cm-content").inner_text(), "where no link says"
 
 
 def test_a_click_lights_every_linked_line(opened, small):

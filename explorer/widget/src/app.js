@@ -11,6 +11,7 @@ import { followTheme } from "./theme.js";
 import { VIEWS } from "./views.js";
 
 const NAMES = ["left", "right", "third", "fourth"];
+const SAMPLE = 200; // lines that are asked where they come from
 const HINT = "Click a line: what it came from and what became of it lights up in every text. ↑ ↓ lines, ← → stages, / search, Esc clear.";
 
 export class App {
@@ -305,13 +306,30 @@ export class App {
     if (one !== undefined && other !== undefined) this.panel("compare").compare(one, other);
   }
 
-  // On the right the first text that was generated last; on the left the source of the same frame.
+  // The source that most lines of a text come from, and the first of its lines that they come from: of a module not the wrapper that calls it, but the code that it is of.
+  sourceOf(index) {
+    const { store } = this;
+    const found = new Map(); // source → its lines
+    for (let line = 1; line <= Math.min(SAMPLE, store.lines(index).length); line++) {
+      const [source, at] = store.origin(index, line) || [];
+      if (source !== undefined) found.set(source, [...(found.get(source) || []), at]);
+    }
+    if (found.size) {
+      const [source, lines] = [...found].reduce((best, other) => (other[1].length > best[1].length ? other : best));
+      return [source, Math.min(...lines)];
+    }
+    const own = store.payload.artifacts.findIndex((a) => a.stage === "source" && a.frame === store.artifact(index).frame);
+    return [own >= 0 ? own : Math.max(0, store.first("source")), 0];
+  }
+
+  // On the right the first text that was generated last; on the left the source of it.
   begin() {
     const { store } = this;
     if (store.count) {
       const right = store.first("kernel", "output_code", "post_grad", "dynamo", "dynamo_bytecode", "bytecode");
-      const own = store.payload.artifacts.findIndex((a) => a.stage === "source" && a.frame === store.artifact(Math.max(0, right)).frame);
-      this.show(this.panes[0], own >= 0 ? own : Math.max(0, store.first("source")));
+      const [own, line] = this.sourceOf(Math.max(0, right));
+      this.show(this.panes[0], own);
+      if (line) this.panes[0].editor.reveal(line);
       this.show(this.panes[1], right >= 0 ? right : store.count - 1);
     }
     this.panel("code");
