@@ -14,7 +14,8 @@
      "failures":  [{"stage", "step", "message", "fatal"} …]}
 
 An artifact has besides, where there is such a thing: "nodes", the columns of its graph (`columns`); "rows", its table of
-guards, phases, recompiles or symbols; "before", the text before a pass, or the index of the artifact with that text.
+guards, phases, recompiles or symbols; "before", the text before a pass, or the index of the artifact with that text; "idle" and
+"idle_after", (name, seconds) of the passes before it and after it that changed nothing.
 
 `runs` is a flat list of numbers, four a run: source line, count, target line, count. A run links each of its source
 lines with each of its target lines; a target count of 0 means line by line: source + k with target + k. Lines count from 1.
@@ -123,6 +124,7 @@ def _more(a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) -> dic
         more["rows"] = jsonable(a.data["rows"])
     if isinstance(before := a.data.get("before"), str):
         more["before"] = texts.get(before, before)
+    more |= {key: jsonable(a.data[key]) for key in ("idle", "idle_after") if a.data.get(key)}
     return more
 
 

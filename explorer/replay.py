@@ -158,6 +158,7 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
     """One event an artifact: symbols, phases and assumptions of a frame become one table, a graph heard of twice one graph."""
     tables: dict[tuple[str, str], list[Event]] = {}
     graphs: dict[tuple[str, str, str], Event] = {}
+    passes = [e for e in events if e.kind in ("fx_pass", "fx_pass_idle")]
     shown = {_place(e) for e in events if e.kind == "source" and not e.data.get("inlined")}
     for event in events:
         if event.kind in TABLES:
@@ -168,6 +169,8 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
                 graphs[key] = event
         elif event.kind == "autotune":
             yield _with_taken(event, events)
+        elif event.kind == "fx_pass":
+            yield _with_last(event, passes)
         elif event.kind != "frame" and not (event.data.get("inlined") and _place(event) in shown):
             shown |= {_place(event)} if event.kind == "source" else set()
             yield event
@@ -187,6 +190,19 @@ def _with_taken(event: Event, events: Sequence[Event]) -> Event:
         taken = row["choice"] == last["choice"] if last else row["fastest"]
         rows.append({**row, "taken": taken, "why": row.get("why", "") or (last["why"] if last and taken else "")})
     return replace(event, data=plain({**event.data, "choices": rows}))
+
+
+def _with_last(event: Event, passes: Sequence[Event]) -> Event:
+    """A pass with those that ran after it and changed nothing, where it is the last of its round that changed something."""
+
+    def round_of(e: Event) -> tuple[str, ...]:
+        return e.frame, e.graph, str(e.data["section"]), str(e.data.get("of", ""))
+
+    later = (e for e in passes[passes.index(event) + 1 :] if round_of(e) == round_of(event))
+    after = next(later, None)
+    if after is None or after.kind == "fx_pass":
+        return event
+    return replace(event, data=plain({**event.data, "idle_after": after.data["idle"]}))
 
 
 def _row(event: Event) -> dict[str, Plain]:

@@ -302,6 +302,15 @@ class Trace:
         )
 
     @property
+    def idle_passes(self) -> Rows:
+        """One row an FX pass that ran and changed nothing, in a round that changed something: section, name, seconds."""
+        found = [(a, idle) for a in self.find("fx_pass") for key in ("idle", "idle_after") for idle in a.data.get(key, ())]
+        return Rows(
+            {"frame": a.frame, "graph": a.graph, "section": a.data["section"], "name": name, "seconds": seconds}
+            for a, (name, seconds) in found
+        )
+
+    @property
     def matches(self) -> Rows:
         """One row a pattern that fired: its name, the file and line that define it, nodes matched and nodes made."""
         keys = ("pattern", "kind", "file", "line", "matched", "made")

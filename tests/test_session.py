@@ -137,6 +137,8 @@ def test_passes_and_patterns_say_what_changed_and_where_they_are_defined() -> No
     match = trace.matches.where(pattern="pointless_permute_pair")[0]
     assert match["file"].startswith("torch/_inductor/fx_passes/")
     assert match["line"] > 0 and len(match["matched"]) == 2
+    idle = {row["name"] for row in trace.idle_passes}
+    assert "remove_noop_ops" in idle and all(row["seconds"] >= 0 for row in trace.idle_passes)
     changed = [row for row in trace.passes if set(match["matched"]) <= {*row["erased"]}]
     assert len(changed) == 1
     assert "permute" in changed[0]["before"] and "permute" not in changed[0]["after"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,21 @@ def passes_trace() -> Trace:
         fx(2, "second", "a\nc", "a\nc\nd", 3.0),
     )
     return Trace(artifacts=artifacts)
+
+
+def test_passes_that_changed_nothing_are_dimmed(opened):
+    """They stand where they ran, before and after those that changed something, and say so; the first change is shown."""
+    whole = passes_trace()
+    idle = {"p1": {"idle": [["early", 0.1]]}, "p2": {"idle": [["between", 0.2]], "idle_after": [["late", 0.3]]}}
+    artifacts = tuple(replace(a, data=plain({**a.data, **idle.get(a.id, {})})) for a in whole.artifacts)
+    panel = show(opened(replace(whole, artifacts=artifacts)), "Passes")
+    steps = panel.get_by_role("listbox", name="passes")
+    names = [s.split("\n")[0] for s in steps.get_by_role("option").all_inner_texts()]
+    assert names == ["early", "first", "between", "second", "pointless", "late"]
+    dim = steps.locator(".step.dim")
+    assert [s.split("\n")[0] for s in dim.all_inner_texts()] == ["early", "between", "late"]
+    assert "changed nothing" in dim.first.inner_text()
+    assert steps.locator('[aria-selected="true"]').inner_text().startswith("first")
 
 
 def test_passes_are_walked_by_keys(opened):

@@ -288,7 +288,8 @@ class PassWatch:
     """Sees each FX pass and says which changed the graph: nodes made and erased, text before and after.
 
     A graph is compared by identity of each node's target and arguments, 0.3 µs a node; only a pass that
-    changed something is written down, and its text before is the text after the one before it.
+    changed something is written down, and its text before is the text after the one before it. Of the others names and
+    seconds are kept: `idle`, those that ran since the last change.
     """
 
     def __init__(self, emit: Emit, nesting: Nesting) -> None:
@@ -300,6 +301,7 @@ class PassWatch:
         self._state: list[tuple[Any, ...]] = []
         self._lines: list[str] = []
         self._replaced: dict[Any, list[Any]] = {}
+        self._idle: list[tuple[str, float]] = []
 
     def replaces(self, old: Any, new: Any) -> None:
         """Every use of a node becomes a use of another: what `replace_all_uses_with` says of where the other comes from."""
@@ -322,14 +324,16 @@ class PassWatch:
     @contextmanager
     def section(self, name: str, gm: Any) -> Iterator[None]:
         """Watch one of Inductor's rounds of passes ("pre_grad", "joint", "post_grad") over `gm`."""
-        outer = self._section, self._graph, self._state, self._lines
-        self._section = name
+        outer = self._section, self._graph, self._state, self._lines, self._idle
+        self._section, self._idle = name, []
         self._emit.attempt("fx_pass", name, lambda: self._remember(gm.graph))
         try:
             yield
             self._emit.attempt("fx_pass", name, lambda: self._compare(gm.graph, "(outside a named pass)", 0.0))
+            if last := self._idle:
+                self._emit("fx_pass_idle", lambda: {"section": name, "of": self._nesting.path, "idle": last})
         finally:
-            self._section, self._graph, self._state, self._lines = outer
+            self._section, self._graph, self._state, self._lines, self._idle = outer
 
     def entered(self, gm: Any) -> float:
         """A pass begins: what changed since the last one is written down under a name that says so."""
@@ -343,7 +347,11 @@ class PassWatch:
         self._depth -= 1
         seconds = time.perf_counter() - started
         if self._depth == 0 and self._section:
-            self._emit.attempt("fx_pass", name, lambda: self._compare(gm.graph, name, seconds))
+            self._emit.attempt("fx_pass", name, lambda: self._ended(gm.graph, name, seconds))
+
+    def _ended(self, graph: Any, name: str, seconds: float) -> None:
+        if not self._compare(graph, name, seconds):
+            self._idle.append((name, seconds))
 
     def _remember(self, graph: Any) -> None:
         self._graph = graph
@@ -351,27 +359,30 @@ class PassWatch:
         self._state = _state(graph)
         self._lines = [line_of(node) for node in graph.nodes]
 
-    def _compare(self, graph: Any, name: str, seconds: float) -> None:
+    def _compare(self, graph: Any, name: str, seconds: float) -> bool:
+        """Write down what changed; False where nothing did."""
         if graph is not self._graph and _owner(graph) is not _owner(self._graph):
-            return  # a subgraph, or a pattern's own little graph: its round of passes is watched by itself
+            return False  # a subgraph, or a pattern's own little graph: its round of passes is watched by itself
         state = _state(graph)
         if _same(state, self._state):
-            return
+            return False
         before, old, names = self._lines, {row[0] for row in self._state}, {row[0].name for row in self._state}
         made = [row[0] for row in state if row[0] not in old]
         replaced = {node.name: sorted(origins) for node in made if (origins := self._origins(node, old))}
         self._remember(graph)
         after = {row[0].name for row in self._state}
         if before == self._lines:
-            return
+            return False
         facts = {
             "name": name, "section": self._section, "of": self._nesting.path, "seconds": seconds,
             "made": sorted(after - names), "erased": sorted(names - after),
             "before": "\n".join(before), "text": "\n".join(self._lines),
             "stacks": stacks_of(row[0] for row in self._state if row[0].name not in names),
-            "replaced": replaced,
+            "replaced": replaced, "idle": self._idle,
         }  # fmt: skip
+        self._idle = []
         self._emit("fx_pass", lambda: facts)
+        return True
 
 
 def stacks_of(nodes: Iterable[Any]) -> dict[str, str]:

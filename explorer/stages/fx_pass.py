@@ -10,7 +10,10 @@ from explorer.stages._fx import of_graph
 
 
 def render(event: Event, id: str) -> Artifact:
-    """The graph after the pass, one node a line; `data` has the text before, the nodes made and erased."""
+    """The graph after the pass, one node a line; `data` has the text before, the nodes made and erased.
+
+    `idle` has name and seconds of the passes since the last change, which changed nothing, `idle_after` after the last one.
+    """
     data = event.data
     title = f"{data['section']} pass {data['name']}{of_graph(event)}: +{len(data['made'])} −{len(data['erased'])} nodes"
     return text_artifact(event, id, title, "fx-lines", seconds=data["seconds"])

@@ -40,7 +40,7 @@ export class Passes {
     const [kind, ...rest] = key.split(" ");
     if (kind === "mlir") return this.kernelPasses(Number(rest[0]));
     const { frame, graph } = this.groups.get(key);
-    this.show(this.fx(frame, graph), "Passes that changed nothing are not recorded. Indented are the patterns that the pass matched.");
+    this.show(this.fx(frame, graph), "Passes that changed nothing are dimmed. Indented are the patterns that a pass matched.");
   }
 
   // FX passes in the order in which they ended, each followed by the patterns that fired while it ran.
@@ -54,7 +54,11 @@ export class Passes {
       if (a.stage === "pattern_match") fired.push({ name: a.data.pattern || a.title, note: `${a.data.file}:${a.data.line}`, changed: true, inner: true, ...match(store.lines(index)), index });
       else {
         const before = typeof a.before === "number" ? store.lines(a.before) : splitLines(a.before ?? "");
-        steps.push({ name: a.data.name || a.title, group: a.data.section, note: a.note, seconds: a.data.seconds, changed: true, before, after: () => store.lines(index), index }, ...fired);
+        const after = () => store.lines(index);
+        const idle = (passes, lines) => (passes ?? []).map(([name, seconds]) => ({ name, group: a.data.section, note: "changed nothing", seconds, changed: false, before: lines(), after: lines }));
+        steps.push(...idle(a.idle, () => before));
+        steps.push({ name: a.data.name || a.title, group: a.data.section, note: a.note, seconds: a.data.seconds, changed: true, before, after, index }, ...fired);
+        steps.push(...idle(a.idle_after, after));
         fired = [];
       }
     }
