@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from explorer.hooks.autocast import lists_of_the_gpu
 from explorer.hooks.patch import replaced
 from explorer.hooks.user_kernels import launched_on_the_cpu
 
@@ -24,7 +26,10 @@ def in_place_of_gpu() -> Iterator[None]:
 
 @contextmanager
 def _autocast_on_the_cpu() -> Iterator[None]:
-    """`torch.autocast("cuda")` casts what runs on the CPU, where it would do nothing but warn; to float16, if nothing is said."""
+    """`torch.autocast("cuda")` casts what runs on the CPU, where it would do nothing but warn; to float16, if nothing is said.
+
+    It casts what it would on the GPU, which is not what autocast for the CPU casts.
+    """
     import torch
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,7 +41,7 @@ def _autocast_on_the_cpu() -> Iterator[None]:
 
         return __init__
 
-    with replaced(torch.amp.autocast_mode.autocast, "__init__", make):
+    with replaced(torch.amp.autocast_mode.autocast, "__init__", make), lists_of_the_gpu():
         yield
 
 
@@ -49,17 +54,40 @@ def autocast_on_the_gpu() -> Iterator[None]:
         yield
 
 
+class _OnTheGPU:
+    """What flex_attention asks of a tensor: its device."""
+
+    device = types.SimpleNamespace(type="cuda")
+
+
 @contextmanager
 def _flex_attention_trains() -> Iterator[None]:
-    """flex_attention refuses tensors on the CPU that ask for a gradient, which on the GPU it would take."""
+    """flex_attention takes tensors on the CPU for what they are on the GPU.
+
+    On the CPU it refuses those that ask for a gradient, and has its kernel not write the logarithms of the sums, which
+    the kernel of the backward reads.
+    """
     from torch.nn.attention import flex_attention as module
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make_validate(original: Callable[..., Any]) -> Callable[..., Any]:
         def _validate_device(query: Any, key: Any, value: Any) -> None:
             if query.device.type != "cpu":
                 original(query, key, value)
 
         return _validate_device
 
-    with replaced(module, "_validate_device", make):
+    def make_options(found: Callable[..., Any]) -> Callable[..., Any]:
+        original = inspect.unwrap(found)  # Dynamo guards on what is called here, which blocks inside one another share
+
+        @functools.wraps(original)
+        def _apply_kernel_options(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+            if query.device.type == "cpu":
+                return original(_OnTheGPU, _OnTheGPU, _OnTheGPU, *args, **kwargs)
+            return original(query, key, value, *args, **kwargs)
+
+        return _apply_kernel_options
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(module, "_validate_device", make_validate))
+        stack.enter_context(replaced(module, "_apply_kernel_options", make_options))
         yield

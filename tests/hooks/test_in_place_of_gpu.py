@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.attention.flex_attention import AuxRequest, flex_attention
 
 import explorer
 from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
@@ -36,16 +36,32 @@ def test_autocast_is_for_the_gpu_again_where_it_is_pretended_to_be_there() -> No
     assert torch.amp.autocast_mode.autocast.__init__ is own
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
 def test_flex_attention_is_traced_with_its_backward() -> None:
-    """On the CPU it refuses tensors that ask for a gradient; for a GPU there is a kernel of the backward."""
+    """On the CPU it refuses tensors that ask for a gradient; for a GPU there is a kernel of the backward, and it is right.
+
+    The backward reads the logarithms of the sums, which for tensors on the CPU the forward's kernel would not write.
+    """
     q, k, v = (torch.randn(1, 2, 128, 32, requires_grad=True) for _ in range(3))
     made = explorer.trace(
         lambda q, k, v: flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s * 2), q, k, v, target="h100", train=True
     )
     assert not made.failures and set(made.gradients) == {"args[0]", "args[1]", "args[2]"}
     assert any("flex_attention_backward" in kernel.name for kernel in made.kernels)
+    assert [row["equal"] for row in made.check()] == [True] * 4
     with pytest.raises(NotImplementedError, match="backward on CPU"):
         flex_attention(q, k, v)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
+def test_flex_attention_gives_its_largest_scores() -> None:
+    """They are of the GPU's kernel only; on the CPU flex_attention refuses to give them."""
+    q = torch.randn(1, 1, 128, 16)
+    made = explorer.trace(
+        lambda q: flex_attention(q, q, q, return_aux=AuxRequest(max_scores=True))[1].max_scores, q, target="h100"
+    )
+    assert not made.failures and [row["equal"] for row in made.check()] == [True]
+    assert torch.allclose(made.result, (q @ q.mT / 4).amax(-1), atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:invoke_subgraph:UserWarning")  # torch's own, on what the region's tangents may be
