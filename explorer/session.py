@@ -21,7 +21,7 @@ from explorer.hooks import compile as compiling
 from explorer.hooks.dynamo import emit_function, emit_inlined
 from explorer.hooks.launched import Find, loaded_kernels
 from explorer.hooks.wishes import Changes
-from explorer.live.call import Call, clone, run_call
+from explorer.live.call import Call, clone, hidden_elsewhere, run_call
 from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events
 from explorer.live.session import Live
 from explorer.model import Event, Failure, Force, Plain, Veto
@@ -222,9 +222,11 @@ def _absent(device: str | Target, backend: Any, options: Mapping[str, Any] | Non
 
 
 def _placed(call: Call, device: str, target: object) -> Call:
-    """The call on the device asked for; with "auto" everything stays where it is."""
+    """The call on the device asked for; with "auto" everything stays where it is. InputError for what cannot be moved."""
     if target == "auto":
         return call
+    if advice := hidden_elsewhere(call, device):
+        raise InputError(advice)
     function = target_room.moved_function(call.function, device)
     args, kwargs = target_room.moved(call.args, device), target_room.moved(dict(call.kwargs), device)
     return replace(call, function=function, args=args, kwargs=kwargs)

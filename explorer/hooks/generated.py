@@ -96,6 +96,7 @@ def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrapp
 
     `progress` is told how far each kernel is. InputError where Dynamo would have to compile anew.
     """
+    from torch._dynamo.exc import BackendCompilerFailed
     from torch._inductor import compile_fx
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -106,7 +107,12 @@ def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrapp
         stack.enter_context(replaced(StandIn, "__call__", lambda _: StandIn.generated))
         stack.enter_context(replaced(Code, "__call__", lambda _: lambda code, args: wrappers.call(code, args)))
         stack.enter_context(replaced(compile_fx, "compile_fx", lambda _: refuse))
-        yield wrappers
+        try:
+            yield wrappers
+        except BackendCompilerFailed as error:
+            if isinstance(error.inner_exception, InputError):
+                raise error.inner_exception from None
+            raise
 
 
 @dataclass

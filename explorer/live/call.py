@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.errors import InputError
 from explorer.hooks.in_place_of_gpu import in_place_of_gpu
-from explorer.hooks.tensors import map_tensors, named_tensors
+from explorer.hooks.tensors import copied, dense_parts, hidden_tensors, map_tensors, named_tensors, states
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,38 @@ class Call:
         return self.with_arguments(clone(self.args), clone(self.kwargs))
 
 
+@contextmanager
+def on_copies_alone(call: Call) -> Iterator[None]:
+    """InputError after the block where in it a tensor was changed that the copy of a call does not copy."""
+    before = states(_hidden(call))
+    yield
+    after = states(_hidden(call))
+    for path in (p for p in {**before, **after} if before.get(p) != after.get(p)):
+        raise InputError(
+            f"the function changes {path}, held by an object that explorer does not copy, so no two calls of it are alike and "
+            "none can be checked: give it as an argument of its own, or in a tuple, a dict or a dataclass"
+        )
+
+
+def hidden_elsewhere(call: Call, device: str) -> str | None:
+    """What is to be done where an object holds a tensor that is not on the device, and cannot be moved there."""
+    for path, tensor in _hidden(call):
+        if tensor.device.type != device:
+            return (
+                f"{path} is on {tensor.device}, held by an object that explorer does not copy: move it to {device!r} yourself, "
+                "or give it as an argument of its own, or in a tuple, a dict or a dataclass"
+            )
+    return None
+
+
+def _hidden(call: Call) -> Iterator[tuple[str, Any]]:
+    yield from hidden_tensors(call.args, "args")
+    yield from hidden_tensors(dict(call.kwargs), "kwargs")
+
+
 def clone(value: Any) -> Any:
-    """A copy of every tensor in a nest of tuples, lists and mappings."""
-    return map_tensors(lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad), value)
+    """A copy of every tensor in a nest of tuples, lists, mappings and dataclasses."""
+    return map_tensors(copied, value)
 
 
 def run_call(
@@ -83,6 +112,8 @@ def weighted(output: Any) -> Any:
     """
     import torch
 
+    if output.layout == torch.jagged:
+        return weighted(output.values())
     eighths = torch.randint(-8, 9, output.shape, generator=torch.Generator().manual_seed(0)) / 8
     return output * torch.empty_like(output).copy_(eighths)
 
@@ -101,7 +132,8 @@ def tensors_of(outcome: tuple[Any, Mapping[str, Any] | None]) -> list[tuple[str,
     """The tensors of what `run_call` gave: outputs, then gradients."""
     returned, gradients = outcome
     named = list(named_tensors(returned, "output"))
-    return named + [(f"gradient of {n}", g) for n, g in (gradients or {}).items() if g is not None]
+    named += [(f"gradient of {n}", g) for n, g in (gradients or {}).items() if g is not None]
+    return [part for name, tensor in named for part in dense_parts(name, tensor)]
 
 
 def difference(name: str, expected: Any, given: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from explorer.hooks.estimate import Estimate, estimate_call, speed
 from explorer.hooks.generated import Code, estimate, interpreted
 from explorer.hooks.interpreter import interpreting
 from explorer.hooks.triton_jit import argument_names, function_name, launched
-from explorer.live.call import Call, run_call, tensors_of, weighted
+from explorer.live.call import Call, on_copies_alone, run_call, tensors_of, weighted
 from explorer.progress import progress
 
 Outcome = tuple[Any, Any]
@@ -31,7 +31,7 @@ def outcomes(call: Call, compiled: Callable[..., Any], codes: Sequence[Code], li
     expected = estimate(codes)
     allowed(expected, rounds, LIMIT if limit is None else limit)
     with progress(call_name(call), f"{expected.launches * rounds} kernels, interpreting") as show:
-        with _untouched(call):
+        with _untouched(call), on_copies_alone(call):
             eager = run_call(call.function, call.copy(), weighted)
         found = [_interpreted(call, compiled, show, seed) for seed in range(rounds)]
     return (eager, *found)

@@ -15,7 +15,7 @@ from explorer.errors import CompileError, InputError, InterpretError, LiveError
 from explorer.gpus import Target
 from explorer.hooks.generated import Code, Generated
 from explorer.hooks.ladder import Ladder
-from explorer.live.call import Call, clone, run_call, weighted
+from explorer.live.call import Call, clone, on_copies_alone, run_call, weighted
 from explorer.live.inlining import calls_of
 from explorer.live.interpreted import outcomes, varies
 from explorer.live.ladders import Ladders
@@ -82,7 +82,8 @@ class Live:
             raise InputError("expected= is for hand-written kernels; a function is compared with what it returns in eager mode")
         if self.codes is not None:
             return self._check_interpreted(self.codes, limit)
-        expected = run_call(self.call.function, self.call.copy(), weighted)
+        with on_copies_alone(self.call):
+            expected = run_call(self.call.function, self.call.copy(), weighted)
         given = run_call(self._compiled(), self.call.copy(), weighted)
         return Rows({**row, "interpreted": False} for row in compared(self.call, expected, given))
 
