@@ -17,7 +17,7 @@ import importlib.util
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -116,8 +116,27 @@ def trace(options: argparse.Namespace) -> int:
     with record(options.target, name=program.name) as recording, outcome:
         program.run()
     written = _write(recording.trace, options.output)
-    print(recording.trace, *written, sep="\n", file=sys.stderr)
+    print(recording.trace, *_advice(recording.trace, vars(sys.modules["__main__"])), *written, sep="\n", file=sys.stderr)
     return outcome.status
+
+
+def _advice(made: Any, names: Mapping[str, Any]) -> list[str]:
+    """What to do where a program compiled nothing: by the names of the program's own modules, where they are at its top level."""
+    from explorer.hooks.compile import could_be_compiled, unwrapped
+
+    if made.artifacts or made.failures:
+        return []
+    said = [
+        "explorer: nothing that the program ran in this process is under torch.compile. Put model = torch.compile(model) before "
+        "its calls, or @torch.compile above a function, and call it; in Python explorer.trace(model, x) needs neither"
+    ]
+    compiled = [name for name, value in names.items() if unwrapped(value) is not value]
+    modules = [name for name, value in names.items() if name not in compiled and could_be_compiled(value)]
+    if compiled:
+        said.append(f"explorer: under torch.compile, but not called: {', '.join(compiled)}")
+    elif modules:
+        said.append(f"explorer: modules that can be compiled: {'; '.join(f'{n} = torch.compile({n})' for n in modules)}")
+    return said
 
 
 def show(options: argparse.Namespace) -> int:

@@ -307,3 +307,34 @@ def test_the_command_answers_without_torch() -> None:
     code = "import sys, explorer.cli; sys.exit(bool({'torch', 'triton', 'IPython'} & set(sys.modules)))"
     assert plain("-c", code) == (0, "", "")
     assert plain("-m", "explorer", "--version") == (0, f"explorer {explorer.__version__}\n", "")
+
+
+PLAIN = """
+import torch
+
+net = torch.nn.Linear(2, 2)
+print(net(torch.ones(1, 2)).shape)
+"""
+
+
+def test_a_program_that_compiles_nothing_is_told_what_to_do(command: Command, tmp_path: Path) -> None:
+    """After the table it is said how to compile, by the names of the program's own modules."""
+    (tmp_path / "plain.py").write_text(PLAIN)
+    status, out, err = command("trace", "plain.py")
+    assert (status, out) == (0, "torch.Size([1, 2])\n")
+    assert "nothing compiled>" in err and "@torch.compile above a function" in err and "explorer.trace(model, x)" in err
+    assert err.endswith("explorer: modules that can be compiled: net = torch.compile(net)\n")
+
+
+def test_a_program_that_calls_nothing_compiled_is_told_so(command: Command, tmp_path: Path) -> None:
+    """What is under torch.compile, but was never called, is named."""
+    (tmp_path / "never.py").write_text(PLAIN + "fast = torch.compile(net)\n")
+    _, _, err = command("trace", "never.py")
+    assert err.endswith("explorer: under torch.compile, but not called: fast\n")
+
+
+def test_a_program_that_compiles_is_told_nothing(command: Command, tmp_path: Path) -> None:
+    """Where anything was compiled no advice is given."""
+    (tmp_path / "program.py").write_text(COMPILES)
+    _, _, err = command("trace", "program.py")
+    assert "explorer: " not in err

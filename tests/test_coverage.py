@@ -162,3 +162,90 @@ def test_a_module_is_followed_to_all_that_it_became(replayed: Callable[[str], Tr
     assert any("linear" in t and "up" in t for t in texts) and not any("l_self_modules_down" in t for t in texts)
     with pytest.raises(InputError, match="module"):
         made.follow_module("nowhere")
+
+
+@torch.library.custom_op("explorer_tests_coverage::bump", mutates_args={"x"})
+def bump(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+@bump.register_fake
+def _(x: torch.Tensor) -> None:
+    return None
+
+
+def bumped(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    bump(y)
+    z = y * y
+    bump(z)
+    return z + y
+
+
+def jacobian(x: torch.Tensor) -> object:
+    return torch.func.jacrev(lambda a: torch.sin(a).diagonal() * a.sum())(x)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        return gradient * x.cos() * 2
+
+
+def own_function(x: torch.Tensor) -> torch.Tensor:
+    return Doubled.apply(x) * 3  # type: ignore[no-any-return]
+
+
+@torch.compiler.nested_compile_region
+def region(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return (x @ weight).relu() + 1
+
+
+def regions(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return region(region(x, weight), weight).sum()
+
+
+#: What a line without a link was once seen in, its arguments, and whether it trains.
+WHOLLY: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...], bool]] = {
+    "calls of a mutating custom operator": (bumped, (torch.randn(8),), False),
+    "a scatter that a pass decomposes": (jacobian, (torch.randn(4, 4),), False),
+    "switches in an autograd.Function": (own_function, (torch.randn(8, requires_grad=True),), True),
+    "passes over a region's own joint graph": (regions, (torch.randn(8, 8, requires_grad=True), torch.randn(8, 8)), True),
+    "gradients added in a module of torch's": (
+        torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), (torch.randn(2, 4, 16),), True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings(
+    "ignore:TensorFloat32 tensor",
+    "ignore:`torch._prims_common.check`",
+    "ignore:.* should not be instantiated",
+    "ignore:invoke_subgraph traced",
+)
+@pytest.mark.parametrize("name", WHOLLY)
+def test_every_line_is_linked(name: str) -> None:
+    """Each line that computes leads to a user's line, in every stage."""
+    pytest.importorskip("triton")
+    function, inputs, train = WHOLLY[name]
+    made = explorer.trace(function, *inputs, target="h100", train=train)
+    assert not made.failures
+    rows = made.coverage()
+    assert [(row["stage"], row["graph"], row["share"]) for row in rows if row["share"] not in (None, 1.0)] == []
+
+
+def test_each_call_of_an_operator_is_its_own() -> None:
+    """Two calls of one mutating operator in the wrapper lead to one line each."""
+    pytest.importorskip("triton")
+    made = explorer.trace(bumped, torch.randn(8), target="h100")
+    (code,), (source,) = made.find("output_code"), [a for a in made.find("source") if "bumped" in a.text]
+    calls = [n for n, line in enumerate(code.lines, 1) if line.lstrip().startswith("torch.ops.explorer_tests_coverage")]
+    rows = [[row for row in made.follow(code.id, n) if row["artifact"] == source.id] for n in calls]
+    found = [[row["lines"] for row in some if row["route"][0] == "extern kernel"] for some in rows]
+    assert [{source.lines[n - 1].strip() for lines in some for n in lines} for some in found] == [{"bump(y)"}, {"bump(z)"}]

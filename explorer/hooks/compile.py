@@ -21,6 +21,13 @@ def unwrapped(function: Any) -> Any:
     return function
 
 
+def could_be_compiled(value: Any) -> bool:
+    """Whether a value is a module, which torch.compile takes as it is; a module's class is none."""
+    import torch
+
+    return isinstance(value, torch.nn.Module)
+
+
 @contextmanager
 def fresh_backends() -> Iterator[None]:
     """Inside the block each torch.compile gets a backend that equals no other.

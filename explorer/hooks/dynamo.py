@@ -297,6 +297,16 @@ class MadeAt:
     def watching(self, emit: Emit) -> Iterator[None]:
         """Note the calls whenever Dynamo makes a node."""
         from torch._dynamo.output_graph import SubgraphTracer
+        from torch.fx import Graph
+
+        def make_copy(original: Any) -> Any:
+            def node_copy(graph: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
+                copied = original(graph, node, *args, **kwargs)
+                if node in self._calls:  # such as of the body of an autograd.Function, which Dynamo writes anew
+                    self._calls[copied] = self._calls[node]
+                return copied
+
+            return node_copy
 
         def make(original: Any) -> Any:
             def create_node(tracer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -306,7 +316,7 @@ class MadeAt:
 
             return create_node
 
-        with replaced(SubgraphTracer, "create_node", make):
+        with replaced(SubgraphTracer, "create_node", make), replaced(Graph, "node_copy", make_copy):
             yield
         self.forget()
 

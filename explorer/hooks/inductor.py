@@ -13,7 +13,7 @@ from typing import Any
 
 from explorer.hooks.fx import graph_facts, target_name
 from explorer.hooks.kernel_lines import body_nodes
-from explorer.hooks.nested import Nesting, lowered_path
+from explorer.hooks.nested import REGION, Nesting, lowered_path
 from explorer.hooks.patch import replaced
 from explorer.hooks.places import in_package
 from explorer.hooks.structured import listening, not_made
@@ -302,11 +302,20 @@ class PassWatch:
         self._lines: list[str] = []
         self._replaced: dict[Any, list[Any]] = {}
         self._idle: list[tuple[str, float]] = []
+        self._parts: set[Any] = set()
 
     def replaces(self, old: Any, new: Any) -> None:
         """Every use of a node becomes a use of another: what `replace_all_uses_with` says of where the other comes from."""
         if self._section:
             self._replaced.setdefault(new, []).append(old)
+
+    def decomposes(self, old: Any, before: Any) -> None:
+        """A node is about to be taken out, and what stands between `before` and it was made in its place."""
+        new = old.prev
+        while new is not before:
+            self.replaces(old, new)
+            self._parts.add(new)
+            new = new.prev
 
     def _origins(self, node: Any, before: set[Any]) -> set[str]:
         """The names of the nodes of the graph before that a node took the place of, through those made in between."""
@@ -355,7 +364,7 @@ class PassWatch:
 
     def _remember(self, graph: Any) -> None:
         self._graph = graph
-        self._replaced = {}
+        self._replaced, self._parts = {}, set()
         self._state = _state(graph)
         self._lines = [line_of(node) for node in graph.nodes]
 
@@ -369,16 +378,18 @@ class PassWatch:
         before, old, names = self._lines, {row[0] for row in self._state}, {row[0].name for row in self._state}
         made = [row[0] for row in state if row[0] not in old]
         replaced = {node.name: sorted(origins) for node in made if (origins := self._origins(node, old))}
+        parts = sorted(node.name for node in made if node in self._parts)
         self._remember(graph)
         after = {row[0].name for row in self._state}
         if before == self._lines:
             return False
+        alone = self._nesting.path.startswith(REGION)  # its first graph is shown nowhere else
         facts = {
             "name": name, "section": self._section, "of": self._nesting.path, "seconds": seconds,
             "made": sorted(after - names), "erased": sorted(names - after),
             "before": "\n".join(before), "text": "\n".join(self._lines),
-            "stacks": stacks_of(row[0] for row in self._state if row[0].name not in names),
-            "replaced": replaced, "idle": self._idle,
+            "stacks": stacks_of(row[0] for row in self._state if alone or row[0].name not in names),
+            "replaced": replaced, "idle": self._idle, **({"parts": parts} if parts else {}),
         }  # fmt: skip
         self._idle = []
         self._emit("fx_pass", lambda: facts)
@@ -424,6 +435,7 @@ ROUNDS = {
 def passes(emit: Emit) -> Iterator[None]:
     """Record every FX pass that changed a graph, in order."""
     from torch._inductor import compile_fx
+    from torch._inductor.fx_passes import reinplace
     from torch.fx import Node
     from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
@@ -462,7 +474,17 @@ def passes(emit: Emit) -> Iterator[None]:
 
         return replace_all_uses_with
 
+    def make_decompose(original: Any) -> Any:
+        def _decompose_scatter_mutating(graph: Any, node: Any) -> Any:
+            before = node.prev
+            made = original(graph, node)
+            watch.decomposes(node, before)
+            return made
+
+        return _decompose_scatter_mutating
+
     with ExitStack() as stack:
+        stack.enter_context(replaced(reinplace, "_decompose_scatter_mutating", make_decompose))
         stack.enter_context(replaced(Node, "replace_all_uses_with", make_replace))
         stack.enter_context(replaced(GraphTransformObserver, "__enter__", make_enter))
         stack.enter_context(replaced(GraphTransformObserver, "__exit__", make_exit))

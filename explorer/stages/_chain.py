@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 SAME, MADE, REPLACED, FROM_NODE, SEQ_NR = "same node", "made by", "replaced", "from_node", "seq_nr"
 #: A pass made every use of one node a use of another; it made a node that only such nodes use.
 USES, FOR_USES = "replace_all_uses_with", "used only by what replaced"
+#: Autograd added gradients of one tensor up.
+ADDED = "sum of gradients"
+#: A pass made it as a part of what took the place of another.
+PART = "decomposed"
 _LINE = re.compile(r"^\s*(?P<name>\w+) = (?:(?:placeholder|get_attr|call_module|call_method) )?(?P<target>[^\s(]+)\(")
 _WORD = re.compile(r"\w+")
 
@@ -193,7 +197,8 @@ def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trac
     """What a pass made to what it took the place of."""
     replaced = artifact.data.get("replaced", {})
     makers = _makers(section_of(artifact, trace), artifact, trace) if replaced else {}
-    rows = [(name, origins, USES) for name, origins in replaced.items()]
+    parts = artifact.data.get("parts", ())
+    rows = [(name, origins, PART if name in parts else USES) for name, origins in replaced.items()]
     rows += [(name, origins, FOR_USES) for name, origins in _made_for(artifact, replaced).items()]
     for name, origins, how in rows:
         for origin in (within(artifact) + origin for origin in origins if name in nodes):
@@ -243,6 +248,20 @@ def _link_traced(artifact: Artifact, trace: Trace) -> Iterator[Link]:
         key = (node.get("seq_nr", -1), node.get("stack", -1))
         if node["name"] in lines and "from" not in node and key in forward:
             yield Link(artifact.id, (lines[node["name"]],), artifact.id, tuple(forward[key]), SEQ_NR)
+        elif _adds_gradients(node) and node["name"] in lines and not _states_line(node, artifact, trace):
+            added = tuple(lines[name] for name in node["inputs"] if name in lines)
+            yield Link(artifact.id, (lines[node["name"]],), artifact.id, added, ADDED)
+
+
+def _adds_gradients(node: Mapping[str, Plain]) -> bool:
+    """Whether autograd made the node of itself, for no operator's backward: the gradient of a tensor with several uses."""
+    return "from" not in node and node["target"] == "aten.add.Tensor" and len(node["inputs"]) == 2
+
+
+def _states_line(node: Mapping[str, Plain], artifact: Artifact, trace: Trace) -> bool:
+    """Whether a place on the node's stack is a line of the user's."""
+    place = innermost(_stack(node, artifact))
+    return bool(place) and trace.source_line(str(place["file"]), int(place["line"]), frame=artifact.frame) is not None
 
 
 class _Origins:

@@ -48,15 +48,42 @@ def _link_buffers(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     graph, nodes = post_grad_lines(artifact, trace)
     writers = {buffer: found for found in all_nodes(artifact, trace) for buffer in found[2]["writes"]}
     launched = {number for number, _ in calls_of(artifact)}
+    made_by_name: set[int] = set()
     for number, line in enumerate(artifact.lines, 1):
         if not (made := _BUFFER.search(line)) or (made[1] or made[2]) not in writers:
             continue
         after, first, row = writers[made[1] or made[2]]
+        made_by_name.add(number)
         yield Link(artifact.id, (number,), after.id, (first,), BUFFER)
         names = (row["node"],) if row.get("node") else row["origins"]
         found = tuple(sorted(nodes[name] for name in names if name in nodes))
         if found and row["kind"].startswith("Extern") and (number in launched or "[" in line):
             yield Link(artifact.id, (number,), graph, found, EXTERN)
+    yield from _link_calls(artifact, trace, made_by_name)
+
+
+def _link_calls(artifact: Artifact, trace: Trace, known: set[int]) -> Iterator[Link]:
+    """Calls that make no buffer, such as an operator's that changes its argument, by the operator and their order.
+
+    The wrapper calls in the order of the scheduler nodes; where there are not as many of both, nothing is said.
+    """
+    graph, lines = post_grad_lines(artifact, trace)
+    found = trace.find("post_grad", artifact.frame, artifact.graph)
+    targets = {n["name"]: str(n["target"]) for n in (*found[-1].nodes, *found[-1].inner) if n["name"] in lines} if found else {}
+    calls: dict[str, list[int]] = {}
+    for number, called in calls_of(artifact):
+        if number not in known:
+            calls.setdefault(called.removeprefix("torch.ops."), []).append(number)
+    nodes: dict[str, list[tuple[Artifact, int, str]]] = {}
+    for after, first, row in all_nodes(artifact, trace):
+        for name in row["origins"] if row["kind"].startswith("Extern") else ():
+            if targets.get(name) in calls:
+                nodes.setdefault(targets[name], []).append((after, first, name))
+    for called, numbers in calls.items():
+        if len(numbers) == len(nodes.get(called, ())):
+            for number, (after, first, name) in zip(numbers, nodes[called], strict=True):
+                yield Link(artifact.id, (number,), after.id, (first,), BUFFER)
+                yield Link(artifact.id, (number,), graph, (lines[name],), EXTERN)
 
 
 def kernel_events(event: Event) -> Iterator[Event]:
