@@ -17,6 +17,8 @@ FLOAT32_BY_DTYPE = frozenset(
     (
         "prod", "prod.dim_int", "softmax.int", "log_softmax.int", "cumprod", "cumsum", "linalg_vector_norm",
         "linalg_matrix_norm", "linalg_matrix_norm.str_ord", "sum", "sum.dim_IntList",
+        "prod.dim_Dimname", "softmax.Dimname", "log_softmax.Dimname", "cumprod.dimname", "cumsum.dimname",
+        "sum.dim_DimnameList",  # the overloads with names of dimensions ended with torch 2.11
     )
 )  # fmt: skip
 #: AT_FORALL_PROMOTE: every argument becomes the widest of their types.
@@ -31,9 +33,11 @@ LOWER = frozenset(
         "einsum", "mm", "mv", "linalg_vecdot", "linear", "addbmm", "baddbmm", "bmm", "chain_matmul", "linalg_multi_dot",
         "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell",
         "_scaled_dot_product_flash_attention", "scaled_dot_product_attention", "cudnn_convolution",
-        "cudnn_convolution_transpose",
+        "cudnn_convolution_transpose", "_cudnn_rnn",
     )
 )  # fmt: skip
+#: What the CPU has for cuDNN's recurrent layers, which both cast to autocast's type.
+LIKE_CUDNN = "mkldnn_rnn_layer"
 #: What CUDA refuses, with its words.
 REFUSED = "binary_cross_entropy"
 REFUSAL = (
@@ -74,8 +78,10 @@ def _kernels() -> Iterator[tuple[str, Callable[..., Any]]]:
         elif name not in cpu:
             yield name, _kernel(_operator(name), _lowered)
     for name in cpu:
-        if name not in gpu:
-            yield name, torch.library.fallthrough_kernel
+        if name not in gpu and name != LIKE_CUDNN:
+            composite = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CompositeImplicitAutograd")
+            # autocast holds for the operators that a composite one consists of
+            yield name, torch.library.fallthrough_kernel if composite else _kernel(_operator(name), _as_given)
 
 
 def _listed(key: str) -> list[str]:
@@ -181,6 +187,20 @@ def _widest(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
     flat = [v for a in (*args, *kwargs.values()) for v in (a if isinstance(a, (list, tuple)) else [a])]
     wide = any(_eligible(v) and v.dtype == torch.float32 for v in flat)
     return _called(operator, args, kwargs, torch.float32 if wide else torch.get_autocast_dtype("cpu"))
+
+
+def _as_given(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """On no list of CUDA's: nothing is cast. Where the CPU lacks a kernel that CUDA has, float32 is the way to the same type."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    try:
+        return operator(*args, **kwargs)
+    except RuntimeError as error:
+        if "not implemented for" not in str(error):
+            raise
+    given = next((v.dtype for v in pytree.tree_leaves((args, kwargs)) if _eligible(v)), torch.float32)
+    return pytree.tree_map(lambda made: _cast(made, given), _called(operator, args, kwargs, torch.float32))
 
 
 def _refused(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
