@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -73,33 +74,52 @@ def tensor(case: Case, heads: int, length: int, size: int) -> torch.Tensor:
     return made.detach().requires_grad_(case.grad)
 
 
-class Operators(TorchDispatchMode):
-    """Notes the operators that are called."""
+class Decided(Exception):
+    """An operator was called: its name."""
 
-    def __init__(self) -> None:
+
+class UntilDecided(TorchDispatchMode):
+    """Ends a call at its fused operator, or at the operator `last`."""
+
+    def __init__(self, last: str) -> None:
         super().__init__()
-        self.names: list[str] = []
+        self.last = last
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.append(func._schema.name)
+        name = func._schema.name.removeprefix("aten::")
+        if name.startswith("_scaled_dot_product_") or name == self.last:
+            raise Decided(name.removeprefix("_scaled_dot_product_").removesuffix("_attention"))
         return func(*args, **(kwargs or {}))
 
 
-def taken(case: Case) -> str:
-    """The letter of the operator that the call becomes on the CUDA device that torch sees, or is told to see."""
+def decided(cases: Iterable[Case]) -> str:
+    """The letters of the operators that the calls become on the CUDA device that torch sees, or is told to see.
+
+    A call ends as soon as its operator is known: the rest is the same on every GPU. Attention by math starts with a
+    multiplication and comes later to refuse numbers of heads that do not fit, so calls with several run to their end.
+    """
+    with FakeTensorMode():
+        made = cache(tensor)
+        return "".join(letter(case, made) for case in cases)
+
+
+def letter(case: Case, made: Callable[..., torch.Tensor]) -> str:
+    """The letter of one call, with tensors that calls share."""
     (queries, keys), (size, of_values) = case.lengths, case.size
     sizes = zip(case.heads, (queries, keys, keys), (size, size, of_values), strict=True)
+    alike = Case(case.dtype, grad=case.grad, lies=case.lies)
+    mask = {"bool": torch.bool, "same": case.dtype}.get(case.mask)
+    until = UntilDecided("mul" if len(set(case.heads)) == 1 else "")
     torch.use_deterministic_algorithms(case.lies == "deterministic")
     try:
-        with FakeTensorMode(), Operators() as operators:
-            q, k, v = (tensor(case, *each) for each in sizes)
-            mask = {"bool": torch.bool, "same": case.dtype}.get(case.mask)
-            given = None if mask is None else torch.empty(queries, keys, dtype=mask, device="cuda")
-            operators.names.clear()
+        q, k, v = (made(alike, *each) for each in sizes)
+        given = None if mask is None else torch.empty(queries, keys, dtype=mask, device="cuda")
+        with until:
             scaled_dot_product_attention(q, k, v, given, case.dropout, case.causal, enable_gqa=case.grouped)
+    except Decided as operator:
+        return LETTERS.get(str(operator), "m")
     except RuntimeError:
         return "x"
     finally:
         torch.use_deterministic_algorithms(False)
-    fused = [name.removeprefix("aten::_scaled_dot_product_") for name in operators.names if "::_scaled_dot_product" in name]
-    return LETTERS[fused[0].removesuffix("_attention") if fused else "math"]
+    return "m"

@@ -44,7 +44,8 @@ def recorded() -> dict[str, Any]:
 def decided(attention: ModuleType, target: str) -> str:
     """The same letters, as the traces for that target get them."""
     with pretending(explorer.Target.parse(target)):
-        return "".join(map(attention.taken, attention.cases()))
+        letters: str = attention.decided(attention.cases())
+        return letters
 
 
 @pytest.mark.parametrize("target", ["v100", "t4", "a100", "rtx4090", "h100", "b200", "rtx5090"])
@@ -72,7 +73,7 @@ def test_on_amd_flash_and_efficient_attention_are_those_of_aotriton(attention: M
         Case(torch.float64): "m", Case(torch.bfloat16, size=(520, 520)): "m", Case(torch.bfloat16, "bool", size=(64, 128)): "m",
     }  # fmt: skip
     with pretending(explorer.Target.parse("mi300x")):
-        assert {case: attention.taken(case) for case in wanted} == wanted
+        assert dict(zip(wanted, attention.decided(wanted), strict=True)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -82,4 +83,4 @@ def test_a_dropout_that_cudnn_would_round_keeps_it_out(attention: ModuleType, dr
     """cuDNN drops in steps of 1/16: from torch 2.12 on 0.1, which GPT-2 and BERT have, is another operator's."""
     wanted = "c" if RELEASE == "2.11" else operator
     with pretending(explorer.Target.parse("h100")):
-        assert attention.taken(attention.Case(torch.bfloat16, mask, dropout=dropout)) == wanted
+        assert attention.decided([attention.Case(torch.bfloat16, mask, dropout=dropout)]) == wanted
