@@ -284,8 +284,20 @@ def test_a_library_call_and_a_trace_without_choices_say_so(traced: Callable[[str
             ask()
     with pytest.raises(explorer.InputError, match="mode='max-autotune'"):
         Trace().choice(0)
-    with pytest.raises(explorer.InputError, match="several operations: take one by its row, 0, "):
-        traced("gpt2").choice(str(traced("gpt2").choices[0]["choice"]))
+
+
+def test_a_name_that_several_operations_have_is_refused_with_its_rows() -> None:
+    """Two products may both have the library's: its name is refused with the rows' numbers, a name of one alone is not."""
+    row = {"kind": "ExternKernelCaller", "config": "", "ms": None, "fastest": False, "why": "", "grid": [], "source": ""}
+    names = ("addmm", "triton_mm_0"), ("triton_mm_1", "addmm")
+    timed = [
+        Event("autotune", float(n), "0/0", "forward", plain({"operation": "addmm", "inputs": [], "choices": choices}))
+        for n, choices in enumerate([{**row, "choice": name, "fastest": not n} for n, name in enumerate(both)] for both in names)
+    ]
+    trace = replay(timed)
+    with pytest.raises(explorer.InputError, match=r"'addmm' .* several operations: take one by its row, 0, 3$"):
+        trace.choice("addmm")
+    assert trace.choice("triton_mm_1").row == trace.choices[2]
 
 
 def test_a_loaded_trace_keeps_the_rows_and_says_what_the_rest_needs(traced: Callable[[str], Trace]) -> None:
