@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import inspect
 import re
 from collections import Counter
 from pathlib import Path
@@ -29,6 +30,16 @@ FUNCTIONS = (
 MODELS = ("llama bfloat16 training",)
 #: Operators that a release names, or does not name, in a fused kernel where torch 2.11 does otherwise: kernel → operators.
 NAMED_OTHERWISE = {"prepare_softmax_online": ("exp", "sub")}
+#: Kernels that torch 2.14 and newer have otherwise: case → those of torch 2.11 that are not there, those that are instead.
+#: Common subexpressions of the joint graph are no longer merged where one is needed by the forward alone and one by the
+#: backward. Both products pad relu's result: the forward saved the padded one and the backward's mask, now it saves relu's
+#: own. The mask is made in the backward, which pads again: a kernel for the zeros; in the forward that kernel names no relu.
+SPLIT_OTHERWISE: dict[str, tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]] = {
+    "unaligned bfloat16 training": (
+        [("forward", "poi", "addmm_relu_threshold_backward")],
+        [("forward", "poi", "addmm"), ("backward", "poi", "mm")],
+    )
+}
 
 
 def same_release() -> bool:
@@ -36,6 +47,13 @@ def same_release() -> bool:
     import torch
 
     return torch.__version__.startswith("2.11.")
+
+
+def merges_across_the_cut() -> bool:
+    """Whether the joint graph's common subexpressions are merged whatever needs them: until torch 2.13."""
+    from torch._functorch.compile_utils import fx_graph_cse
+
+    return "extra_node_key" not in inspect.signature(fx_graph_cse).parameters
 
 
 LIVE = (*FUNCTIONS, *MODELS) if same_release() else FUNCTIONS
@@ -129,8 +147,11 @@ def test_a_trace_made_now_has_the_real_kernels(
     """
     real, ours = recorded[0][case], live[case]
     assert "error" not in ours and ours["failures"] == []
-    assert Counter(k["graph"] for k in ours["kernels"]) == Counter(k["graph"] for k in real["kernels"])
-    assert Counter(map(fused, ours["kernels"])) == Counter(map(fused, real["kernels"]))
+    expected = Counter(map(fused, real["kernels"]))
+    gone, instead = ((), ()) if merges_across_the_cut() else SPLIT_OTHERWISE.get(case, ((), ()))
+    assert not Counter(map(words, gone)) - expected
+    expected = expected - Counter(map(words, gone)) + Counter(map(words, instead))
+    assert Counter(map(fused, ours["kernels"])) == expected
     assert ours["externs"] == real["externs"]
     assert gpu_figures(ours) == gpu_figures(real) and len(gpu_figures(ours)) == 2
     if same_release():
@@ -145,6 +166,12 @@ def fused(kernel: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
         if part in operators:
             operators = "_".join(word for word in operators.split("_") if word not in others)
     return kernel["graph"], kind, tuple(operators.split("_"))
+
+
+def words(kernel: tuple[str, str, str]) -> tuple[str, str, tuple[str, ...]]:
+    """A kernel of `SPLIT_OTHERWISE` as `fused` has it."""
+    graph, kind, operators = kernel
+    return graph, kind, tuple(operators.split("_"))
 
 
 def gpu_figures(case: dict[str, Any]) -> set[str]:
