@@ -292,6 +292,8 @@ class Interpreter:
 
     def patch(self, stack: ExitStack) -> None:
         """Replace what the language does by what it does here."""
+        # It keeps the language's min and max from its own import on, and must not keep those that are put here
+        import triton.compiler.code_generator  # noqa: F401
         import triton.language as tl
         from triton.runtime.jit import JITFunction
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -427,3 +431,26 @@ def test_nothing_of_triton_stays_replaced() -> None:
     assert [dict(vars(owner)) for owner in owners] == before
     with pytest.raises(RuntimeError, match="outside of the scope of a kernel"):
         triton_helpers.maximum(1, 2)
+
+
+#: In a process of its own, where nothing has been compiled before: a kernel is interpreted, then one is lowered.
+AFTERWARDS = """
+import torch, triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from explorer.hooks.interpreter import interpreting
+from tests.hooks.own_interpreter import cases, least
+
+with interpreting() as interpreter:
+    interpreter.run(*cases()["pointwise"])
+source = ASTSource(least, {"x": "*i32", "n": "i32"})
+print(triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ttir"])
+"""
+
+
+def test_a_kernel_is_compiled_after_one_was_interpreted(tmp_path: Path) -> None:
+    """The compiler has the language's own min, also where triton loads it only after the first interpretation."""
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": root}
+    done = subprocess.run([sys.executable, "-c", AFTERWARDS], env=environment, capture_output=True, text=True, check=False)
+    assert "arith.minsi" in done.stdout, done.stderr
