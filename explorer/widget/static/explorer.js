@@ -213,7 +213,7 @@ var fa=`/* The view. It stands behind a shadow root, so nothing of the page reac
 .explorer td .ended .head { overflow: hidden; text-overflow: ellipsis; }
 .explorer td .link { overflow: hidden; text-overflow: ellipsis; max-width: 100%; white-space: nowrap; }
 .explorer .right { text-align: right; font-variant-numeric: tabular-nums; }
-.explorer tr.dim, .explorer .step.dim { opacity: 0.55; }
+.explorer tr.dim, .explorer .step.dim, .explorer .step.dim .name { color: var(--soft); font-weight: 400; font-style: italic; }
 
 /* Kernels */
 .explorer .kernel-detail { border-top: 1px solid var(--line); margin-top: 14px; padding-top: 14px; }
