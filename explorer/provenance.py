@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from explorer.model import CALLED_FROM, WHOLES, Link, Rows
@@ -15,8 +16,21 @@ from explorer.model import CALLED_FROM, WHOLES, Link, Rows
 if TYPE_CHECKING:
     from explorer.traced import Trace
 
-#: Line → lines at the other end of its links.
-Ends = dict[int, tuple[int, ...]]
+
+class Ends(dict[int, tuple[int, ...]]):
+    """Line → lines at the other end of its links; it does not change once it is asked for."""
+
+    def of(self, lines: set[int]) -> set[int]:
+        """The other ends of some of the lines; those of all, which the call of a whole model asks for, are put together once."""
+        if self.keys() <= lines:
+            return self._all
+        return set().union(*map(self.__getitem__, self.keys() & lines))
+
+    @cached_property
+    def _all(self) -> set[int]:
+        return set().union(*self.values())
+
+
 #: By artifact, the links that begin there: by artifact at their other end and by kind.
 Table = dict[str, dict[tuple[str, str], Ends]]
 Route = tuple[str, ...]
@@ -34,7 +48,7 @@ class Index:
 
 
 def _add(table: Table, artifact: str, lines: tuple[int, ...], end: tuple[str, str], others: tuple[int, ...]) -> None:
-    by_line = table.setdefault(artifact, {}).setdefault(end, {})
+    by_line = table.setdefault(artifact, {}).setdefault(end, Ends())
     for line in lines:
         by_line[line] = by_line[line] + others if line in by_line else others
 
@@ -59,7 +73,8 @@ class Reached:
     def add(self, artifact: str, lines: Iterable[int], route: Route) -> set[int]:
         """Take in the lines that are new; those are returned."""
         known = self.lines.setdefault(artifact, set())
-        new = set(lines) - known
+        given = lines if isinstance(lines, set) else set(lines)
+        new = given - known if known else given
         if new:
             known |= new
             self.groups.setdefault((artifact, route), set()).update(new)
@@ -118,9 +133,9 @@ def _reach(reached: Reached, table: Table, goes: Callable[[str, Route], bool]) -
     while queue:
         here, lines, route = queue.popleft()
         for (there, how), by_line in table.get(here, {}).items():
-            if goes(how, route) and (common := by_line.keys() & lines):
+            if goes(how, route) and (found := by_line.of(lines)):
                 onward = (*route, how)
-                new = reached.add(there, set().union(*map(by_line.__getitem__, common)), onward)
+                new = reached.add(there, found, onward)
                 if new and there in table:
                     queue.append((there, new, onward))
     return reached
