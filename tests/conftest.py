@@ -28,13 +28,23 @@ Recorded = tuple[list[Event], list[Failure], dict[str, object]]
 
 
 @pytest.fixture(scope="session")
-def programs() -> ModuleType:
+def module_at() -> Callable[[Path], ModuleType]:
+    """A file as a module, by its path: scripts, and files of the tests that are no tests."""
+
+    def loaded(path: Path) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return loaded
+
+
+@pytest.fixture(scope="session")
+def programs(module_at: Callable[[Path], ModuleType]) -> ModuleType:
     """The module `programs.py`, loaded by its path."""
-    spec = importlib.util.spec_from_file_location("programs", HERE / "programs.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(HERE / "programs.py")
 
 
 @cache

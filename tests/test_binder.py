@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,13 +15,9 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
-def check() -> ModuleType:
+def check(module_at: Callable[[Path], ModuleType]) -> ModuleType:
     """binder/check.py as a module."""
-    spec = importlib.util.spec_from_file_location("binder_check", ROOT / "binder" / "check.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(ROOT / "binder" / "check.py")
 
 
 @pytest.fixture

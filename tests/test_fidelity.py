@@ -7,10 +7,10 @@ it every kernel must be identical, with another what does not depend on the vers
 from __future__ import annotations
 
 import copy
-import importlib.util
 import inspect
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -60,13 +60,9 @@ LIVE = (*FUNCTIONS, *MODELS) if same_release() else FUNCTIONS
 
 
 @pytest.fixture(scope="module")
-def fidelity() -> ModuleType:
+def fidelity(module_at: Callable[[Path], ModuleType]) -> ModuleType:
     """The benchmark script as a module."""
-    spec = importlib.util.spec_from_file_location("fidelity", ROOT / "benchmarks" / "fidelity.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(ROOT / "benchmarks" / "fidelity.py")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ They are taken out of the notebook's own cells, so that both are always the same
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -45,15 +44,11 @@ def kernel_source() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+def kernels(tmp_path_factory: pytest.TempPathFactory, module_at: Callable[[Path], ModuleType]) -> ModuleType:
     """The notebook's kernels as a module."""
     path = tmp_path_factory.mktemp("notebook") / "notebook_kernels.py"
     path.write_text("\n\n\n".join(kernel_source()) + "\n", encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(path)
 
 
 def half(*shape: int) -> torch.Tensor:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +20,10 @@ from explorer.replay import PER_KERNEL
 from explorer.stages import STAGES
 
 
-def _state() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("state", Path(__file__).with_name("state.py"))
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-state = _state()
+@pytest.fixture
+def state(module_at: Callable[[Path], ModuleType]) -> ModuleType:
+    """`tests/state.py` as a module."""
+    return module_at(Path(__file__).with_name("state.py"))
 
 
 def program(a: torch.Tensor) -> torch.Tensor:
@@ -40,7 +35,7 @@ def two_passes(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return (a.view(-1).view(a.shape) @ w).permute(1, 0).permute(1, 0).sin()
 
 
-def test_a_trace_leaves_torch_as_it_was() -> None:
+def test_a_trace_leaves_torch_as_it_was(state: ModuleType) -> None:
     """Configuration, environment, loggers, hooks and replaced functions are the same before and after a trace."""
     x = torch.randn(8, requires_grad=True)
     explorer.trace(program, x, train=True)  # what torch imports lazily is imported now
@@ -50,7 +45,7 @@ def test_a_trace_leaves_torch_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_a_trace_that_raises_leaves_torch_as_it_was(error: type[BaseException]) -> None:
+def test_a_trace_that_raises_leaves_torch_as_it_was(error: type[BaseException], state: ModuleType) -> None:
     """After an exception, Ctrl-C or sys.exit inside the traced function everything is as before, and it goes through."""
 
     @torch.compiler.disable
@@ -70,7 +65,7 @@ def test_a_trace_that_raises_leaves_torch_as_it_was(error: type[BaseException]) 
     assert explorer.trace(program, torch.randn(8)).kernels, "a trace after it works"
 
 
-def test_the_state_test_notices_what_is_left_behind() -> None:
+def test_the_state_test_notices_what_is_left_behind(state: ModuleType) -> None:
     """The snapshot itself sees a handler, a setting and a replaced function that stay."""
     before = state.snapshot()
     log, handler = logging.getLogger("torch.__trace"), logging.NullHandler()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,13 +22,9 @@ RELEASE = ".".join(torch.__version__.split(".")[:2])
 
 
 @pytest.fixture(scope="module")
-def attention() -> ModuleType:
+def attention(module_at: Callable[[Path], ModuleType]) -> ModuleType:
     """`tests/attention_cases.py` as a module."""
-    spec = importlib.util.spec_from_file_location("attention_cases", TESTS / "attention_cases.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(TESTS / "attention_cases.py")
 
 
 @pytest.fixture(scope="module")
