@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from explorer.hooks.measured import Assume, measured_on_the_cpu, no_one
 from explorer.hooks.native import cpp_answers
 from explorer.hooks.patch import replaced
 from explorer.hooks.versions import release_of_libraries
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def pretending(target: Target) -> Iterator[None]:
-    """Inside the block torch and triton take the target for the machine's only GPU."""
+def pretending(target: Target, assume: Assume = no_one) -> Iterator[None]:
+    """Inside the block torch and triton take the target for the machine's only GPU.
+
+    What torch would have found out by running an operator on it is given to `assume`.
+    """
     with ExitStack() as stack:
         stack.enter_context(cpp_answers(target))
         stack.enter_context(_versions(target))
@@ -31,6 +35,7 @@ def pretending(target: Target) -> Iterator[None]:
         stack.enter_context(_interface(target))
         stack.enter_context(_triton_driver(target))
         stack.enter_context(_fake_tensors())
+        stack.enter_context(measured_on_the_cpu(assume))
         stack.enter_context(_constants())
         stack.enter_context(_import_time_choices(target))
         stack.enter_context(_fresh_answers())

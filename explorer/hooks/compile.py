@@ -96,6 +96,10 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     return found
 
 
+#: Inductor's pattern for `x[torch.randperm(n)[:k]]`, as `Trace.matches` names it.
+RANDPERM = "_misc_patterns_init.<locals>.randperm_index_pattern"
+
+
 def advice(error: BaseException) -> str:
     """What the user can do about a compiler error, where that is known; "" elsewhere."""
     if any(type(e).__name__ == "InvalidCxxCompiler" for e in _chain(error)):
@@ -109,6 +113,12 @@ def advice(error: BaseException) -> str:
         return (
             "a number is read from a tensor inside a graph, as the counter of map and scan is; torch compiles that "
             "only after `torch._dynamo.config.capture_scalar_outputs = True`"
+        )
+    if any("Not all inputs to pattern found in match.kwargs" in str(e) and "slice_shape" in str(e) for e in _chain(error)):
+        return (
+            "torch.compile fails so on every device: Inductor's pattern for torch.randperm as an index cannot replace one that "
+            "takes all rows; leave it out by "
+            f"without_pattern={RANDPERM!r}"
         )
     return ""
 

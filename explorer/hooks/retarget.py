@@ -20,7 +20,7 @@ from explorer.hooks.generated import Code, Generated
 from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.hooks.native import library
 from explorer.hooks.patch import replaced
-from explorer.hooks.untimed import untimed
+from explorer.hooks.untimed import assuming, untimed
 from explorer.hooks.user_kernels import captured_by_dynamo
 from explorer.stage import Emit
 
@@ -87,7 +87,7 @@ def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], No
         stack.enter_context(torch._inductor.config.patch({"compile_threads": 1}))
         stack.enter_context(untimed(emit, target))
         stack.enter_context(_code_not_loaded(target, keep))
-        stack.enter_context(pretending(target))
+        stack.enter_context(pretending(target, assuming(emit)))
         stack.enter_context(autocast_on_the_gpu())
         stack.enter_context(_inputs_on_gpu(graph, target.device))
         yield

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.hooks.inductor import Listed
+from explorer.hooks.measured import Assume
 from explorer.hooks.patch import replaced
 from explorer.stage import Emit
 
@@ -46,15 +47,18 @@ def untimed(emit: Emit, target: Target) -> Iterator[None]:
     Each decision is recorded as an "assumption": where, what was assumed, and why.
     """
 
-    def assume(where: str, assumed: str, why: str) -> None:
-        emit("assumption", lambda: {"where": where, "assumed": assumed, "why": why})
-
+    assume = assuming(emit)
     with _templates(emit, assume, target), _fusion(emit, assume, target), _padding(assume):
         yield
 
 
-#: Records one assumption: (where, what was assumed, why) → nothing.
-Assume = Callable[[str, str, str], None]
+def assuming(emit: Emit) -> Assume:
+    """What records an assumption as an event."""
+
+    def assume(where: str, assumed: str, why: str) -> None:
+        emit("assumption", lambda: {"where": where, "assumed": assumed, "why": why})
+
+    return assume
 
 
 @contextmanager
