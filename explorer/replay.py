@@ -158,6 +158,7 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
     """One event an artifact: symbols, phases and assumptions of a frame become one table, a graph heard of twice one graph."""
     tables: dict[tuple[str, str], list[Event]] = {}
     graphs: dict[tuple[str, str, str], Event] = {}
+    breaks: set[tuple[str, str]] = set()
     passes = [e for e in events if e.kind in ("fx_pass", "fx_pass_idle")]
     shown = {_place(e) for e in events if e.kind == "source" and not e.data.get("inlined")}
     for event in events:
@@ -167,6 +168,10 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
             key = (event.kind, event.frame, event.graph)
             if key not in graphs or (event.data.get("nodes") and not graphs[key].data.get("nodes")):
                 graphs[key] = event
+        elif event.kind == "graph_break":
+            if (event.frame, event.data["text"]) not in breaks:
+                breaks.add((event.frame, event.data["text"]))
+                yield event
         elif event.kind == "autotune":
             yield _with_taken(event, events)
         elif event.kind == "fx_pass":
@@ -176,8 +181,22 @@ def gather(events: Sequence[Event]) -> Iterator[Event]:
             yield event
     yield from graphs.values()
     for (kind, _), group in tables.items():
-        rows = list(intervals(group)) if kind == "phase" else [_row(e) for e in group]
+        rows = list(intervals(group)) if kind == "phase" else once_each(kind, [_row(e) for e in group])
         yield replace(group[0], data=plain({"rows": rows}), graph="")
+
+
+def once_each(kind: str, rows: Sequence[Mapping[str, Plain]]) -> list[Mapping[str, Plain]]:
+    """The rows of a table, symbols once each: Dynamo makes them again whenever it begins a frame anew, as after a graph break.
+
+    What it said last of one counts, in the place of what it said first.
+    """
+    if kind != "symbol":
+        return list(rows)
+    found: dict[tuple[Plain, ...], Mapping[str, Plain]] = {}
+    for row in rows:
+        key = (row["what"], *((row["symbol"], row["source"]) if row["what"] == "created" else (row["expr"],)))
+        found[key] = row
+    return list(found.values())
 
 
 def _with_taken(event: Event, events: Sequence[Event]) -> Event:

@@ -6,7 +6,7 @@ import difflib
 import gc
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from types import BuiltinFunctionType
@@ -20,7 +20,7 @@ from explorer.gpus import Target
 from explorer.hooks import compile as compiling
 from explorer.hooks.dynamo import emit_function, emit_inlined
 from explorer.hooks.launched import Find, loaded_kernels
-from explorer.hooks.wishes import Changes
+from explorer.hooks.wishes import Changes, is_named
 from explorer.live.call import Call, clone, hidden_elsewhere, run_call
 from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events
 from explorer.live.session import Live
@@ -61,7 +61,8 @@ def trace(
     `compiler(module) -> module` that calls torch.compile itself.
 
     `fusion` keeps nodes of Inductor's scheduler apart or puts them together; where that was not possible a Failure says
-    why. `without_pattern` and `without_pass` leave out what `Trace.matches` and `Trace.passes` list by these names.
+    why. `without_pattern` and `without_pass` leave out what `Trace.matches` and `Trace.passes` list by these names, also
+    where only a later round has them; "_sfdp_*" is all that begin so.
 
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
@@ -184,13 +185,23 @@ def _heeded(made: Trace, events: Sequence[Event], changes: Changes) -> Trace:
             (changes.without_pattern, changes.known_patterns, "pattern"), (changes.without_pass, changes.known_passes, "pass"),
         ):  # fmt: skip
             for name in given:
-                if name not in known:
-                    raise unknown_name(what, name, known)
+                if not any(is_named(each, (name,)) for each in known):
+                    raise _no_such(what, name, known)
         failures = unmet(made, [e for e in events if e.kind == "fusion_wish"], changes.fusion)
     except InputError as error:
         error.explorer_trace = made  # type: ignore[attr-defined]
         raise
     return replace(made, failures=(*made.failures, *failures)) if failures else made
+
+
+def _no_such(what: str, name: str, known: Collection[str]) -> InputError:
+    """The error for a pattern or pass that the compile did not come by; it offers the nearest, where `name` is no wildcard."""
+    if not known:
+        return InputError(f"{name!r} cannot be left out: no {what} ran in this compile, which made no graph for Inductor")
+    if set("*?[") & set(name):
+        several = ", ".join(sorted(known)[:4])
+        return InputError(f"no {what} is named like {name!r}: of {len(known)} that ran the first are {several}")
+    return unknown_name(what, name, known)
 
 
 def _check_options(backend: Any, chosen: Mapping[str, Any]) -> None:

@@ -274,13 +274,24 @@ class Trace:
 
     @property
     def guards(self) -> Rows:
-        """One row a guard: frame, kind, the source it guards, its expression, the user's code, file and line."""
+        """One row a guard: frame, kind, the source it guards, its expression, and where it is from.
+
+        `code`, `file` and `line` are the user's; `origin` says it in words, also for those that torch makes of itself
+        (`framework` is the place there) and those `derived_from` others, (kind, source) each. `note` is torch's own remark.
+        """
         return Rows({"frame": a.frame, **row} for a in self.find("guards") for row in a.data["rows"])
 
     @property
     def graph_breaks(self) -> Rows:
-        """One row a graph break: frame, reason, explanation, hints, and the user's file and line."""
-        return Rows({"frame": a.frame, **a.data} for a in self.find("graph_break"))
+        """One row a graph break: the first frame that it ended, reason, explanation, hints, the user's file and line, all frames.
+
+        A break in a function that others call ends each frame that reaches it: `frames` has them all.
+        """
+        found: dict[tuple[Plain, ...], dict[str, Plain]] = {}
+        for a in self.find("graph_break"):
+            row = found.setdefault((a.data["reason"], a.data["file"], a.data["line"]), {"frame": a.frame, **a.data, "frames": ()})
+            row["frames"] = tuple(dict.fromkeys((*row["frames"], a.frame)))
+        return Rows(found.values())
 
     @property
     def recompiles(self) -> Rows:
@@ -500,7 +511,8 @@ class Trace:
         """Trace the same call with something changed, and compare: kernels, launches, bytes, seconds, and the result.
 
         `fusion` takes `Veto` and `Force` in place of this trace's own, `()` lifts those; nodes may be named by a kernel too.
-        `without_pass` and `without_pattern` take names of `passes` and `matches`, `options` any option of Inductor's.
+        `without_pass` and `without_pattern` take names or wildcards ("_sfdp_*") of `passes` and `matches`, also those that only
+        come up once something else is left out; `options` any option of Inductor's.
         For a GPU that is not there the result is checked as `check` does, unless that takes more than `limit` seconds.
         LiveError for a loaded trace; InputError for names that this trace does not have.
         """

@@ -66,8 +66,8 @@ def what_if(
 ) -> WhatIf:
     """See `Trace.what_if`."""
     again = trace.needs_live("what if").again
-    passes = _listed("pass", without_pass, [str(row["name"]) for row in trace.passes])
-    patterns = _listed("pattern", without_pattern, [str(row["pattern"]) for row in trace.matches])
+    # a name that this trace lists nothing of may come up in a later round, once something else is left out: the compile knows
+    passes, patterns = (tuple((names,) if isinstance(names, str) else names) for names in (without_pass, without_pattern))
     otherwise: dict[str, object] = {}
     if fusion is not None:
         wishes = (fusion,) if isinstance(fusion, (Veto, Force)) else fusion
@@ -81,17 +81,6 @@ def what_if(
     if not otherwise:
         raise InputError("what_if needs a change: fusion=, without_pass=, without_pattern= or options=")
     return compared(trace, again(**otherwise), limit)
-
-
-def _listed(what: str, given: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Names that the trace lists; InputError, with the nearest, for others."""
-    names = (given,) if isinstance(given, str) else tuple(given)
-    for name in names:
-        if not known:
-            raise InputError(f"this trace lists no {what} that changed a graph, so {name!r} cannot be left out")
-        if name not in known:
-            raise unknown_name(f"{what} of this trace", name, set(known))
-    return names
 
 
 def _named(trace: Trace, wish: Veto | Force) -> Veto | Force:

@@ -70,6 +70,10 @@ def test_the_well_known_toy_example() -> None:
     assert [f["resume"] for f in trace.functions] == [False, True, True]
     assert [f["compiled"] for f in trace.functions] == [True, True, False]
     (found,) = trace.graph_breaks
+    assert [f for f in trace.failures if f.stage == "decompiled"] == []
+    if undone := [a for a in trace.find("decompiled") if a.language == "bytecode"]:  # with depyf 0.20, and where it is there
+        assert "depyf cannot turn its instruction SWAP into Python" in undone[0].lines[0]
+        assert any(line.startswith("# ") and "b.sum() < 0" in line for line in undone[0].lines[1:])
     assert found["line"] == TOY_LINE
     assert found["file"] == __file__
     assert "Data-dependent" in found["reason"]

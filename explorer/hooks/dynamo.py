@@ -18,6 +18,7 @@ from typing import Any
 
 from explorer.hooks.fx import graph_facts
 from explorer.hooks.patch import replaced
+from explorer.hooks.places import in_package
 from explorer.hooks.structured import interned, listening
 from explorer.model import Plain
 from explorer.stage import Emit, Facts
@@ -26,6 +27,9 @@ from explorer.stage import Emit, Facts
 OWN_FOLDER = str(Path(__file__).parents[1] / "_")[:-1]
 #: A line of a Python traceback, as FX nodes keep them.
 STACK_LINE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')
+
+#: The instruction in depyf's error: Instruction(opname='SWAP', …) or its print.
+_INSTRUCTION = re.compile(r"(?:opname=')?\b(?P<name>[A-Z][A-Z_]{2,})\b")
 
 _DEF = re.compile(r"(?P<indent>\s*)(?:async\s+)?def\s+(?P<name>\w+)")
 _CLASS = re.compile(r"(?P<indent>\s*)class\s+(?P<name>\w+)")
@@ -132,8 +136,35 @@ def _decompiled_facts(code: CodeType, name_from: CodeType) -> Facts:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # depyf leaves a file open while it is imported
         from depyf import decompile
+        from depyf.decompiler import DecompilationError
 
-    return {**code_facts(name_from), "text": decompile(code)}
+    facts = code_facts(name_from)
+    try:
+        return {**facts, "text": decompile(code)}
+    except DecompilationError as error:
+        return {**facts, "text": with_source_lines(code), "undone": undone_by(error)}
+
+
+def undone_by(error: BaseException) -> str:
+    """The instruction that depyf could not turn into Python, such as "SWAP"; "" where it does not say."""
+    named = _INSTRUCTION.search(str(error))
+    return named["name"] if named else ""
+
+
+def with_source_lines(code: CodeType) -> str:
+    """The bytecode, with each line of the source before the instructions that were copied from it."""
+    lines, parts = linecache.getlines(code.co_filename), list[str]()
+    started = {offset: line for offset, _, line in code.co_lines() if line}
+    shown = None
+    for instruction in dis.get_instructions(code):
+        line = started.get(instruction.offset)
+        place = instruction.positions
+        copied = place is not None and place.col_offset is not None
+        if line and copied and line != shown and line <= len(lines):
+            shown = line
+            parts.append(f"# {line}: {lines[line - 1].strip()}")
+        parts.append(f"    {instruction.opname:<24} {instruction.argrepr}".rstrip())
+    return "\n".join(parts)
 
 
 def depyf_installed() -> bool:
@@ -211,6 +242,38 @@ def logged(emit: Emit, kind: str, name: str) -> Iterator[None]:
 
 
 @contextmanager
+def guards(emit: Emit) -> Iterator[None]:
+    """Record Dynamo's guard tree, and where torch made the guards that are from no line of the user's."""
+    from torch._dynamo.guards import CheckFunctionManager
+
+    made_at: list[dict[str, Plain]] = []
+
+    def make(original: Any) -> Any:
+        def __init__(self: Any, code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:
+            made_at.clear()
+            emit.attempt("guards", "origins", lambda: made_at.extend(_guards_of_torch(output_graph.guards)))
+            original(self, code, output_graph, *args, **kwargs)
+
+        return __init__
+
+    def heard(metadata: Mapping[str, Any], payload: str) -> None:
+        emit("guards", lambda: {"text": payload, "made_at": made_at})
+
+    with replaced(CheckFunctionManager, "__init__", make), listening(emit, {"dynamo_cpp_guards_str": heard}):
+        yield
+
+
+def _guards_of_torch(made: Any) -> Iterator[dict[str, Plain]]:
+    """Kind, source and place in torch of each guard that Dynamo made for no line of the user's."""
+    for guard in made:
+        summary = guard.stack.summary() if guard.stack is not None and not guard.user_stack else ()
+        if summary:
+            last = summary[-1]
+            place = f"{in_package(last.filename).removeprefix('torch/') or last.filename}:{last.lineno} in {last.name}"
+            yield {"kind": guard.create_fn_name(), "source": str(guard.name), "place": place}
+
+
+@contextmanager
 def graph_breaks(emit: Emit) -> Iterator[None]:
     """Record Dynamo's message for each graph break, without explorer's own calls among the user's."""
 
@@ -231,6 +294,19 @@ def without_own_calls(text: str) -> str:
     return "".join(kept)
 
 
+#: Files of torch through which every condition on symbols goes, whoever asks for it.
+ASKED_THROUGH = ("torch/_logging/", "torch/fx/experimental/", "torch/utils/", "torch/_inductor/sizevars.py", "torch/__init__.py")
+
+
+def _place_in_torch(stack: list[Mapping[str, Any]]) -> str:
+    """The innermost place of torch's own on a logged stack that asked for a condition; "" where there is none."""
+    for frame in reversed(stack):
+        file = in_package(interned(frame.get("filename")))
+        if file.startswith("torch/") and not file.startswith(ASKED_THROUGH):
+            return f"{file.removeprefix('torch/')}:{frame['line']} in {frame['name']}"
+    return ""
+
+
 @contextmanager
 def symbols(emit: Emit) -> Iterator[None]:
     """Record each symbol that Dynamo makes for a dynamic size, where it is from, and what is learnt of it."""
@@ -238,7 +314,9 @@ def symbols(emit: Emit) -> Iterator[None]:
     def line_of(facts: Mapping[str, Any]) -> dict[str, Plain]:
         stack = facts.get("user_stack") or []
         last = stack[-1] if stack else {}
-        return {"file": interned(last.get("filename")), "line": last.get("line", 0), "code": last.get("loc", "")}
+        framework = "" if stack else _place_in_torch(facts.get("stack") or [])
+        user = {"file": interned(last.get("filename")), "line": last.get("line", 0), "code": last.get("loc", "")}
+        return {**user, "framework": framework}
 
     def created(metadata: Mapping[str, Any], payload: str) -> None:
         facts = metadata["create_symbol"]

@@ -28,6 +28,8 @@ SETTINGS = (
     "max_fusion_unique_io_buffers", "realize_reads_threshold", "realize_acc_reads_threshold", "realize_opcount_threshold",
     "epilogue_fusion", "prologue_fusion", "benchmark_fusion", "combo_kernels", "cpp.max_horizontal_fusion_size",
 )  # fmt: skip
+#: What is said in place of a rule that a Force overrides, so that the rule is not taken for the reason of a later refusal.
+OVERRIDDEN = "overridden by a Force"
 #: Functions that only hand on that a buffer is to be made.
 HANDING_ON = ("realize", "realize_input", "realize_hint", "mark_reuse", "<listcomp>", "<genexpr>")
 #: Functions of Inductor around the lowering of every node.
@@ -130,6 +132,8 @@ class Log:
         """The scheduler asked whether two nodes can be fused, and got its answer."""
         self.settle()
         pair = self.number(node1), self.number(node2)
+        if self.said is not None and self.said[0] == OVERRIDDEN:
+            self.said = None  # what a Force overrides is no reason; who refused after it did so without a word
         if answer:
             self._awaited = None if self.asking else pair
             self._note(pair, "possible", ("", "", 0, ""), (), self.shared)
@@ -324,7 +328,7 @@ def realize_path(frame: FrameType, loops: Any) -> tuple[tuple[tuple[str, int, st
         code = at.f_code
         name = code.co_qualname
         if code.co_name == "mark_reuse" and "users" not in row:
-            row |= {"users": at.f_locals.get("users"), "reads": int(loops.num_reads())}
+            row |= {"users": at.f_locals.get("users"), **_body_facts(loops)}
         if file := in_package(code.co_filename):
             path.append((file, at.f_lineno, name))
         if name in AROUND:
@@ -344,8 +348,35 @@ def _node_facts(node: Any, loops: Any) -> dict[str, Plain]:
     return {
         "output": any(user.op == "output" for user in node.users),
         "needed_by": [user.name for user in node.users if user.target in needs_realized_inputs],
-        "reads": int(loops.num_reads()),
+        **_body_facts(loops),
     }
+
+
+#: For each rule of Inductor's about the size of a loop body: its setting, and those that hold where it is None.
+THRESHOLDS = {
+    "reads": ("realize_acc_reads_threshold", "realize_cpu_acc_reads_threshold", "_realize_acc_reads_threshold_default"),
+    "operations": ("realize_opcount_threshold", "realize_cpu_opcount_threshold", "_realize_opcount_threshold_default"),
+}
+
+
+def _body_facts(loops: Any) -> dict[str, Plain]:
+    """How much a loop body reads and computes, and how much of either Inductor repeats on that device."""
+    from torch._inductor import config, ir
+
+    counted = loops.inner_fn_opcount() if hasattr(loops, "inner_fn_opcount") else None
+    on_cpu = bool(ir.is_cpu(loops))
+    facts: dict[str, Plain] = {"reads": int(loops.num_reads()), "operations": counted.num_ops if counted else None}
+    for what, (name, on_the_cpu, elsewhere) in THRESHOLDS.items():
+        most = getattr(config, name, None)
+        device_default = on_the_cpu if on_cpu else elsewhere
+        if most is None and hasattr(config, device_default):
+            most = getattr(config, device_default)
+            name = device_default if on_cpu else name
+        facts |= {f"most_{what}": most, f"setting_{what}": name}
+    # torch asks for these by name in StorageBox.should_realize_on_reuse
+    heavy = ("exp", "log", "log10", "log1p", "log2", "sigmoid", "tanh")
+    facts["heavy"] = [name for name in heavy if on_cpu and counted is not None and name in counted.used_ops]
+    return facts
 
 
 # The hooks -------------------------------------------------------------------------------------------------------------

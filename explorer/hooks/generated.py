@@ -82,6 +82,11 @@ class StandIn:
         """What eager returns."""
         return self.graph(*args)
 
+    @property
+    def __code__(self) -> Any:
+        """The code of the graph's forward: depyf and other debuggers ask what Dynamo calls for it."""
+        return self.graph.forward.__code__
+
     def generated(self, *args: Any) -> Any:
         """What was generated, run; InputError where its trace is gone."""
         found = self.compiled()

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatchcase
 from typing import Any
 
+from explorer.hooks.fusion import OVERRIDDEN
 from explorer.hooks.inductor import pattern_name
 from explorer.hooks.patch import replaced
 from explorer.model import Force, Plain, Veto
@@ -144,6 +146,7 @@ class Wanted:
 
     @contextmanager
     def _forcing(self, scheduler: Any) -> Iterator[None]:
+        from torch._inductor.scheduler import WhyNoFuse
         from torch._inductor.virtualized import V
 
         theirs = V.choices
@@ -151,7 +154,10 @@ class Wanted:
         def say(name: str) -> Callable[..., Any]:
             def choice(choices: Any, scheduler: Any, node1: Any, node2: Any, shared: Any) -> Any:
                 theirs_said = getattr(theirs, name)(scheduler, node1, node2, shared)  # asked in any case: others may listen
-                return theirs_said or self._wish(scheduler, Force, node1, node2) is not None
+                if theirs_said or self._wish(scheduler, Force, node1, node2) is None:
+                    return theirs_said
+                WhyNoFuse(node1, node2)(OVERRIDDEN)
+                return True
 
             return choice
 
@@ -229,9 +235,14 @@ def names_of(node: Any) -> list[str]:
 # Patterns and passes ---------------------------------------------------------------------------------------------------
 
 
+def is_named(name: str, given: Collection[str]) -> bool:
+    """Whether a name is one of those given, or fits one that has wildcards: `*`, `?` and `[…]` as in the shell."""
+    return name in given or any(fnmatchcase(name, wildcard) for wildcard in given)
+
+
 @contextmanager
 def without_patterns(names: Collection[str], known: set[str]) -> Iterator[None]:
-    """Inside the block patterns of these names, as `Trace.matches` lists them, are not looked for; `known` gets all names."""
+    """Inside the block patterns of these names or wildcards, see `Trace.matches`, are not looked for; `known` gets all names."""
     from torch._inductor.pattern_matcher import PatternMatcherPass
 
     def make(original: Any) -> Any:
@@ -240,7 +251,7 @@ def without_patterns(names: Collection[str], known: set[str]) -> Iterator[None]:
             for key, entries in self.patterns.items():
                 named = [(pattern_name(entry), entry) for entry in entries]
                 known.update(name for name, _ in named)
-                kept[key] = [entry for name, entry in named if name not in names]
+                kept[key] = [entry for name, entry in named if not is_named(name, names)]
             with replaced(self, "patterns", lambda _: kept):
                 return original(self, *args, **kwargs)
 
@@ -252,7 +263,7 @@ def without_patterns(names: Collection[str], known: set[str]) -> Iterator[None]:
 
 @contextmanager
 def without_passes(names: Collection[str], known: set[str]) -> Iterator[None]:
-    """Inside the block FX passes of these names, as `Trace.passes` lists them, do nothing; `known` gets all names.
+    """Inside the block FX passes of these names or wildcards, see `Trace.passes`, do nothing; `known` gets all names.
 
     A pass is left out where Inductor asks whether it is disabled, and a pass made of patterns where it is applied.
     """
@@ -262,7 +273,7 @@ def without_passes(names: Collection[str], known: set[str]) -> Iterator[None]:
     def make_asked(original: Any) -> Any:
         def _check_disable_pass(self: Any) -> bool:
             known.add(self.passname)
-            return self.passname in names or bool(original(self))
+            return is_named(self.passname, names) or bool(original(self))
 
         return _check_disable_pass
 
@@ -270,7 +281,7 @@ def without_passes(names: Collection[str], known: set[str]) -> Iterator[None]:
         def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
             name = self.pass_name if self.pass_name is not None else "pattern_matcher"
             known.add(name)
-            return 0 if name in names else original(self, *args, **kwargs)
+            return 0 if is_named(name, names) else original(self, *args, **kwargs)
 
         return apply
 

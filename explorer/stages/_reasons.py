@@ -258,10 +258,7 @@ def why_made(row: Mapping[str, Plain], path: Sequence[Sequence[Plain]], settings
     if row.get("output") and any("require" in f or "copy_input" in f for f in functions):
         return "it is an output of the graph, with the strides that eager gives it"
     if any(f.endswith("mark_reuse") for f in functions):
-        return (
-            f"it is used {row.get('users')} times, and computing it again would read {row.get('reads')} values each time "
-            f"(realize_reads_threshold is {settings.get('realize_reads_threshold')}), or is costly"
-        )
+        return _made_for_reuse(row, settings)
     if "GraphLowering.run_node" in functions and not any("require" in f or "copy_input" in f for f in functions):
         return _made_by_lowering(row, functions, settings)
     for function in functions:
@@ -283,8 +280,47 @@ def _made_by_lowering(row: Mapping[str, Plain], functions: Sequence[str], settin
     if any(f.endswith("realize_hint") for f in functions):
         if row.get("needed_by"):
             return f"{', '.join(row['needed_by'])} reads it from memory, and others use it too"
-        most = settings.get("realize_acc_reads_threshold")
-        return f"computing it where it is read would read {row.get('reads')} values there, more than {most}"
+        return _too_much(row, settings, "computing it where it is read would")
     if row.get("output"):
         return "it is an output of the graph"
+    if row.get("operations") is not None:
+        most = max(100, row.get("most_operations") or 0)  # GraphLowering.run_node: has_large_inner_fn(threshold=100)
+        return f"it is {row['operations']} operations, more than the {most} that are computed where a value is read"
     return "it is too large to be computed where it is read"
+
+
+def _made_for_reuse(row: Mapping[str, Plain], settings: Mapping[str, Plain]) -> str:
+    """Why what several others use is put in memory."""
+    used = f"it is used {row.get('users')} times, and computing it again"
+    if row.get("heavy"):
+        return f"{used} is costly on the CPU ({', '.join(row['heavy'])})"
+    if "most_operations" not in row:  # recorded before 0.2
+        most = settings.get("realize_reads_threshold")
+        return f"{used} would read {row.get('reads')} values each time (realize_reads_threshold is {most}), or is costly"
+    if _exceeds(row, "operations"):
+        return f"{used} would each time {_operations(row)}"
+    most = settings.get("realize_reads_threshold")
+    return f"{used} would read {row.get('reads')} values each time, more than {most} (realize_reads_threshold)"
+
+
+def _too_much(row: Mapping[str, Plain], settings: Mapping[str, Plain], would: str) -> str:
+    """Which of the rules about the size of a loop body put its result in memory."""
+    if "most_operations" not in row:  # recorded before 0.2, by the reads alone
+        most = settings.get("realize_acc_reads_threshold")
+        too_many = isinstance(most, int) and isinstance(row.get("reads"), int) and row["reads"] > most
+        said = f"more than {most}" if too_many else "or compute too many operations"
+        return f"{would} read {row.get('reads')} values there, {said}"
+    if _exceeds(row, "reads"):
+        return f"{would} read {row['reads']} values there, more than {row['most_reads']} ({row['setting_reads']})"
+    if _exceeds(row, "operations"):
+        return f"{would} {_operations(row)}"
+    return f"what {would} read there is together too large (realize_acc_reads_size_threshold)"
+
+
+def _exceeds(row: Mapping[str, Plain], what: str) -> bool:
+    count, most = row.get(what), row.get(f"most_{what}")
+    return count is not None and most is not None and bool(count > most)
+
+
+def _operations(row: Mapping[str, Plain]) -> str:
+    return f"repeat {row['operations']} operations, more than {row['most_operations']} ({row['setting_operations']})"

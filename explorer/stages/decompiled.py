@@ -7,7 +7,12 @@ from explorer.stage import Stage, text_artifact
 
 
 def render(event: Event, id: str) -> Artifact:
-    """The decompiled source."""
+    """The decompiled source; where depyf cannot make it, what there is: the bytecode under the lines it was copied from."""
+    if "undone" in event.data:
+        what = f" its instruction {event.data['undone']}" if event.data["undone"] else " it"
+        note = f"# depyf cannot turn{what} into Python. This is the bytecode, under the source lines that it is copied from."
+        text = f"{note}\n{event.data['text']}"
+        return text_artifact(event, id, f"Dynamo's {event.data['qualname']}, as bytecode", "bytecode", text=text)
     return text_artifact(event, id, f"Dynamo's {event.data['qualname']}, decompiled", "python")
 
 

@@ -30,7 +30,7 @@ def facts(text: str) -> dict[str, Plain]:
     return {
         "reason": reason["reason"].strip() if reason else text.strip().splitlines()[0] if text.strip() else "",
         "explanation": explanation["text"].strip() if explanation else "",
-        "hints": tuple(m["hint"].strip() for m in _HINT.finditer(text)),
+        "hints": tuple(dict.fromkeys(m["hint"].strip() for m in _HINT.finditer(text))),  # Dynamo repeats them in its traceback
         "file": place["file"] if place else "",
         "line": int(place["line"]) if place else 0,
     }

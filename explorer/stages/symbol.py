@@ -15,7 +15,8 @@ def render(event: Event, id: str) -> Artifact:
 
 def readable(row: dict[str, Plain]) -> str:
     """A symbol, or a condition on symbols, as one line."""
-    why = f"  # {row['code']}" if row.get("code") else ""
+    why = row.get("code") or (f"torch: {row['framework']}" if row.get("framework") else "")
+    why = f"  # {why}" if why else ""
     if row["what"] == "guarded":
         return f"{row['expr']}{why}"
     return f"{row['symbol']} = {row['source']}  in {row['vr']}, {row['val']} at this call{why}"

@@ -371,6 +371,20 @@ def test_buffers_say_why_they_were_made(traced: Callable[[str], Trace]) -> None:
     assert {r["lowering"] for r in halves} == {"amax"}
 
 
+def test_a_buffer_made_for_its_operations_says_how_many() -> None:
+    """The rule is named by which it was made: here the number of operations, not of reads, which are two."""
+
+    def long(x: torch.Tensor) -> Any:
+        y = x
+        for i in range(20):
+            y = torch.sin(y) + x * i
+        return y.sum(), y * 2
+
+    trace = explorer.trace(long, R(64), target="h100")
+    whys = [str(row["why"]) for row in trace.fusion.made()]
+    assert any(re.search(r"repeat \d+ operations, more than 30 \(realize_opcount_threshold\)", why) for why in whys), whys
+
+
 def test_what_was_inlined_is_shown_as_the_fusion_it_is() -> None:
     """A chain of pointwise operators is one scheduler node: its inner ones never had a buffer."""
     trace = explorer.trace(lambda x: torch.tanh(x.sin() * 2) + 1, R(64), target="h100")
@@ -535,6 +549,28 @@ def test_a_force_against_the_rules_is_refused_with_the_reason() -> None:
     trace = explorer.trace(lambda x, w: (x.sin() @ w).cos(), R(16, 16), R(16, 16), target="h100", fusion=Force("sin", "mm"))
     (failure,) = [f for f in trace.failures if f.stage == "fusion"]
     assert failure.step == "force" and "is a call of" in failure.message and not failure.fatal
+
+
+def test_a_force_that_the_backend_refuses_names_the_backends_rule() -> None:
+    """Not the threshold of the scheduler's choices, which the Force overrides."""
+
+    def two(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return torch.sin(x).sum(0), torch.cos(y)
+
+    trace = explorer.trace(two, R(64, 64), R(100), target="cpu", fusion=Force("op0", "op1"))
+    (failure,) = [f for f in trace.failures if f.stage == "fusion"]
+    assert "loops of" in failure.message and "score_fusion_memory_threshold" not in failure.message
+    assert not [row for row in trace.fusion.table() if row["rule"] in ("overridden by a Force", "score_fusion_memory_threshold")]
+
+
+def test_a_wildcard_leaves_out_all_that_are_named_so(plain: Trace) -> None:
+    """Also names that this trace lists nothing of, which another round may have; one that nothing ever had is refused."""
+    what = plain.what_if(without_pattern="_sfdp_*", without_pass="decompose_*")
+    assert what.trace.meta["without_pattern"] == ("_sfdp_*",) and sources(what.trace) == sources(plain)
+    with pytest.raises(explorer.InputError, match=r"no pattern is named like 'sfdpp\*'"):
+        plain.what_if(without_pattern="sfdpp*")
+    with pytest.raises(explorer.InputError, match=r"unknown pass 'remove_noop_op'.*'remove_noop_ops'"):
+        plain.what_if(without_pass="remove_noop_op")
 
 
 def test_a_force_across_a_call_names_what_has_to_run_in_between() -> None:

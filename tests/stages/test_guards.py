@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from explorer.model import Event, plain
-from explorer.stages.guards import STAGE, guard_rows
+from explorer.stages.guards import NOWHERE, STAGE, guard_rows, with_origins
 from explorer.traced import Trace
 
 TREE = """
@@ -73,6 +73,8 @@ def test_a_guard_names_the_users_line() -> None:
     """Expression, code, file and line are told apart at the two comments."""
     row = next(row for row in guard_rows(TREE) if row["kind"] == "NO_HASATTR")
     assert row == {
+        **NOWHERE,
+        "function": "toy_example",
         "kind": "NO_HASATTR",
         "source": "L['b']",
         "expression": "hasattr(L['b'], '_dynamo_dynamic_indices') == False",
@@ -112,16 +114,66 @@ def test_an_empty_tree_has_no_rows() -> None:
 def test_the_stage_shows_a_line_a_guard_and_keeps_the_tree() -> None:
     """The text has the source, the kind and the reason in each line, in the order of `rows`; `tree` is Dynamo's own."""
     made = STAGE.render(Event("guards", 0.0, "0/0", data=plain({"text": TREE})), "0/0:guards")
-    assert len(made.lines) == len(made.data["rows"]) == 10 and made.data["tree"] == TREE
+    assert len(made.lines) == len(made.data["rows"]) == 9 and made.data["tree"] == TREE
     assert made.lines[3].startswith("L['a']") and made.lines[3].endswith("# x = a / (torch.abs(a) + 1)")
     assert made.lines[0].startswith("(global)")
 
 
 def test_guards_link_to_the_line_that_made_them_necessary(with_source: Callable[..., Trace]) -> None:
-    """Each guard with a place in a source of the trace is linked to that line; the others are not."""
+    """Each guard with a place in a source of the trace is linked to it, and each that follows from such a one; no other is."""
     made = STAGE.render(Event("guards", 0.0, "0/0", data=plain({"text": TREE})), "0/0:guards")
     links = list(STAGE.link(made, with_source(SOURCE, "somewhere/tests/programs.py", 22)))
     assert [(link.source_lines, link.target, link.target_lines) for link in links] == [
-        ((4,), "0/0:source", (3,)), ((6,), "0/0:source", (4,)), ((8,), "0/0:source", (3,)), ((9,), "0/0:source", (3,)),
+        ((4,), "0/0:source", (3,)), ((5,), "0/0:source", (3,)), ((6,), "0/0:source", (4,)), ((7,), "0/0:source", (3,)),
+        ((8,), "0/0:source", (3,)), ((9,), "0/0:source", (3,)),
     ]  # fmt: skip
-    assert {link.how for link in links} == {"guard comment"}
+    assert [link.how == "derived guard" for link in links] == [False, True, False, False, False, True]
+
+
+DYNAMIC = tree(
+    "| +- GLOBAL_STATE: ___check_global_state() against {}",
+    "| +- GuardManager: source=L['x'], accessed_by=FrameLocalsGuardAccessor(key='x', framelocals_idx=0)",
+    "| | +- TYPE_MATCH: ___check_type_id(L['x'], 7), type=<class 'Tensor'>  # if n > 3:  # a/b.py:5 in f (HINT: type Tensor)",
+    "| | +- TENSOR_MATCH: check_tensor(L['x'], Tensor, size=[None, 8])                # y = x.sin()  # a/b.py:4 in f",
+    "| | +- NO_TENSOR_ALIASING: check_no_aliasing(L['x'], L['z'])",
+    "| +- GuardManager: source=L['z'], accessed_by=FrameLocalsGuardAccessor(key='z', framelocals_idx=1)",
+    "| | +- TENSOR_MATCH: check_tensor(L['z'], Tensor, size=[None, 8])                # return y * z  # a/b.py:6 in f",
+    "| | +- NO_TENSOR_ALIASING",
+    "+- LAMBDA_GUARD: 8*L['z'].size()[0] <= 2147483647  # (_inductor/codegen/simd.py:3000 in can_use_32bit_indexing)",
+    "+- LAMBDA_GUARD: 4 <= L['x'].size()[0]  # if n > 3:  # a/b.py:5 in f (_dynamo/variables/tensor.py:2606 in evaluate_expr)",
+    "+- LAMBDA_GUARD: 2 <= L['x'].size()[0]  # y = x.sin()  # a/b.py:4 in f (user code shown is first use of this value)",
+    "+- LAMBDA_GUARD: L['x'].stride()[0] == L['x'].size()[1]  # (unknown source L['x'].stride()[0], please file a bug)",
+)
+
+
+def test_every_guard_has_an_origin() -> None:
+    """A line of the user's, torch's own place, what it is derived from, or that the whole program's state is meant."""
+    made_at = [{"kind": "GLOBAL_STATE", "source": "", "place": "_dynamo/output_graph.py:1124 in init_ambient_guards"}]
+    state, kind, x, alias, z, index, more, two, stride = with_origins(guard_rows(DYNAMIC), made_at)
+    assert state["origin"] == "torch: _dynamo/output_graph.py:1124 in init_ambient_guards"
+    assert (kind["origin"], kind["note"]) == ("a/b.py:5 in f", "type Tensor")
+    assert x["origin"] == "a/b.py:4 in f" and z["origin"] == "a/b.py:6 in f"
+    assert alias["derived_from"] == (("TENSOR_MATCH", "L['x']"), ("TENSOR_MATCH", "L['z']"))
+    assert "derived from TENSOR_MATCH of L['x'], TENSOR_MATCH of L['z'], first used at a/b.py:4" in alias["origin"]
+    assert index["derived_from"] == (("TENSOR_MATCH", "L['z']"),) and (index["file"], index["line"]) == ("a/b.py", 6)
+    assert index["framework"].startswith("_inductor/codegen/simd.py:3000") and index["framework"] in index["origin"]
+    assert (more["file"], more["line"], more["code"]) == ("a/b.py", 5, "if n > 3:")
+    assert more["framework"] == "_dynamo/variables/tensor.py:2606 in evaluate_expr"
+    assert two["expression"] == "2 <= L['x'].size()[0]" and two["note"].startswith("user code shown is first use")
+    assert stride["derived_from"] == (("TENSOR_MATCH", "L['x']"),) and "please file a bug" in stride["note"]
+    ambient, *_ = with_origins(guard_rows(DYNAMIC))
+    assert "whole program" in ambient["origin"]
+
+
+def test_a_guard_on_several_values_is_listed_once() -> None:
+    """Dynamo's tree has it under each of them, with its text under the first only."""
+    kinds = [row["kind"] for row in with_origins(guard_rows(DYNAMIC))]
+    assert kinds.count("NO_TENSOR_ALIASING") == 1
+
+
+def test_a_derived_guard_links_to_the_line_of_what_it_is_derived_from(with_source: Callable[..., Trace]) -> None:
+    """The link says so."""
+    made = STAGE.render(Event("guards", 0.0, "0/0", data=plain({"text": DYNAMIC})), "0/0:guards")
+    links = {link.source_lines: link for link in STAGE.link(made, with_source("def f(x, z):\n    y\n    n\n    z", "a/b.py", 3))}
+    assert (links[(6,)].target_lines, links[(6,)].how) == ((4,), "derived guard")
+    assert links[(5,)].how == "guard comment"
