@@ -32,6 +32,11 @@ MISUSE = 2
 #: The exit status of a program that Ctrl-C ended, as shells have it: 128 + SIGINT.
 INTERRUPTED = 130
 
+USE_CACHES = (
+    "load from torch's caches what they hold, as the program does by itself; what is loaded is not compiled, and its stages "
+    "are not seen (default: caches are written, not read)"
+)
+
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -80,6 +85,7 @@ def _add_trace(commands: Any) -> None:
     usage = "explorer trace [-h] (SCRIPT | -m MODULE) [ARGS...] [--target T] [-o OUT]..."
     command = _add(commands, "trace", trace, "run an unchanged program and record every torch.compile in it", usage=usage)
     command.add_argument("--target", default="auto", metavar="T", help="a name that `explorer targets` lists (default: auto)")
+    command.add_argument("--use-caches", action="store_true", help=USE_CACHES)
     _add_output(command)
     command.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="MODULE [ARGS...]: run a module, as python -m does")
     command.add_argument(
@@ -113,7 +119,7 @@ def trace(options: argparse.Namespace) -> int:
     from explorer import record
 
     outcome = Outcome()
-    with record(options.target, name=program.name) as recording, outcome:
+    with record(options.target, name=program.name, fresh=not options.use_caches) as recording, outcome:
         program.run()
     written = _write(recording.trace, options.output)
     print(recording.trace, *_advice(recording.trace, vars(sys.modules["__main__"])), *written, sep="\n", file=sys.stderr)

@@ -60,7 +60,7 @@ def recorded_cell(shell: Any, line: str, cell: str) -> None:
     __tracebackhide__ = True  # IPython leaves this frame out when it shows an error of the cell
     target, into = arguments(line)
     with ExitStack() as afterwards:
-        with record(target, name=f"cell {shell.execution_count}") as recording:
+        with record(target, name=f"cell {shell.execution_count}", fresh=True) as recording:
             afterwards.callback(lambda: shell.user_ns.update({into: recording.trace}))
             run_cell(shell, cell)
     display(recording.trace)

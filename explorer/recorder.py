@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from explorer.errors import BusyError
 from explorer.hooks.dynamo import current_compile_id
-from explorer.hooks.fresh import cold_compile
+from explorer.hooks.fresh import cold_compile, every_lookup_misses
 from explorer.hooks.generated import Generated
 from explorer.hooks.places import call_path
 from explorer.hooks.retarget import retargeted
@@ -129,13 +129,16 @@ def recording(
     stages: Sequence[Stage],
     recorder: Recorder,
     *,
-    many_traces: bool = False,
+    cold: bool = False,
+    fresh: bool = False,
     absent: Target | None = None,
     changes: Changes | None = None,
     compiled: Callable[[], object] = lambda: None,
 ) -> Iterator[Recorder]:
     """Inside the block every compile of this thread is recorded; after it every hook and setting is as before.
 
+    With `cold`, as for a trace, what earlier compiles left is set aside; with `fresh` caches are written but not read; else
+    they are the program's own affair.
     With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU; `compiled` is
     then called whenever a graph has been. With `changes` it compiles otherwise than it would. BusyError where another
     recording is under way, in this thread or another.
@@ -144,7 +147,10 @@ def recording(
         raise BusyError("another recording is under way in this process; let it end before starting this one")
     try:
         with ExitStack() as stack:
-            stack.enter_context(cold_compile(many_traces=many_traces))
+            if cold:
+                stack.enter_context(cold_compile())
+            elif fresh:
+                stack.enter_context(every_lookup_misses())
             if absent is not None:
                 begin = partial(recorder.attempt, "kernel", "compile", compiled)
                 stack.enter_context(retargeted(absent, recorder, begin, recorder.generated))

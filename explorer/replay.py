@@ -21,7 +21,7 @@ from explorer.traced import Trace
 #: AOTAutograd's graphs are heard of twice: from its log, and with their nodes from Inductor. The richer one counts.
 TWICE = ("joint", "forward", "backward")
 #: Kinds whose events are the rows of one table a frame.
-TABLES = ("symbol", "phase", "assumption")
+TABLES = ("symbol", "phase", "assumption", "cache")
 #: Stages with an artifact for each kernel, whose name is in the artifact's id.
 PER_KERNEL = ("kernel", "ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
 
@@ -225,7 +225,7 @@ def _with_last(event: Event, passes: Sequence[Event]) -> Event:
 
 
 def _row(event: Event) -> dict[str, Plain]:
-    """An event as a row of its frame's table; an assumption is one of a graph."""
+    """An event as a row of its frame's table; an assumption is one of a graph, a lookup in a cache may be."""
     return {**({"graph": event.graph} if event.kind == "assumption" else {}), **event.data}
 
 

@@ -254,7 +254,7 @@ def _record_call(
     climb: Climb | None,
 ) -> None:
     """Compile and call with the hooks on; an error of the compiler is kept, one of the function goes through."""
-    with recording(stages, recorder, many_traces=True, absent=absent, changes=changes, compiled=_begin(recorder, climb)):
+    with recording(stages, recorder, cold=True, absent=absent, changes=changes, compiled=_begin(recorder, climb)):
         try:
             if backend_room.is_module_compiler(backend):
                 live.compiled = compiling.compiled_by(backend, live.call.function)
@@ -386,12 +386,18 @@ class Recording:
 
 
 @contextmanager
-def record(target: str | Target = "auto", *, name: str = "recording", stages: Sequence[Stage] = STAGES) -> Iterator[Recording]:
+def record(
+    target: str | Target = "auto", *, name: str = "recording", stages: Sequence[Stage] = STAGES, fresh: bool = False
+) -> Iterator[Recording]:
     """Record every compile that happens in the block, such as a training loop, without changing the program.
 
     After the block `recording.trace` is the Trace, also where the block ended with an exception, which goes
     through. What was compiled before the block is not compiled again. `target` as for `trace`; a recording leaves
     the program's own tensors where they are. BusyError inside another recording.
+
+    Caches are used as without the recording; `Trace.caches` has a row a lookup. Of a graph that a cache had, only the
+    stages that the cache keeps are there: with `fresh` caches are written but not read, so that every stage is.
+    For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all.
     """
     device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
     absent = _absent(device, "inductor", None)
@@ -400,7 +406,7 @@ def record(target: str | Target = "auto", *, name: str = "recording", stages: Se
         recorder = Recorder(show)
         with _climbing(absent) as climb, _attached(device) as find:
             try:
-                with recording(stages, recorder, absent=absent, compiled=_begin(recorder, climb)):
+                with recording(stages, recorder, fresh=fresh, absent=absent, compiled=_begin(recorder, climb)):
                     yield result
             finally:
                 _compiled_kernels(recorder, device, climb, find)

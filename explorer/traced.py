@@ -333,6 +333,20 @@ class Trace:
         return Rows({"frame": a.frame, **row} for a in self.find("assumption") for row in a.data["rows"])
 
     @property
+    def caches(self) -> Rows:
+        """One row a lookup in a cache: the cache, its `state` ("hit", "miss" or "bypass"), graph or kernel, key and reason.
+
+        The caches are "AOTAutograd" and "FX graph", and for an attached GPU "Triton" and "autotune". `not_seen` names the
+        stages that did not run because of a hit and that the cache does not keep; `seconds_saved` is torch's own figure.
+        """
+        from explorer.stages.cache import not_seen
+
+        return Rows(
+            {"frame": a.frame, **row, "not_seen": not_seen(self, a.frame, row)}
+            for a in self.find("cache") for row in a.data["rows"]
+        )  # fmt: skip
+
+    @property
     def choices(self) -> Rows:
         """One row a way of doing an operation that Inductor chose among: its config, its `ms`, whether it was the fastest.
 
@@ -641,8 +655,9 @@ class Trace:
         head = f"<Trace of {self.meta.get('name', '?')} for {self.meta.get('target', '?')}: {counts(self)}>"
         table = stage_table(self)
         assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in self.assumptions)
+        cached = "".join(f"\nfrom a cache: {line}" for line in _cached(self))
         failures = "".join(f"\nfailure: {first_line(str(f))}" for f in self.failures)
-        return f"{head}\n{table}{assumed}{failures}"
+        return f"{head}\n{table}{assumed}{cached}{failures}"
 
     def _repr_html_(self) -> str:
         from explorer import page
@@ -698,6 +713,19 @@ def _flow_row(a: Artifact) -> dict[str, Plain]:
     return {**key, "function": function, "file": file, "line": line, "seconds": a.seconds, "calls": calls}
 
 
+def _cached(trace: Trace) -> Iterator[str]:
+    """One line a frame of which something was loaded instead of compiled, with the stages that did not run for it."""
+    frames: dict[str, dict[str, None]] = {}
+    for row in trace.caches:
+        if row["not_seen"]:
+            frames.setdefault(row["frame"], {}).update(dict.fromkeys(row["not_seen"]))
+    for frame, missing in frames.items():
+        yield (
+            f"{frame or 'a graph'} was not compiled, so not seen: {', '.join(missing)}, and which node a kernel's line computes; "
+            "record(fresh=True) compiles it"
+        )
+
+
 def changes(group: Sequence[Artifact]) -> str:
     """What a stage's artifacts say changed, in a few words, for the summary."""
     first = group[0]
@@ -714,6 +742,9 @@ def changes(group: Sequence[Artifact]) -> str:
         return str(first.data.get("reason", ""))
     if first.stage == "assumption":
         return f"{sum(len(a.data.get('rows', ())) for a in group)} assumed, not timed"
+    if first.stage == "cache":
+        states = [f"{row['cache']} {row['state']}" for row in first.data["rows"]]
+        return ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states))
     if first.stage == "autotune":
         rows = ((a.data["operation"], row) for a in group for row in a.data["choices"])
         return ", ".join(f"{operation}: {row['choice']}" for operation, row in rows if row.get("taken", row["fastest"]))

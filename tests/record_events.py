@@ -112,7 +112,7 @@ def record(name: str, device: str) -> bytes:
     """The bytes of one program's events file."""
     torch.compiler.reset()
     torch.manual_seed(0)
-    with explorer.record(target=device, name=name) as recording:
+    with explorer.record(target=device, name=name, fresh=True) as recording:
         PROGRAMS[name](device)
     meta = {key: value for key, value in recording.trace.meta.items() if key not in FLEETING}
     return dump_events(*portable(recording.events, recording.failures), {**meta, "program": name, "device": device})

@@ -78,7 +78,7 @@ def test_the_state_test_notices_what_is_left_behind(state: ModuleType) -> None:
 
 def kinds_of(train: bool) -> list[str]:
     """The kinds of events that the programs below produce, each made by a hook of its own."""
-    return sorted({stage.name for stage in STAGES} - {*PER_KERNEL, "assembly", "recompile", "symbol"} | {"frame"})
+    return sorted({stage.name for stage in STAGES} - {*PER_KERNEL, "assembly", "cache", "recompile", "symbol"} | {"frame"})
 
 
 @pytest.mark.parametrize("kind", kinds_of(train=True))

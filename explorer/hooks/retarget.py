@@ -10,12 +10,14 @@ eager returns.
 from __future__ import annotations
 
 import copy
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.hooks.absent_gpu import pretending
+from explorer.hooks.fresh import no_graph_caches
 from explorer.hooks.generated import Code, Generated
 from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.hooks.native import library
@@ -48,7 +50,7 @@ def retargeted(target: Target, emit: Emit, compiled: Callable[[], object], gener
             stand_in = on_the_cpu(graph)
             inside.append(True)
             try:
-                with _compiling(target, emit, graph, kept.codes.append):
+                with _compiling(target, emit, graph, kept.codes.append, folder):
                     to_gpu(graph, target.device)
                     made = original(graph, inputs, *args, **kwargs)
             finally:
@@ -58,8 +60,9 @@ def retargeted(target: Target, emit: Emit, compiled: Callable[[], object], gener
 
         return compile_fx
 
-    with replaced(module, "compile_fx", make), _hashed_ahead(), captured_by_dynamo(target), in_place_of_gpu():
-        yield
+    with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
+        with replaced(module, "compile_fx", make), _hashed_ahead(), captured_by_dynamo(target), in_place_of_gpu():
+            yield
 
 
 @contextmanager
@@ -76,8 +79,8 @@ def _hashed_ahead() -> Iterator[None]:
 
 
 @contextmanager
-def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], None]) -> Iterator[None]:
-    """Everything that holds while one graph is compiled."""
+def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], None], folder: str) -> Iterator[None]:
+    """Everything that holds while one graph is compiled; Inductor's modules are written into `folder`."""
     import torch._functorch.config
     import torch._inductor.config
 
@@ -85,11 +88,29 @@ def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], No
         stack.enter_context(torch._functorch.config.patch({"force_non_lazy_backward_lowering": True}))
         # Inductor's own workers would only be started: its kernels for this GPU are compiled in explorer's
         stack.enter_context(torch._inductor.config.patch({"compile_threads": 1}))
+        # a module of this GPU in the program's own caches would be loaded by a later run, and could not be imported
+        stack.enter_context(no_graph_caches())
+        stack.enter_context(_modules_in(folder))
         stack.enter_context(untimed(emit, target))
         stack.enter_context(_code_not_loaded(target, keep))
         stack.enter_context(pretending(target, assuming(emit)))
         stack.enter_context(autocast_on_the_gpu())
         stack.enter_context(_inputs_on_gpu(graph, target.device))
+        yield
+
+
+@contextmanager
+def _modules_in(folder: str) -> Iterator[None]:
+    """Inductor's modules are written into `folder` and not into its cache, where the program's own compiles find theirs."""
+    from torch._inductor import codecache
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def write(content: Any, extension: str, *args: Any, **kwargs: Any) -> Any:
+            return original(content, extension, *args, **kwargs, **({"specified_dir": folder} if extension == "py" else {}))
+
+        return write
+
+    with replaced(codecache, "write", make):
         yield
 
 

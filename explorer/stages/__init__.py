@@ -10,6 +10,7 @@ from explorer.stages import (
     autotune,
     backward,
     bytecode,
+    cache,
     decompiled,
     dynamo,
     dynamo_bytecode,
@@ -43,6 +44,7 @@ from explorer.stages import (
 STAGES: tuple[Stage, ...] = (
     source.STAGE,
     phase.STAGE,
+    cache.STAGE,
     bytecode.STAGE,
     recompile.STAGE,
     graph_break.STAGE,
