@@ -6,13 +6,19 @@ A file is the gzip of one JSON object:
 
 `sha256` is that of the compact JSON of "trace" with sorted keys, so that an altered file is noticed. A record
 leaves out fields that hold their default. A reader refuses a higher format and ignores nothing.
+
+Nobody vouches for a file, so reading one is bounded: see `LIMIT` and `DEPTH`.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
+import os
+import secrets
+import stat
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -20,9 +26,18 @@ from typing import Any, TypeVar
 
 from explorer.errors import FileError
 from explorer.model import Artifact, Event, Failure, Link, calls, jsonable, plain, record_from_json, record_to_json
+from explorer.shapes import check
 from explorer.traced import Trace
 
 FORMAT = 1
+#: How much memory, in bytes, a file may take while it is read, unless the caller allows more. A training trace of GPT-2 with
+#: 12 layers takes 0.13 GB.
+LIMIT = 1_000_000_000
+#: How deep the values of a file may be nested; those of a trace are not nested deeper than 12.
+DEPTH = 64
+#: What CPython's json module makes of each of these characters, at most, in bytes: a list with its place in another, a
+#: dict with its table, a number or a place in a list, half of a string. Measured with sys.getsizeof on CPython 3.11 to 3.14.
+COSTS = {b"[": 64, b"{": 200, b",": 40, b'"': 30}
 T = TypeVar("T")
 
 
@@ -40,10 +55,25 @@ def from_json(value: dict[str, Any]) -> Trace:
     """The Trace that `to_json` wrote."""
     return Trace(
         plain({**value["meta"]}),
-        tuple(_with_path(Artifact, a) for a in value["artifacts"]),
-        tuple(Link(s, tuple(sl), t, tuple(tl), how) for s, sl, t, tl, how in value["links"]),
+        tuple(_artifact(a) for a in value["artifacts"]),
+        tuple(_link(*link) for link in value["links"]),
         tuple(record_from_json(Failure, f) for f in value["failures"]),
     )
+
+
+def _artifact(value: dict[str, Any]) -> Artifact:
+    check(str(value.get("id")), str(value.get("stage")), value.get("data", {}))
+    made: Artifact = _with_path(Artifact, value)
+    return made
+
+
+def _link(source: str, source_lines: list[int], target: str, target_lines: list[int], how: str) -> Link:
+    """A Link of its five parts; TypeError where one is of another type."""
+    if not all(type(part) is str for part in (source, target, how)):
+        raise TypeError("a link names its two texts and how it is known")
+    if not all(type(line) is int for line in (*source_lines, *target_lines)):
+        raise TypeError("the lines of a link are whole numbers")
+    return Link(source, tuple(source_lines), target, tuple(target_lines), how)
 
 
 def _with_path(kind: Any, value: dict[str, Any]) -> Any:
@@ -55,9 +85,9 @@ def dumps(trace: Trace) -> bytes:
     return _pack("trace", to_json(trace))
 
 
-def loads(data: bytes, name: str = "trace") -> Trace:
-    """The Trace in the bytes of a trace file; FileError where they are not one."""
-    return _read(data, "trace", name, from_json)
+def loads(data: bytes, name: str = "trace", limit: float = LIMIT) -> Trace:
+    """The Trace in the bytes of a trace file; FileError where they are not one, or would take more memory than `limit` bytes."""
+    return _read(data, "trace", name, from_json, limit)
 
 
 def save(trace: Trace, path: str | PathLike[str]) -> None:
@@ -72,21 +102,51 @@ def write(path: str | PathLike[str], data: bytes) -> None:
         raise FileError(f"cannot write {path}: it is a folder; give a file in it, such as {target / 'trace'}")
     if not target.absolute().parent.is_dir():
         raise FileError(f"cannot write {path}: there is no folder {target.parent}")
-    part = target.with_name(f"{target.name}.part")
+    if target.exists() and not target.is_file():
+        raise FileError(f"cannot write {path}: it is a device, a pipe or a socket; give a file")
     try:
-        part.write_bytes(data)
-        part.replace(target)
+        _replace(target, data)
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def load(path: str | PathLike[str]) -> Trace:
-    """Read a trace file. FileError says what is wrong with it: missing, truncated, altered, not a trace, too new."""
+def _replace(target: Path, data: bytes) -> None:
+    """Put a new file in the place of `target`, which may be a link, with the mode of the file that was there.
+
+    The new file is made under a name that nobody can foresee, and never through a link: a folder may be anybody's.
+    """
     try:
+        before = target.lstat()
+    except FileNotFoundError:
+        before = None
+    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())  # a full disk may show itself only here
+        if before is not None and stat.S_ISREG(before.st_mode):
+            part.chmod(stat.S_IMODE(before.st_mode))
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load(path: str | PathLike[str], *, limit: float = LIMIT) -> Trace:
+    """Read a trace file. FileError says what is wrong with it: missing, truncated, altered, not a trace, too new, too big.
+
+    `limit` is how much memory in bytes it may take: what is known to be no trap may have more.
+    """
+    try:
+        size = Path(path).stat().st_size
+        if size > limit:
+            raise FileError(f"cannot read {path}: the file has {size / 1e9:.1f} GB, {_more(limit, size * 20)}")
         data = Path(path).read_bytes()
     except OSError as error:
+        if isinstance(error, FileError):
+            raise
         raise FileError(f"cannot read {path}: {error.strerror or error}") from error
-    return loads(data, str(path))
+    return loads(data, str(path), limit)
 
 
 def dump_events(events: list[Event], failures: list[Failure], meta: dict[str, Any]) -> bytes:
@@ -118,12 +178,13 @@ def _digest(value: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any]], T]) -> T:
+def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any]], T], limit: float = LIMIT) -> T:
     if data[:64].lstrip().lower().startswith(b"<!doctype html"):
         raise FileError(f"{name} is a page: open it in a browser; what can be loaded is what Trace.save or `-o x.json.gz` wrote")
     try:
-        whole = json.loads(gzip.decompress(data))
-    except (OSError, EOFError, ValueError, RecursionError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+        whole = json.loads(_inflated(data, name, limit))
+        _check_depth(whole)
+    except (EOFError, ValueError, RecursionError, gzip.zlib.error, gzip.BadGzipFile) as error:  # type: ignore[attr-defined]
         raise FileError(f"{name} is truncated, damaged or not an explorer {kind} file ({error})") from error
     if not isinstance(whole, dict) or whole.get("explorer") != kind:
         raise FileError(f"{name} is not an explorer {kind} file")
@@ -138,3 +199,40 @@ def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any]], T]
         return read(whole[kind])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileError(f"{name} does not hold what format {FORMAT} promises ({type(error).__name__}: {error})") from error
+
+
+def _inflated(data: bytes, name: str, limit: float) -> bytes:
+    """The JSON text in gzipped bytes; FileError where reading it would take more memory than the limit allows.
+
+    A few bytes of gzip can stand for gigabytes, and a few of JSON for objects of 20 times their size: both are bounded
+    before any object is made.
+    """
+    most = int(limit / 4)
+    text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1)
+    if len(text) > most:
+        raise FileError(f"{name} holds more than {most / 1e9:.2g} GB of text, {_more(limit, limit * 4)}")
+    need = 2 * len(text) + sum(cost * text.count(character) for character, cost in COSTS.items())
+    if need > limit:
+        raise FileError(f"{name} would take up to {need / 1e9:.1f} GB of memory, {_more(limit, need)}")
+    return text
+
+
+def _more(limit: float, need: float) -> str:
+    """What to do about a file that is too big."""
+    return (
+        f"more than the limit of {limit / 1e9:.2g} GB: if you know who made it, allow more, "
+        f"such as explorer.load(path, limit={need * 1.25:.1g})"
+    )
+
+
+def _check_depth(value: Any) -> None:
+    """ValueError for values nested deeper than `DEPTH`, with which functions that call themselves would fail later."""
+    level = [value]
+    for _ in range(DEPTH):
+        below: list[Any] = []
+        for each in level:
+            below += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+        if not below:
+            return
+        level = [v for v in below if isinstance(v, (dict, list))]
+    raise ValueError(f"nested deeper than {DEPTH} levels")

@@ -259,8 +259,24 @@ def record_to_json(value: Event | Artifact | Link | Failure) -> dict[str, Any]:
 
 
 def record_from_json(kind: type[Value], value: Mapping[str, Any]) -> Value:
-    """The record of type `kind` that `record_to_json` wrote; TypeError for fields it does not have."""
-    return kind(**{k: plain(v) for k, v in value.items()})
+    """The record of type `kind` that `record_to_json` wrote; TypeError for fields it does not have, or of another type."""
+    made = kind(**{k: plain(v) for k, v in value.items()})
+    for each in fields(made):
+        given = getattr(made, each.name)
+        if not isinstance(given, _TYPES[str(each.type)]) or (isinstance(given, bool) and each.type != "bool"):
+            raise TypeError(f"the field {each.name} of {kind.__name__} is {each.type}, not {type(given).__name__}")
+    return made
+
+
+#: What may be in a field of a record, by its annotation.
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+    "Mapping[str, Plain]": (Mapping,),
+    "tuple[Call, ...]": (tuple,),
+}
 
 
 def calls(path: Iterable[Iterable[Any]]) -> tuple[Call, ...]:

@@ -8,24 +8,42 @@ import json
 import os
 import pickle
 import random
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import explorer
-from explorer import files
+from explorer import files, shapes
 from explorer.errors import FileError
-from explorer.files import dump_events, dumps, load, load_events, loads, save
+from explorer.files import dump_events, dumps, load, load_events, loads
 from explorer.model import Artifact, Event, Failure, Link, plain
 from explorer.traced import Trace
 
+DATA = Path(__file__).parent / "data"
+FUNCTION = {"function": "f", "qualname": "f", "file": "f.py", "line": 3, "first_line": 3, "resume": False, "compiled": True}
+GRAPH: dict[str, Any] = {"nodes": [], "stacks": []}
 SMALL = Trace(
     plain({"name": "f", "mode": None, "torch": "2.13.0"}),
     (
-        Artifact("0/0:source", "source", "0/0", "", "f", "python", "def f(x):\n    return x\n", data=plain({"first_line": 3})),
-        Artifact("0/0:dynamo", "dynamo", "0/0", "", "g", "fx", "é\u2028\x00🙂", "k", 0.25, 1.5, path=(("torch/a.py", 3, "f"),)),
+        Artifact("0/0:source", "source", "0/0", "", "f", "python", "def f(x):\n    return x\n", data=plain(FUNCTION)),
+        Artifact(
+            "0/0:dynamo",
+            "dynamo",
+            "0/0",
+            "",
+            "g",
+            "fx",
+            "é\u2028\x00🙂",
+            "k",
+            0.25,
+            1.5,
+            plain(GRAPH),
+            path=(("torch/a.py", 3, "f"),),
+        ),
     ),
     (Link("0/0:dynamo", (1,), "0/0:source", (1, 2), "stack_trace"),),
     (Failure("guards", "render", "KeyError", fatal=True),),
@@ -117,19 +135,55 @@ def test_the_format_is_the_documented_one(saved: Path) -> None:
     assert hashlib.sha256(text.encode()).hexdigest() == whole["sha256"]
 
 
-def test_saving_leaves_the_old_file_until_the_new_one_is_whole(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where writing fails half-way the file that was there is still whole."""
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """No file can grow beyond 100 bytes, as on a disk that is full."""
+    resource = pytest.importorskip("resource", reason="limits on files are Unix's")
+    handler, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("write", [Trace.save, Trace.to_html])
+def test_a_full_disk_leaves_the_old_file_and_no_other(write: Callable[[Trace, Path], None], saved: Path, full_disk: None) -> None:
+    """Where writing fails half-way the file that was there is still whole, and nothing is left beside it."""
     before = saved.read_bytes()
-
-    def no_room(self: Path, data: bytes) -> int:
-        self.open("wb").close()
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", no_room)
-    with pytest.raises(OSError, match="no space"):
-        save(Trace(), saved)
-    monkeypatch.undo()
+    with pytest.raises(FileError, match=r"cannot write .*: File too large"):
+        write(SMALL, saved)
     assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+def test_saving_writes_through_no_link(saved: Path, tmp_path: Path) -> None:
+    """A link in the place of the file is replaced, and one where a temporary file might be expected is left alone."""
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    (tmp_path / "link").symlink_to(precious)
+    (tmp_path / "t.part").symlink_to(precious)
+    SMALL.save(tmp_path / "link")
+    SMALL.save(tmp_path / "t")
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "link").is_symlink() and load(tmp_path / "link") == load(tmp_path / "t") == SMALL
+
+
+def test_saving_keeps_the_mode_of_the_file(saved: Path, tmp_path: Path) -> None:
+    """A file that only its owner may read stays so; a new one has the mode that the process gives to new files."""
+    saved.chmod(0o600)
+    Trace().save(saved)
+    (tmp_path / "other").touch()
+    SMALL.save(tmp_path / "new")
+    assert saved.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    """A pipe or device in the place of the file is refused; it would be gone otherwise."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileError, match="it is a device, a pipe or a socket; give a file"):
+        SMALL.save(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_saving_over_a_file_replaces_it(saved: Path) -> None:
@@ -198,6 +252,14 @@ def test_an_altered_field_is_refused(saved: Path, change: Callable[[dict[str, An
         lambda w: w["trace"]["artifacts"][0].update(path=[["a.py", float("inf"), "f"]]),
         lambda w: w["trace"].update(links=[["a", [1], "b"]]),
         lambda w: w["trace"].update(links=[5]),
+        lambda w: w["trace"].update(links=[["a", ["1"], "b", [1], "how"]]),
+        lambda w: w["trace"].update(links=[["a", [1], 5, [1], "how"]]),
+        lambda w: w["trace"]["artifacts"][0].update(text=3),
+        lambda w: w["trace"]["artifacts"][0].update(title=None),
+        lambda w: w["trace"]["artifacts"][1].update(seconds="0.25"),
+        lambda w: w["trace"]["artifacts"][0].update(data=[1]),
+        lambda w: w["trace"]["artifacts"][0]["data"].update(first_line="3"),
+        lambda w: w["trace"]["failures"][0].update(fatal=1),
         lambda w: w["trace"].update(failures=["no"]),
         lambda w: w.update(trace=[]),
     ],
@@ -241,6 +303,66 @@ def test_json_nested_too_deeply_is_refused() -> None:
     """A file made to exhaust the reader is a FileError like any other damage."""
     with pytest.raises(FileError):
         loads(gzip.compress(b"[" * 200_000 + b"]" * 200_000))
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """A mapping in a mapping in a mapping …"""
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+def test_data_nested_too_deeply_is_refused(saved: Path) -> None:
+    """What Python can read, but what would exhaust a verb that walks it later, is refused too."""
+    deep = rewritten(saved.read_bytes(), lambda w: w["trace"]["meta"].update(a=nested(300)), checksum=True)
+    with pytest.raises(FileError, match="nested deeper than 64 levels"):
+        loads(deep)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b" " * 300_000_000, r"holds more than 0.25 GB of text"),
+        (b"[" + b"[]," * 20_000_000, r"would take up to 2\.\d GB of memory"),
+        (b"[" + b"{}," * 20_000_000, r"would take up to 4\.\d GB of memory"),
+        (b"[" + b"1," * 40_000_000, r"would take up to 1\.\d GB of memory"),
+    ],
+)
+def test_a_file_that_would_fill_the_memory_is_refused(content: bytes, said: str) -> None:
+    """A small file that stands for gigabytes is refused before they are made, with how to allow more."""
+    bomb = gzip.compress(content, compresslevel=1)
+    with pytest.raises(FileError, match=rf"{said}, more than the limit of 1 GB: .* explorer.load\(path, limit="):
+        loads(bomb)
+
+
+def test_a_limit_may_be_raised_and_lowered(saved: Path) -> None:
+    """The limit is the caller's, and says which one would do."""
+    with pytest.raises(FileError, match="more than the limit of 1e-06 GB"):
+        load(saved, limit=1000)
+    assert load(saved, limit=1e5) == SMALL
+
+
+def test_altered_files_are_refused_or_safe(module_at: Callable[[Path], ModuleType]) -> None:
+    """A file with changed values and a checksum that fits is a FileError, or a trace on which no verb raises a raw error."""
+    script = module_at(Path(__file__).parents[1] / "benchmarks" / "mutated_files.py")
+    trace, rng = script.traces()[0], random.Random(7)
+    found = [script.raw_errors(data, trace) for data in script.mutants(trace, 40, rng)]
+    assert [errors for errors in found if errors] == []
+    assert None in found and [] in found
+
+
+@pytest.mark.parametrize("name", sorted(path.name.removesuffix(".events.json.gz") for path in DATA.glob("*.events.json.gz")))
+def test_the_shape_of_each_stage_is_that_of_the_recordings(name: str, replayed: Callable[[str], Trace]) -> None:
+    """What every recorded version of torch gives has the shapes that a file is held to."""
+    trace = replayed(name)
+    assert loads(dumps(trace)) == trace
+
+
+def test_every_stage_has_a_shape_or_holds_nothing(replayed: Callable[[str], Trace]) -> None:
+    """No text with data of explorer's own escapes the check."""
+    trace = replayed("mlp_train-torch2.11-cuda")
+    assert {a.stage for a in trace.artifacts if a.data} <= set(shapes.SHAPES)
 
 
 def test_traces_and_recordings_are_not_taken_for_each_other() -> None:

@@ -20,8 +20,9 @@ import explorer
 PACKAGE = Path(explorer.__file__).parent
 #: From the bottom up: a room imports, when it is itself imported, only from itself and from the rooms before it.
 ROOMS = (
-    "errors", "model", "gpus", "occupancy", "stage", "hooks", "progress", "target", "backend", "stages", "traced",
-    "provenance", "coverage", "memory", "fusion", "costs", "choices", "whatif", "comparison", "diagram",
+    "errors", "stopping", "scratch", "model", "gpus", "occupancy", "stage", "hooks", "progress", "target", "backend", "stages",
+    "traced",
+    "provenance", "coverage", "memory", "fusion", "costs", "choices", "whatif", "comparison", "diagram", "shapes",
     "files", "payload", "page", "debug_dir", "widget", "replay", "recorder", "live", "session", "handwritten", "explorer",
     "magics", "demo", "cli", "__main__",
 )  # fmt: skip

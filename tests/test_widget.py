@@ -5,6 +5,8 @@ import gzip
 import json
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,8 +17,10 @@ from explorer.model import Artifact, Event, Rows
 from explorer.page import packed
 from explorer.payload import payload
 from explorer.stages import assembly
+from explorer.stopping import interruptible
 from explorer.traced import Trace
 from explorer.widget import BUNDLE, Explorer
+from explorer.widget.worker import MOST_WAITING
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +222,46 @@ def test_passes_share_their_texts(live, trace):
     asked(live, ask="passes", artifact=trace.kernels[0].artifact.id)
     assert live.passes["texts"] == ["a", "b"]
     assert [(r["before"], r["after"], r["changed"]) for r in live.passes["rows"]] == [(0, 1, True), (1, 1, False)]
+
+
+def test_questions_beyond_what_may_wait_are_refused(live):
+    """A page that asks without end is told to wait; what is kept of its questions is bounded."""
+    begun, go_on = threading.Event(), threading.Event()
+    live.trace.live.check = lambda *_, **__: (begun.set(), go_on.wait(10), Rows())[2]
+    live._worker.answer({"ask": "check"})
+    assert begun.wait(10)
+    for _ in range(5000):
+        live._worker.answer({"ask": "run"})
+    assert live.progress["error"] == f"not done: {MOST_WAITING} questions wait already; let them end, or press stop"
+    assert len(live._worker._waiting) <= MOST_WAITING + 1
+    go_on.set()
+    live._worker.wait()
+    assert asked(live, ask="check")[-1]["rows"] == []
+
+
+def test_stop_ends_what_is_under_way_and_forgets_what_waits(live):
+    """A verb that would run on for minutes ends at once where it is in the user's function, and the next question is answered."""
+    ran = []
+
+    def forever(*_: object, **__: object) -> Rows:
+        ran.append(1)
+        with interruptible():
+            for _ in range(60_000):
+                time.sleep(0.001)
+        return Rows()
+
+    live.trace.live.check = forever
+    told: list[dict[str, object]] = []
+    live.observe(lambda change: told.append(change["new"]), "progress")
+    for _ in range(3):
+        live._worker.answer({"ask": "check"})
+    while not ran:
+        time.sleep(0.01)
+    live._worker.answer({"ask": "stop"})
+    live._worker.wait()
+    assert told[-1] == {"what": "check", "rows": [], "stopped": True}
+    assert len(ran) == 1
+    assert asked(live, ask="benchmark")[-1]["rows"]
 
 
 def test_what_is_not_asked_for_is_not_done(live):

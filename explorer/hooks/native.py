@@ -5,15 +5,16 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import secrets
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explorer import scratch
 from explorer.errors import InputError
 from explorer.hooks.versions import release_of_libraries, version_of
 
@@ -72,12 +73,14 @@ def build_command(output: str) -> list[str]:
 def _build(path: Path) -> None:
     """Build beside the place and move into it, so that two processes never load half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    with scratch.folder() as folder:
         made = Path(folder) / "library.so"
         done = subprocess.run(build_command(str(made)), capture_output=True, text=True, check=False)
         if done.returncode:
             raise InputError(f"g++ could not build the explorer's helper for torch {version_of('torch')}:\n{done.stderr}")
-        made.replace(path)
+        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        shutil.copy(made, part)
+        part.replace(path)
 
 
 @contextmanager

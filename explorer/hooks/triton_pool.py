@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
+from explorer import scratch
 from explorer.errors import CompileError
 
 #: A kernel that takes longer than this, in seconds, is given up.
@@ -68,7 +69,8 @@ class Worker:
     def start(self) -> subprocess.Popen[bytes]:
         """Start the process, which imports triton while nobody waits for it."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed with the worker
-        environment = {**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join([str(_home()), *filter(None, sys.path)])}
+        path = os.pathsep.join([str(_home()), *filter(None, sys.path)])
+        environment = {**os.environ, "TMPDIR": str(scratch.home()), **self._environment, "PYTHONPATH": path}
         command = [sys.executable, "-c", "from explorer.hooks.triton_worker import main; main()"]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from explorer.errors import CompileError
 from explorer.hooks.versions import version_of
 from explorer.model import Plain
+from explorer.scratch import home
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
@@ -64,7 +65,7 @@ def amdgcn_resources(text: str) -> dict[str, Plain]:
 @lru_cache(maxsize=64)
 def disassemble(cubin: bytes) -> str:
     """The SASS of a cubin with its source lines, by the nvdisasm that triton brings (0.3 s a kernel); CompileError else."""
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+    with tempfile.NamedTemporaryFile(suffix=".cubin", dir=home()) as file:
         file.write(cubin)
         file.flush()
         done = subprocess.run([nvdisasm(), "-g", "-c", file.name], capture_output=True, text=True, check=False)

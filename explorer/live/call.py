@@ -10,6 +10,7 @@ from typing import Any
 from explorer.errors import InputError
 from explorer.hooks.in_place_of_gpu import in_place_of_gpu
 from explorer.hooks.tensors import copied, dense_parts, hidden_tensors, map_tensors, named_tensors, states
+from explorer.stopping import interruptible
 
 
 @dataclass(frozen=True)
@@ -82,20 +83,23 @@ def run_call(
         if call.train:
             return _differentiated(function, call, weigh)
         with torch.no_grad():
-            return function(*call.args, **call.kwargs), None
+            with interruptible():
+                return function(*call.args, **call.kwargs), None
 
 
 def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any]) -> tuple[Any, dict[str, Any]]:
     import torch
 
     with torch.enable_grad():
-        returned = function(*call.args, **call.kwargs)
+        with interruptible():
+            returned = function(*call.args, **call.kwargs)
         loss = _loss(returned, weigh)
         leaves = differentiable(call)
         if loss is None or not leaves:
             what = "no output" if loss is None else "no input or parameter"
             raise InputError(f"train=True, but {what} requires grad: give a tensor with requires_grad=True")
-        gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        with interruptible():
+            gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     return returned, dict(zip(leaves, gradients, strict=True))
 
 

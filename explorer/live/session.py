@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from explorer import scratch
 from explorer.errors import CompileError, InputError, InterpretError, LiveError
 from explorer.gpus import Target
 from explorer.hooks.generated import Code, Generated
@@ -184,7 +184,7 @@ def assemble(kernel: Artifact) -> Artifact:
     from explorer.model import Event, plain
     from explorer.stages import assembly
 
-    with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
+    with scratch.folder() as folder:
         source, output = Path(folder) / "kernel.cpp", Path(folder) / "kernel.s"
         source.write_text(kernel.text, encoding="utf-8")
         command = assembly_command(str(source), str(output))

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import InputError, LiveError
-from explorer.model import Artifact, jsonable
-from explorer.model import Event as Seen
+from explorer.model import Artifact, Event, jsonable
 from explorer.payload import addition
 from explorer.stages import STAGES
+from explorer.stopping import Stopped, Stopping
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 #: How many times eager and compiled are timed, and how many of these go by between two reports.
 REPEATS, ROUND = 30, 3
+#: How many questions may wait: a person asks no more, and a page that asks without end must not fill the memory.
+MOST_WAITING = 20
 
 
 class Worker:
@@ -33,15 +34,28 @@ class Worker:
     def __init__(self, widget: Explorer) -> None:
         self._widget = widget
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="explorer-widget")
-        self._stopped = Event()
+        self._stopping = Stopping()
+        self._waiting: list[Future[None]] = []
 
     def answer(self, message: Mapping[str, Any]) -> None:
-        """Take up a message of the view: {"ask": "make" | "passes" | "run" | "check" | "benchmark" | "stop", …}."""
+        """Take up a message of the view: {"ask": "make" | "passes" | "run" | "check" | "benchmark" | "stop", …}.
+
+        "stop" ends what is under way and forgets what waits. Where `MOST_WAITING` questions wait already, the next is refused.
+        """
         ask = message.get("ask")
         if ask == "stop":
-            self._stopped.set()
+            self._stop()
         elif ask in ("make", "passes", "run", "check", "benchmark"):
-            self._thread.submit(self._work, str(ask), message)
+            self._waiting = [future for future in self._waiting if not future.done()]
+            if len(self._waiting) > MOST_WAITING:
+                self._tell(what=ask, error=f"not done: {MOST_WAITING} questions wait already; let them end, or press stop")
+            else:
+                self._waiting.append(self._thread.submit(self._work, str(ask), message))
+
+    def _stop(self) -> None:
+        for future in self._waiting:
+            future.cancel()
+        self._stopping.ask()
 
     def wait(self) -> None:
         """Return when all that was asked is done."""
@@ -49,22 +63,25 @@ class Worker:
 
     def close(self) -> None:
         """Do nothing more."""
-        self._stopped.set()
+        self._stop()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _work(self, ask: str, message: Mapping[str, Any]) -> None:
         """Do one thing and say what came of it; an error of any kind is what came of it."""
-        self._stopped.clear()
         self._tell(what=ask, done=0, of=0)
         actions: dict[str, Callable[[Mapping[str, Any]], list[Any]]] = {
             "make": self._make, "passes": self._passes, "run": self._run, "check": self._check, "benchmark": self._benchmark,
         }  # fmt: skip
         try:
-            rows = actions[ask](message)
+            with self._stopping.during():
+                rows = actions[ask](message)
+                stopped = self._stopping.asked
+        except Stopped:
+            self._tell(what=ask, rows=[], stopped=True)
         except Exception as error:  # noqa: BLE001 an error is an answer, shown in the view
             self._tell(what=ask, error=f"{type(error).__name__}: {error}")
         else:
-            self._tell(what=ask, rows=rows, stopped=self._stopped.is_set())
+            self._tell(what=ask, rows=rows, stopped=stopped)
 
     def _tell(self, **progress: Any) -> None:
         self._widget.progress = progress
@@ -106,9 +123,13 @@ class Worker:
     def _benchmark(self, message: Mapping[str, Any]) -> list[Any]:
         times: dict[str, list[float]] = {}
         for done in range(0, REPEATS, ROUND):
-            if self._stopped.is_set():
+            if self._stopping.asked:
                 break
-            for row in self._widget.trace.benchmark(ROUND):
+            try:
+                rows = self._widget.trace.benchmark(ROUND)
+            except Stopped:
+                break  # what was timed so far is said
+            for row in rows:
                 times.setdefault(str(row["what"]), []).append(float(row["seconds"]))
             self._tell(what="benchmark", done=done + ROUND, of=REPEATS)
         medians = {what: statistics.median(values) for what, values in times.items()}
@@ -137,7 +158,7 @@ def made(trace: Trace, kernel: Artifact, stage: str) -> Artifact:
     same = (kernel.kernel, kernel.frame, kernel.graph)
     for ptx in trace.find("ptx"):
         if (ptx.kernel, ptx.frame, ptx.graph) == same:
-            event = Seen("sass", ptx.time, ptx.frame, ptx.graph, {**ptx.data, "text": live.sass(kernel)}, ptx.path)
+            event = Event("sass", ptx.time, ptx.frame, ptx.graph, {**ptx.data, "text": live.sass(kernel)}, ptx.path)
             render = next(s.render for s in STAGES if s.name == "sass")
             return render(event, ptx.id.replace(":ptx:", ":sass:"))
     raise LiveError(f"{kernel.kernel} has no PTX to make SASS of")

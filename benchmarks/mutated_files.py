@@ -1,0 +1,162 @@
+"""Trace files that somebody altered, checksum and all: each is refused with a FileError, or is a trace whose verbs work.
+
+    python benchmarks/mutated_files.py [--files 500] [--seed 0]
+
+Prints how many were refused and how many loaded, each raw error with where it came from, the slowest file in seconds and
+the most memory the process took in MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import gzip
+import hashlib
+import json
+import random
+import resource
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import explorer
+from explorer import files
+from explorer.errors import ExplorerError, FileError
+from explorer.payload import payload
+from explorer.replay import replay
+from explorer.traced import Trace
+
+DATA = Path(__file__).parent.parent / "tests" / "data"
+PROGRAMS = ("mlp_train-torch2.11-cuda", "toy_example-torch2.13-cpu", "recompile-torch2.13-cpu", "attention-torch2.13-cpu")
+#: What is put in the place of a value.
+VALUES = (None, 0, -1, 10**9, 3.5, True, "", "x", "é\ud800", [], {}, [[]], {"a": [1, "b"]})
+TABLES = (
+    *("frames", "kernels", "functions", "guards", "graph_breaks", "recompiles", "symbols", "passes", "idle_passes", "matches"),
+    *("assumptions", "choices", "decompositions", "timings"),
+)
+
+
+def traces() -> list[Trace]:
+    """The recorded programs of the tests, replayed."""
+    return [replay(*files.load_events((DATA / f"{name}.events.json.gz").read_bytes())) for name in PROGRAMS]
+
+
+def mutants(trace: Trace, count: int, rng: random.Random) -> Iterator[bytes]:
+    """Files of the trace with one to three values changed, half of them in the data of a text; their checksums fit."""
+    whole = json.loads(gzip.decompress(files.dumps(trace)))
+    for _ in range(count):
+        changed = copy.deepcopy(whole)
+        for _ in range(rng.choice((1, 1, 1, 3))):
+            mutate(_root(changed["trace"], rng), rng)
+        yield packed(changed)
+
+
+def packed(whole: dict[str, Any]) -> bytes:
+    """The bytes of a trace file, with a checksum that fits."""
+    text = json.dumps(whole["trace"], sort_keys=True, separators=(",", ":"))
+    whole["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    return gzip.compress(json.dumps(whole, separators=(",", ":")).encode(), compresslevel=1)
+
+
+def _root(value: dict[str, Any], rng: random.Random) -> Any:
+    """Where a change begins: anywhere, or in the data of one artifact."""
+    artifacts = value.get("artifacts")
+    if rng.random() < 0.3 or not isinstance(artifacts, list) or not artifacts:
+        return value
+    artifact = rng.choice(artifacts)
+    return artifact["data"] if isinstance(artifact, dict) and isinstance(artifact.get("data"), dict) else value
+
+
+def mutate(value: Any, rng: random.Random) -> None:
+    """Walk down to some value and delete it, replace it, or put its neighbour in its place."""
+    while True:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        if not keys:
+            return
+        key = rng.choice(keys)
+        if isinstance(value[key], (dict, list)) and value[key] and rng.random() < 0.85:
+            value = value[key]
+            continue
+        kind = rng.randrange(len(VALUES) + 2)
+        if kind < len(VALUES):
+            value[key] = copy.deepcopy(VALUES[kind])
+        elif kind == len(VALUES):
+            del value[key]
+        else:
+            value[key] = copy.deepcopy(value[rng.choice(keys)])
+        return
+
+
+def verbs(trace: Trace, original: Trace) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What a user may ask of a loaded trace, by name."""
+    yield "repr", lambda: (repr(trace), trace._repr_html_(), trace.summary(), trace.code_flow())
+    for name in TABLES:
+        yield name, lambda n=name: repr(getattr(trace, n))  # type: ignore[misc]
+    yield "memory", lambda: (trace.memory.peak(), repr(trace.memory))
+    yield "kernels.table", lambda: repr(trace.kernels.table())
+    yield "kernel", lambda: [(repr(k), k._repr_html_(), k.operators, [k.text(s) for s in k.stages]) for k in trace.kernels]
+    yield "resources", lambda: [(k.resources, k.launches, k.candidates) for k in trace.kernels if "ptx" in k.stages]
+    yield "fusion", lambda: (trace.fusion.table(), trace.fusion.groups(), trace.fusion.made())
+    yield "why", lambda: [trace.fusion.why(a, b) for a, b in _pairs(trace)]
+    yield "follow", lambda: [trace.follow(a.id, line) for a in trace.artifacts[:40] for line in (1, len(a.lines)) if a.lines]
+    yield "coverage", lambda: (trace.coverage(), trace.coverage("kernel") if trace.kernels else None)
+    yield "follow_module", lambda: trace.follow_module("h")
+    yield "payload", lambda: json.dumps(payload(trace))
+    yield "save", lambda: files.loads(files.dumps(trace))
+    yield "compare", lambda: (repr(explorer.compare(trace, original)), repr(explorer.compare(original, trace)))
+    yield "diagram", lambda: trace.diagram()
+    yield "tabular", lambda: [(a.edges, a.tabular, repr(a), a._repr_html_()) for a in trace.artifacts]
+
+
+def _pairs(trace: Trace) -> Iterator[tuple[str, str]]:
+    for graph in trace.fusion.graphs:
+        names = [str(name) for name in graph.verdicts.data["names"]][:3]
+        yield from ((a, b) for a in names for b in names)
+
+
+def raw_errors(data: bytes, original: Trace) -> list[str] | None:
+    """The raw errors of a file, each with its verb and place; None where the file is refused."""
+    try:
+        trace = files.loads(data)
+    except FileError:
+        return None
+    found = []
+    for name, verb in verbs(trace, original):
+        try:
+            verb()
+        except ExplorerError:
+            continue
+        except Exception as error:  # noqa: BLE001 a raw error is what is looked for
+            place = [f for f in traceback.extract_tb(error.__traceback__) if "explorer" in f.filename][-1]
+            found.append(f"{name}: {type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})")
+    return found
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    counts, errors, slowest = Counter[str](), Counter[str](), 0.0
+    several = traces()
+    for trace in several:
+        for data in mutants(trace, options.files // len(several), rng):
+            began = time.perf_counter()
+            found = raw_errors(data, trace)
+            slowest = max(slowest, time.perf_counter() - began)
+            counts["refused" if found is None else "raw error" if found else "safe"] += 1
+            errors.update(found or ())
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(f"{counts.total()} files: " + ", ".join(f"{count} {what}" for what, count in counts.most_common()))
+    print(f"slowest {slowest:.1f} s, most memory {memory:,.0f} MB")
+    for error, count in errors.most_common():
+        print(f"{count:4} {error}")
+
+
+if __name__ == "__main__":
+    main()
