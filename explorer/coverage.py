@@ -1,9 +1,10 @@
 """Coverage of the links: what share of each stage's lines leads to a line of the user's, and which do not. Pure.
 
-A line counts when it computes (a node, an operation, a load or store, an instruction). Lines that come from no user's line
-(constants, loop control, index arithmetic, prologue …) are named by kind and not counted, neither as linked nor as missing.
-A line of a lower text that is linked to a kernel's line of such a kind is of that kind itself, what is made of a function's
-signature and braces being its prologue and epilogue; one for which the compiler states no line is "no line stated".
+A line counts when it computes (a node, an operation, a load or store, an instruction). Lines of the kinds in `REASONS` come
+from no user's line and are not counted, neither as linked nor as missing; each is known by the line's own text. A line below
+a kernel that is linked to a line of the kernel of such a kind is of that kind itself, what is made of a function's signature
+and braces being its prologue and epilogue. Every other line counts, also one for which the compiler states no origin: fewer
+links are always a smaller share.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from explorer.errors import unknown_name
 from explorer.model import Artifact, Rows
 from explorer.provenance import from_sources
-from explorer.stages._kinds import BRACES, NOT_STATED, SETUP, SIGNATURE, kinds_of
+from explorer.stages._kinds import BRACES, SETUP, SIGNATURE, kinds_of
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -104,5 +105,5 @@ def _inherited(trace: Trace, artifact: Artifact, kinds: list[str], kernels: dict
     found = []
     for number, kind in enumerate(kinds, 1):
         above = {known[n - 1] for known, ends in down for n in ends.get(number, ())}
-        found.append(kind or ("" if "" in above else MADE_OF.get(min(above), min(above)) if above else NOT_STATED))
+        found.append(kind or ("" if "" in above or not above else MADE_OF.get(min(above), min(above))))
     return found

@@ -10,6 +10,7 @@ from explorer.errors import ExplorerError
 from explorer.gpus import Target
 from explorer.hooks import compile as compiling
 from explorer.hooks.ladder import Ladder, finished, of_launch
+from explorer.hooks.sass_lines import ptx_lines
 from explorer.hooks.triton_jit import Written, lower_call
 from explorer.hooks.triton_pool import Worker
 from explorer.live.interpreted import KernelCall
@@ -58,7 +59,8 @@ def trace_kernel(
         ladder = _ladder(written, failures)
         ladders.by_source[written.source] = ladder
         code = ladder.sass() if sass and gpu.vendor == "nvidia" else ""
-        events += events_of(ladder, events[0], sass=code, launches=(launch,))
+        lines = ptx_lines([ladder])[0] if code else ()
+        events += events_of(ladder, events[0], sass=code, lines=lines, launches=(launch,))
     except ExplorerError as error:
         failures.append(Failure("kernel", lowered.name, str(error), fatal=True))
         ladders.error = error

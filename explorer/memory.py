@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from explorer.model import Artifact, Plain, Rows
+from explorer.model import Artifact, Plain, Rows, text_lines
 from explorer.stages._fx import node_lines
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def _declared(text: str) -> dict[str, Layout]:
 def _layouts(trace: Trace, artifact: Artifact) -> dict[str, Layout]:
     """The layouts that the scheduler's IR states."""
     texts = (a.text for a in trace.find("ir_post_fusion", artifact.frame, artifact.graph))
-    matches = (m for text in texts for line in text.splitlines() if (m := _LAYOUT.match(line)))
+    matches = (m for text in texts for line in text_lines(text) if (m := _LAYOUT.match(line)))
     return {m["name"]: Layout(m["dtype"], _shape(m["size"]), _shape(m["stride"])) for m in matches}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property, wraps
@@ -23,6 +24,9 @@ Plain = Any
 Call = tuple[str, int, str]
 
 EMPTY: Mapping[str, Plain] = MappingProxyType({})
+
+#: A line with its end, and a last one that has none.
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -54,6 +58,20 @@ def jsonable(value: Plain) -> Any:
     if isinstance(value, tuple):
         return [jsonable(v) for v in value]
     return value
+
+
+def text_lines(text: str, *, ends: bool = False) -> list[str]:
+    """The lines of a text, with their ends where `ends` is True; only \\n, \\r and \\r\\n end a line.
+
+    As CPython, the compilers and linecache count them. `str.splitlines` also breaks at a form feed, at \\x1c and at U+2028, which
+    may stand inside a string or a comment, and each shifts the numbers of all lines below it.
+    """
+    if ends:
+        return _LINE.findall(text)
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
 
 
 def once(function: Callable[[T], R]) -> Callable[[T], R]:
@@ -117,7 +135,7 @@ class Artifact:
     @cached_property
     def lines(self) -> tuple[str, ...]:
         """The lines of the text, without their ends."""
-        return tuple(self.text.splitlines())
+        return tuple(text_lines(self.text))
 
     @property
     def nodes(self) -> tuple[Mapping[str, Plain], ...]:

@@ -30,7 +30,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from explorer.model import Artifact, Link, Plain, jsonable, record_to_json
+from explorer.model import Artifact, Link, Plain, jsonable, record_to_json, text_lines
 from explorer.stages import STAGES
 from explorer.stages._fx import node_lines
 from explorer.traced import changes, counts
@@ -190,7 +190,7 @@ def lines_of_nodes(a: Artifact) -> Mapping[str, int]:
 def _headings(text: str) -> dict[str, int]:
     """The line at which each scheduler node of an IR text begins; its first, where it is named again inside another."""
     found: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text_lines(text), 1):
         if heading := _HEADING.match(line):
             found.setdefault(heading[1], number)
     return found

@@ -68,13 +68,18 @@ def with_assembly(trace: Trace, made: Sequence[Artifact]) -> Trace:
     return replace(whole, links=(*trace.links, *links), failures=(*trace.failures, *new))
 
 
-def with_sass(trace: Trace, texts: Mapping[str, str]) -> Trace:
-    """The trace with more SASS: `texts` maps the id of a PTX artifact to the SASS of its kernel."""
+def with_sass(trace: Trace, texts: Mapping[str, str], lines: Mapping[str, Sequence[int]] | None = None) -> Trace:
+    """The trace with more SASS: `texts` maps the id of a PTX artifact to the SASS of its kernel.
+
+    `lines` has, by the same id, the line of the PTX that each instruction was assembled from, where that is known.
+    """
+    known = lines or {}
     held = {(a.frame, a.graph, a.kernel) for a in trace.find("sass")}
     made: list[Artifact] = []
     for ptx in (trace.artifact(id) for id in texts):
         if (ptx.frame, ptx.graph, ptx.kernel) not in held:
-            data = plain({**ptx.data, "name": ptx.kernel, "text": texts[ptx.id], "stage_seconds": None})
+            facts = {"name": ptx.kernel, "text": texts[ptx.id], "stage_seconds": None, "ptx_lines": known.get(ptx.id, ())}
+            data = plain({**ptx.data, **facts})
             event = Event("sass", ptx.time, ptx.frame, ptx.graph, data, ptx.path)
             made.append(sass.render(event, new_id(event, (*trace.artifacts, *made))))
     last = max(n for n, a in enumerate(trace.artifacts, 1) if a.stage in ("ptx", "sass"))

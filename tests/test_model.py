@@ -24,6 +24,7 @@ from explorer.model import (
     plain,
     record_from_json,
     record_to_json,
+    text_lines,
 )  # fmt: skip
 
 NODES = plain(
@@ -184,6 +185,14 @@ def test_a_call_path_of_the_wrong_form_is_refused() -> None:
 
 
 # Artifacts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+def test_only_line_feeds_and_carriage_returns_end_a_line(odd: str) -> None:
+    """As CPython counts lines: what str.splitlines breaks at besides would shift every line below it."""
+    text = f"a{odd}b\nc\r\nd\re"
+    assert text_lines(text) == [f"a{odd}b", "c", "d", "e"] and text_lines("") == [] and text_lines("a\n") == ["a"]
+    assert text_lines(text, ends=True) == [f"a{odd}b\n", "c\r\n", "d\r", "e"]
 
 
 def test_lines_of_a_text() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from explorer import page, provenance
-from explorer.model import Artifact, Failure, Link, plain
+from explorer.model import Artifact, Failure, Link, plain, text_lines
 from explorer.payload import payload
 from explorer.traced import Trace
 
@@ -453,9 +453,9 @@ def test_the_page_follows_links_as_python_does(browser, replayed, small, name):
     "text", ["", "\n", "a", "a\n", "a\n\nb", "a\r\nb\rc\n", "a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i", "\n\n"]
 )
 def test_the_page_counts_lines_as_python_does(browser, text):
-    """The page breaks a text into the lines that str.splitlines gives, so that line numbers agree."""
+    """The page breaks a text into the lines that `Artifact.lines` has, so that line numbers agree."""
     tab = functions(browser, "text.js")
-    assert tab.evaluate("text => js.splitLines(text)", text) == text.splitlines()
+    assert tab.evaluate("text => js.splitLines(text)", text) == text_lines(text)
     tab.close()
 
 

@@ -230,6 +230,11 @@ def changed(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield ast.unparse(place).rpartition(".")[2], node.lineno
 
 
+def test_no_text_is_split_at_what_is_no_end_of_a_line() -> None:
+    """str.splitlines breaks at form feeds and U+2028 too, which no compiler counts; `model.text_lines` does not."""
+    assert [path.name for path in PACKAGE.rglob("*.py") if ".splitlines(" in path.read_text(encoding="utf-8")] == []
+
+
 def test_no_list_dict_or_set_of_a_module_is_changed() -> None:
     """What a module holds in a list, dict or set is the same for the whole process."""
     held = {name for file in FILES for name in collections_of(file)}

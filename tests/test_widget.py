@@ -147,6 +147,9 @@ class FakeLive:
     def sass(self, kernel) -> str:
         return '\t//## File "k.py", line 3\n        /*0000*/                   LDG.E R2, [R2] ;\n'
 
+    def ptx_lines(self, kernels) -> list[tuple[int, ...]]:
+        return [()] * len(kernels)
+
     def assembly(self, kernel) -> Artifact:
         data = {"name": kernel.kernel, "text": "\tret", "file": "kernel.cpp", "unlinked": "addr2line is not installed"}
         event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data)

@@ -11,7 +11,7 @@ from typing import Any
 
 from explorer.errors import InputError, unknown_name
 from explorer.hooks.compile import registered_backends
-from explorer.model import Rows
+from explorer.model import Rows, text_lines
 
 #: What each backend is tried with, in a process of its own: a backend may end the process it runs in.
 TRIAL = """
@@ -24,7 +24,7 @@ try:
     ok = torch.allclose(got, f(x))
     print("\\n" + json.dumps([bool(ok), "" if ok else "the result differs from eager"]))
 except BaseException as error:
-    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    lines = [line.strip() for line in text_lines(str(error).strip()) if line.strip()]
     print("\\n" + json.dumps([False, f"{type(error).__name__}: {' '.join(lines[:2])}"]))
 """
 
@@ -48,7 +48,7 @@ def _tried(name: str, timeout: float) -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
         return {"works": False, "why": f"no answer in {timeout:g} s"}
-    last = (done.stdout.strip().splitlines() or [""])[-1]
+    last = (text_lines(done.stdout.strip()) or [""])[-1]
     try:
         works, why = json.loads(last)
     except ValueError:

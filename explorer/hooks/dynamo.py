@@ -20,7 +20,7 @@ from explorer.hooks.fx import graph_facts
 from explorer.hooks.patch import replaced
 from explorer.hooks.places import in_package
 from explorer.hooks.structured import interned, listening
-from explorer.model import Plain
+from explorer.model import Plain, text_lines
 from explorer.stage import Emit, Facts
 
 #: The folder of this package, with the separator.
@@ -109,7 +109,7 @@ def copied_lines(text: str, transformed: CodeType, code: CodeType) -> list[tuple
     A copied instruction keeps its positions, columns included; one that Dynamo makes has no columns, and in the line table
     it stands under whatever line was before. None where `dis` prints not one line an instruction.
     """
-    lines = [n for n, line in enumerate(text.partition("\nExceptionTable:")[0].splitlines(), 1) if line.strip()]
+    lines = [n for n, line in enumerate(text_lines(text.partition("\nExceptionTable:")[0]), 1) if line.strip()]
     instructions = list(dis.get_instructions(transformed))
     if len(lines) != len(instructions):
         return None
@@ -287,7 +287,7 @@ def graph_breaks(emit: Emit) -> Iterator[None]:
 def without_own_calls(text: str) -> str:
     """A text without the entries of Python tracebacks that stand in explorer's own files."""
     own, kept, skipping = f'  File "{OWN_FOLDER}', list[str](), False
-    for line in text.splitlines(keepends=True):
+    for line in text_lines(text, ends=True):
         skipping = line.startswith(own) or (skipping and line.startswith("    "))
         if not skipping:
             kept.append(line)

@@ -17,7 +17,7 @@ from explorer.hooks.nested import REGION, Nesting, lowered_path
 from explorer.hooks.patch import replaced
 from explorer.hooks.places import in_package
 from explorer.hooks.structured import listening, not_made
-from explorer.model import Plain
+from explorer.model import Plain, text_lines
 from explorer.stage import Emit, Facts
 
 
@@ -237,7 +237,7 @@ def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
         "origins": sorted({origin.name for part in parts for origin in _origins(part)}),
         "node": _last_origin(parts[0]) if len(parts) == 1 else "",
         "bodies": {part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},
-        "line_count": len(text.splitlines()),
+        "line_count": len(text_lines(text)),
     }
 
 

@@ -28,7 +28,7 @@ from explorer.hooks.patch import replaced
 from explorer.hooks.triton_pool import Pool, Worker
 from explorer.hooks.triton_tools import amdgcn_resources, disassemble, missing_backend, ptxas_resources
 from explorer.hooks.versions import oldest_capability
-from explorer.model import EMPTY, Plain, plain
+from explorer.model import EMPTY, Plain, plain, text_lines
 from explorer.occupancy import occupancy
 
 #: Triton's stages that are texts, in order, by backend.
@@ -495,7 +495,7 @@ def refusal(error: Any, function: Any, name: str) -> str:
     while isinstance(innermost.__cause__, type(error)):
         innermost = innermost.__cause__
     said = re.sub(r"^\w+\((['\"])(.*)\1\)$", r"\2", innermost.error_message or str(innermost.__cause__ or innermost))
-    first, text = def_line(function), (error.src or "").splitlines()
+    first, text = def_line(function), text_lines(error.src or "")
     number = getattr(error.node, "lineno", 1)
     shown = text[number - 1].strip() if 0 < number <= len(text) else ""
     return f"{name} line {first + number - 1}: {said}: {shown}"
@@ -512,7 +512,7 @@ def def_line(function: Any) -> int:
 def lines_of(file: str, source: str) -> Iterator[None]:
     """Let Python find the lines of a source that is in no file, as triton.jit reads them."""
     before = linecache.cache.get(file)
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    linecache.cache[file] = (len(source), None, text_lines(source, ends=True), file)
     try:
         yield
     finally:

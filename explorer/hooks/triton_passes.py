@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from explorer.hooks.ladder import Lowered
 from explorer.hooks.triton_pool import StageError, Worker
-from explorer.model import Plain, Rows
+from explorer.model import Plain, Rows, text_lines
 
 _DUMP = re.compile(r"^// -----// IR Dump Before (?P<name>.*?) \((?P<argument>[^()]*)\).*?//----- //\n", re.MULTILINE)
 #: A step inside a pass, which triton prints itself, such as TritonGPUPipeline's LowerLoops.
@@ -67,6 +67,6 @@ def _steps(head: re.Match[str], body: str) -> Iterator[tuple[str, str, str]]:
 
 def _module(text: str) -> str:
     """The module in a dump, without what else was printed after it."""
-    lines = text.strip().splitlines()
+    lines = text_lines(text.strip())
     end = max((n for n, line in enumerate(lines) if line.startswith(("}", "#loc"))), default=len(lines) - 1)
     return "\n".join(lines[: end + 1])

@@ -19,6 +19,7 @@ from typing import Any
 
 from explorer import scratch
 from explorer.errors import CompileError
+from explorer.model import text_lines
 
 #: A kernel that takes longer than this, in seconds, is given up.
 PATIENCE = 600.0
@@ -162,7 +163,7 @@ def refused(answer: Mapping[str, Any]) -> str:
 
 def _words(said: str, most: int = 30) -> str:
     """The last lines that the compiler itself printed, indented; "" for none."""
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("-- explorer stage ")]
+    lines = [line for line in text_lines(said) if line.strip() and not line.startswith("-- explorer stage ")]
     first: Sequence[str] = [line for line in lines if "error:" in line or "LLVM ERROR" in line or "Assertion" in line][:3]
     shown = [*first, *(line for line in lines[-most:] if line not in first)] if len(lines) > most else lines
     return "".join(f"\n    {line}" for line in shown)

@@ -59,7 +59,10 @@ def run(job: dict[str, Any], done: dict[str, Any]) -> None:
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, Language.TRITON)
     metadata: dict[str, Any] = {"target": target, **options.__dict__}
-    module = parsed(job["ttir"], backend)
+    if "ptx" in job:  # another PTX of the same kernel, which is only assembled
+        stages, module = {backend.binary_ext: stages[backend.binary_ext]}, job["ptx"]
+    else:
+        module = parsed(job["ttir"], backend)
     for name, lower in stages.items():
         done["stage"] = name
         sys.stderr.write(f"-- explorer stage {name}\n")

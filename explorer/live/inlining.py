@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from explorer.errors import LiveError
+from explorer.model import text_lines
 from explorer.stages.assembly import Calls, is_instruction
 
 _LABEL = "explorer.instruction."
@@ -60,7 +61,7 @@ def output(command: Sequence[str], given: str = "") -> str:
 
 def labelled(text: str) -> str:
     """An assembly text with a label before each instruction that has the number of its line."""
-    lines = enumerate(text.splitlines(), 1)
+    lines = enumerate(text_lines(text), 1)
     return "\n".join(f"{_LABEL}{n}:\n{line}" if is_instruction(line) else line for n, line in lines) + "\n"
 
 
@@ -70,7 +71,7 @@ def addresses(table: str) -> Mapping[str, Mapping[int, str]]:
     A row: address, flags, section, a tab, size, name.
     """
     found: dict[str, dict[int, str]] = {}
-    for row in table.splitlines():
+    for row in text_lines(table):
         head, _, tail = row.partition("\t")
         name = tail.rpartition(" ")[2]
         if name.startswith(_LABEL):
@@ -85,5 +86,5 @@ def read_answer(answer: str) -> Calls:
     The first is the line table's and left out: the text has it as .loc, which addr2line 2.40 reads wrongly where a section
     begins in the file that DWARF 5 gives the number 1.
     """
-    places = [_PLACE.match(line) for line in answer.splitlines()]
+    places = [_PLACE.match(line) for line in text_lines(answer)]
     return tuple((m["file"], int(m["line"]) if m["line"] != "?" else 0) for m in places[1:] if m)

@@ -12,6 +12,7 @@ from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
 from explorer.hooks.ladder import BINARIES, TEXTS, Ladder, UnderWay, compile_ladder
 from explorer.hooks.launched import Find
+from explorer.hooks.sass_lines import ptx_lines
 from explorer.hooks.triton_passes import passes
 from explorer.hooks.triton_tools import disassemble, missing_backend
 from explorer.live.call import difference
@@ -45,6 +46,10 @@ class Ladders:
     def sass(self, kernel: Artifact) -> str:
         """The SASS of a kernel, made now."""
         return self.of(kernel).sass()
+
+    def ptx_lines(self, kernels: Sequence[Artifact]) -> list[tuple[int, ...]]:
+        """For each kernel the line of its PTX that each instruction of its SASS was assembled from; () where not known."""
+        return ptx_lines([self.of(kernel) for kernel in kernels])
 
     def passes(self, kernel: Artifact) -> Rows:
         """Each MLIR pass of a kernel: see `hooks.triton_passes.passes`."""
@@ -163,13 +168,15 @@ class Climb:
             return self._without_backend()
         made = self._under_way.finished([_named(kernel) for _, kernel in self._kernels])
         codes = _disassembled(made) if sass else {}
+        lines = _ptx_lines(made) if sass else {}
         found, failures, ladders = Compiled([], [], Ladders(target=self._target))
         for (wrapper, kernel), ladder in zip(self._kernels, made, strict=True):
             if isinstance(ladder, ExplorerError):
                 failures.append(Failure("kernel", str(kernel.data["name"]), str(ladder)))
             else:
                 ladders.by_source[str(kernel.data["text"])] = ladder
-                found += events_of(ladder, kernel, str(wrapper.data["text"]), ladder.own(codes.get(ladder.binary, "")))
+                code = ladder.own(codes.get(ladder.binary, ""))
+                found += events_of(ladder, kernel, str(wrapper.data["text"]), code, lines.get(ladder.binary, ()))
         return Compiled(found, failures, ladders)
 
     def _without_backend(self) -> Compiled:
@@ -197,12 +204,24 @@ def _disassembled(made: Sequence[Ladder | ExplorerError]) -> dict[bytes, str]:
         return dict(zip(binaries, threads.map(disassemble, binaries), strict=True))
 
 
-def events_of(ladder: Ladder, kernel: Event, wrapper: str = "", sass: str = "", **more: Plain) -> Iterator[Event]:
-    """One event for each text of a ladder, and for `sass` where given, beside the event of its kernel; `more` are facts."""
+def _ptx_lines(made: Sequence[Ladder | ExplorerError]) -> dict[bytes, tuple[int, ...]]:
+    """By cubin the line of its PTX that each instruction was assembled from."""
+    ladders = {m.binary: m for m in made if isinstance(m, Ladder) and m.target.vendor == "nvidia"}
+    return dict(zip(ladders, ptx_lines(list(ladders.values())), strict=True))
+
+
+def events_of(
+    ladder: Ladder, kernel: Event, wrapper: str = "", sass: str = "", lines: Sequence[int] = (), **more: Plain
+) -> Iterator[Event]:
+    """One event for each text of a ladder, and for `sass` where given, beside the event of its kernel; `more` are facts.
+
+    `lines` has for each instruction of the SASS the line of the PTX that it was assembled from.
+    """
     texts = {**ladder.texts, **({"sass": sass} if sass else {})}
     facts = {**ladder_facts(ladder, wrapper), **more}
     for stage, text in texts.items():
-        data = plain({"name": ladder.name, "text": text, **facts, "stage_seconds": ladder.seconds.get(stage)})
+        own = {"ptx_lines": lines} if stage == "sass" else {}
+        data = plain({"name": ladder.name, "text": text, **facts, **own, "stage_seconds": ladder.seconds.get(stage)})
         yield Event(stage, kernel.time, kernel.frame, kernel.graph, data, kernel.path)
 
 

@@ -130,6 +130,10 @@ class Live:
         """The SASS of a Triton kernel, made now."""
         return self.ladders.sass(kernel)
 
+    def ptx_lines(self, kernels: Sequence[Artifact]) -> list[tuple[int, ...]]:
+        """For each Triton kernel the line of its PTX that each instruction of its SASS was assembled from."""
+        return self.ladders.ptx_lines(kernels)
+
     def binary(self, kernel: Artifact) -> bytes:
         """The cubin or hsaco of a Triton kernel."""
         return self.ladders.binary(kernel)

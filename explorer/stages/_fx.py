@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.model import CALLED_FROM, Artifact, Event, Link, Plain, once, plain
+from explorer.model import CALLED_FROM, Artifact, Event, Link, Plain, once, plain, text_lines
 from explorer.stage import text_artifact
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def innermost(stack: str) -> dict[str, Plain]:
 def file_comments(text: str) -> Iterator[tuple[int, str, int]]:
     """(line of the text, file, line of the file) for each line of code under a "# File: …" comment."""
     file, line = "", 0
-    for number, content in enumerate(text.splitlines(), 1):
+    for number, content in enumerate(text_lines(text), 1):
         if comment := _COMMENT.match(content):
             file, line = comment["file"] or "", int(comment["line"] or 0)
         elif content.lstrip().startswith(("class ", "def ")):

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from explorer.model import Artifact, once
+from explorer.stages._ladder import CONSTANT as IMMEDIATE
 from explorer.stages._ladder import is_instruction
 from explorer.stages._mix import SASS_INSTRUCTION
 from explorer.stages.assembly import is_instruction as is_assembly
@@ -22,6 +23,38 @@ Rules = tuple[tuple[str, re.Pattern[str]], ...]
 BLANK, COMMENT, CONSTANT, INDEX, CONTROL = "blank", "comments", "constants", "index arithmetic", "loop control"
 SIGNATURE, IMPORT, BRACES, SETUP = "signature", "imports", "braces", "prologue and epilogue"
 NOT_STATED, OWN = "no line stated", "Dynamo's own"
+#: Every kind of line that does not count, and why it comes from no line of the user's. A line of none of these kinds counts,
+#: whether or not anything is linked to it.
+REASONS: Mapping[str, str] = {
+    BLANK: "an empty line",
+    COMMENT: "a comment",
+    "imports": "an import, an include or a using",
+    "heuristics": "what stands around a Triton kernel: decorators, size hints, settings",
+    "headings": "a heading of the text",
+    "description": "what describes a scheduler node, besides its operations",
+    SIGNATURE: "the head of a class, function or module",
+    "inputs": "a placeholder or an attribute: an argument, nothing computed",
+    "output": "the return of a graph",
+    "clean up": "a variable that is forgotten",
+    CONSTANT: "a size or a number that serves every operation of a kernel, wherever it is put into a register",
+    INDEX: "the index of a program or a thread, which serves every operation of a kernel",
+    CONTROL: "a loop, a branch, its end, or what is carried round it",
+    "barriers": "a wait of a kernel's threads for each other",
+    "dispatch": "the choice of the part of a combined kernel",
+    BRACES: "braces and parentheses alone",
+    SETUP: "what begins and ends a function: its frame, its threads, its return",
+    "declarations": "a declaration of a module, a type or an attribute",
+    "labels": "a place that is jumped to",
+    "stack slots": "room on the stack, no operation",
+    "layouts": "a layout's alias in MLIR",
+    "locations": "a location's alias in MLIR",
+    "directives": "a directive, a label or a comment of an assembler",
+    "padding": "what fills machine code up behind its end",
+    "checks, buffers and imports": "what of the wrapper launches nothing",
+    "exception table": "CPython's table of exception handlers",
+    OWN: "an instruction that Dynamo made, to call the graph and to rebuild what is live",
+    NOT_STATED: "an instruction that CPython gives no line, or a text of a decompiler, which states none",
+}
 #: Kinds whose lines serve every operation of a kernel; that the first of them happened to write one says nothing.
 SHARED = frozenset({CONSTANT, INDEX})
 
@@ -63,10 +96,13 @@ MLIR = rules(
     signature=r"^\s*(module|tt\.func|llvm\.func)\b", constants=r"= arith\.constant\b",
     loop_control=r"^\s*(scf\.yield|tt\.return|tt\.reduce\.return|tt\.scan\.return|cf\.|\^bb)|\bscf\.(for|if|while)\b",
 )  # fmt: skip
+#: The end of a kernel in PTX and AMDGCN.
+_RETURN = re.compile(r"^\s*(@\S+\s+)?(ret;|exit;|s_endpgm\b)")
+_SASS_LABEL = re.compile(r"^\s*(\.L_\w+):")
 LLVM = rules(
     blank=r"^\s*$", comments=r"^\s*;", declarations=r"^(source_filename|target|declare|@|attributes|!|%\w+ = type)",
     signature=r"^define ",
-    labels=r"^[\w.$-]+:", braces=r"^\}", loop_control=r"^\s+(br|ret|switch|unreachable)\b|= phi ",
+    labels=r"^[\w.$-]+:", braces=r"^\}", stack_slots=r"= alloca ", loop_control=r"^\s+(br|ret|switch|unreachable)\b|= phi ",
 )  # fmt: skip
 
 
@@ -174,12 +210,29 @@ def _llvm(artifact: Artifact) -> Kinds:
 
 
 def _instructions(artifact: Artifact) -> Kinds:
-    """PTX and AMDGCN: instructions; directives, labels and comments are not."""
-    return ["" if is_instruction(line) else "directives" for line in artifact.lines]
+    """PTX and AMDGCN: instructions but the return and moves of a number; directives, labels and comments are none."""
+    return [_instruction(line) if is_instruction(line) else "directives" for line in artifact.lines]
+
+
+def _instruction(line: str) -> str:
+    return SETUP if _RETURN.match(line) else CONSTANT if IMMEDIATE.match(line) else ""
 
 
 def _sass(artifact: Artifact) -> Kinds:
-    return ["" if SASS_INSTRUCTION.match(line) else "directives" for line in artifact.lines]
+    """Instructions up to the jump to itself behind the end, and the empty ones that fill the rest up."""
+    kinds: Kinds = []
+    label = ""
+    for line in artifact.lines:
+        instruction = SASS_INSTRUCTION.match(line)
+        here = _SASS_LABEL.match(line)
+        label = here[1] if here else label
+        if instruction is None:
+            kinds.append("directives")
+            continue
+        padding = instruction[1] == "NOP" or (instruction[1] == "BRA" and f"({label})" in line.replace("`", ""))
+        kinds.append("padding" if padding else CONSTANT if IMMEDIATE.match(line) else "")
+        label = ""
+    return kinds
 
 
 def _assembly(artifact: Artifact) -> Kinds:

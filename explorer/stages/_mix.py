@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from explorer.model import text_lines
 from explorer.stages._ladder import is_instruction
 
 SASS_INSTRUCTION = re.compile(r"^\s*(?:\.L_\w+:\s*)?/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)")
@@ -59,13 +60,13 @@ _AMDGCN: Sequence[tuple[str, str]] = (
 
 def sass_mix(text: str) -> dict[str, int]:
     """Instructions of SASS by class, the most frequent first."""
-    return _counted((m[1] for line in text.splitlines() if (m := SASS_INSTRUCTION.match(line))), _SASS)
+    return _counted((m[1] for line in text_lines(text) if (m := SASS_INSTRUCTION.match(line))), _SASS)
 
 
 def amdgcn_mix(text: str) -> dict[str, int]:
     """Instructions of AMDGCN by class, the most frequent first."""
     body = text.partition("\n\t.section\t.rodata")[0]
-    return _counted((line.split()[0] for line in body.splitlines() if is_instruction(line)), _AMDGCN)
+    return _counted((line.split()[0] for line in text_lines(body) if is_instruction(line)), _AMDGCN)
 
 
 def _counted(opcodes: Iterable[str], classes: Sequence[tuple[str, str]]) -> dict[str, int]:

@@ -14,6 +14,6 @@ def render(event: Event, id: str) -> Artifact:
 
 
 STAGE = Stage(
-    name="amdgcn", title="AMDGCN", language="amdgcn", render=render, link=_ladder.links(_ladder.loc_chains, "amdgcn .loc"),
+    name="amdgcn", title="AMDGCN", language="amdgcn", render=render, link=_ladder.assembly_links("amdgcn .loc"),
     about="The instructions an AMD GPU runs: vector registers, scalar registers, and explicit waits.",
 )  # fmt: skip

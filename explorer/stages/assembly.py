@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from explorer.model import Artifact, Event, Link
+from explorer.model import Artifact, Event, Link, text_lines
 from explorer.stage import Stage, text_artifact
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def render(event: Event, id: str) -> Artifact:
     `stated` are the instructions' lines of the kernel, by how they are known: pairs of a line of the text and one of the
     kernel. `unlinked` says why inlined instructions are not among them, where they are not.
     """
-    whole, file = str(event.data["text"]).splitlines(), str(event.data["file"])
+    whole, file = text_lines(str(event.data["text"])), str(event.data["file"])
     kept = own_lines(whole, file)
     place = {number: n for n, number in enumerate(kept, 1)}
     stated: dict[str, list[tuple[int, int]]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from explorer.hooks import dynamo
-from explorer.model import Artifact, Event, Link, Plain
+from explorer.model import Artifact, Event, Link, Plain, text_lines
 from explorer.stage import Stage, text_artifact
 from explorer.stages._fx import short
 
@@ -28,7 +28,7 @@ def facts(text: str) -> dict[str, Plain]:
     place = at or (places[-1] if places else None)
     reason, explanation = _REASON.search(text), _EXPLANATION.search(text)
     return {
-        "reason": reason["reason"].strip() if reason else text.strip().splitlines()[0] if text.strip() else "",
+        "reason": reason["reason"].strip() if reason else text_lines(text.strip())[0] if text.strip() else "",
         "explanation": explanation["text"].strip() if explanation else "",
         "hints": tuple(dict.fromkeys(m["hint"].strip() for m in _HINT.finditer(text))),  # Dynamo repeats them in its traceback
         "file": place["file"] if place else "",

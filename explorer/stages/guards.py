@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from explorer.hooks import dynamo
-from explorer.model import Artifact, Event, Link, Plain
+from explorer.model import Artifact, Event, Link, Plain, text_lines
 from explorer.stage import Stage, text_artifact
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ NOWHERE = {"code": "", "file": "", "line": 0, "function": "", "framework": "", "
 def guard_rows(tree: str) -> Iterator[dict[str, Plain]]:
     """One row a guard of Dynamo's printed guard tree: kind, source guarded, expression, and the user's line."""
     sources: dict[int, str] = {}
-    for text in tree.splitlines():
+    for text in text_lines(tree):
         item = _ITEM.match(text)
         if item is None:
             continue

@@ -13,6 +13,6 @@ def render(event: Event, id: str) -> Artifact:
 
 
 STAGE = Stage(
-    name="llir", title="LLVM IR", language="llvm", render=render, link=_ladder.links(_ladder.llvm_chains, "llvm !dbg"),
+    name="llir", title="LLVM IR", language="llvm", render=render, link=_ladder.link_llvm,
     about="The program of one thread, in LLVM's language, after its optimizer.",
 )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from explorer.hooks import inductor
-from explorer.model import BUFFER, LAUNCH, Artifact, Event, Link
+from explorer.model import BUFFER, LAUNCH, Artifact, Event, Link, text_lines
 from explorer.stage import Stage, text_artifact
 from explorer.stages._ir import all_nodes, post_grad_lines
 from explorer.stages._kinds import calls_of
@@ -113,7 +113,7 @@ def _kernel(event: Event, statement: ast.Assign, call: ast.Call) -> Iterator[Eve
 
 def _comment_above(text: str, line: int) -> str:
     """The comment lines right above a line: Inductor notes there which operators the kernel is made of."""
-    lines = text.splitlines()[: line - 1]
+    lines = text_lines(text)[: line - 1]
     comment: list[str] = []
     while lines and lines[-1].startswith("#"):
         comment.append(lines.pop())

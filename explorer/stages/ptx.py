@@ -13,6 +13,6 @@ def render(event: Event, id: str) -> Artifact:
 
 
 STAGE = Stage(
-    name="ptx", title="PTX", language="ptx", render=render, link=_ladder.links(_ladder.loc_chains, "ptx .loc"),
+    name="ptx", title="PTX", language="ptx", render=render, link=_ladder.assembly_links("ptx .loc"),
     about="NVIDIA's virtual assembly, with any number of registers; ptxas makes machine code of it.",
 )  # fmt: skip

@@ -158,7 +158,8 @@ def made(trace: Trace, kernel: Artifact, stage: str) -> Artifact:
     same = (kernel.kernel, kernel.frame, kernel.graph)
     for ptx in trace.find("ptx"):
         if (ptx.kernel, ptx.frame, ptx.graph) == same:
-            event = Event("sass", ptx.time, ptx.frame, ptx.graph, {**ptx.data, "text": live.sass(kernel)}, ptx.path)
+            facts = {"text": live.sass(kernel), "ptx_lines": live.ptx_lines([kernel])[0]}
+            event = Event("sass", ptx.time, ptx.frame, ptx.graph, {**ptx.data, **facts}, ptx.path)
             render = next(s.render for s in STAGES if s.name == "sass")
             return render(event, ptx.id.replace(":ptx:", ":sass:"))
     raise LiveError(f"{kernel.kernel} has no PTX to make SASS of")

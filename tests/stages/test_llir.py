@@ -32,3 +32,25 @@ def test_each_instruction_leads_to_the_line_its_debug_location_names(linked: Lin
 def test_a_folder_is_part_of_a_files_name(linked: Linked) -> None:
     """A file of the same name in another folder is another file."""
     assert linked("llir", llir=TEXT.replace('"kern.py", directory: ""', '"kern.py", directory: "/elsewhere"')) == {}
+
+
+def test_a_packed_operation_has_no_line_where_its_lanes_have_several(linked: Linked) -> None:
+    """LLVM packs operations of different lines under one's location, or under that of the store behind them."""
+    text = """define void @kern() !dbg !4 {
+  %1 = load <2 x float>, ptr %p, !dbg !3
+  %2 = load <2 x float>, ptr %q, !dbg !5
+  %3 = fmul <2 x float> %1, splat (float 2.0), !dbg !6
+  %4 = fmul <2 x float> %2, <float 2.0, float 3.0>, !dbg !6
+  %5 = shufflevector <2 x float> %1, <2 x float> %2, <2 x i32> <i32 0, i32 3>, !dbg !6
+  %6 = fadd <2 x float> %5, %3, !dbg !6
+  %7 = fadd <2 x float> %3, splat (float 1.0), !dbg !7
+  store <2 x float> %7, ptr %r, !dbg !7
+}
+!1 = !DIFile(filename: "kern.py", directory: "")
+!4 = distinct !DISubprogram(name: "kern", scope: !1, file: !1, line: 2)
+!3 = !DILocation(line: 3, column: 1, scope: !4)
+!5 = !DILocation(line: 4, column: 1, scope: !4)
+!6 = !DILocation(line: 5, column: 1, scope: !4)
+!7 = !DILocation(line: 6, column: 1, scope: !4)"""
+    found = linked("llir", llir=text)
+    assert {n: found.get(n) for n in (2, 3, 4, 5, 7, 8, 9)} == {2: 3, 3: 4, 4: 5, 5: None, 7: None, 8: None, 9: 6}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from explorer.traced import Trace
+
 Linked = Callable[..., dict[int, int]]
 
 TEXT = """.visible .entry kern(
@@ -31,3 +33,49 @@ $L__func_begin0:
 def test_each_instruction_leads_to_the_last_loc_before_it(linked: Linked) -> None:
     """A line of triton's library leads on to the line that it was inlined into, where the comment says so."""
     assert linked("ptx", ptx=TEXT) == {8: 2, 10: 3, 12: 3, 14: 5}
+
+
+LLIR = """  %1 = fmul float %a, %b, !dbg !4
+  %2 = fneg float %1, !dbg !5
+  %3 = fadd float %2, %c, !dbg !6
+  %4 = fmul float %d, %e, !dbg !5
+  %5 = fsub float %1, %4, !dbg !7
+!1 = !DIFile(filename: "kern.py", directory: "")
+!2 = distinct !DISubprogram(name: "kern", scope: !1, file: !1, line: 2)
+!4 = !DILocation(line: 3, column: 1, scope: !2)
+!5 = !DILocation(line: 4, column: 1, scope: !2)
+!6 = !DILocation(line: 5, column: 1, scope: !2)
+!7 = !DILocation(line: 6, column: 1, scope: !2)"""
+FUSED = """	.loc	1 4 1
+	mul.f32 	%r3, %r4, %r5;
+	.loc	1 5 1
+	fma.rn.f32 	%r6, %r1, %r2, %r7;
+	.loc	1 6 1
+	fma.rn.f32 	%r8, %r1, %r2, %r3;
+	.file	1 "kern.py" """
+
+
+def lines_of_kernel(trace: Trace) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for link in trace.links:
+        for number in link.source_lines if ":ptx:" in link.source and ":kernel:" in link.target else ():
+            found.setdefault(number, set()).update(link.target_lines)
+    return found
+
+
+def test_a_fused_multiply_add_has_the_lines_of_the_product_and_of_the_sum(ladder_trace: Callable[..., Trace]) -> None:
+    """LLVM IR says which product a sum takes in; of two the one that is not multiplied by itself in the PTX."""
+    assert lines_of_kernel(ladder_trace(llir=LLIR, ptx=FUSED)) == {2: {4}, 4: {3, 5}, 6: {3, 6}}
+
+
+def test_where_the_product_is_not_known_only_the_sums_line_is_linked(ladder_trace: Callable[..., Trace]) -> None:
+    """Two products and neither multiplied by itself, or a line that asks for a fused operation."""
+    both = FUSED.replace("mul.f32", "mov.b32")
+    assert lines_of_kernel(ladder_trace(llir=LLIR, ptx=both))[6] == {6}
+    asked = LLIR.replace("  %5 = fsub", "  %6 = call float @llvm.fma.f32(float %x, float %y, float %z), !dbg !6\n  %5 = fsub")
+    assert lines_of_kernel(ladder_trace(llir=asked, ptx=FUSED))[4] == {5}
+
+
+def test_a_number_put_into_a_register_has_no_line(linked: Linked) -> None:
+    """LLVM does so once for all that need it, under whatever .loc stands there."""
+    assert linked("ptx", ptx=FUSED.replace("mul.f32 \t%r3, %r4, %r5;", "mov.b32 \t%r3, 0f3F817F63;")) == {4: 5, 6: 6}

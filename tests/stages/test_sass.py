@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from explorer.stages.sass import STAGE
 from explorer.traced import Trace
 
 Linked = Callable[..., dict[int, int]]
@@ -51,3 +53,16 @@ def test_the_mix_counts_instructions_by_class(ladder_trace: Callable[..., Trace]
     assert dict(artifact.data["mix"]) == {
         "constant": 1, "global": 1, "fp32": 1, "shuffle": 1, "control": 1, "tensor core": 1, "other": 1,
     }  # fmt: skip
+
+
+def test_the_lines_of_ptx_lead_on_to_what_the_ptx_was_inlined_into(ladder_trace: Callable[..., Trace]) -> None:
+    """Where it is known which line of the PTX an instruction is from, nvdisasm's own lines are not asked."""
+    held = ladder_trace(ptx=PTX, sass=TEXT)
+    (sass,), (ptx,) = held.find("sass"), held.find("ptx")
+    lines = (2, 2, 4, 6, 0, 2, 2)
+    known = replace(sass, data={**sass.data, "ptx_lines": lines})
+    found: dict[str, dict[int, int]] = {}
+    for link in STAGE.link(known, replace(held, artifacts=(*held.artifacts[:-1], known))):
+        found.setdefault(link.target.split(":")[1], {})[link.source_lines[0]] = link.target_lines[0]
+    assert found == {"ptx": {3: 2, 4: 2, 6: 4, 8: 6, 13: 2, 14: 2}, "kernel": {3: 5, 4: 5, 6: 5, 8: 6, 13: 5, 14: 5}}
+    assert ptx.lines[5].startswith("\tadd")

@@ -37,6 +37,22 @@ def test_each_operation_leads_to_the_line_its_location_names(linked: Linked) -> 
     assert found[6] == 3 and found[9] == found[10] == found[11] == 5 and found[13] == 6
 
 
+def test_an_operation_with_a_region_has_the_location_at_its_end(linked: Linked) -> None:
+    """The line that opens a reduction leads where the line that closes it does; regions inside one another too."""
+    text = """module {
+  %a = scf.if %c -> (f32) {
+    %r = "tt.reduce"(%x) ({
+      %o = arith.addf %l, %r : f32
+    }) : (f32) -> f32 loc("kern.py":5:1)
+    scf.yield %r
+  } else {
+    scf.yield %z
+  } loc("kern.py":4:1)
+  %b = math.sin %a
+}"""
+    assert linked("ttir", ttir=text) == {2: 4, 3: 5, 5: 5, 9: 4}
+
+
 def test_what_states_no_line_of_the_kernel_has_no_link(linked: Linked) -> None:
     """An unknown location, another file, the table of locations itself: no link rather than a guess."""
     found = linked("ttir", ttir=TEXT)

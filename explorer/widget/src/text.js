@@ -1,6 +1,6 @@
-// Lines and tokens of a text. Lines break where Python's str.splitlines breaks them, so that line numbers agree.
+// Lines and tokens of a text. Lines break where explorer/model.py breaks them (`text_lines`), so that line numbers agree.
 
-const BREAK = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/;
+const BREAK = /\r\n|\n|\r/;
 
 export function splitLines(text) {
   const lines = text.split(BREAK);
