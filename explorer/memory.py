@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from explorer.model import Artifact, Plain, Rows, text_lines
-from explorer.stages._fx import node_lines
+from explorer.stages._fx import input_names, node_lines
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -70,7 +70,8 @@ class Memory:
         `names` are the buffers that live there one after the other, which is reuse; `kind` is "input", "temporary", "output",
         "saved for backward" or "constant"; `born`, `last_use` and `freed` are lines of the output code, `freed` None for what
         is returned; `bytes` is None where a size is not known. `made_by` is the kernel or call that first fills it, `nodes` the
-        FX nodes of the post-grad graph it holds, `lines` the user's lines these come from, "file:line".
+        FX nodes of the post-grad graph it holds, `lines` the user's lines these come from, "file:line". `inputs` are those of
+        `names` that come from the program, as it calls them: "h.0.attn.weight" for a parameter, "x" for an argument.
         """
         return Rows(row for artifact, storages in self._of(frame, graph) for row in _rows(self._trace, artifact, storages))
 
@@ -121,10 +122,14 @@ def _rows(trace: Trace, artifact: Artifact, storages: Iterable[Storage]) -> list
     values = symbol_values(trace, artifact.frame)
     outputs, kept = _returned_names(trace, artifact)
     origins = _origins(trace, artifact)
+    inputs = input_names(trace, artifact.frame, artifact.graph)
     place = {"frame": artifact.frame, "graph": artifact.graph, "artifact": artifact.id}
     return [
-        {**place, **_life(storage, values), **_role(storage, outputs, kept), **_origin(storage, origins)} for storage in storages
-    ]
+        {
+            **place, **_life(storage, values), **_role(storage, outputs, kept), **_origin(storage, origins),
+            "inputs": tuple(inputs[name] for name in storage.names if name in inputs),
+        } for storage in storages
+    ]  # fmt: skip
 
 
 def _life(storage: Storage, values: Mapping[str, int]) -> dict[str, Plain]:

@@ -155,6 +155,11 @@ class Artifact:
         return tuple((source, node["name"]) for node in (*self.nodes, *self.inner) for source in node.get("inputs", ()))
 
     @property
+    def graph_text(self) -> str:
+        """The graph as `print(gm.graph)` writes it ("graph():", a line a node, "%name"); "" for stages without one."""
+        return str(self.data.get("graph_text", ""))
+
+    @property
     def tabular(self) -> str:
         """The graph as a table of opcode, name, target, args and kwargs; "" for stages without nodes."""
         columns = ("op", "name", "target", "args", "kwargs")

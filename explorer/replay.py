@@ -21,7 +21,9 @@ from explorer.traced import Trace
 #: AOTAutograd's graphs are heard of twice: from its log, and with their nodes from Inductor. The richer one counts.
 TWICE = ("joint", "forward", "backward")
 #: Kinds whose events are the rows of one table a frame.
-TABLES = ("symbol", "phase", "assumption", "cache")
+TABLES = ("symbol", "phase", "assumption", "cache", "cuda_graph", "perf_hint", "compilation_metrics", "setting", "written_file")
+#: Of these, the ones whose rows are each of one graph.
+OF_A_GRAPH = ("assumption", "cuda_graph", "perf_hint")
 #: Stages with an artifact for each kernel, whose name is in the artifact's id.
 PER_KERNEL = ("kernel", "ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
 
@@ -230,8 +232,8 @@ def _with_last(event: Event, passes: Sequence[Event]) -> Event:
 
 
 def _row(event: Event) -> dict[str, Plain]:
-    """An event as a row of its frame's table; an assumption is one of a graph, a lookup in a cache may be."""
-    return {**({"graph": event.graph} if event.kind == "assumption" else {}), **event.data}
+    """An event as a row of its frame's table, with its graph where it is about one."""
+    return {**({"graph": event.graph} if event.kind in OF_A_GRAPH else {}), **event.data}
 
 
 def _place(event: Event) -> tuple[str, int]:

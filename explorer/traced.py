@@ -108,8 +108,17 @@ class Kernel:
 
     @property
     def launches(self) -> Rows:
-        """One row a launch in the wrapper: its line there, its arguments by the kernel's names, and its grid."""
-        return Rows(next((a.data["launches"] for a in self._forms() if "launches" in a.data), ()))
+        """One row a launch in the wrapper: its line there, its arguments by the kernel's names, and its grid.
+
+        `inputs` says of those that come from the program what it calls them: "h.0.attn.weight" for a parameter.
+        """
+        from explorer.stages._fx import input_names
+
+        found = next((a.data["launches"] for a in self._forms() if "launches" in a.data), ())
+        names = input_names(self.trace, self.artifact.frame, self.artifact.graph)
+        return Rows(
+            {**row, "inputs": {key: names[value] for key, value in row["arguments"].items() if value in names}} for row in found
+        )
 
     @property
     def candidates(self) -> Rows:
@@ -345,6 +354,64 @@ class Trace:
             {"frame": a.frame, **row, "not_seen": not_seen(self, a.frame, row)}
             for a in self.find("cache") for row in a.data["rows"]
         )  # fmt: skip
+
+    @property
+    def compile_metrics(self) -> Rows:
+        """One row a compile as torch counts it: frame, `of` ("forward", "backward", …), and torch's figures by their names.
+
+        They are the fields of torch's CompilationMetrics that were filled in, such as graph_op_count, guard_count, cache_size,
+        restart_reasons, dynamo_time_before_restart_s and inductor_compile_time_s; seconds end in _s, microseconds in _us.
+        """
+        return Rows({"frame": a.frame, **row} for a in self.find("compilation_metrics") for row in a.data["rows"])
+
+    @property
+    def settings(self) -> Rows:
+        """One row a setting that was not at its default: frame, `of` (dynamo, inductor, functorch), name, value, default, set_by.
+
+        `set_by` is "the program", "torch.compile" for what a mode, options or torch itself set for the compile, or "explorer".
+        """
+        return Rows({"frame": a.frame, **row} for a in self.find("setting") for row in a.data["rows"])
+
+    @property
+    def compile_calls(self) -> Rows:
+        """One row a frame: file, line and code of the torch.compile call that it came from, its backend and options.
+
+        `called_file`, `called_line` and `called_code` are the line of the program that called the compiled function. A call
+        of torch.compile before the recording began has no file.
+        """
+        return Rows({"frame": a.frame, **a.data} for a in self.find("compile_call"))
+
+    @property
+    def written_files(self) -> Rows:
+        """One row a file that Inductor or triton wrote for a frame in this process: frame, by, path, kind, bytes.
+
+        What worker processes compiled of a kernel, theirs or the explorer's, is not listed; `bytes` is None for what is gone.
+        """
+        return Rows({"frame": a.frame, **row} for a in self.find("written_file") for row in a.data["rows"])
+
+    @property
+    def operator_counts(self) -> Rows:
+        """One row a graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, distinct ones, and each's number.
+
+        The graphs are those that the trace holds, from Dynamo's to the scheduler's loop bodies before and after fusion.
+        """
+        from explorer.stages._fx import operator_counts
+
+        return Rows(row for a in self.artifacts for row in operator_counts(a))
+
+    @property
+    def cuda_graphs(self) -> Rows:
+        """One row a decision on CUDA graphs, where they are asked for: frame, graph, what, decision, reason, the user's line.
+
+        `decision` is "captured", "captured in parts", "skipped", for a node that stands outside the parts "not captured", and
+        "skipped when called" for what depends on the tensors of a call.
+        """
+        return Rows({"frame": a.frame, **row} for a in self.find("cuda_graph") for row in a.data["rows"])
+
+    @property
+    def perf_hints(self) -> Rows:
+        """One row a performance hint of Inductor's: frame, graph, hint, the FX nodes that it is about, the user's line."""
+        return Rows({"frame": a.frame, **row} for a in self.find("perf_hint") for row in a.data["rows"])
 
     @property
     def choices(self) -> Rows:
@@ -748,6 +815,14 @@ def changes(group: Sequence[Artifact]) -> str:
     if first.stage == "cache":
         states = [f"{row['cache']} {row['state']}" for row in first.data["rows"]]
         return ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states))
+    if first.stage == "cuda_graph":
+        return ", ".join(dict.fromkeys(str(row["decision"]) for a in group for row in a.data["rows"]))
+    if first.stage == "perf_hint":
+        number = sum(len(a.data["rows"]) for a in group)
+        return f"{number} hint{'s' * (number != 1)}"
+    if first.stage in ("setting", "written_file"):
+        number = sum(len(a.data["rows"]) for a in group)
+        return f"{number} {first.stage.replace('written_', '')}{'s' * (number != 1)}"
     if first.stage == "autotune":
         rows = ((a.data["operation"], row) for a in group for row in a.data["choices"])
         return ", ".join(f"{operation}: {row['choice']}" for operation, row in rows if row.get("taken", row["fastest"]))

@@ -124,6 +124,9 @@ def provoke(kind: str) -> tuple[explorer.Trace, torch.Tensor]:
         pytest.importorskip("triton")
         x, w = torch.randn(512, 512), torch.randn(512, 512)
         return explorer.trace(lambda a, b: a @ b, x, w, target="h100", mode="max-autotune"), x @ w
+    if kind == "cuda_graph":
+        x = torch.randn(8)
+        return explorer.trace(program, x, mode="reduce-overhead"), program(x)
     x, w = torch.randn(4, 4), torch.randn(4, 4)
     return explorer.trace(two_passes, x, w), two_passes(x, w)
 

@@ -25,7 +25,19 @@ def graph_facts(gm: Any, made_at: MadeAt = lambda node: "") -> Facts:
     stacks: dict[str, int] = {}
     nodes = [node_row(node, stacks, made_at) for node in gm.graph.nodes]
     inner = [row for path, graph in inner_graphs(gm) for row in inner_rows(path, graph, stacks, made_at)]
-    return {"text": readable(gm), "nodes": nodes, **({"inner": inner} if inner else {}), "stacks": list(stacks)}
+    return {
+        "text": readable(gm),
+        "nodes": nodes,
+        **({"inner": inner} if inner else {}),
+        "stacks": list(stacks),
+        "graph_text": printed(gm),
+    }
+
+
+def printed(gm: Any) -> str:
+    """The graph as `print(gm.graph)` writes it, and after it each graph inside under its path."""
+    inside = (f"{path}:\n{graph.graph}" for path, graph in inner_graphs(gm))
+    return "\n\n".join([str(gm.graph), *inside])
 
 
 def inner_rows(path: str, graph: Any, stacks: dict[str, int], made_at: MadeAt) -> list[dict[str, Plain]]:
@@ -61,9 +73,23 @@ def node_row(node: Any, stacks: dict[str, int], made_at: MadeAt = lambda node: "
             row["decomposition"] = decomposition_site(row["original"])
     if (number := meta.get("seq_nr")) is not None:
         row["seq_nr"] = number
+    if node.op == "placeholder":
+        row |= _input_facts(meta)
     if origin := meta.get("from_node"):
         row["from"] = [f"{source.name}" for source in origin]
     return row
+
+
+def _input_facts(meta: Any) -> dict[str, Plain]:
+    """What an input is: to Dynamo a value of the program ("L['x']"), to AOTAutograd an input of Dynamo's graph ("args[0]")."""
+    argument, descriptor = meta.get("grapharg"), meta.get("desc")
+    facts: dict[str, Plain] = {}
+    if argument is not None and getattr(argument, "source", None) is not None:
+        name = argument.source.name  # a method before torch 2.11
+        facts["input"] = str(name() if callable(name) else name)
+    if descriptor is not None and hasattr(descriptor, "expr"):
+        facts["input"] = str(descriptor.expr())
+    return facts
 
 
 @lru_cache(maxsize=2048)

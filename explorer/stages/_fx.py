@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,21 @@ def innermost(stack: str) -> dict[str, Plain]:
     last = places[-1]
     code = stack[last.end() :].strip().partition("\n")[0]
     return {"file": last["file"], "line": int(last["line"]), "function": last["function"], "code": code.strip()}
+
+
+def placed_rows(event: Event) -> list[dict[str, Plain]]:
+    """The rows of a table, each once, with the innermost line of the user's of its `stack`: file, line, function and code."""
+    nowhere = {"file": "", "line": 0, "function": "", "code": ""}
+    rows = [{**row, **nowhere, **innermost(str(row.get("stack", "")))} for row in event.data["rows"]]
+    kept = [{key: value for key, value in row.items() if key != "stack"} for row in rows]
+    return [row for number, row in enumerate(kept) if row not in kept[:number]]
+
+
+def link_rows(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """Each row of a table to the user's line that its stack names."""
+    for number, row in enumerate(artifact.data["rows"], 1):
+        if row["line"] and (found := trace.source_line(row["file"], row["line"], frame=artifact.frame)):
+            yield Link(artifact.id, (number,), *_at(found), "stack_trace")
 
 
 def file_comments(text: str) -> Iterator[tuple[int, str, int]]:
@@ -119,6 +135,91 @@ def node_lines(artifact: Artifact) -> Mapping[str, int]:
         elif node := _NODE.match(line) or _IN_PLACE.match(line):
             lines[inside + node["name"]] = number
     return lines
+
+
+#: What the functions of the scheduler's loop bodies are called in its text.
+_LOOP_OPERATOR = re.compile(r"\bops\.(\w+)\(")
+
+
+def operator_counts(artifact: Artifact) -> Iterator[dict[str, Plain]]:
+    """One row a level of operators in a graph: how many, how many distinct, and how often each."""
+    found: dict[str, Counter[str]] = {}
+    if artifact.language == "inductor-ir":
+        found["loop IR"] = Counter(_LOOP_OPERATOR.findall(artifact.text))
+    elif artifact.nodes and artifact.stage != "fx_pass":
+        for node in (*artifact.nodes, *artifact.inner):
+            if str(node.get("op", "")).startswith("call_") and "getitem" not in str(node["target"]):
+                target = str(node["target"])
+                found.setdefault(level_of(target, artifact.stage), Counter())[target] += 1
+    for level, names in found.items():
+        place = {"frame": artifact.frame, "graph": artifact.graph, "stage": artifact.stage, "level": level}
+        yield {**place, "operators": names.total(), "distinct": len(names), "names": dict(names.most_common())}
+
+
+def level_of(target: str, stage: str) -> str:
+    """The level of an operator: "ATen" and "prims" by its name, "torch" for what Dynamo writes down, else "other"."""
+    for prefix, level in (("aten.", "ATen"), ("torch.ops.aten.", "ATen"), ("prims.", "prims"), ("torch.ops.prims.", "prims")):
+        if target.startswith(prefix):
+            return level
+    return "torch" if stage in ("dynamo", "pre_grad") else "other"
+
+
+#: A part of a module in Dynamo's name for a value, such as `._modules['0']`.
+_MODULE_PART = re.compile(r"\._(?:modules|parameters|buffers)\['([^']*)'\]")
+_ROOT = re.compile(r"^[LG]\['([^']*)'\]")
+#: An input of Dynamo's graph in AOTAutograd's name for one of its own.
+_ARGUMENT = re.compile(r"\bargs\[(\d+)\]")
+_OF_A_MODULE = re.compile(r"^self\.get_(?:parameter|buffer)\('(.*)'\)$")
+_TANGENT = re.compile(r"^__output_tangent\(output\[(\d+)\]\)$")
+
+
+def input_names(trace: Trace, frame: str, graph: str) -> dict[str, str]:
+    """What the inputs of a compiled graph are to the program: "h.0.attn.weight" for "primals_3", "x" for "arg0_1".
+
+    A parameter or buffer is called as its module calls it, by the path below the module that was compiled.
+    """
+    return _input_names(trace).get((frame, graph), {})
+
+
+@once
+def _input_names(trace: Trace) -> dict[tuple[str, str], dict[str, str]]:
+    """`input_names` of every graph of a trace: kernels ask for theirs one by one."""
+    given: dict[str, list[str]] = {}
+    for artifact in trace.find("dynamo"):
+        inputs = (node for node in artifact.nodes if node.get("op") == "placeholder")
+        given[artifact.frame] = [of_program(str(node.get("input", ""))) for node in inputs]
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for artifact in (a for stage in ("forward", "inductor_input", "backward", "post_grad") for a in trace.find(stage)):
+        names = found.setdefault((artifact.frame, artifact.graph), {})
+        for node in artifact.nodes:
+            if node.get("op") == "placeholder":
+                name = _of_input(str(node.get("input", "")), given.get(artifact.frame, ()))
+                names |= {node["name"]: name} if name else {}
+    return found
+
+
+def of_program(source: str) -> str:
+    """A value as the program calls it, by Dynamo's name: "0.weight" for "L['self']._modules['0']._parameters['weight']"."""
+    name = _MODULE_PART.sub(r".\1", source)
+    root = _ROOT.match(name)
+    if root is None:
+        return name
+    rest = name[root.end() :]
+    if root[1] in ("self", "fn") and rest.startswith("."):  # the module itself; "fn" where torch wraps one of its own
+        return rest[1:]
+    return root[1] + rest
+
+
+def _of_input(expression: str, given: Sequence[str]) -> str:
+    """What AOTAutograd's name for an input says; "" where it says nothing of the program."""
+    if of_module := _OF_A_MODULE.match(expression):
+        return of_module[1]
+    if tangent := _TANGENT.match(expression):
+        return f"gradient of output {tangent[1]}"
+    numbers = [int(number) for number in _ARGUMENT.findall(expression)]
+    if not numbers or any(number >= len(given) or not given[number] for number in numbers):
+        return ""
+    return _ARGUMENT.sub(lambda match: given[int(match[1])], expression)
 
 
 def short(file: str) -> str:

@@ -17,7 +17,7 @@ export class Memory {
     const output = this.app.store.payload.artifacts.findIndex((a) => a.stage === "output_code" && a.frame === frame && a.graph === graph);
     const size = (row) => (row.bytes === null || row.bytes === undefined ? "?" : bytes(row.bytes));
     const columns = [
-      { key: "names", title: "buffers", text: (row) => row.names.join(" → "), code: true, about: "the buffers that live here one after the other" }, { key: "kind", title: "kind" }, { key: "bytes", title: "size", text: size, number: true },
+      { key: "names", title: "buffers", text: (row) => [row.names.join(" → "), ...(row.inputs || [])].join(" = "), code: true, about: "the buffers that live here one after the other" }, { key: "kind", title: "kind" }, { key: "bytes", title: "size", text: size, number: true },
       { key: "made_by", title: "filled by", code: true }, { key: "born", title: "born", number: true, about: "line of the output code" }, { key: "last_use", title: "last use", number: true }, { key: "freed", title: "freed", number: true },
     ]; // prettier-ignore
     const table = new Table(`memory of ${frame} ${graph}`, columns, rows, (row) => output >= 0 && this.app.goTo(output, row.born || 1));
