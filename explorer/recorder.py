@@ -16,6 +16,7 @@ from explorer.errors import BusyError
 from explorer.hooks.dynamo import current_compile_id
 from explorer.hooks.fresh import cold_compile, every_lookup_misses
 from explorer.hooks.generated import Generated
+from explorer.hooks.patch import Guard, guarding, shielded
 from explorer.hooks.places import call_path
 from explorer.hooks.retarget import retargeted
 from explorer.hooks.wishes import Changes
@@ -33,20 +34,23 @@ _UNDER_WAY = threading.Lock()
 class Recorder:
     """Collects the events of one recording; it is the `emit` that every stage's `watch` is given.
 
-    A compile in another thread is not part of the recording. Backward graphs on a GPU compile in autograd's
-    own threads: an event counts when it comes from the recording's thread or belongs to a frame begun there.
+    A trace is of one call: a compile in another thread is not part of it. Backward graphs on a GPU compile in autograd's
+    own threads: an event counts when it comes from the trace's thread or belongs to a frame begun there. With
+    `every_thread`, as in a recording of a program, each compile counts, whichever thread it is in; Dynamo compiles in
+    one thread at a time.
     """
 
-    def __init__(self, progress: Callable[[str], None] | None = None) -> None:
+    def __init__(self, progress: Callable[[str], None] | None = None, *, every_thread: bool = False) -> None:
         self.events: list[Event] = []
         self.failures: list[Failure] = []
         self.generated = Generated()  # what was compiled for a GPU that is not there
         self.seconds = 0.0  # what the explorer itself cost
         self._began = clock.perf_counter()
         self._thread = threading.get_ident()
+        self._every_thread = every_thread
         self._frames: set[str] = set()
-        self._graphs: list[str] = []
-        self._within = ""
+        self._here = _Here()
+        self.guard = Guard(self.covers, {})
         self._deferred: list[tuple[str, str, Callable[[], Facts], float]] = []
         self._progress = progress
 
@@ -67,24 +71,24 @@ class Recorder:
     @contextmanager
     def during(self, graph: str) -> Iterator[None]:
         """Name the graph that events inside belong to."""
-        self._graphs.append(graph)
+        self._here.graphs.append(graph)
         try:
             yield
         finally:
-            self._graphs.pop()
+            self._here.graphs.pop()
 
     @contextmanager
     def within(self, frame: str) -> Iterator[None]:
         """Count events inside to a frame whose compile is over."""
-        self._within = frame
+        self._here.within = frame
         try:
             yield
         finally:
-            self._within = ""
+            self._here.within = ""
 
     def place(self) -> tuple[str, str]:
         """The frame and graph under way, by the names that the trace will have for them."""
-        here = Event("place", clock.perf_counter() - self._began, self._frame() or "", self._graphs[-1] if self._graphs else "")
+        here = Event("place", clock.perf_counter() - self._began, self._frame() or "", self._here.graph)
         return renumber([*self.events, here])[-1].frame, here.graph
 
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
@@ -108,8 +112,7 @@ class Recorder:
 
     def _append(self, kind: str, frame: str, facts: Callable[[], Facts], time: float, path: tuple[Call, ...]) -> None:
         def add() -> None:
-            graph = self._graphs[-1] if self._graphs else ""
-            self.events.append(Event(kind, time, frame, graph, plain(facts()), path))
+            self.events.append(Event(kind, time, frame, self._here.graph, plain(facts()), path))
             if self._progress is not None and kind == "phase":
                 self._progress(str(self.events[-1].data.get("name", "")))
 
@@ -117,11 +120,28 @@ class Recorder:
 
     def _frame(self) -> str | None:
         """The compile id under way, None where the event is not this recording's."""
-        frame = self._within or current_compile_id()
-        if threading.get_ident() == self._thread:
+        frame = self._here.within or current_compile_id()
+        if threading.get_ident() == self._thread or (self._every_thread and frame):
             self._frames.add(frame)
             return frame
         return frame if frame in self._frames and frame else None
+
+    def covers(self) -> bool:
+        """Whether what is asked now is asked by a compile that is recorded, or by the thread that records."""
+        return threading.get_ident() == self._thread or self._frame() is not None
+
+
+class _Here(threading.local):
+    """Where a thread is in its compile."""
+
+    def __init__(self) -> None:
+        self.graphs: list[str] = []
+        self.within = ""
+
+    @property
+    def graph(self) -> str:
+        """The graph under way, "" where none is."""
+        return self.graphs[-1] if self.graphs else ""
 
 
 @contextmanager
@@ -147,15 +167,18 @@ def recording(
         raise BusyError("another recording is under way in this process; let it end before starting this one")
     try:
         with ExitStack() as stack:
+            guard = stack.enter_context(guarding(recorder.guard))
             if cold:
-                stack.enter_context(cold_compile())
+                stack.enter_context(shielded(cold_compile, guard, "cold compile"))
             elif fresh:
-                stack.enter_context(every_lookup_misses())
+                stack.enter_context(shielded(every_lookup_misses, guard, "fresh"))
             if absent is not None:
                 begin = partial(recorder.attempt, "kernel", "compile", compiled)
-                stack.enter_context(retargeted(absent, recorder, begin, recorder.generated))
+                retarget = partial(retargeted, absent, recorder, begin, recorder.generated)
+                if stack.enter_context(shielded(retarget, guard, "retarget")) is None:
+                    stages = ()  # what is compiled is not for that GPU
             if changes is not None:
-                stack.enter_context(changes.applied(recorder))
+                stack.enter_context(shielded(partial(changes.applied, recorder), guard, "changes"))
             for stage in stages:
                 stack.enter_context(_watching(stage, recorder))
             try:
@@ -164,6 +187,7 @@ def recording(
                 stack.close()
     finally:
         _UNDER_WAY.release()
+        recorder.failures += recorder.guard.failures(recorder.failures)
         recorder.finish()
 
 
@@ -171,8 +195,6 @@ def recording(
 def _watching(stage: Stage, recorder: Recorder) -> Iterator[None]:
     """A stage's hooks; where they cannot be put on or taken off, a Failure that names the stage."""
     with ExitStack() as stack:
-        recorder.attempt(stage.name, "watch", lambda: stack.enter_context(stage.watch(recorder)))
-        try:
-            yield
-        finally:
-            recorder.attempt(stage.name, "unwatch", stack.close)
+        with guarding(recorder.guard.of(stage.name)) as guard:
+            stack.enter_context(shielded(lambda: stage.watch(recorder), guard, "watch", "unwatch"))
+        yield

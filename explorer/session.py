@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -20,6 +21,7 @@ from explorer.gpus import Target
 from explorer.hooks import compile as compiling
 from explorer.hooks.dynamo import emit_function, emit_inlined
 from explorer.hooks.launched import Find, loaded_kernels
+from explorer.hooks.patch import Guard, shielded
 from explorer.hooks.wishes import Changes, is_named
 from explorer.live.call import Call, clone, hidden_elsewhere, run_call
 from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events
@@ -254,7 +256,8 @@ def _record_call(
     climb: Climb | None,
 ) -> None:
     """Compile and call with the hooks on; an error of the compiler is kept, one of the function goes through."""
-    with recording(stages, recorder, cold=True, absent=absent, changes=changes, compiled=_begin(recorder, climb)):
+    record_it = partial(recording, stages, recorder, cold=True, absent=absent, changes=changes, compiled=_begin(recorder, climb))
+    with shielded(record_it, recorder.guard, "set up", "take down"):
         try:
             if backend_room.is_module_compiler(backend):
                 live.compiled = compiling.compiled_by(backend, live.call.function)
@@ -339,8 +342,9 @@ def _show_function(live: Live, recorder: Recorder) -> None:
 
 def _finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: Live | None) -> Trace:
     whole = {**meta, **compiling.torch_versions(), "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cost": recorder.seconds}
+    failures = [*recorder.failures, *recorder.guard.failures(recorder.failures)]
     with collection_paused():
-        return replay(recorder.events, recorder.failures, whole, stages, live)
+        return replay(recorder.events, failures, whole, stages, live)
 
 
 @contextmanager
@@ -355,6 +359,10 @@ def collection_paused() -> Iterator[None]:
             gc.enable()
 
 
+#: A third threshold of the garbage collector that a compile does not reach.
+NO_FULL_COLLECTION = 1_000_000
+
+
 @contextmanager
 def full_collections_paused() -> Iterator[None]:
     """No full garbage collection inside: each walks torch's and the compile's million objects, for 0.3 to 0.5 s.
@@ -362,7 +370,10 @@ def full_collections_paused() -> Iterator[None]:
     Young objects are collected as before, so that what the compile drops on its way does not pile up.
     """
     before = gc.get_threshold()
-    gc.set_threshold(before[0], before[1], max(before[2], 1_000_000))
+    if before[2] >= NO_FULL_COLLECTION:  # another thread pauses them, and puts its own back
+        yield
+        return
+    gc.set_threshold(before[0], before[1], NO_FULL_COLLECTION)
     try:
         yield
     finally:
@@ -402,18 +413,38 @@ def record(
     device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
     absent = _absent(device, "inductor", None)
     result = Recording()
-    with progress(name) as show:
-        recorder = Recorder(show)
+    meta: dict[str, Plain] = {"name": name, "target": absent.name if absent else str(device)}
+    guard = Guard(losses={})
+    try:
+        with shielded(lambda: _recorded(result, device, absent, meta, stages, fresh), guard, "set up", "take down"):
+            yield result
+    finally:
+        if lost := guard.failures():  # whatever failed in explorer, the program ran, and there is a trace that says so
+            before = result._trace or Trace(meta=meta)
+            result._trace = replace(before, failures=(*before.failures, *lost))
+
+
+@contextmanager
+def _recorded(
+    result: Recording,
+    device: str | Target,
+    absent: Target | None,
+    meta: Mapping[str, Plain],
+    stages: Sequence[Stage],
+    fresh: bool,
+) -> Iterator[None]:
+    """Record what happens in the block, and give `result` its trace."""
+    with progress(str(meta["name"])) as show:
+        recorder = Recorder(show, every_thread=True)
         with _climbing(absent) as climb, _attached(device) as find:
+            record_it = partial(recording, stages, recorder, fresh=fresh, absent=absent, compiled=_begin(recorder, climb))
             try:
-                with recording(stages, recorder, fresh=fresh, absent=absent, compiled=_begin(recorder, climb)):
-                    yield result
+                with shielded(record_it, recorder.guard, "set up", "take down"):
+                    yield
             finally:
                 _compiled_kernels(recorder, device, climb, find)
                 result.events, result.failures = recorder.events, recorder.failures
-                result._trace = _finished(
-                    recorder, {"name": name, "target": absent.name if absent else str(device)}, stages, None
-                )
+                result._trace = _finished(recorder, meta, stages, None)
 
 
 def name_of(value: Any) -> str:

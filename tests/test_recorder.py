@@ -188,8 +188,8 @@ def test_another_thread_cannot_start_a_recording_meanwhile() -> None:
     assert len(outcome) == 1
 
 
-def test_another_threads_compile_is_not_recorded() -> None:
-    """A torch.compile in another thread during a recording runs as usual and is not part of it."""
+def test_another_threads_compile_is_recorded() -> None:
+    """A torch.compile in another thread during a recording of a program is part of it, with every stage."""
 
     def elsewhere(a: torch.Tensor) -> torch.Tensor:
         return a.cos() + 1
@@ -206,8 +206,35 @@ def test_another_threads_compile_is_not_recorded() -> None:
         thread.join()
         torch.compile(program, backend="aot_eager")(x)
     assert torch.allclose(results[0], elsewhere(x))
-    assert "cos" not in recorded.trace.text("dynamo")
-    assert "sin" in recorded.trace.text("dynamo")
+    graphs = {a.frame: a.text for a in recorded.trace.find("dynamo")}
+    assert len(graphs) == 2 and not recorded.trace.failures
+    first, second = graphs.values()
+    assert "cos" in first and "sin" in second and "cos" not in second
+    stages = [{a.stage for a in recorded.trace.artifacts if a.frame == frame} for frame in graphs]
+    assert stages[0] == stages[1] - {"recompile"} >= {"source", "bytecode", "guards", "forward"}
+
+
+def test_a_trace_leaves_another_threads_compile_alone() -> None:
+    """A trace is of one call: a compile that another thread starts meanwhile is not in it, and is not changed."""
+    begun, results = threading.Event(), list[torch.Tensor]()
+
+    def elsewhere(a: torch.Tensor) -> torch.Tensor:
+        return a.cos() + 1
+
+    def other() -> None:
+        begun.wait()
+        results.append(torch.compile(elsewhere, backend="aot_eager")(torch.ones(4)))
+
+    def waiting(graph: torch.fx.GraphModule, inputs: object) -> torch.fx.GraphModule:
+        begun.set()
+        return graph
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    trace = explorer.trace(program, torch.randn(4), backend=waiting)
+    thread.join()
+    assert torch.allclose(results[0], elsewhere(torch.ones(4)))
+    assert trace.failures == () and "cos" not in trace.text("dynamo")
 
 
 def test_call_path_names_files_of_torch_only() -> None:

@@ -51,6 +51,8 @@ CATCHES_EVERYTHING = {
     "hooks/ladder.py": "what fails in a kernel's source, in Inductor's heuristics or in triton is raised as explorer's own error",
     "widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
     "hooks/triton_worker.py": "a process of its own: what fails is its answer",
+    "hooks/patch.py": "an error of explorer's in place of torch's function must not break the compile: the original answers",
+    "hooks/retarget.py": "a compile for a GPU that is not there, that explorer breaks is given up: the graph runs",
 }
 
 MUTATORS = {

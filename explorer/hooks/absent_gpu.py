@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.hooks.measured import Assume, measured_on_the_cpu, no_one
 from explorer.hooks.native import cpp_answers
-from explorer.hooks.patch import replaced
+from explorer.hooks.patch import added, beside, compile_lock, replaced
 from explorer.hooks.versions import release_of_libraries
 from explorer.hooks.xpu import xpu_attention, xpu_lowerings
 
@@ -29,6 +29,9 @@ def pretending(target: Target, assume: Assume = no_one) -> Iterator[None]:
     What torch would have found out by running an operator on it is given to `assume`.
     """
     with ExitStack() as stack:
+        # Functions answer so in this thread alone. What is no function, and what torch's C++ side answers, every thread would
+        # see: none compiles while this one holds the lock, be it for a compile or for the interpreter.
+        stack.enter_context(compile_lock())
         stack.enter_context(cpp_answers(target))
         stack.enter_context(_versions(target))
         stack.enter_context(_torch_device(target))
@@ -86,6 +89,16 @@ def _all(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _all_here(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
+    """Each attribute of the class or module that exists is the given value, in this thread alone."""
+    with ExitStack() as stack:
+        for name, value in values.items():
+            if hasattr(owner, name):
+                stack.enter_context(added(owner, name, value))
+        yield
+
+
 def _instead(value: Any) -> Callable[[Any], Any]:
     return lambda original: value
 
@@ -103,7 +116,7 @@ def _versions(target: Target) -> Iterator[None]:
     values: dict[str, str | None] = {"cuda": None, "hip": None, "xpu": None}
     own = getattr(torch.version, target.backend, None)
     values[target.backend] = own or {"cuda": published.cuda, "hip": published.hip, "xpu": published.xpu}[target.backend]
-    with _all(torch.version, values):
+    with _all_here(torch.version, values):
         yield
 
 
@@ -215,7 +228,7 @@ def _triton_driver(target: Target) -> Iterator[None]:
         binary_ext={"cuda": "cubin", "hip": "hsaco", "xpu": "spv"}[target.backend],
     )
     clock = [int(target.clock / 1e6)]
-    with _all(driver, {"_active": absent}), _all(triton.testing, {"nvsmi": _always(clock)}):
+    with _all_here(type(driver), {"active": property(_always(absent))}), _all(triton.testing, {"nvsmi": _always(clock)}):
         with _all(triton_helpers, {"set_driver_to_gpu": _always(None)}), _backend_hash(target):
             yield
 
@@ -239,9 +252,10 @@ def _fake_tensors() -> Iterator[None]:
     from torch._subclasses import fake_tensor
 
     kept = {"cache": {}, "cache_hits": 0, "cache_misses": 0, "cache_bypasses": defaultdict(int)}
-    avoid = {"avoid_device_init": property(lambda self: True), **kept}
-    with _all(fake_tensor, {"init_gpu_context": _always(None)}), _all(fake_tensor.FakeTensorMode, avoid):
-        yield
+    avoid = {"avoid_device_init": property(lambda self: True)}
+    with _all(fake_tensor, {"init_gpu_context": _always(None)}), _all_here(fake_tensor.FakeTensorMode, avoid):
+        with _all(fake_tensor.FakeTensorMode, kept):
+            yield
 
 
 @contextmanager
@@ -257,13 +271,7 @@ def _constants() -> Iterator[None]:
 
     mode = _real_on_cpu()
 
-    def make_unset(original: Callable[..., Any]) -> Callable[..., Any]:
-        @contextmanager
-        def unset_fake_temporarily() -> Iterator[Any]:
-            with original() as fake, mode():
-                yield fake
-
-        return unset_fake_temporarily
+    make_unset = beside(mode, "unset_fake_temporarily", inside=True)
 
     def make_call(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:

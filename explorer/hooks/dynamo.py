@@ -17,7 +17,7 @@ from types import CodeType
 from typing import Any
 
 from explorer.hooks.fx import graph_facts
-from explorer.hooks.patch import replaced
+from explorer.hooks.patch import guarded, replaced
 from explorer.hooks.places import in_package
 from explorer.hooks.structured import interned, listening
 from explorer.model import Plain, text_lines
@@ -199,7 +199,7 @@ def bytecode(emit: Emit) -> Iterator[None]:
         if decompile:
             emit.later("decompiled", lambda: _decompiled_facts(transformed, code))
 
-    handle = register_bytecode_hook(hook)
+    handle = register_bytecode_hook(guarded(lambda code, transformed: None, lambda _: hook, "bytecode hook"))
     try:
         yield
         for number, code in enumerate(_resumes_not_run(seen)):

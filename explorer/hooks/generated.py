@@ -1,6 +1,6 @@
 """Run what Inductor generated for a GPU that is not there: the wrapper as it is, its Triton kernels interpreted.
 
-In place of the code for the GPU Dynamo calls a StandIn, which runs the graph on the CPU. Inside `interpreted` it runs what
+In place of the code for the GPU Dynamo calls the graph on the CPU. Inside `interpreted` it runs what
 was compiled: AOTAutograd's own wrappers, and in them Inductor's module, whose text is executed. Tensors are the CPU's;
 torch's questions about the device are answered as while compiling, ATen's operators run on the CPU.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,7 +21,7 @@ from explorer.hooks.absent_gpu import pretending
 from explorer.hooks.cuda_on_cpu import on_the_cpu
 from explorer.hooks.estimate import Estimate, learn, number, of_launch
 from explorer.hooks.interpreter import WAITS, Interpreter, interpreting
-from explorer.hooks.patch import added, replaced
+from explorer.hooks.patch import Guard, added, guarded, guarding, replaced
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
@@ -41,7 +42,9 @@ class Code:
 
     def __call__(self, args: Any) -> Any:
         """What the module's `call` does on the GPU."""
-        raise RuntimeError("this code was compiled for a GPU that is not here")
+        if _HERE.wrappers is None:
+            raise RuntimeError("this code was compiled for a GPU that is not here")
+        return _HERE.wrappers.call(self, args)
 
     @property
     def random(self) -> bool:
@@ -63,43 +66,40 @@ class Generated:
     codes: list[Code] = field(default_factory=list)
     compiled: list[Compiled] = field(default_factory=list)
 
-    def stand_in(self, graph: Any, function: Callable[..., Any]) -> StandIn:
-        """What Dynamo gets for a graph; what was compiled of it lives as long as the trace."""
+    def in_place_of(self, graph: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What Dynamo gets for a graph: the graph itself, but in a thread that interprets, what was generated for it.
+
+        Dynamo keeps it as long as the program's own function lives, so that what was compiled, which lives as long as the
+        trace, is not kept by it.
+        """
         self.compiled.append(Compiled(function))
-        return StandIn(graph, weakref.ref(self.compiled[-1]))
+        found = weakref.ref(self.compiled[-1])
+
+        def generated(*args: Any) -> Any:
+            """What was generated, run; InputError where its trace is gone."""
+            compiled = found()
+            if compiled is None:
+                raise InputError("the trace that this code was generated for is gone")
+            return compiled.function(*args)
+
+        with guarding(Guard(lambda: _HERE.wrappers is not None, {}, essential=True)):
+            return guarded(graph, lambda _: generated, "generated")
 
 
-class StandIn:
-    """What Dynamo calls in place of code for a GPU that is not there: the same graph on the CPU.
+class _Here(threading.local):
+    """What this thread interprets generated code with; None in a thread that does not."""
 
-    Dynamo keeps it as long as the program's own function lives, so what was compiled is not kept by it.
-    """
+    wrappers: Wrappers | None = None
 
-    def __init__(self, graph: Any, compiled: Callable[[], Compiled | None]) -> None:
-        self.graph, self.compiled = graph, compiled
 
-    def __call__(self, *args: Any) -> Any:
-        """What eager returns."""
-        return self.graph(*args)
-
-    @property
-    def __code__(self) -> Any:
-        """The code of the graph's forward: depyf and other debuggers ask what Dynamo calls for it."""
-        return self.graph.forward.__code__
-
-    def generated(self, *args: Any) -> Any:
-        """What was generated, run; InputError where its trace is gone."""
-        found = self.compiled()
-        if found is None:
-            raise InputError("the trace that this code was generated for is gone")
-        return found.function(*args)
+_HERE = _Here()
 
 
 @contextmanager
 def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrappers]:
-    """Inside the block a function traced for a GPU that is not there runs what was generated for it.
+    """Inside the block a function traced for a GPU that is not there runs, in this thread, what was generated for it.
 
-    `progress` is told how far each kernel is. InputError where Dynamo would have to compile anew.
+    `progress` is told how far each kernel is. InputError where Dynamo would have to compile anew in this thread.
     """
     from torch._dynamo.exc import BackendCompilerFailed
     from torch._inductor import compile_fx
@@ -107,17 +107,18 @@ def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrapp
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise InputError("the function would be compiled anew: it does not do what it did when it was traced")
 
-    with ExitStack() as stack:
+    with guarding(Guard()), ExitStack() as stack:
         wrappers = Wrappers(stack.enter_context(interpreting(progress)))
-        stack.enter_context(replaced(StandIn, "__call__", lambda _: StandIn.generated))
-        stack.enter_context(replaced(Code, "__call__", lambda _: lambda code, args: wrappers.call(code, args)))
         stack.enter_context(replaced(compile_fx, "compile_fx", lambda _: refuse))
+        outer, _HERE.wrappers = _HERE.wrappers, wrappers
         try:
             yield wrappers
         except BackendCompilerFailed as error:
             if isinstance(error.inner_exception, InputError):
                 raise error.inner_exception from None
             raise
+        finally:
+            _HERE.wrappers = outer
 
 
 @dataclass
@@ -248,4 +249,4 @@ def estimate(codes: Sequence[Code]) -> Estimate:
     return total
 
 
-__all__ = ["Code", "Generated", "Kernel", "StandIn", "Wrappers", "estimate", "interpreted"]
+__all__ = ["Code", "Generated", "Kernel", "Wrappers", "estimate", "interpreted"]

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from explorer.hooks.autocast import lists_of_the_gpu
-from explorer.hooks.patch import replaced
+from explorer.hooks.patch import replaced, replaced_in_plain_sight
 from explorer.hooks.user_kernels import launched_on_the_cpu
 
 #: The names that a program may give the GPU.
@@ -88,6 +88,6 @@ def _flex_attention_trains() -> Iterator[None]:
         return _apply_kernel_options
 
     with ExitStack() as stack:
-        stack.enter_context(replaced(module, "_validate_device", make_validate))
-        stack.enter_context(replaced(module, "_apply_kernel_options", make_options))
+        stack.enter_context(replaced_in_plain_sight(module, "_validate_device", make_validate))
+        stack.enter_context(replaced_in_plain_sight(module, "_apply_kernel_options", make_options))
         yield

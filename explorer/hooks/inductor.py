@@ -14,7 +14,7 @@ from typing import Any
 from explorer.hooks.fx import graph_facts, target_name
 from explorer.hooks.kernel_lines import body_nodes
 from explorer.hooks.nested import REGION, Nesting, lowered_path
-from explorer.hooks.patch import replaced
+from explorer.hooks.patch import guard_here, guarded, guarding, replaced
 from explorer.hooks.places import in_package
 from explorer.hooks.structured import listening, not_made
 from explorer.model import Plain, text_lines
@@ -50,13 +50,19 @@ def debug_calls(emit: Emit, listeners: Mapping[str, Callable[..., Facts]], kinds
             if listener is None:
                 return theirs
 
-            def call(*args: Any, **kwargs: Any) -> Any:
-                emit(kinds[name], lambda: listener(*args))
-                return theirs(*args, **kwargs)
+            def make_call(theirs: Any) -> Any:
+                def call(*args: Any, **kwargs: Any) -> Any:
+                    emit(kinds[name], lambda: listener(*args))
+                    return theirs(*args, **kwargs)
 
-            return call
+                return call
+
+            with guarding(guard):
+                return guarded(theirs, make_call, f"V.debug.{name}")
 
         return __getattr__
+
+    guard = guard_here()
 
     with replaced(DebugContext, "__getattr__", make):
         yield

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from explorer.hooks.nested import inner_graphs, lowered_path
-from explorer.hooks.patch import replaced
+from explorer.hooks.patch import beside, replaced
 from explorer.model import Plain
 from explorer.stage import Emit, Facts
 
@@ -155,13 +155,7 @@ def _lowering(emit: Emit, state: _State) -> Iterator[None]:
 
         return store
 
-    def make_original(original: Callable[..., Any]) -> Callable[..., Any]:
-        @contextmanager
-        def with_original_inner_fn(self: Any) -> Iterator[Any]:
-            with state.during(own_node(self.data)), original(self) as value:
-                yield value
-
-        return with_original_inner_fn
+    make_original = beside(lambda buffer: state.during(own_node(buffer.data)), "with_original_inner_fn")
 
     with ExitStack() as stack:
         stack.enter_context(replaced(ir.Loops, "__post_init__", make))

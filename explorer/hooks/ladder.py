@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
 from explorer.hooks.launched import Launched, described
-from explorer.hooks.patch import replaced
+from explorer.hooks.patch import added, replaced
 from explorer.hooks.triton_pool import Pool, Worker
 from explorer.hooks.triton_tools import amdgcn_resources, disassemble, missing_backend, ptxas_resources
 from explorer.hooks.versions import oldest_capability
@@ -562,14 +562,11 @@ def pretending(target: Target) -> Iterator[None]:
     """Inside the block triton's front end sees the target's driver."""
     from triton.runtime import driver
 
-    before = driver._active
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        driver.set_active(AbsentDriver(target))
-        try:
+        absent = AbsentDriver(target)
+        with added(type(driver), "active", property(lambda _: absent)):
             yield
-        finally:
-            driver._active = before
 
 
 @contextmanager
@@ -580,12 +577,12 @@ def inductor_ready(target: Target) -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(replaced(triton_helpers, "set_driver_to_gpu", lambda _: lambda: None))
-        stack.enter_context(replaced(hints, "DeviceProperties", lambda own: _properties_of(own, target)))
+        stack.enter_context(added(hints, "DeviceProperties", _properties_of(hints.DeviceProperties, target)))
         stack.enter_context(
             replaced(triton_heuristics, "check_autotune_cache", lambda _: lambda configs, *a, **k: (configs, None, {}))
         )
         if target.vendor == "amd" and not torch.version.hip:
-            stack.enter_context(replaced(torch.version, "hip", lambda _: "6.4"))
+            stack.enter_context(added(torch.version, "hip", "6.4"))
         directory = os.environ.get("TRITON_CACHE_DIR")
         try:
             yield

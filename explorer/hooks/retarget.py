@@ -21,7 +21,7 @@ from explorer.hooks.fresh import no_graph_caches
 from explorer.hooks.generated import Code, Generated
 from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.hooks.native import library
-from explorer.hooks.patch import replaced
+from explorer.hooks.patch import ON_PURPOSE, Guard, guard_here, guarding, replaced
 from explorer.hooks.untimed import assuming, untimed
 from explorer.hooks.user_kernels import captured_by_dynamo
 from explorer.stage import Emit
@@ -31,38 +31,82 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def retargeted(target: Target, emit: Emit, compiled: Callable[[], object], generated: Generated | None = None) -> Iterator[None]:
+def retargeted(target: Target, emit: Emit, compiled: Callable[[], object], generated: Generated | None = None) -> Iterator[bool]:
     """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing.
 
     `compiled` is called after each graph of Dynamo's that was compiled, outside of the pretence; `generated` is
     given what is made.
+
+    The pretence is only in the thread that compiles, and only for that compile. Where explorer's part of it fails,
+    the compile for the GPU is given up: a Failure says so, and the graph runs on the CPU as it does otherwise.
     """
     from torch._inductor import compile_fx as module
 
     library()
-    inside: list[bool] = []
+    inside = _Inside()
     kept = generated if generated is not None else Generated()
+    guard = guard_here()
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(graph: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-            if inside:
+            if inside.compile:
                 return original(graph, inputs, *args, **kwargs)
-            stand_in = on_the_cpu(graph)
-            inside.append(True)
-            try:
+            own = on_the_cpu(graph)  # from here on the graph is changed in place: whatever fails, its copy runs
+
+            def for_the_gpu(call: Callable[..., Any]) -> Any:
                 with _compiling(target, emit, graph, kept.codes.append, folder):
                     to_gpu(graph, target.device)
-                    made = original(graph, inputs, *args, **kwargs)
+                    made = call(graph, inputs, *args, **kwargs)
+                compiled()
+                return kept.in_place_of(own, made)
+
+            inside.compile = True
+            try:
+                return _given_up_where_ours_fails(for_the_gpu, original, guard) or own
             finally:
-                inside.pop()
-            compiled()
-            return kept.stand_in(stand_in, made)
+                inside.compile = False
 
         return compile_fx
 
     with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
         with replaced(module, "compile_fx", make), _hashed_ahead(), captured_by_dynamo(target), in_place_of_gpu():
-            yield
+            yield True
+
+
+class _Inside(threading.local):
+    """Whether this thread compiles for the GPU."""
+
+    compile = False
+
+
+def _given_up_where_ours_fails(
+    compile_it: Callable[[Callable[..., Any]], Any], original: Callable[..., Any], guard: Guard
+) -> Any:
+    """What `compile_it` makes with torch's own function; None where explorer's part failed, which is written down."""
+    torchs: list[BaseException] = []
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            torchs.append(error)
+            raise
+
+    answers = guard.essential_here()
+    try:
+        with guarding(answers):
+            return compile_it(call)
+    except ON_PURPOSE:
+        raise
+    except Exception as error:
+        if error in torchs and not answers.failed:
+            raise
+        if not answers.failed:
+            answers.lose("compile", error)
+    finally:
+        torchs.clear()
+    answers.lose("compile", RuntimeError("explorer failed while it compiled for the GPU: the graph runs on the CPU as it is"))
+    return None
 
 
 @contextmanager

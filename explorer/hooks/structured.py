@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from explorer.hooks.patch import replaced
+from explorer.hooks.patch import guarded, replaced
 from explorer.stage import Emit
 
 #: What is done with one record: (metadata, payload) → nothing.
@@ -25,8 +25,9 @@ class _Handler(logging.Handler):
         super().__init__()
         self._emit_event = emit
         self._listeners = listeners
+        self.emit = guarded(lambda record: None, lambda _: self._heard, "structured log")  # type: ignore[method-assign]
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def _heard(self, record: logging.LogRecord) -> None:
         metadata: dict[str, Any] = getattr(record, "metadata", {})
         name = next(iter(metadata), "")
         if name == "artifact":

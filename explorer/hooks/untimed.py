@@ -36,7 +36,7 @@ UNKNOWN = (-1.0,)
 SMALL = 2**29
 
 
-class _WouldTime(Exception):
+class _WouldTime(BaseException):
     """Inductor is about to time two ways of doing a matrix product."""
 
 
