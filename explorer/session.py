@@ -26,6 +26,7 @@ from explorer.hooks.wishes import Changes, is_named
 from explorer.live.call import Call, clone, hidden_elsewhere, run_call
 from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events
 from explorer.live.session import Live
+from explorer.live.state import State
 from explorer.model import Event, Failure, Force, Plain, Veto
 from explorer.progress import progress
 from explorer.recorder import Recorder, recording
@@ -84,17 +85,20 @@ def trace(
     meta = {"name": name_of(fn), "target": made_for, "train": train, "backend": name_of(backend), "fresh": True, **chosen}
     meta |= changed(changes)
 
+    as_given = _as_given(call)
+
     def again(**otherwise: Any) -> Trace:
-        inputs = {"kwargs": clone(dict(kwargs)) if kwargs else None, "target": target, "train": train, "stages": stages}
-        return trace(fn, *clone(args), **{**inputs, **chosen, "backend": backend, **asked, **otherwise})
+        inputs = {"kwargs": clone(dict(as_given.kwargs)), "target": target, "train": train, "stages": stages}
+        with State.of(fn).kept():
+            return trace(fn, *clone(as_given.args), **{**inputs, **chosen, "backend": backend, **asked, **otherwise})
 
     asked = {"fusion": changes.fusion, "without_pattern": changes.without_pattern, "without_pass": changes.without_pass}
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show)
-        live = Live(call, absent=absent, again=again)
+        live = Live(as_given, absent=absent, again=again)
         with full_collections_paused(), _climbing(absent) as climb, _attached(device) as find:
             try:
-                _record_call(live, recorder, stages, backend, chosen, absent, changes, climb)
+                _record_call(live, call, recorder, stages, backend, chosen, absent, changes, climb)
             except Exception as error:
                 error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
                 for note in advice_on_call(error, call):
@@ -245,8 +249,14 @@ def _placed(call: Call, device: str, target: object) -> Call:
     return replace(call, function=function, args=args, kwargs=kwargs)
 
 
+def _as_given(call: Call) -> Call:
+    """The call with copies of its arguments as they are now, before a traced function changes them: what is checked later."""
+    return call.copy(State.of(call.function).tensors.values())
+
+
 def _record_call(
     live: Live,
+    call: Call,
     recorder: Recorder,
     stages: Sequence[Stage],
     backend: Any,
@@ -260,10 +270,10 @@ def _record_call(
     with shielded(record_it, recorder.guard, "set up", "take down"):
         try:
             if backend_room.is_module_compiler(backend):
-                live.compiled = compiling.compiled_by(backend, live.call.function)
+                live.compiled = compiling.compiled_by(backend, call.function)
             else:
-                live.compiled = compiling.compiled_afresh(live.call.function, backend, chosen)
-            live.returned, live.gradients_by_name = run_call(live.compiled, live.call)
+                live.compiled = compiling.compiled_afresh(call.function, backend, chosen)
+            live.returned, live.gradients_by_name = run_call(live.compiled, call)
         except InterpretError as error:
             live.error = error
             recorder.failures.append(Failure("run", "interpreter", str(error)))

@@ -687,7 +687,7 @@ class Trace:
         return gradients
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the compiled function again; without arguments, with those of the trace.
+        """Call the compiled function again, on copies of its arguments; without any, of those of the trace.
 
         Of a trace for a GPU that is not there, the graphs run on the CPU as they are; `check` runs what was generated. A
         hand-written kernel runs on copies of its arguments, interpreted where these are on the CPU; the tensors that
@@ -696,17 +696,21 @@ class Trace:
         return self.needs_live("running").run(*args, **kwargs)
 
     def check(self, limit: float | None = None, *, expected: Any = None) -> Rows:
-        """Run eager and compiled on the trace's inputs; one row an output: largest absolute and relative difference.
+        """Compare eager and compiled on the trace's inputs: one row an output, gradient, or tensor that either changed.
 
-        `equal` is by a tolerance of 1e-4 and a thousandth of each number, or else, and always for float16 and bfloat16,
-        by the same call in float64: compiled code may be as far from it as eager is, give or take the order of rounding.
-        `error` and `eager_error` say how far each is; None where this was not needed or a function cannot be called in
-        float64, such as one with float32 constants of its own. A gradient is that of the outputs' sum under fixed weights.
+        Floats are judged element by element, by how far the rounding of the function's own operators moves that element: from
+        eager, or from the same function in float64. `bound` says it in words. Whole numbers and all else must be the same, also
+        type, shape, strides, and what an output is a view of: `compared` and `note` say what was and why not. `equal` is None
+        where nothing could be compared, as of a function that returns nothing and changes nothing: that is one row.
+        `max_abs` and `max_rel` are the largest differences from eager, `error` and `eager_error` the largest distances of both
+        from float64; None where that was not needed, or a function cannot be called in float64. A gradient is that of the
+        outputs' sum under fixed weights. What depends on random numbers is `random`: it is unequal where several calls differ
+        on average from eager's, else `equal` is None. Arguments are those of the traced call, as they were before it; they, the
+        module and random numbers are left as they are.
 
         Of a trace for a GPU that is not there, what was generated for it runs: the wrappers as they are, their kernels
-        interpreted on the CPU ("interpreted"). `equal` is None, and `random` True, for what depends on random numbers
-        that the generated code draws, which eager draws otherwise. InputError, before starting, where
-        interpreting is estimated to take more than `limit` seconds, 120 where none is given.
+        interpreted on the CPU ("interpreted"). InputError, before starting, where interpreting is estimated to take more than
+        `limit` seconds, 120 where none is given.
 
         A hand-written kernel's writes are compared with `expected`: a tensor, several in the order of the arguments
         that it writes, or a mapping by their names.
@@ -715,7 +719,10 @@ class Trace:
         return rows
 
     def benchmark(self, repeats: int = 30) -> Rows:
-        """Time eager and compiled in turn; the median seconds of each and the ratio to eager."""
+        """Time eager and compiled in turn on copies of the arguments; the median seconds of each and the ratio to eager.
+
+        InputError of a trace for a GPU that is not there, which cannot be timed.
+        """
         rows: Rows = self.needs_live("timing").benchmark(repeats)
         return rows
 

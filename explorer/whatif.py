@@ -28,9 +28,9 @@ REPEATS = 20
 class WhatIf:
     """A second trace and what is different: `rows`, one a figure, before, after, the change, and a note on the figure.
 
-    `equal` is True where the results of both were computed and are close (rtol 1e-3, atol 1e-4), False where they differ,
-    None where that could not be checked; `note` says which, and `check` has one row an output. For a GPU that is not here
-    the new kernels are interpreted and compared with eager.
+    `equal` is True where the results of both were computed and are the same by the judge of `Trace.check`, False where they
+    differ, None where that could not be checked; `note` says which, and `check` has one row an output. For a GPU that is not
+    here the new kernels are interpreted and compared with eager.
     """
 
     before: Trace = field(repr=False)
@@ -166,8 +166,7 @@ def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | N
     if absent_of(after) is not None:
         return _interpreted(after, limit)
     check = before.live.compare(after.live)
-    equal = all(row["equal"] for row in check)
-    return equal, "equal" if equal else "not equal, see .check", check
+    return *judgement(check, "beside the first trace, by the rounding that its function allows"), check
 
 
 def _interpreted(after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
@@ -176,11 +175,19 @@ def _interpreted(after: Trace, limit: float | None) -> tuple[bool | None, str, R
         check = after.check(limit)
     except (ExplorerError, NotImplementedError, RuntimeError) as error:
         return None, f"not checked: {error}", Rows()
-    known = [row["equal"] for row in check if row["equal"] is not None]
-    how = "as the interpreter runs the kernels, against eager"
+    return *judgement(check, "as the interpreter runs the kernels, against eager"), check
+
+
+def judgement(check: Rows, how: str) -> tuple[bool | None, str]:
+    """What the rows of a check come to: equal is what was compared, if anything was, and nothing of it is unequal."""
+    known = [row for row in check if row["equal"] is not None]
+    rest = [row for row in check if row["equal"] is None]
+    if not all(row["equal"] for row in known):
+        return False, f"not equal, see .check ({how})"
     if not known:
-        return None, f"not checked: every output is random ({how})", check
-    return all(known), f"equal, {how}" if all(known) else f"not equal, see .check ({how})", check
+        return None, f"not checked: {'; '.join(dict.fromkeys(str(row['note']) for row in rest))} ({how})"
+    but = f"; {len(rest)} of {len(check)} could not be compared, see .check" if rest else ""
+    return True, f"equal, {how}{but}"
 
 
 def figures(trace: Trace) -> dict[str, float | None]:

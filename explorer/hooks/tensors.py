@@ -39,9 +39,89 @@ def hidden_tensors(value: Any, root: str = "") -> Iterator[tuple[str, Any]]:
             yield from named_tensors(part, f"{path}.{name}")
 
 
-def states(tensors: Iterable[tuple[str, Any]]) -> dict[str, tuple[int, int]]:
-    """For each tensor, by its path, which one it is and how often it was changed in place."""
-    return {path: (id(tensor), 0 if tensor.is_inference() else tensor._version) for path, tensor in tensors}
+def copier(kept: Iterable[Any] = (), wide: bool = False) -> Callable[[Any], Any]:
+    """What copies a tensor so that the copies of views of one storage are views of one storage too; with `wide` in float64.
+
+    A copy has the strides, the type, the gradient and the marks of the original, so that Dynamo's guards take it for that.
+    Tensors that share a storage with one of `kept` stay themselves.
+    """
+    import torch
+
+    stay = {_storage(tensor) for tensor in kept} - {None}
+    storages: dict[tuple[int | None, Any], Any] = {}
+
+    def one(tensor: Any) -> Any:
+        storage = _storage(tensor)
+        if storage in stay:
+            return tensor
+        plain = storage is not None and type(tensor) in (torch.Tensor, torch.nn.Parameter) and not tensor.is_quantized
+        if not plain or tensor.is_conj() or tensor.is_neg():
+            return _widest(copied(tensor), tensor) if wide else copied(tensor)
+        with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+            key = (storage, tensor.dtype if wide else None)
+            if key not in storages:
+                storages[key] = _whole_storage(tensor, wide)
+            made = torch.empty(0, dtype=_wide_type(tensor.dtype) if wide else tensor.dtype, device=tensor.device)
+            made.set_(storages[key], tensor.storage_offset(), tensor.shape, tensor.stride())
+        return _like(tensor, made, one)
+
+    return one
+
+
+def _whole_storage(tensor: Any, wide: bool) -> Any:
+    """A copy of a tensor's storage, each number of it in float64 where that is asked for."""
+    import torch
+
+    storage = tensor.untyped_storage()
+    if not wide or _wide_type(tensor.dtype) == tensor.dtype:
+        return storage.clone()
+    count = storage.nbytes() // tensor.dtype.itemsize
+    numbers = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage, 0, (count,), (1,))
+    return numbers.to(_wide_type(tensor.dtype)).untyped_storage()
+
+
+def _wide_type(dtype: Any) -> Any:
+    import torch
+
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
+def _widest(copy_of: Any, tensor: Any) -> Any:
+    return copy_of.detach().to(_wide_type(tensor.dtype)).requires_grad_(tensor.requires_grad)
+
+
+def _like(tensor: Any, made: Any, copy_one: Callable[[Any], Any]) -> Any:
+    """A copy as a parameter where the original is one, with its marks, and a copy of its gradient."""
+    import torch
+
+    if isinstance(tensor, torch.nn.Parameter):
+        made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+    elif tensor.requires_grad:
+        made.requires_grad_()
+    vars(made).update(vars(tensor))
+    if tensor.is_leaf and tensor.grad is not None:
+        made.grad = copy_one(tensor.grad)
+    return made
+
+
+def _storage(tensor: Any) -> int | None:
+    """What is the same for two tensors exactly if they share memory; None where a tensor has no storage of its own."""
+    import torch
+
+    if tensor.layout != torch.strided or tensor.device.type == "meta":
+        return None
+    try:
+        storage = tensor.untyped_storage()
+        return int(storage._cdata) if storage.nbytes() else None
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def storage_of(tensor: Any) -> int | None:
+    """A number that two tensors have in common exactly if they share memory; None where there is no memory."""
+    return None if type(tensor).__name__ == "NestedTensor" else _storage(tensor)
 
 
 def copied(tensor: Any) -> Any:
@@ -129,3 +209,80 @@ def _mapped(change: Callable[[Any], Any], value: Any, known: dict[int, Any]) -> 
         return made
 
     return pytree.tree_map(one, value)
+
+
+def version_of(tensor: Any) -> int:
+    """How often autograd has seen a tensor change in place."""
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """True where two tensors are the same to the bit, NaN included."""
+    import torch
+
+    if one.dtype != other.dtype or one.shape != other.shape or one.layout != other.layout:
+        return False
+    if one.layout != torch.strided or one.is_quantized:
+        return all(same_bits(a, b) for a, b in zip(strided_parts(one), strided_parts(other), strict=True))
+    one, other = (t.detach().resolve_conj().resolve_neg() for t in (one, other))
+    if torch.equal(one, other) or not (one.is_floating_point() or one.is_complex()):
+        return bool(torch.equal(one, other))
+    one, other = (torch.view_as_real(t) if t.is_complex() else t for t in (one, other))
+    one, other = ((t.float() if t.dtype.itemsize < 2 else t) for t in (one, other))
+    return bool(torch.equal(one.isnan(), other.isnan()) and torch.equal(one.nan_to_num(), other.nan_to_num()))
+
+
+def strided_parts(tensor: Any) -> list[Any]:
+    """The strided tensors that one of another layout consists of; one that is strided itself."""
+    import torch
+
+    if tensor.layout == torch.strided and not tensor.is_quantized:
+        return [tensor.detach().resolve_conj().resolve_neg()]
+    if tensor.layout == torch.jagged:
+        return [tensor.values(), tensor.offsets()]
+    if tensor.is_quantized:
+        return [tensor.int_repr()]
+    if tensor.layout == torch.sparse_coo:
+        made = tensor.coalesce()
+        return [made.indices(), made.values()]
+    return [tensor.detach().to_dense()]
+
+
+def put_back(tensor: Any, saved: Any, version: int) -> None:
+    """Make a tensor what it was when a copy was saved, also for a backward that still waits for it."""
+    import torch
+
+    with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+        if tensor.layout == torch.strided and (tensor.shape != saved.shape or tensor.stride() != saved.stride()):
+            tensor.data = saved.clone()
+        else:
+            tensor.data.copy_(saved)
+    if not tensor.is_inference() and tensor._version != version:
+        torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+def plain_objects(value: Any) -> dict[str, Any] | None:
+    """The attributes of an object that holds values, as its own dict; None for what torch or Python keep for themselves."""
+    import torch
+
+    if isinstance(value, (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, torch.Tensor)):
+        return None
+    if isinstance(value, (torch.nn.Module, torch.optim.Optimizer)):
+        attributes: dict[str, Any] = vars(value)
+        return attributes
+    home = type(value).__module__.partition(".")[0]
+    if home in ("builtins", "torch", "triton", "numpy", "threading", "_thread", "weakref", "logging", "functools", "re", "ast"):
+        return None
+    own = getattr(value, "__dict__", None)
+    return own if isinstance(own, dict) else None
+
+
+def opened_leaves(value: Any, root: str = "", depth: int = 4) -> Iterator[tuple[str, Any]]:
+    """Each leaf of a nest with its path; of an object of a class of the program its attributes."""
+    for path, leaf in _named_leaves(value, root, ()):
+        own = None if depth == 0 else plain_objects(leaf)
+        if own and not callable(leaf):
+            for name, part in own.items():
+                yield from opened_leaves(part, f"{path}.{name}", depth - 1)
+        else:
+            yield path, leaf

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.errors import InputError
 from explorer.hooks.in_place_of_gpu import in_place_of_gpu
-from explorer.hooks.tensors import copied, dense_parts, hidden_tensors, map_tensors, named_tensors, states
+from explorer.hooks.tensors import copier, dense_parts, hidden_tensors, map_tensors, named_tensors
 from explorer.stopping import interruptible
 
 
@@ -30,22 +30,13 @@ class Call:
         """The same call with other arguments."""
         return replace(self, args=args, kwargs=kwargs)
 
-    def copy(self) -> Call:
-        """The same call with copies of its tensors, for functions that change their inputs."""
-        return self.with_arguments(clone(self.args), clone(self.kwargs))
+    def copy(self, kept: Iterable[Any] = ()) -> Call:
+        """The same call with copies of its tensors, for functions that change their inputs.
 
-
-@contextmanager
-def on_copies_alone(call: Call) -> Iterator[None]:
-    """InputError after the block where in it a tensor was changed that the copy of a call does not copy."""
-    before = states(_hidden(call))
-    yield
-    after = states(_hidden(call))
-    for path in (p for p in {**before, **after} if before.get(p) != after.get(p)):
-        raise InputError(
-            f"the function changes {path}, held by an object that explorer does not copy, so no two calls of it are alike and "
-            "none can be checked: give it as an argument of its own, or in a tuple, a dict or a dataclass"
-        )
+        What shares memory shares it in the copies too; what does with a tensor of `kept` is not copied.
+        """
+        args, kwargs = map_tensors(copier(kept), (self.args, dict(self.kwargs)))
+        return self.with_arguments(args, kwargs)
 
 
 def hidden_elsewhere(call: Call, device: str) -> str | None:
@@ -65,8 +56,8 @@ def _hidden(call: Call) -> Iterator[tuple[str, Any]]:
 
 
 def clone(value: Any) -> Any:
-    """A copy of every tensor in a nest of tuples, lists, mappings and dataclasses."""
-    return map_tensors(copied, value)
+    """A copy of every tensor in a nest of tuples, lists, mappings and dataclasses; views of one storage stay views of one."""
+    return map_tensors(copier(), value)
 
 
 def run_call(
@@ -138,25 +129,3 @@ def tensors_of(outcome: tuple[Any, Mapping[str, Any] | None]) -> list[tuple[str,
     named = list(named_tensors(returned, "output"))
     named += [(f"gradient of {n}", g) for n, g in (gradients or {}).items() if g is not None]
     return [part for name, tensor in named for part in dense_parts(name, tensor)]
-
-
-def difference(name: str, expected: Any, given: Any) -> dict[str, Any]:
-    """One row of a check: whether two tensors are close, and the largest absolute and relative difference.
-
-    Close is 1e-4 and a thousandth of each number; of float16 and bfloat16, which eager rounds to after every operator
-    and compiled code does not, 8 units in the last place of each number and of the largest.
-    """
-    import torch
-
-    if expected.shape != given.shape or expected.dtype != given.dtype:
-        return {"output": name, "equal": False, "max_abs": float("nan"), "max_rel": float("nan")}
-    one, other = (t.detach().to(torch.float64 if t.is_floating_point() else t.dtype) for t in (expected, given))
-    gap = (one - other).abs().double() if one.dtype != torch.bool else (one != other).double()
-    scale = one.abs().double().clamp_min(1e-12) if one.dtype != torch.bool else torch.ones_like(gap)
-    rtol, atol = 1e-3, 1e-4
-    if expected.is_floating_point() and expected.dtype.itemsize < 4 and gap.numel():
-        rtol = 8 * torch.finfo(expected.dtype).eps
-        atol = rtol * float(one.nan_to_num(posinf=0, neginf=0).abs().max())
-    close = torch.allclose(expected, given, rtol=rtol, atol=atol, equal_nan=True) if gap.numel() else True
-    largest = (float(gap.max()), float((gap / scale).max())) if gap.numel() else (0.0, 0.0)
-    return {"output": name, "equal": close, "max_abs": largest[0], "max_rel": largest[1]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,29 +12,29 @@ from explorer.hooks.estimate import Estimate, estimate_call, speed
 from explorer.hooks.generated import Code, estimate, interpreted
 from explorer.hooks.interpreter import interpreting
 from explorer.hooks.triton_jit import argument_names, function_name, launched
-from explorer.live.call import Call, on_copies_alone, run_call, tensors_of, weighted
+from explorer.live.call import Call
 from explorer.progress import progress
-
-Outcome = tuple[Any, Any]
 
 #: Seconds of interpreting that a check may be estimated to take, unless asked for more.
 LIMIT = 120.0
 
 
-def outcomes(call: Call, compiled: Callable[..., Any], codes: Sequence[Code], limit: float | None) -> tuple[Outcome, ...]:
-    """What eager gives, what the generated code gives interpreted, and where that draws random numbers once more.
+@contextmanager
+def interpreting_calls(call: Call, codes: Sequence[Code], limit: float | None) -> Iterator[tuple[Callable[..., Any], int]]:
+    """What runs the generated code in place of the compiled function's, and how many calls of random code the limit allows.
 
-    Everything is called with copies, and random numbers, buffers of the module and their gradients are left as they
-    were. InputError, before anything is started, where the estimate is more than `limit` seconds.
+    InputError, before anything is started, where one call is estimated to take more than `limit` seconds.
     """
-    rounds = 2 if any(code.random for code in codes) else 1
     expected = estimate(codes)
-    allowed(expected, rounds, LIMIT if limit is None else limit)
-    with progress(call_name(call), f"{expected.launches * rounds} kernels, interpreting") as show:
-        with _untouched(call), on_copies_alone(call):
-            eager = run_call(call.function, call.copy(), weighted)
-        found = [_interpreted(call, compiled, show, seed) for seed in range(rounds)]
-    return (eager, *found)
+    seconds = LIMIT if limit is None else limit
+    allowed(expected, 1, seconds)
+    more = int(seconds / max(expected.seconds(speed()), 1e-3)) - 1
+    with progress(call_name(call), f"{expected.launches} kernels, interpreting") as show:
+
+        def within() -> AbstractContextManager[Any]:
+            return interpreted(show)
+
+        yield within, more
 
 
 def allowed(expected: Estimate, rounds: int, limit: float) -> None:
@@ -51,36 +51,6 @@ def allowed(expected: Estimate, rounds: int, limit: float) -> None:
 def call_name(call: Call) -> str:
     """What people call the function."""
     return str(getattr(call.function, "__qualname__", None) or type(call.function).__qualname__)
-
-
-def _interpreted(call: Call, compiled: Callable[..., Any], show: Callable[[str], None] | None, seed: int) -> Outcome:
-    with _untouched(call, seed), interpreted(show):
-        return run_call(compiled, call.copy(), weighted)
-
-
-@contextmanager
-def _untouched(call: Call, seed: int = 0) -> Iterator[None]:
-    """The random state and the module's buffers are what they were before; inside, random numbers start from a seed."""
-    import torch
-
-    buffers = list(call.function.buffers()) if isinstance(call.function, torch.nn.Module) else []
-    before = [buffer.detach().clone() for buffer in buffers]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for buffer, value in zip(buffers, before, strict=True):
-                    buffer.copy_(value)
-
-
-def varies(one: Outcome, other: Outcome) -> list[bool]:
-    """For each output and gradient, whether it depends on the random numbers drawn."""
-    import torch
-
-    pairs = zip(tensors_of(one), tensors_of(other), strict=True)
-    return [a.shape != b.shape or not torch.equal(a.nan_to_num(), b.nan_to_num()) for (_, a), (_, b) in pairs]
 
 
 # A hand-written kernel ------------------------------------------------------------------------------------------------

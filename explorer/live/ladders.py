@@ -15,8 +15,8 @@ from explorer.hooks.launched import Find
 from explorer.hooks.sass_lines import ptx_lines
 from explorer.hooks.triton_passes import passes
 from explorer.hooks.triton_tools import disassemble, missing_backend
-from explorer.live.call import difference
 from explorer.live.interpreted import KernelCall, matched
+from explorer.live.reference import written_rows
 from explorer.model import Artifact, Event, Failure, Plain, Rows, plain
 from explorer.stages._launch import launches
 from explorer.stages.output_code import kernel_events
@@ -74,9 +74,7 @@ class Ladders:
         if expected is None:
             raise InputError("a hand-written kernel is checked against what it should write: give expected=, a tensor")
         written, interpreted = self._call().run(limit)
-        return Rows(
-            {**difference(name, one, other), "interpreted": interpreted} for name, one, other in matched(written, expected)
-        )
+        return Rows({**row, "interpreted": interpreted} for row in written_rows(matched(written, expected)))
 
     def _call(self) -> KernelCall:
         if self.call is None:

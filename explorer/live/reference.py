@@ -1,119 +1,331 @@
-"""The rows of a check: compiled code against eager, both against what the function gives in float64.
+"""The rows of a check: what compiled code gives and changes beside eager, by the judge.
 
-Eager rounds after every operator, compiled code where a kernel ends, so of float16 and bfloat16 and of long sums both are
-far from each other without either being wrong. What decides is how far each is from the same call in float64.
+Eager rounds after every operator, compiled code where a kernel ends, so both are far from each other at times without either
+being wrong. What decides is the same function in float64, and how far its own rounding moves each of its numbers.
 """
 
 from __future__ import annotations
 
 import copy
 import types
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from explorer.hooks.tensors import map_tensors
-from explorer.live.call import Call, difference, run_call, tensors_of, weighted
+from explorer.errors import ExplorerError
+from explorer.hooks.rounding import random_numbers, varied, widened
+from explorer.hooks.tensors import copier, map_tensors, strided_parts
+from explorer.live.call import Call
+from explorer.live.judge import NEAR, Evidence, Varied, Verdict, beside, draws_alike, exactly, gaps, judged, near
+from explorer.live.outcome import Outcome, Part, outcome_of
 
-#: The largest error and the root mean square of all errors may be so many times eager's: two orders of rounding differ.
-#: Right code was seen at 1.5 and 1.1 times for transformers, a GELU with a constant 6 % off at 4.4 and 4.6 times.
-ONE = (4.0, 2.0)
-#: The same against the worst of several eager calls: right code was seen at 1.0 and 0.9 times, that GELU at 1.9 and 1.8.
-WORST = (1.5, 1.25)
-#: Errors of so many units in the last place of the largest number are one rounding, however exact eager happened to be.
-UNITS = 0.5
-#: Calls of eager that are tried before a tensor is unequal: one as it is, the others from inputs a rounding away.
-TRIALS = 5
-#: What calling a function in float64 can raise where it has constants or operators that are not for float64.
+#: How many ways to round are tried before a value is called unequal; a value that is right mostly needs the first few.
+TRIALS = (3, 8, 18)
+#: Calls of eager and of compiled code from which it is judged whether their random numbers are spread alike.
+DRAWS = 8
+#: What a changed function can raise where it has constants, types or operators that are not for float64.
 _IMPOSSIBLE = (
-    RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError, ArithmeticError, MemoryError,
+    RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError, ArithmeticError, MemoryError, ExplorerError,
 )  # fmt: skip
 
-Outcome = tuple[Any, Mapping[str, Any] | None]
+Redo = Callable[[int], Outcome]
 
 
-def compared(call: Call, expected: Outcome, given: Outcome) -> list[dict[str, Any]]:
-    """One row a tensor: `difference`, with `equal` decided by the float64 reference where there is one.
+@dataclass
+class Truth:
+    """What the same function gives in float64 and with its rounding varied; each is called when it is first needed."""
 
-    `error` and `eager_error` are the largest distances from the reference; None where it was not needed, as numbers of
-    at least 32 bits were close to eager's, or could not be had. Where only one side of a threshold decides, as for the
-    gradient of a ReLU, eager's error is chance: before a row is unequal it is that of the worst of several eager calls.
+    call: Call
+    _exact: list[Outcome | None] = field(default_factory=list)
+    _samples: list[tuple[Outcome, Outcome, bool]] = field(default_factory=list)
+    _around: dict[bool, Outcome | None] = field(default_factory=dict)
+    _tried: int = 0
+
+    def exact(self) -> Outcome | None:
+        """The outcome in float64; None for a function that cannot be called so."""
+        if not self._exact:
+            drawn: list[Any] = []
+            self._called(self.call, lambda: random_numbers(drawn))
+            self._exact.append(self._called(wide_call(self.call), lambda: widened(drawn)))
+        return self._exact[0]
+
+    def samples(self, count: int) -> Sequence[tuple[Outcome, Outcome, bool]]:
+        """Outcomes with the rounding varied in so many ways, each with what it varies, and whether operators are eager's own."""
+        while self._tried < count:
+            number, self._tried = self._tried, self._tried + 1
+            native = number % 3 != 2
+            around = self._center(native)
+            mode = varied(number + 1, decomposed=not native)
+            made = self._called(self.call, lambda mode=mode: mode) if around is not None else None  # type: ignore[misc]
+            if made is not None and around is not None:
+                self._samples.append((made, around, native))
+            elif native:
+                self._nudged(number)
+        return self._samples
+
+    def _center(self, native: bool) -> Outcome | None:
+        """What is varied: eager's own outcome, or that of the operators that Inductor decomposes eager's into."""
+        if native not in self._around:
+            mode: Callable[[], AbstractContextManager[Any]] = nullcontext
+            if not native:
+                mode = lambda: varied(None, decomposed=True)  # noqa: E731
+            self._around[native] = self._called(self.call, mode)
+        return self._around[native]
+
+    def _nudged(self, number: int) -> None:
+        """Where operators cannot be varied: inputs and parameters are, by a unit in the last place."""
+        around = self._center(True)
+        made = self._called(nudged_call(self.call, number), nullcontext)
+        if made is not None and around is not None:
+            self._samples.append((made, around, True))
+
+    def _called(self, call: Call | None, within: Callable[[], AbstractContextManager[Any]]) -> Outcome | None:
+        if call is None:
+            return None
+        try:
+            return outcome_of(call.function, call, within=within)
+        except _IMPOSSIBLE:
+            return None
+
+    def of(self, name: str, like: Any, count: int) -> Evidence:
+        """What is known of one value, from so many ways to round; only what has the value's shape."""
+        from_float64 = _value(self.exact(), name)
+        evidence = Evidence(from_float64 if _fits(from_float64, like) else None)
+        for made, around, native in self.samples(count):
+            value, center = _value(made, name), _value(around, name)
+            if _fits(value, like) and _fits(center, like):
+                evidence.varied.append(Varied(value, center, native))
+        return evidence
+
+
+def _value(outcome: Outcome | None, name: str) -> Any:
+    if outcome is None:
+        return None
+    part = outcome.returned.get(name) or outcome.state.get(name.removesuffix(AFTER))
+    return None if part is None else _as_tensor(part.value)
+
+
+def _fits(value: Any, like: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.shape == like.shape and value.is_complex() == like.is_complex()
+
+
+#: What the one row says where there is nothing to compare.
+NOTHING = "the function returns nothing and changes nothing that explorer sees: nothing was compared"
+#: What is said of a value of the state behind its path.
+AFTER = " after the call"
+
+
+def compared(
+    call: Call,
+    expected: Outcome,
+    given: Outcome,
+    *,
+    redo: tuple[Redo, Redo] | None = None,
+    draws: int = DRAWS,
+    strides: str = "",
+    truth: Truth | None = None,
+) -> list[dict[str, Any]]:
+    """One row for each output, gradient and changed tensor; a single one, with `equal` None, where there is nothing.
+
+    `redo` calls either side with another seed: what depends on random numbers is found so, and judged by `draws` calls of
+    each. `strides` says why strides are not compared, "" where they are.
     """
-    ones, others = tensors_of(expected), tensors_of(given)
-    rows = [difference(name, one, other) for (name, one), (_, other) in zip(ones, others, strict=True)]
-    wanted = [_judged(row, one, other) for row, (_, one), (_, other) in zip(rows, ones, others, strict=True)]
-    exact = _called(call, in_float64, _wide, ones) if any(wanted) else None
-    rows = [{**row, "error": None, "eager_error": None} for row in rows]
-    if exact is None:
-        return rows
-    eager = [[one] for _, one in ones]
-    for trial in range(TRIALS):
-        for n in (n for n, want in enumerate(wanted) if want and (not trial or not rows[n]["equal"])):
-            rows[n] |= errors(exact[n][1], eager[n], others[n][1])
-        more = _called(call, *_nudges(trial), ones) if not all(row["equal"] for row in rows) else None
-        if more is None:
-            break
-        for tried, (_, one) in zip(eager, more, strict=True):
-            tried.append(one)
+    truth = truth or Truth(call)
+    rows = []
+    for name, one, other in _pairs(expected, given):
+        row = _row(name, one, other, truth, strides)
+        if row["equal"] is False and redo is not None:
+            row = _or_random(row, name, one, other, truth, redo, draws)
+        rows.append({**row, "random": row.get("random", False)})
+    if not rows:
+        rows = [_blank("nothing", None, note=NOTHING)]
+    elif not (expected.whole and given.whole):
+        rows[0]["note"] = "; ".join(filter(None, [rows[0]["note"], "the function holds more than was looked at for changes"]))
     return rows
 
 
-def _judged(row: Mapping[str, Any], one: Any, other: Any) -> bool:
-    """True where a reference decides: floats that are of 16 bits or are not close."""
-    comparable = one.shape == other.shape and one.dtype == other.dtype and one.is_floating_point() and bool(one.numel())
-    return comparable and (one.dtype.itemsize < 4 or not row["equal"])
+def _pairs(expected: Outcome, given: Outcome) -> Iterator[tuple[str, Part | None, Part | None]]:
+    """The parts of both by name: all that is returned, but for None, and what either changed."""
+    for name in dict.fromkeys([*expected.returned, *given.returned]):
+        one, other = expected.returned.get(name), given.returned.get(name)
+        if any(part is not None and part.value is not None for part in (one, other)):
+            yield name, one, other
+    for name in [n for n in dict.fromkeys([*expected.state, *given.state]) if n in expected.changed | given.changed]:
+        yield f"{name}{AFTER}", expected.state.get(name), given.state.get(name)
 
 
-def errors(exact: Any, eager: Sequence[Any], given: Any) -> dict[str, Any]:
-    """Whether `given` is about as near to the reference as the worst of eager's, and the largest distance of each."""
+def _blank(name: str, equal: bool | None, **more: Any) -> dict[str, Any]:
+    row = {"output": name, "equal": equal, "max_abs": None, "max_rel": None, "error": None, "eager_error": None}
+    return {**row, "bound": "", "compared": "", "note": "", "random": False, **more}
+
+
+def _row(name: str, one: Part | None, other: Part | None, truth: Truth, strides: str) -> dict[str, Any]:
+    """Two parts as a row of a check."""
     import torch
 
-    ones, other = [_distance(exact, one) for one in eager], _distance(exact, given)
-    finite = exact.detach().double().nan_to_num(posinf=0, neginf=0)
-    unit, worst = UNITS * torch.finfo(given.dtype).eps, max(float(one.max()) for one in ones)
-    times, times_mean = ONE if len(ones) == 1 else WORST
-    largest = float(other.max()) <= times * worst + unit * float(finite.abs().max())
-    mean = _rms(other) <= times_mean * max(map(_rms, ones)) + unit * _rms(finite)
-    return {"equal": largest and mean, "error": float(other.max()), "eager_error": worst}
+    if one is None or other is None:
+        side = "eager" if one is None else "compiled"
+        return _blank(name, False, compared="whether it is there", note=f"{side} does not give it")
+    if any(part.why_not for part in (one, other)):
+        return _blank(name, None, note=f"not compared: {one.why_not or other.why_not}")
+    if name.startswith("gradient of ") and (one.value is None) != (other.value is None):
+        one, other = _no_gradient(one, other)
+    values = one.value, other.value
+    if all(isinstance(v, torch.Tensor) for v in values):
+        return _tensors(name, one, other, truth, strides)
+    if any(isinstance(v, torch.Tensor) for v in values):
+        kinds = [type(v).__name__ for v in values]
+        return _blank(name, False, compared="type", note=f"eager gives a {kinds[0]}, compiled a {kinds[1]}")
+    return _plain(name, one.value, other.value, truth)
 
 
-def _distance(exact: Any, tensor: Any) -> Any:
-    """How far each element is from the reference; 0 where both are the same infinity or NaN, or overflow where it rounds to."""
+def _no_gradient(one: Part, other: Part) -> tuple[Part, Part]:
+    """No gradient is one of zeros: which of both a leaf gets that nothing depends on is torch's affair."""
     import torch
 
-    exact, rounded, tensor = exact.detach().double(), exact.detach().to(tensor.dtype).double(), tensor.detach().double()
-    same = (tensor == rounded) & rounded.isinf() | tensor.isnan() & exact.isnan()
-    return torch.where(same, 0.0, (tensor - exact).abs()).nan_to_num(nan=float("inf"))
+    if one.value is None:
+        one = replace(other, value=torch.zeros_like(other.value))
+    else:
+        other = replace(one, value=torch.zeros_like(one.value))
+    return one, other
 
 
-def _rms(tensor: Any) -> float:
-    return float(tensor.square().mean().sqrt())
+def _plain(name: str, one: Any, other: Any, truth: Truth) -> dict[str, Any]:
+    """Values that are no tensors: numbers as tensors without dimensions, others by ==."""
+    if type(one) is not type(other):
+        return _blank(name, False, compared="type", note=f"eager gives a {type(one).__name__}, compiled a {type(other).__name__}")
+    tensors = [_as_tensor(v) for v in (one, other)]
+    if all(t is not None for t in tensors):
+        return {**_values(name, tensors[0], tensors[1], truth), "compared": "value, type"}
+    try:
+        same = bool(one == other)
+    except _IMPOSSIBLE:
+        same = False
+    if not same and "__eq__" not in {n for c in type(one).__mro__[:-1] for n in vars(c)}:
+        return _blank(name, None, note=f"not compared: explorer cannot tell two objects of class {type(one).__name__} apart")
+    return _blank(name, same, compared="value, type", bound="exact", note="" if same else f"{one!r:.60} is not {other!r:.60}")
 
 
-def reference(call: Call) -> Sequence[tuple[str, Any]] | None:
-    """The tensors that the call gives in float64, by name; None for a function that cannot be called so."""
-    return _called(call, in_float64, _wide)
+def _as_tensor(value: Any) -> Any:
+    """A tensor as it is, a number as one of 64 bits without dimensions; None for everything else."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, bool) or type(value) not in (int, float, complex):
+        return torch.tensor(value) if isinstance(value, bool) else None
+    if isinstance(value, int):
+        return torch.tensor(value) if abs(value) < 2**63 else None
+    return torch.tensor(value, dtype=torch.complex128 if isinstance(value, complex) else torch.float64)
 
 
-def _called(
-    call: Call, change: Callable[[Any], Any], value: Callable[[Any], Any], like: Sequence[tuple[str, Any]] | None = None
-) -> Sequence[tuple[str, Any]] | None:
-    """The tensors of the call with its function and its tensors changed; None where it fails or gives others than `like`.
+def _tensors(name: str, one: Part, other: Part, truth: Truth, strides: str) -> dict[str, Any]:
+    """Two tensors: what they are, then what is in them."""
+    a, b = one.value, other.value
+    for what, mine, theirs in (
+        ("type", a.dtype, b.dtype), ("shape", tuple(a.shape), tuple(b.shape)), ("layout", a.layout, b.layout),
+    ):  # fmt: skip
+        if mine != theirs:
+            nan = float("nan")
+            note = f"the {what} is {theirs}, of eager {mine}"
+            return _blank(name, False, max_abs=nan, max_rel=nan, compared=what, note=note)
+    row = _values(name, a, b, truth)
+    row["compared"] = "values, type, shape, what it is a view of" + (f"; not strides: {strides}" if strides else ", strides")
+    wrong = []
+    if not strides and _steps(one) != _steps(other):
+        wrong.append(f"the strides are {other.strides}, of eager {one.strides}")
+    if set(one.shares) != set(other.shares):
+        mine, theirs = (" and ".join(part.shares) or "nothing" for part in (one, other))
+        wrong.append(f"it is a view of {theirs}, of eager of {mine}")
+    return {**row, "equal": False, "note": "; ".join(filter(None, [*wrong, row["note"]]))} if wrong else row
 
-    The user's module and tensors are copied: nothing of theirs is changed.
-    """
+
+def _steps(part: Part) -> list[int]:
+    """The strides of the dimensions that have any."""
+    if not part.value.numel():
+        return []
+    return [step for step, size in zip(part.strides, part.value.shape, strict=False) if size > 1]
+
+
+def _values(name: str, one: Any, other: Any, truth: Truth) -> dict[str, Any]:
+    """Two tensors of one shape and type by what is in them: a row with the judge's verdict."""
     import torch
 
     try:
-        function = change(call.function)
-        other = replace(call, function=function, args=map_tensors(value, call.args), kwargs=map_tensors(value, call.kwargs))
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            made = tensors_of(run_call(function, other, weighted))
+        ones, others = strided_parts(one), strided_parts(other)
+    except (RuntimeError, NotImplementedError) as error:
+        return _blank(name, None, note=f"not compared: {type(error).__name__}: {error}")
+    if any(a.shape != b.shape for a, b in zip(ones, others, strict=True)):
+        return _blank(name, False, note="another number of elements is stored than eager stores")
+    found = [_verdict(name, a, b, n, len(ones), truth) for n, (a, b) in enumerate(zip(ones, others, strict=True))]
+    verdict = next((v for v in found if not v.equal), max(found, key=lambda v: v.share or 0.0))
+    apart = [gaps(a, b) for a, b in zip(ones, others, strict=True)]
+    largest = [max((pair[n] for pair in apart), key=lambda v: (v != v, v)) for n in (0, 1)]
+    row = _blank(name, verdict.equal, max_abs=largest[0], max_rel=largest[1], bound=verdict.bound, note=verdict.note)
+    assert isinstance(one, torch.Tensor)
+    return {**row, "error": verdict.error, "eager_error": verdict.eager_error}
+
+
+def _verdict(name: str, one: Any, other: Any, number: int, of: int, truth: Truth) -> Verdict:
+    """What the judge says: at once where both are next to each other, else from as many ways to round as it takes."""
+    floats = one.is_floating_point() or one.is_complex()
+    if not floats and bool((one == other).all()):
+        return Verdict(True, "exact")
+    if floats and near(one, other):
+        return Verdict(True, NEAR)
+    verdict = Verdict(False, "")
+    for count in TRIALS:
+        evidence = _part_of(truth.of(name, one, count), number) if of > 1 else truth.of(name, one, count)
+        verdict = (judged if floats else exactly)(one, other, evidence)
+        if verdict.equal:
+            break
+    return verdict
+
+
+def _part_of(evidence: Evidence, number: int) -> Evidence:
+    """Nothing is known of the stored parts of a sparse tensor but what eager gives."""
+    return Evidence()
+
+
+def _or_random(
+    row: dict[str, Any], name: str, one: Part | None, other: Part | None, truth: Truth, redo: tuple[Redo, Redo], draws: int
+) -> dict[str, Any]:
+    """The row of what is not equal as it is, or, where eager gives others with another seed, by the spread of several calls."""
+    import torch
+
+    if one is None or other is None or row["compared"] in ("type", "layout"):
+        return row
+    again = redo[0](1)
+    second = again.returned.get(name) or again.state.get(name.removesuffix(AFTER))
+    if second is None or _row(name, one, second, truth, "of no interest")["equal"] is not False:
+        return row
+    said = {**row, "equal": None, "random": True, "error": None, "eager_error": None}
+    if draws < 6:
+        return {**said, "bound": "", "note": "random: depends on numbers that compiled code draws otherwise; not compared"}
+    found = [[_value(call(100 + n), name) for n in range(draws)] for call in redo]
+    whole = all(isinstance(t, torch.Tensor) and _fits(t, found[0][0]) for side in found for t in side)
+    alike = draws_alike(*found) if whole else None
+    bound = f"the means of {draws} calls of each, by permutation" if alike is not None else ""
+    if alike is False:
+        return {**said, "equal": False, "bound": bound, "note": "random, and on average not what eager gives"}
+    why = "on average as eager's" if alike else "not compared"
+    return {**said, "bound": bound, "note": f"random: depends on numbers that compiled code draws otherwise; {why}"}
+
+
+# The same call otherwise ----------------------------------------------------------------------------------------------
+
+
+def wide_call(call: Call) -> Call | None:
+    """The call with a copy of its module and its arguments in float64; None where the module cannot be copied."""
+    try:
+        function = _copied(call.function, lambda module: module.double())
     except _IMPOSSIBLE:
         return None
-    same = like is None or [(n, t.shape) for n, t in made] == [(n, t.shape) for n, t in like]
-    return made if same else None
+    args, kwargs = map_tensors(copier(wide=True), (call.args, dict(call.kwargs)))
+    return replace(call, function=function, args=args, kwargs=kwargs)
 
 
 def _copied(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -128,37 +340,47 @@ def _copied(function: Callable[..., Any], change: Callable[[Any], Any]) -> Calla
     return function
 
 
-def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of a module, or of the module that a method is of, in float64; any other function as it is."""
-    return _copied(function, lambda module: module.double())
-
-
-def _wide(tensor: Any) -> Any:
-    """A copy of a tensor; real floats are float64."""
-    made = tensor.detach().double() if tensor.is_floating_point() else tensor.detach().clone()
-    return made.requires_grad_(tensor.requires_grad)
-
-
-def _nudges(seed: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """How to copy a function and a tensor with its floats moved by up to one unit in the last place."""
+def nudged_call(call: Call, seed: int) -> Call | None:
+    """The call with the floats of its arguments and of a copy of its module moved by up to a unit in the last place."""
     import torch
 
     numbers = torch.Generator().manual_seed(seed)
+    one = copier()
 
-    def nudged(tensor: Any) -> Any:
-        made = tensor.detach().clone()
-        if tensor.is_floating_point():
+    def moved(tensor: Any) -> Any:
+        if tensor.is_floating_point() and tensor.layout == torch.strided:
             noise = 2 * torch.rand(tensor.shape, generator=numbers, dtype=torch.float64).to(tensor.device) - 1
-            made.copy_(made.double() * (1 + torch.finfo(tensor.dtype).eps * noise))
-        return made.requires_grad_(tensor.requires_grad)
+            with torch.no_grad():
+                tensor.copy_(tensor.double() * (1 + torch.finfo(tensor.dtype).eps * noise))
+        return tensor
 
-    def moved(module: Any) -> Any:
-        with torch.no_grad():
-            for parameter in module.parameters():
-                parameter.copy_(nudged(parameter))
-        return module
+    def module(original: Any) -> Any:
+        for parameter in original.parameters():
+            moved(parameter)
+        return original
 
-    return lambda function: _copied(function, moved), nudged
+    try:
+        function = _copied(call.function, module)
+        args, kwargs = map_tensors(lambda t: moved(one(t)), (call.args, dict(call.kwargs)))
+    except _IMPOSSIBLE:
+        return None
+    return replace(call, function=function, args=args, kwargs=kwargs)
 
 
-__all__ = ["compared", "errors", "in_float64", "reference"]
+def written_rows(pairs: Sequence[tuple[str, Any, Any]]) -> list[dict[str, Any]]:
+    """Rows for tensors that a kernel wrote beside what is expected of it: there is no function whose rounding could be varied."""
+    return [_given(name, expected, written) for name, expected, written in pairs]
+
+
+def _given(name: str, expected: Any, written: Any) -> dict[str, Any]:
+    if expected.shape != written.shape or expected.dtype != written.dtype:
+        nan = float("nan")
+        kinds = [f"{t.dtype} of shape {tuple(t.shape)}" for t in (written, expected)]
+        note = f"it is {kinds[0]}, expected {kinds[1]}"
+        return _blank(name, False, max_abs=nan, max_rel=nan, compared="type, shape", note=note)
+    verdict, apart = beside(expected, written), gaps(expected, written)
+    row = _blank(name, verdict.equal, max_abs=apart[0], max_rel=apart[1], bound=verdict.bound, note=verdict.note)
+    return {**row, "compared": "values, type, shape"}
+
+
+__all__ = ["Truth", "compared", "nudged_call", "wide_call", "written_rows"]

@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from explorer.errors import CompileError, InputError, InterpretError, LiveError
 from explorer.gpus import Target
 from explorer.hooks.generated import Code, Generated
 from explorer.hooks.ladder import Ladder
-from explorer.live.call import Call, clone, on_copies_alone, run_call, weighted
+from explorer.live.call import Call, clone, run_call
 from explorer.live.inlining import calls_of
-from explorer.live.interpreted import outcomes, varies
+from explorer.live.interpreted import interpreting_calls
 from explorer.live.ladders import Ladders
-from explorer.live.reference import compared
+from explorer.live.outcome import Outcome, on_copies, outcome_of
+from explorer.live.reference import DRAWS, compared
 from explorer.model import Artifact, Rows
 
 
@@ -74,7 +76,8 @@ class Live:
         if self.compiled is None:
             raise CompileError("the compile failed, there is nothing to run") from self.error
         call = self.call.with_arguments(args, kwargs) if args or kwargs else self.call
-        return run_call(self.compiled, call)[0]
+        with on_copies(call) as copied:
+            return run_call(self.compiled, copied)[0]
 
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
         """Eager and compiled on copies of the trace's inputs, compared output by output; see `Trace.check`."""
@@ -82,48 +85,62 @@ class Live:
             raise InputError("expected= is for hand-written kernels; a function is compared with what it returns in eager mode")
         if self.codes is not None:
             return self._check_interpreted(self.codes, limit)
-        with on_copies_alone(self.call):
-            expected = run_call(self.call.function, self.call.copy(), weighted)
-        given = run_call(self._compiled(), self.call.copy(), weighted)
-        return Rows({**row, "interpreted": False} for row in compared(self.call, expected, given))
+        return Rows({**row, "interpreted": False} for row in self._compared(nullcontext, DRAWS))
 
     def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Rows:
         """Eager and the generated wrappers and kernels, run by an interpreter."""
-        expected, given, *again = outcomes(self.call, self._compiled(), codes, limit)
-        rows = [{**row, "interpreted": True} for row in compared(self.call, expected, given)]
-        random = varies(given, again[0]) if again else [False] * len(rows)
-        return Rows({**row, "equal": None if r else row["equal"], "random": r} for row, r in zip(rows, random, strict=True))
+        with interpreting_calls(self.call, codes, limit) as (within, calls):
+            rows = self._compared(within, min(calls, DRAWS), "eager's are the CPU's")
+        return Rows({**row, "interpreted": True} for row in rows)
+
+    def _compared(self, within: Callable[..., Any], draws: int, strides: str = "") -> list[dict[str, Any]]:
+        """The rows of a check, the compiled function being called inside `within()`."""
+        compiled = self._compiled()
+
+        def eager(seed: int) -> Outcome:
+            return outcome_of(self.call.function, self.call, seed=seed)
+
+        def given(seed: int) -> Outcome:
+            return outcome_of(compiled, self.call, seed=seed, within=within)
+
+        return compared(self.call, eager(0), given(0), redo=(eager, given), draws=draws, strides=strides)
 
     def benchmark(self, repeats: int) -> Rows:
         """Median seconds of eager and compiled, called in turn."""
         if repeats < 1:
             raise InputError(f"repeats must be at least 1, not {repeats}")
+        if self.absent is not None:
+            raise InputError(
+                f"{self.absent.name!r} is not attached, so nothing can be timed on it, and the CPU's times would say nothing of "
+                "it: t.kernels.table() estimates each kernel; where that GPU is attached, explorer.trace(f, x, target='cuda') "
+                "gives a trace that can be timed"
+            )
         functions = {"eager": self.call.function, "compiled": self._compiled()}
         times: dict[str, list[float]] = {name: [] for name in functions}
-        for _ in range(repeats):
-            for name, function in functions.items():
-                times[name].append(_seconds(lambda f=function: run_call(f, self.call)))  # type: ignore[misc]
+        with on_copies(self.call) as call:
+            for _ in range(repeats):
+                for name, function in functions.items():
+                    times[name].append(_seconds(lambda f=function: run_call(f, call)))  # type: ignore[misc]
         medians = {name: statistics.median(values) for name, values in times.items()}
         return Rows({"what": n, "seconds": s, "ratio_to_eager": s / medians["eager"]} for n, s in medians.items())
 
     def compare(self, other: Live) -> Rows:
-        """This and another compiled function on copies of the trace's inputs and with one seed, output by output."""
-        import torch
+        """This and another compiled function on copies of the trace's inputs and with one seed, by the judge of a check."""
 
-        found = []
-        for live in (self, other):
-            with torch.random.fork_rng():
-                torch.manual_seed(0)
-                call = replace(self.call, function=live.call.function).copy()
-                found.append(run_call(live._compiled(), call, weighted))
-        return Rows(compared(self.call, found[0], found[1]))
+        def calls(live: Live) -> Callable[[int], Outcome]:
+            call = replace(self.call, function=live.call.function)
+            return lambda seed: outcome_of(live._compiled(), call, seed=seed)
+
+        redo = calls(self), calls(other)
+        return Rows(compared(self.call, redo[0](0), redo[1](0), redo=redo))
 
     def race(self, other: Live, repeats: int) -> tuple[float, float]:
         """The median seconds of a call of this and of another compiled function, called in turn."""
         times: tuple[list[float], list[float]] = [], []
-        for _ in range(repeats):
-            for live, seconds in zip((self, other), times, strict=True):
-                seconds.append(_seconds(lambda f=live: run_call(f._compiled(), f.call)))  # type: ignore[misc]
+        with on_copies(self.call) as one, on_copies(other.call) as two:
+            for _ in range(repeats):
+                for live, call, seconds in zip((self, other), (one, two), times, strict=True):
+                    seconds.append(_seconds(lambda f=live, c=call: run_call(f._compiled(), c)))  # type: ignore[misc]
         return statistics.median(times[0]), statistics.median(times[1])
 
     def sass(self, kernel: Artifact) -> str:

@@ -89,7 +89,8 @@ def test_what_was_generated_gives_what_eager_gives(function: Any, shape: tuple[i
     """Every output, and with train=True every gradient, is interpreted and close to eager's."""
     rows = check(function, torch.randn(shape, requires_grad=train), train=train)
     assert [dict(row) for row in rows if not (row["equal"] and row["interpreted"])] == []
-    assert len(rows) == (1 + (1 + len(list(getattr(function, "parameters", list)())) if train else 0))
+    changed = 3 * isinstance(function, Conv)  # what the batch norm counts
+    assert len(rows) == (1 + (1 + len(list(getattr(function, "parameters", list)())) if train else 0)) + changed
 
 
 @pytest.mark.parametrize("target", ["a100", "mi300x"])
@@ -261,9 +262,8 @@ def test_a_hand_written_kernel_is_run_on_copies(handwritten: explorer.Trace) -> 
 def test_a_hand_written_kernel_is_checked_against_what_it_should_write(handwritten: explorer.Trace) -> None:
     """`check(expected=…)` takes a mapping or tensors in order; what cannot be paired is refused."""
     right, count = torch.arange(100.0) * 3, torch.tensor([4], dtype=torch.int32)
-    assert [dict(r) for r in handwritten.check(expected={"out": right})] == [
-        {"output": "out", "equal": True, "max_abs": 0.0, "max_rel": 0.0, "interpreted": True}
-    ]
+    (row,) = handwritten.check(expected={"out": right})
+    assert (row["output"], row["equal"], row["max_abs"], row["max_rel"], row["interpreted"]) == ("out", True, 0.0, 0.0, True)
     assert [r["equal"] for r in handwritten.check(expected=(right + 1, count))] == [False, True]
     for wrong, message in ((None, "give expected="), (right, "expected has 1 tensors"), ({"x": right}, "wrote no 'x'")):
         with pytest.raises(InputError, match=message):

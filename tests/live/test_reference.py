@@ -1,7 +1,8 @@
-"""The rule of a check: how far compiled code and eager each are from the same call in float64."""
+"""The rule of a check: how far compiled code and eager each are from the same call in float64, and how both may round."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.live.call import Call, run_call, weighted
-from explorer.live.reference import compared, errors, in_float64, reference
+from explorer.live.call import Call
+from explorer.live.judge import Evidence, Varied, beside, draws_alike, exactly, judged
+from explorer.live.outcome import outcome_of
+from explorer.live.reference import Truth, wide_call
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 
@@ -60,21 +63,72 @@ def test_one_wrong_element_among_many_is_found() -> None:
     """The largest error counts as well as the mean."""
     exact = torch.randn(10_000, dtype=torch.float64)
     eager, given = exact.bfloat16(), exact.bfloat16()
-    assert errors(exact, [eager], given)["equal"]
+    assert judged(eager, given, Evidence(exact)).equal
     given[17] += 0.25
-    assert not errors(exact, [eager], given)["equal"]
-    assert not errors(exact, [eager], eager * 1.02)["equal"]
+    assert not judged(eager, given, Evidence(exact)).equal
+    assert not judged(eager, eager * 1.02, Evidence(exact)).equal
 
 
 def test_infinities_and_nan_are_equal_to_themselves_only() -> None:
     """Overflow where float64 rounds to it is right; elsewhere, as NaN where there is a number, it is wrong."""
     exact = torch.tensor([1.0, 1e6, float("inf"), float("nan")], dtype=torch.float64)
     eager = exact.half()
-    assert errors(exact, [eager], eager.clone())["equal"]
-    for place, wrong in ((0, float("nan")), (0, float("inf")), (1, 1.0), (2, 1.0), (3, 1.0)):
+    assert judged(eager, eager.clone(), Evidence(exact)).equal
+    for place, wrong in ((0, float("nan")), (0, float("inf")), (1, 1.0), (2, 1.0), (3, 1.0), (2, -float("inf"))):
         given = eager.clone()
         given[place] = wrong
-        assert not errors(exact, [eager], given)["equal"]
+        assert not judged(eager, given, Evidence(exact)).equal
+
+
+def test_an_overflow_of_eager_s_says_so_and_hides_nothing() -> None:
+    """Where eager alone overflows max_abs is infinite, and the note says why; other elements are judged as ever."""
+    exact = torch.tensor([300.0, 0.5, -2.0], dtype=torch.float64)
+    eager, given = exact.half(), exact.half()
+    eager[0] = float("inf")
+    right = judged(eager, given, Evidence(exact))
+    assert right.equal and "eager overflows or is NaN at 1 elements, where float64 has numbers" in right.note
+    given[1] = 0.51
+    assert not judged(eager, given, Evidence(exact)).equal
+
+
+def test_a_small_element_is_held_to_its_own_size() -> None:
+    """What is not summed up is as exact beside large numbers as alone."""
+    exact = torch.tensor([1e8, 1e-8], dtype=torch.float64)
+    eager = exact.float()
+    wrong = torch.tensor([1e8, 1.001e-8])
+    assert judged(eager, eager + torch.tensor([8.0, 0.0]), Evidence(exact)).equal
+    assert not judged(eager, wrong, Evidence(exact)).equal
+
+
+def test_whole_numbers_are_exact_but_where_rounding_decides() -> None:
+    """An index is what eager's is; a float that is rounded to one side or the other may be either."""
+    eager = torch.tensor([30_000, 30_001, 7])
+    assert exactly(eager, eager.clone(), Evidence()).equal
+    assert not exactly(eager, eager + 1, Evidence()).equal
+    either = Evidence(None, [Varied(torch.tensor([30_000, 30_002, 7]), eager)])
+    assert exactly(eager, torch.tensor([30_000, 30_002, 7]), either).equal
+    assert not exactly(eager, torch.tensor([30_000, 30_002, 8]), either).equal
+
+
+def test_what_is_only_expected_has_a_bound_by_its_type() -> None:
+    """Without the function that makes it, a value is held to a thousandth of itself, and not to a fixed 1e-4."""
+    expected = torch.full((1000,), 1e-5)
+    assert beside(expected, expected * 1.0005).equal
+    assert not beside(expected, torch.zeros(1000)).equal
+    assert not beside(expected.double(), expected.double() * 1.0005).equal
+    assert not beside(torch.arange(5), torch.arange(5) + 1).equal
+
+
+def test_random_numbers_are_told_apart_by_several_calls() -> None:
+    """Two that draw alike agree on average, two that compute something else do not; of too few calls nothing is said."""
+    x = torch.linspace(0, 3, 500)
+    draw: Callable[[Callable[[torch.Tensor], torch.Tensor]], list[torch.Tensor]] = lambda f: [  # noqa: E731
+        nn.functional.dropout(f(x), 0.5) for _ in range(8)
+    ]
+    torch.manual_seed(0)
+    assert draws_alike(draw(torch.sin), draw(torch.sin)) is True
+    assert draws_alike(draw(torch.sin), draw(torch.cos)) is False
+    assert draws_alike(draw(torch.sin)[:3], draw(torch.cos)[:3]) is None
 
 
 def test_the_user_s_module_stays_as_it_is() -> None:
@@ -82,29 +136,38 @@ def test_the_user_s_module_stays_as_it_is() -> None:
     module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).bfloat16()
     before = {name: value.clone() for name, value in module.state_dict().items()}
     x = torch.randn(6, 4, dtype=torch.bfloat16, requires_grad=True)
-    found = dict(reference(Call(module, (x,), {}, True)) or ())
-    assert found["output"].dtype == found["gradient of 0.weight"].dtype == torch.float64
+    found = Truth(Call(module, (x,), {}, True)).exact()
+    assert found is not None
+    assert found.returned["output"].value.dtype == found.returned["gradient of 0.weight"].value.dtype == torch.float64
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     assert module[0].weight.dtype == torch.bfloat16 and module[0].weight.grad is None and x.grad is None
-    assert in_float64(module.forward).__self__ is not module
+    wide = wide_call(Call(module.forward, (x,), {}))
+    assert wide is not None and wide.function.__self__ is not module
 
 
-def test_without_a_reference_the_tolerance_decides() -> None:
-    """A function with constants of its own type cannot be called in float64, and is compared with eager as it is."""
+def test_constants_of_a_closure_and_casts_are_widened_too() -> None:
+    """A function with tensors and types of its own has a reference: what it makes in 16 bits is made in float64."""
     weight = torch.randn(4, 4, dtype=torch.bfloat16)
-    call = Call(lambda x: x @ weight, (torch.randn(3, 4, dtype=torch.bfloat16),), {})
-    one = run_call(call.function, call, weighted)
-    assert reference(call) is None
-    assert [(r["equal"], r["error"]) for r in compared(call, one, one)] == [(True, None)]
-    assert [r["equal"] for r in compared(call, one, (one[0] * 2, None))] == [False]
+    x = torch.randn(3, 4, dtype=torch.bfloat16)
+    found = Truth(Call(lambda x: (x @ weight).to(torch.float32) * torch.full((4,), 0.1, dtype=torch.bfloat16), (x,), {})).exact()
+    assert found is not None
+    assert torch.allclose(found.returned["output"].value, x.double() @ weight.double() * 0.1, rtol=1e-12)
 
 
-def test_long_sums_of_thirty_two_bits_are_judged_by_their_errors() -> None:
-    """Where float32 is far from eager it is equal if eager is as far from the truth, and unequal if it alone is far."""
+def test_random_numbers_are_the_same_in_float64() -> None:
+    """Dropout in float64 keeps what it keeps in float32."""
+    call = Call(lambda x: nn.functional.dropout(x, 0.5), (torch.ones(1000),), {})
+    found = Truth(call).exact()
+    assert found is not None
+    assert torch.equal(found.returned["output"].value.float(), outcome_of(call.function, call).returned["output"].value)
+
+
+def test_long_sums_are_held_to_what_they_add_up() -> None:
+    """A sum near zero of large numbers may be off by what these round to, and no more."""
     half = torch.randn(10_000) * 1e6
-    x = torch.cat([half, -half])
-    call = Call(lambda t: t.sum(), (x,), {})
-    exact = x.double().sum()
-    eager, given, wrong = ((exact + gap).float() for gap in (30, -60, 900))
-    equal = [compared(call, (eager, None), (other, None))[0]["equal"] for other in (given, wrong)]
-    assert equal == [True, False]
+    call = Call(lambda t: t.sum(), (torch.cat([half, -half + 0.25]),), {})
+    truth, eager = Truth(call), outcome_of(call.function, call).returned["output"].value
+    evidence = truth.of("output", eager, 18)
+    assert evidence.exact is not None and abs(float(evidence.exact) - 2500) < 1e3
+    assert judged(eager, (evidence.exact + 20).float(), evidence).equal
+    assert not judged(eager, (evidence.exact + 1e5).float(), evidence).equal

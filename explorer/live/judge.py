@@ -1,0 +1,321 @@
+"""The judge: whether two values are the same, as far as the rounding of what made them allows.
+
+Floats are judged element by element. An element is right that is about as near to eager's, or to the same function's in
+float64, as that element varies when the rounding of each operator is varied. So a sum is held to the scale of what it adds
+up, and a product to its own size. What does not vary is exact: whole numbers, booleans, and where infinity and NaN are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: So many times what an element varies it may be off: of 32 and 64 bits, whose functions differ by several units.
+VARIES = 8.0
+#: The same of 16 bits, which are varied by as much as they are rounded.
+VARIES_16 = 3.0
+#: Units in the last place that a value may be off however little it varies, of 32 and 64 bits and of 16.
+UNITS, UNITS_16 = 4.0, 1.0
+#: The root mean square of the errors of 16 bits may be so many times that of the varied ones.
+MEAN_16 = 1.25
+#: In that mean no error counts more than so many of its units: outliers are for the bound of each element.
+OUTLIER = 4.0
+#: Eager's own errors count so many times, at elements that are not larger.
+EAGER = 4.0
+#: Eager that is so many times farther from float64 than an element may be off is not what float64 computes.
+ELSEWHERE = 64.0
+
+
+@dataclass(frozen=True)
+class Varied:
+    """A result with the rounding of each operator varied, and the one that it varies.
+
+    `native`: of eager's own operators; else of those that they are decomposed into, which say how much is lost, no more.
+    """
+
+    value: Any
+    around: Any
+    native: bool = True
+
+
+@dataclass
+class Evidence:
+    """What is known of the rounding of one value: what float64 gives, and how the value varies with its rounding."""
+
+    exact: Any = None
+    varied: list[Varied] = field(default_factory=list)
+
+    @property
+    def possible(self) -> list[Any]:
+        """What eager itself could give, were it to round otherwise."""
+        return [v.value for v in self.varied if v.native]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a value is right, how far it is off, and by which bound; `share` is the largest error over its bound."""
+
+    equal: bool
+    bound: str
+    note: str = ""
+    share: float | None = None
+    error: float | None = None
+    eager_error: float | None = None
+
+
+def gaps(eager: Any, given: Any) -> tuple[float, float]:
+    """The largest absolute and relative difference of two tensors of one shape."""
+    one, other = _wide(eager), _wide(given)
+    if not one.numel():
+        return 0.0, 0.0
+    if not one.is_floating_point() and not one.is_complex():
+        apart = one != other
+        gap = (one.double() - other.double()).abs().maximum(apart.double())
+        return float(gap.max()), float((gap / one.double().abs().clamp_min(1.0)).max())
+    gap = (one - other).abs()
+    gap = gap.masked_fill(_alike(one, other), 0.0)
+    return float(gap.max()), float((gap / one.abs().clamp_min(1e-300)).max())
+
+
+def exactly(eager: Any, given: Any, evidence: Evidence) -> Verdict:
+    """Of whole numbers and booleans: the same, but where they come from floats that round to one side or the other."""
+    import torch
+
+    wrong = eager != given
+    if not bool(wrong.any()):
+        return Verdict(True, "exact")
+    if evidence.possible:
+        made = torch.stack([eager, *evidence.possible]).long()
+        wrong = wrong & ((given.long() < made.amin(0)) | (given.long() > made.amax(0)))
+    count, of = int(wrong.sum()), wrong.numel()
+    if not count:
+        return Verdict(True, "exact, but where rounding decides", "some come from floats between two whole numbers")
+    return Verdict(False, "exact", f"{count} of {of} are not eager's")
+
+
+def judged(eager: Any, given: Any, evidence: Evidence) -> Verdict:
+    """Of floats and complex numbers of one shape and type, which are in strided tensors."""
+    import torch
+
+    small = eager.dtype.itemsize < (8 if eager.is_complex() else 4)
+    info = torch.finfo(eager.dtype)
+    one, other = _wide(eager), _wide(given)
+    if not one.numel():
+        return Verdict(True, "no element")
+    exact = None if evidence.exact is None else _wide(evidence.exact)
+    rounded = None if exact is None else _wide(evidence.exact.to(eager.dtype))
+    unit = info.eps * _size(one).clamp_min(info.smallest_normal) + (0.0 if small else info.smallest_normal)
+    vary = _variation(one, evidence)
+    allowed = (VARIES_16 if small else VARIES) * vary + (UNITS_16 if small else UNITS) * unit
+    off = _off(one, other, rounded, exact, evidence)
+    trusted = torch.isfinite(one.abs())
+    if exact is not None:
+        of_eager = (exact - one).abs().masked_fill((rounded == one) | _alike(rounded, one), 0.0)
+        trusted = trusted & torch.isfinite(of_eager) & (of_eager <= ELSEWHERE * allowed)
+        allowed = torch.maximum(allowed, EAGER * _up_to_size(exact, of_eager.masked_fill(~trusted, 0.0)))
+    share = (off / allowed).nan_to_num(nan=math.inf)
+    largest = float(share.max())
+    wrong = int((share > 1).sum())
+    mean = _mean_share(other, one, exact, trusted, evidence, unit) if small and exact is not None else 0.0
+    words = _words(small, evidence, exact)
+    errors = _errors(one, other, rounded, exact)
+    notes = _overflows(one, other, exact)
+    if wrong:
+        note = "; ".join([f"{wrong} of {share.numel()} elements are off by more", *notes])
+        return Verdict(False, words, note, largest, *errors)
+    if mean > 1:
+        note = "; ".join([f"the errors' root mean square is {mean:.2g} times what rounding gives", *notes])
+        return Verdict(False, words, note, mean, *errors)
+    return Verdict(True, words, "; ".join(notes), max(largest, mean), *errors)
+
+
+def near(eager: Any, given: Any) -> bool:
+    """Whether floats of 32 or 64 bits are within a few units in the last place of each of eager's: no more need be asked."""
+    import torch
+
+    if eager.dtype.itemsize < (8 if eager.is_complex() else 4):
+        return False
+    info = torch.finfo(eager.dtype)
+    one, other = _wide(eager), _wide(given)
+    off = (one - other).abs().masked_fill(_alike(one, other), 0.0)
+    allowed = UNITS * info.eps * one.abs() + info.smallest_normal
+    return bool((off <= allowed).all())
+
+
+#: What `near` goes by, in words.
+NEAR = f"{UNITS:.0f} units in the last place of each of eager's"
+
+
+#: Of what is expected without a function that makes it: so much of each element, and so much of their root mean square.
+GIVEN = {"float64": (1e-9, 1e-10), "float32": (1e-3, 1e-4)}
+
+
+def beside(expected: Any, given: Any) -> Verdict:
+    """Of values that are only expected, of one shape and type: whole numbers exactly, floats by a tolerance of their type."""
+    import torch
+
+    if not expected.is_floating_point() and not expected.is_complex():
+        return exactly(expected, given, Evidence())
+    one, other = _wide(expected), _wide(given)
+    if not one.numel():
+        return Verdict(True, "no element")
+    kind = str(expected.dtype).removeprefix("torch.").replace("complex64", "float32").replace("complex128", "float64")
+    of_each, of_all = GIVEN.get(kind) or (8 * torch.finfo(expected.dtype).eps,) * 2
+    finite = _size(one)
+    off = (one - other).abs().nan_to_num(nan=math.inf).masked_fill(_alike(one, other), 0.0)
+    wrong = off > of_each * finite + of_all * float(finite.square().mean().sqrt())
+    words = f"{of_each:.1g} of each element and {of_all:.1g} of their root mean square: what made them is not known"
+    count = int(wrong.sum())
+    note = f"{count} of {wrong.numel()} elements are off by more" if count else ""
+    return Verdict(not count, words, "; ".join(filter(None, [note, *_overflows(one, other, None)])))
+
+
+def _wide(tensor: Any) -> Any:
+    """The same numbers with 64 bits, of whole numbers and booleans as they are."""
+    import torch
+
+    tensor = tensor.detach()
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _size(tensor: Any) -> Any:
+    return tensor.abs().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _alike(one: Any, other: Any) -> Any:
+    """Where both are the same infinity or NaN; of complex numbers where neither is finite."""
+    if one.is_complex():
+        return ~one.abs().isfinite() & ~other.abs().isfinite()
+    return one.isinf() & (one == other) | one.isnan() & other.isnan()
+
+
+def _variation(one: Any, evidence: Evidence) -> Any:
+    """How far each element is moved at most when the rounding of each operator is varied."""
+    import torch
+
+    vary = torch.zeros_like(one.abs())
+    for one_way in evidence.varied:
+        vary = torch.maximum(vary, _size(_wide(one_way.value) - _wide(one_way.around)))
+    return vary
+
+
+def _off(one: Any, other: Any, rounded: Any, exact: Any, evidence: Evidence) -> Any:
+    """How far each element is from the nearest that may be: eager's, float64's, and what lies between varied ones.
+
+    Infinity where an element is infinite or NaN and none of these is.
+    """
+    import torch
+
+    off = (other - one).abs().nan_to_num(nan=math.inf).masked_fill(_alike(one, other), 0.0)
+    if exact is not None:
+        other_off = (other - exact).abs().nan_to_num(nan=math.inf).masked_fill((rounded == other) | _alike(rounded, other), 0.0)
+        off = torch.minimum(off, other_off)
+    plain = [_wide(value) for value in evidence.possible]
+    for varied in plain:
+        off = off.masked_fill(_alike(varied, other), 0.0)
+    if plain and not one.is_complex():
+        low = torch.stack([one, *plain]).amin(0)
+        high = torch.stack([one, *plain]).amax(0)
+        off = off.masked_fill((other >= low) & (other <= high) & low.isfinite() & high.isfinite(), 0.0)
+    return off
+
+
+def _up_to_size(exact: Any, errors: Any) -> Any:
+    """For each element the largest error among those that are not larger than it."""
+    import torch
+
+    sizes = _size(exact).flatten()
+    order = sizes.argsort()
+    running = torch.cummax(errors.flatten()[order], 0).values
+    made = torch.empty_like(running)
+    made[order] = running
+    return made.view(errors.shape)
+
+
+def _mean_share(other: Any, one: Any, exact: Any, trusted: Any, evidence: Evidence, unit: Any) -> float:
+    """The root mean square of the errors in units, over what rounding makes it; at elements of which float64 is the truth."""
+    import torch
+
+    if not bool(trusted.any()):
+        return 0.0
+    usable = trusted & torch.isfinite(other.abs())
+    for value in evidence.possible:
+        usable = usable & torch.isfinite(_wide(value).abs())
+    scale = unit + _variation(one, evidence)
+
+    def mean(tensor: Any) -> float:
+        errors = ((_wide(tensor) - exact).abs() / scale)[usable].clamp_max(OUTLIER)
+        return float(errors.square().mean().sqrt()) if bool(usable.any()) else 0.0
+
+    spread = [mean(one), *map(mean, evidence.possible)]
+    least = float((0.5 * unit / scale)[usable].square().mean().sqrt()) if bool(usable.any()) else 1.0
+    return mean(other) / (MEAN_16 * max(*spread, least))
+
+
+def _errors(one: Any, other: Any, rounded: Any, exact: Any) -> tuple[float | None, float | None]:
+    """The largest distance of the value and of eager's from float64; 0 where float64 rounds to the same infinity."""
+    if exact is None:
+        return None, None
+    found = [(exact - t).abs().masked_fill(_alike(rounded, t), 0.0).nan_to_num(nan=math.inf).max() for t in (other, one)]
+    return float(found[0]), float(found[1])
+
+
+def _words(small: bool, evidence: Evidence, exact: Any) -> str:
+    """The bound as people read it."""
+    times, units = (VARIES_16, UNITS_16) if small else (VARIES, UNITS)
+    near_what = "eager or float64" if exact is not None else "eager (it cannot be had in float64)"
+    unit = "unit" if units == 1 else "units"
+    if not evidence.varied:
+        return f"within {units:.0f} {unit} in the last place of {near_what}"
+    return f"within {units:.0f} {unit} in the last place and {times:.0f} times its rounding of {near_what}"
+
+
+def _overflows(one: Any, other: Any, exact: Any) -> list[str]:
+    """What to say where eager and compiled are not infinite or NaN at the same places, so that max_abs is infinite."""
+    import torch
+
+    apart = torch.isfinite(one.abs()) != torch.isfinite(other.abs())
+    count = int(apart.sum())
+    if not count:
+        return []
+    side = "eager" if bool((apart & ~torch.isfinite(one.abs())).any()) else "compiled"
+    told = ""
+    if exact is not None and bool(torch.isfinite(exact.abs())[apart].all()):
+        told = ", where float64 has numbers"
+    return [f"{side} overflows or is NaN at {count} elements{told}: max_abs says nothing there"]
+
+
+def draws_alike(eager: Sequence[Any], given: Sequence[Any]) -> bool | None:
+    """Whether values that depend on random numbers agree on average over as many calls of each; None for too few calls.
+
+    A permutation test: the means of eager's calls and of the given ones lie farther apart than those of any other way to
+    part all calls in two halves, and far beyond what their variance explains. That happens by chance once in thousands.
+    """
+    import itertools
+
+    import torch
+
+    count = len(eager)
+    if count < 6:
+        return None
+    rows = torch.stack([_wide(t).flatten().nan_to_num(posinf=0.0, neginf=0.0) for t in (*eager, *given)])
+    rows = torch.view_as_real(rows).flatten(1) if rows.is_complex() else rows.double()
+    spread = rows[:count].var(0) + rows[count:].var(0)
+    apart = rows[:count].mean(0) - rows[count:].mean(0)
+    if float(apart.square().sum()) <= 4 * float(spread.sum()) / count:
+        return True
+    rows = rows - rows.mean(0)
+    products = rows @ rows.T
+    signs = torch.full((math.comb(2 * count - 1, count - 1), 2 * count), -1.0, dtype=torch.float64)
+    for n, others in enumerate(itertools.combinations(range(1, 2 * count), count - 1)):
+        signs[n, [0, *others]] = 1.0
+    distances = ((signs @ products) * signs).sum(1)
+    mine = torch.tensor([1.0] * count + [-1.0] * count, dtype=torch.float64)
+    return not bool(mine @ products @ mine >= distances.max() * (1 - 1e-9))
+
+
+__all__ = ["NEAR", "Evidence", "Varied", "Verdict", "beside", "draws_alike", "exactly", "gaps", "judged", "near"]
