@@ -10,7 +10,7 @@ import re
 import textwrap
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType
@@ -19,6 +19,7 @@ from typing import Any
 from explorer.hooks.fx import graph_facts
 from explorer.hooks.patch import guarded, replaced
 from explorer.hooks.places import in_package
+from explorer.hooks.sources import CHANGED, code_at, installed, is_resume, source_of
 from explorer.hooks.structured import interned, listening
 from explorer.model import Plain, text_lines
 from explorer.stage import Emit, Facts
@@ -38,6 +39,7 @@ _CLASS = re.compile(r"(?P<indent>\s*)class\s+(?P<name>\w+)")
 def emit_inlined(emit: Emit, code: CodeType) -> None:
     """Record the source of a function that runs inside a compiled frame of another."""
     emit("source", lambda: {**_source_facts(code), "inlined": True, "compiled": False})
+    emit.attempt("source", "changed", lambda: _refuse_changed(code))
 
 
 def current_compile_id() -> str:
@@ -45,28 +47,6 @@ def current_compile_id() -> str:
     from torch._guards import CompileContext
 
     return str(CompileContext.current_compile_id() or "")
-
-
-def source_of(code: CodeType) -> tuple[str, int]:
-    """The source text of a code object and its first line; ("", line) where the source cannot be had.
-
-    A resume function has no `def` of its own: it is the lines of the original that its bytecode covers.
-    """
-    if not is_resume(code):
-        try:
-            lines, first = inspect.getsourcelines(code)
-            return textwrap.dedent("".join(lines)), first
-        except (OSError, TypeError):
-            return "", code.co_firstlineno
-    numbers = [n for _, _, n in code.co_lines() if n]
-    first, last = min(numbers, default=code.co_firstlineno), max(numbers, default=code.co_firstlineno)
-    every = linecache.getlines(code.co_filename)
-    return textwrap.dedent("".join(every[first - 1 : last])), first
-
-
-def is_resume(code: CodeType) -> bool:
-    """True for the functions Dynamo makes to go on after a graph break."""
-    return code.co_name.startswith("torch_dynamo_resume_in_")
 
 
 def disassembly(code: CodeType) -> str:
@@ -88,8 +68,25 @@ def code_facts(code: CodeType) -> dict[str, Plain]:
 
 
 def _source_facts(code: CodeType) -> Facts:
-    text, first = source_of(code)
-    return {**code_facts(code), "text": text, "first_line": first}
+    text, first, unseen = source_of(code, _original(code))
+    return {**code_facts(code), "text": text, "first_line": first, **({"unseen": unseen} if unseen else {})}
+
+
+def _original(code: CodeType) -> CodeType | None:
+    """The function that a resume function goes on with."""
+    from torch._dynamo.resume_execution import ContinueExecutionCache
+
+    known = ContinueExecutionCache.generated_code_metadata.get(code) if is_resume(code) else None
+    return getattr(known, "code", None)
+
+
+def _refuse_changed(code: CodeType) -> None:
+    """Raise what becomes a Failure where the file of a code object has changed since it was compiled."""
+    if source_of(code, _original(code))[2] == CHANGED:
+        raise OSError(
+            f"{Path(code.co_filename).name} has changed since {code.co_qualname} was compiled from it: its lines are shown by "
+            "number only, and the code that torch quotes in graphs is the changed file's. Import it anew, and trace again"
+        )
 
 
 def _bytecode_facts(code: CodeType, name_from: CodeType) -> Facts:
@@ -178,6 +175,7 @@ def emit_function(emit: Emit, code: CodeType, *, not_compiled: int | None = None
     """Record the source and the original bytecode of one function; `not_compiled` counts those that were not."""
     extra = {"compiled": not_compiled is None, "not_compiled": not_compiled}
     emit("source", lambda: {**_source_facts(code), **extra})
+    emit.attempt("source", "changed", lambda: _refuse_changed(code))
     emit("bytecode", lambda: {**_bytecode_facts(code, code), **extra})
 
 
@@ -357,7 +355,7 @@ def graph(emit: Emit) -> Iterator[None]:
 
     with replaced(OutputGraph, "call_user_compiler", make), made.watching(emit):
         yield
-    emit.attempt("source", "inlined functions", lambda: _emit_inlined(emit, stacks))
+    emit.attempt("source", "inlined functions", lambda: _emit_inlined(emit, stacks, made.codes))
 
 
 class MadeAt:
@@ -370,6 +368,7 @@ class MadeAt:
 
     def __init__(self) -> None:
         self._calls: dict[Any, list[traceback.FrameSummary]] = {}
+        self.codes: dict[CodeType, None] = {}  # of all calls seen
 
     @contextmanager
     def watching(self, emit: Emit) -> Iterator[None]:
@@ -402,6 +401,8 @@ class MadeAt:
         calls = []
         while frame is not None:
             calls.append(frame.frame_summary())
+            if isinstance(code := getattr(frame, "f_code", None), CodeType):
+                self.codes[code] = None
             frame = getattr(frame, "parent", None)
         self._calls[node] = calls[::-1]
 
@@ -414,8 +415,12 @@ class MadeAt:
         self._calls.clear()
 
 
-def _emit_inlined(emit: Emit, stacks: list[tuple[str, str]]) -> None:
-    """Record the source of each function on the stacks, once, with the first frame it was inlined into."""
+def _emit_inlined(emit: Emit, stacks: list[tuple[str, str]], codes: Collection[CodeType]) -> None:
+    """Record the source of each function on the stacks, once, with the first frame it was inlined into.
+
+    Of `codes`, those under way when nodes were made, a function is shown by line numbers where its file has changed, or where
+    it has none.
+    """
     places: dict[tuple[str, int, str], str] = {}
     for frame, stack in stacks:
         for m in STACK_LINE.finditer(stack):
@@ -423,7 +428,13 @@ def _emit_inlined(emit: Emit, stacks: list[tuple[str, str]]) -> None:
     done: set[tuple[str, int]] = set()
     for (file, line, function), frame in places.items():
         first = definition_line(linecache.getlines(file), line, function)
-        if first and (file, first) not in done:
+        code = None if installed(file) else code_at(codes, file, line, function)
+        if code is not None and not is_resume(code) and source_of(code)[2]:
+            if (file, code.co_firstlineno) not in done:
+                done.add((file, code.co_firstlineno))
+                with emit.within(frame):
+                    emit_inlined(emit, code)
+        elif first and (file, first) not in done:
             done.add((file, first))
             with emit.within(frame):
                 emit("source", lambda f=file, n=first: _inlined_facts(f, n))  # type: ignore[misc]

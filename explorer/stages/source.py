@@ -13,6 +13,8 @@ from explorer.stages._fx import short
 if TYPE_CHECKING:
     from explorer.traced import Trace
 
+#: Why lines are shown by their numbers only.
+_UNSEEN = {"changed": ", changed since it was compiled", "none": ", no source is kept"}
 #: A function inside another one, and a resume function, show lines again that stand in the function around them too.
 SAME_LINE = "same line of the file"
 
@@ -26,6 +28,7 @@ def render(event: Event, id: str) -> Artifact:
         state = ", not compiled: this branch has not run" if data["resume"] else ", not compiled"
     else:
         state = ""
+    state += _UNSEEN.get(data.get("unseen", ""), "")
     title = f"{data['qualname']} ({short(data['file'])}:{data['first_line']}{state})"
     return text_artifact(event, id, title, "python")
 

@@ -16,7 +16,6 @@ from explorer.hooks.dynamo import (
     definition_line,
     disassembly,
     qualified_name,
-    source_of,
     without_own_calls,
 )
 from explorer.traced import Trace
@@ -82,13 +81,6 @@ def test_explorers_own_calls_are_cut_from_a_traceback() -> None:
     own = f'  File "{OWN_FOLDER}session.py", line 9, in trace\n    run()\n    ^^^^^\n'
     users = '  File "mine.py", line 3, in f\n    return x\n'
     assert without_own_calls(f"Reason\n{own}{users}{own}after\n") == f"Reason\n{users}after\n"
-
-
-def test_the_source_of_a_function_without_a_file_is_empty() -> None:
-    """Code made by exec has no source text, and its line is kept."""
-    names: dict[str, object] = {}
-    exec(compile("def made(x):\n    return x\n", "<nowhere>", "exec"), names)
-    assert source_of(names["made"].__code__) == ("", 1)  # type: ignore[attr-defined]
 
 
 def branching(a: int) -> int:
