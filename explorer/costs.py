@@ -70,7 +70,7 @@ def _row(kernel: Kernel, groups: Groups) -> dict[str, Plain]:
 def _launches(kernel: Kernel, groups: Groups) -> int | None:
     """How often the code runs the kernel once through: as the wrapper says, else as often as the scheduler wrote it."""
     if kernel.launches:
-        return len(kernel.launches)
+        return sum(int(row.get("times", 1)) for row in kernel.launches)
     graphs = {id(graph): graph for graph, *_ in groups}.values()
     return sum(1 for graph in graphs for name, _ in graph.verdicts.data["kernels"] if name == kernel.name) or None
 

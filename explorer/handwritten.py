@@ -13,8 +13,9 @@ from explorer.hooks.ladder import Ladder, finished, of_launch
 from explorer.hooks.sass_lines import ptx_lines
 from explorer.hooks.triton_jit import Written, lower_call
 from explorer.hooks.triton_pool import Worker
+from explorer.hooks.triton_tools import no_sass
 from explorer.live.interpreted import KernelCall
-from explorer.live.ladders import Ladders, events_of
+from explorer.live.ladders import Ladders, events_of, without_sass
 from explorer.model import Event, Failure, Plain, plain
 from explorer.replay import replay
 from explorer.target import attached_gpu
@@ -58,9 +59,10 @@ def trace_kernel(
     try:
         ladder = _ladder(written, failures)
         ladders.by_source[written.source] = ladder
-        code = ladder.sass() if sass and gpu.vendor == "nvidia" else ""
+        code = ladder.sass() if sass and gpu.vendor == "nvidia" and not no_sass(gpu) else ""
         lines = ptx_lines([ladder])[0] if code else ()
         events += events_of(ladder, events[0], sass=code, lines=lines, launches=(launch,))
+        failures += without_sass(gpu, events)
     except ExplorerError as error:
         failures.append(Failure("kernel", lowered.name, str(error), fatal=True))
         ladders.error = error

@@ -26,6 +26,7 @@ from explorer.stage import Facts, Stage
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
+    from explorer.hooks.launches import Launches
 
 #: Held while a recording is under way: hooks are process-wide, so two recordings would see each other's compiles.
 _UNDER_WAY = threading.Lock()
@@ -154,13 +155,15 @@ def recording(
     absent: Target | None = None,
     changes: Changes | None = None,
     compiled: Callable[[], object] = lambda: None,
+    launches: Launches | None = None,
 ) -> Iterator[Recorder]:
     """Inside the block every compile of this thread is recorded; after it every hook and setting is as before.
 
     With `cold`, as for a trace, what earlier compiles left is set aside; with `fresh` caches are written but not read; else
     they are the program's own affair.
     With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU; `compiled` is
-    then called whenever a graph has been. With `changes` it compiles otherwise than it would. BusyError where another
+    then called whenever a graph has been, and `launches` notes the Triton kernels that are launched outside of the graphs.
+    With `changes` it compiles otherwise than it would. BusyError where another
     recording is under way, in this thread or another.
     """
     if not _UNDER_WAY.acquire(blocking=False):
@@ -174,7 +177,7 @@ def recording(
                 stack.enter_context(shielded(every_lookup_misses, guard, "fresh"))
             if absent is not None:
                 begin = partial(recorder.attempt, "kernel", "compile", compiled)
-                retarget = partial(retargeted, absent, recorder, begin, recorder.generated)
+                retarget = partial(retargeted, absent, recorder, begin, recorder.generated, launches)
                 if stack.enter_context(shielded(retarget, guard, "retarget")) is None:
                     stages = ()  # what is compiled is not for that GPU
             if changes is not None:

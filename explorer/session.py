@@ -21,10 +21,11 @@ from explorer.gpus import Target
 from explorer.hooks import compile as compiling
 from explorer.hooks.dynamo import emit_function, emit_inlined
 from explorer.hooks.launched import Find, loaded_kernels
+from explorer.hooks.launches import Launches
 from explorer.hooks.patch import Guard, shielded
 from explorer.hooks.wishes import Changes, is_named
 from explorer.live.call import Call, clone, hidden_elsewhere, run_call
-from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events
+from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events, launch_events
 from explorer.live.session import Live
 from explorer.live.state import State
 from explorer.model import Event, Failure, Force, Plain, Veto
@@ -96,15 +97,16 @@ def trace(
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show)
         live = Live(as_given, absent=absent, again=again)
-        with full_collections_paused(), _climbing(absent) as climb, _attached(device) as find:
+        with full_collections_paused(), _climbing(absent) as climb, _attached(device) as find, _launching(absent) as launches:
             try:
-                _record_call(live, call, recorder, stages, backend, chosen, absent, changes, climb)
+                _record_call(live, call, recorder, stages, backend, chosen, absent, changes, climb, launches)
             except Exception as error:
                 error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
                 for note in advice_on_call(error, call):
                     error.add_note(f"explorer: {note}")
                 raise
             live.ladders = _compiled_kernels(recorder, device, climb, find).with_choices(recorder.events)
+            _launched_kernels(recorder, launches, live.ladders)
         live.generated = recorder.generated if absent else None
     return _heeded(_finished(recorder, meta, stages, live), recorder.events, changes)
 
@@ -264,9 +266,11 @@ def _record_call(
     absent: Target | None,
     changes: Changes,
     climb: Climb | None,
+    launches: Launches | None,
 ) -> None:
     """Compile and call with the hooks on; an error of the compiler is kept, one of the function goes through."""
-    record_it = partial(recording, stages, recorder, cold=True, absent=absent, changes=changes, compiled=_begin(recorder, climb))
+    begin = _begin(recorder, climb)
+    record_it = partial(recording, stages, recorder, cold=True, absent=absent, changes=changes, compiled=begin, launches=launches)
     with shielded(record_it, recorder.guard, "set up", "take down"):
         try:
             if backend_room.is_module_compiler(backend):
@@ -317,6 +321,22 @@ def _compiled_kernels(recorder: Recorder, device: str | Target, climb: Climb | N
     recorder.events += found[0].events
     recorder.failures += found[0].failures
     return found[0].ladders
+
+
+def _launching(absent: Target | None) -> AbstractContextManager[Launches | None]:
+    """What notes the launches of the program's own Triton kernels, for a GPU that is not there; None for other devices."""
+    return Launches(absent) if absent is not None else nullcontext()
+
+
+def _launched_kernels(recorder: Recorder, launches: Launches | None, ladders: Ladders) -> None:
+    """Record the kernels that the program launched outside of torch.compile, each with its ladder, and what was lost of them."""
+    if launches is None:
+        return
+    found: list[Compiled] = []
+    recorder.attempt("kernel", "launch", lambda: found.append(launch_events(launches, ladders)))
+    for made in found:
+        recorder.events += made.events
+        recorder.failures += made.failures
 
 
 def _gpu(device: str | Target) -> Target:
@@ -446,13 +466,15 @@ def _recorded(
     """Record what happens in the block, and give `result` its trace."""
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show, every_thread=True)
-        with _climbing(absent) as climb, _attached(device) as find:
-            record_it = partial(recording, stages, recorder, fresh=fresh, absent=absent, compiled=_begin(recorder, climb))
+        with _climbing(absent) as climb, _attached(device) as find, _launching(absent) as launches:
+            begin = _begin(recorder, climb)
+            record_it = partial(recording, stages, recorder, fresh=fresh, absent=absent, compiled=begin, launches=launches)
             try:
                 with shielded(record_it, recorder.guard, "set up", "take down"):
                     yield
             finally:
-                _compiled_kernels(recorder, device, climb, find)
+                ladders = _compiled_kernels(recorder, device, climb, find)
+                _launched_kernels(recorder, launches, ladders)
                 result.events, result.failures = recorder.events, recorder.failures
                 result._trace = _finished(recorder, meta, stages, None)
 

@@ -299,14 +299,25 @@ class Kernel(TypedDict):
     wrapper_line: int
     comment: NotRequired[str]
     definitions: NotRequired[list[Definition]]
+    launched_from: NotRequired[list[Place]]
+
+
+class Place(TypedDict):
+    """A line of the program."""
+
+    file: str
+    line: int
+    function: str
 
 
 class Launch(TypedDict):
-    """One launch of a Triton kernel."""
+    """One launch of a Triton kernel: by the wrapper, or `times` times by the program itself."""
 
     line: int
     grid: list[str | int]
-    arguments: dict[str, str]
+    arguments: dict[str, str | int | float | bool | None]
+    times: NotRequired[int]
+    place: NotRequired[Place]
 
 
 class LadderForm(TypedDict):

@@ -65,6 +65,7 @@ class Kernel:
         if stage == "assembly":
             return str(self.trace.needs_live("the assembly").assembly(self.artifact).text)
         if stage == "sass" and any(a.stage == "ptx" for a in self._forms()):
+            self.trace.explain_missing(stage)
             return str(self.trace.needs_live("SASS").sass(self.artifact))
         self.trace.explain_missing(stage)
         raise unknown_name("stage of this kernel", stage, self.stages)
@@ -75,7 +76,8 @@ class Kernel:
         held = [a.stage for a in self._forms()]
         made = {"ptx": "sass", "cpp": "assembly"}
         asked = [made[k] for k in (*held, self.language) if k in made and self.trace.live is not None]
-        return tuple(dict.fromkeys((*held, *asked)))
+        never = {f.stage for f in self.trace.failures if f.step == "triton"}
+        return tuple(dict.fromkeys((*held, *(stage for stage in asked if stage not in never))))
 
     @property
     def mix(self) -> Mapping[str, int]:

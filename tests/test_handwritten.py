@@ -395,3 +395,44 @@ def test_a_crash_of_the_compiler_is_a_failure_of_the_trace() -> None:
     assert trace.find("kernel") and "crashed in stage" in trace.failures[0].message and trace.failures[0].fatal
     with pytest.raises(explorer.CompileError, match="crashed"):
         trace.raise_for_failures()
+
+
+def test_what_nvdisasm_cannot_read_loses_nothing_else() -> None:
+    """For a V100 the SASS alone is lost: a failure says why and what to do, the target's row too, and PTX and cubin are there."""
+    x = torch.randn(100)
+    trace = explorer.trace_kernel(add, x, x, torch.empty(100), 100, BLOCK=128, grid=(1,), target="v100")
+    (kernel,) = trace.kernels
+    why = explorer.targets().where(target="v100")[0]["why"]
+    if "sass" in kernel.stages:  # an nvdisasm that still reads it
+        assert not trace.failures and "nvdisasm" not in why
+        return
+    assert kernel.stages == ("kernel", "ttir", "ttgir", "llir", "ptx") and kernel.binary[:4] == b"\x7fELF"
+    (failure,) = trace.failures
+    assert failure.stage == "sass" and "SM70" in failure.message and "TRITON_NVDISASM_PATH" in failure.message
+    assert "down to PTX and cubin" in why
+    with pytest.raises(explorer.CompileError, match="SM70"):
+        kernel.text("sass")
+
+
+def test_code_flow_names_what_makes_each_form() -> None:
+    """TTIR … PTX are made by triton's backend, the SASS by its assembler; the source is nobody's."""
+    x = torch.randn(100)
+    trace = explorer.trace_kernel(add, x, x, torch.empty(100), 100, BLOCK=128, grid=(1,), target="h100")
+    made = {row["stage"]: (row["function"], row["file"]) for row in trace.code_flow()}
+    backend = "triton/backends/nvidia/compiler.py"
+    forms = {stage: (f"CUDABackend.make_{stage}", backend) for stage in ("ttir", "ttgir", "llir", "ptx")}
+    assert made == {**forms, "sass": ("CUDABackend.make_cubin", backend)}
+    amd = explorer.trace(torch.sin, x, target="mi300x").code_flow().where(stage="amdgcn")
+    assert [row["function"] for row in amd] == ["HIPBackend.make_amdgcn"]
+
+
+def test_what_a_hand_written_kernel_has_not_is_said() -> None:
+    """There is no result, no gradient and no time of a kernel that is only compiled: each says what to do."""
+    x = torch.randn(100)
+    trace = explorer.trace_kernel(add, x, x, torch.empty(100), 100, BLOCK=128, grid=(1,), target="h100", sass=False)
+    with pytest.raises(explorer.InputError, match=r"t\.run\(\)"):
+        trace.result  # noqa: B018
+    with pytest.raises(explorer.InputError, match="train=True"):
+        trace.gradients  # noqa: B018
+    with pytest.raises(explorer.InputError, match="do_bench"):
+        trace.benchmark()

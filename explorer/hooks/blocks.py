@@ -355,7 +355,9 @@ class Memory:
 
 
 def _together(*arrays: Array) -> tuple[Array, ...]:
-    return tuple(np.ascontiguousarray(a) for a in np.broadcast_arrays(*arrays))
+    """The arrays in one shape, each its own: triton's interpreter takes no views that cannot be written, not even to read."""
+    together = np.broadcast_arrays(*arrays)
+    return tuple(a if a.flags.writeable and a.flags.c_contiguous else np.array(a, order="C") for a in together)
 
 
 class Blocks:

@@ -7,20 +7,26 @@ import inspect
 import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer.hooks.autocast import lists_of_the_gpu
 from explorer.hooks.patch import replaced, replaced_in_plain_sight
 from explorer.hooks.user_kernels import launched_on_the_cpu
+
+if TYPE_CHECKING:
+    from explorer.hooks.launches import Launches
 
 #: The names that a program may give the GPU.
 GPUS = ("cuda", "xpu")
 
 
 @contextmanager
-def in_place_of_gpu() -> Iterator[None]:
-    """Inside the block Triton kernels are interpreted, autocast for a GPU holds on the CPU, and flex_attention trains."""
-    with launched_on_the_cpu(), _autocast_on_the_cpu(), _flex_attention_trains():
+def in_place_of_gpu(launches: Launches | None = None) -> Iterator[None]:
+    """Inside the block Triton kernels are interpreted, autocast for a GPU holds on the CPU, and flex_attention trains.
+
+    With `launches` what the program launches outside of torch.compile is noted there.
+    """
+    with launched_on_the_cpu(launches), _autocast_on_the_cpu(), _flex_attention_trains():
         yield
 
 

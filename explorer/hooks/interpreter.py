@@ -17,6 +17,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ from explorer.hooks.triton_jit import call_arguments, grid_of, jit_function
 
 #: Elements of a block times programs that run at once: arrays of this size stay in a core's cache.
 AT_ONCE = 2**17
+#: The interpreter whose block this thread is in.
+_AT_WORK: ContextVar[Interpreter | None] = ContextVar("explorer interpreter", default=None)
 #: Why a kernel whose programs wait for one another is refused.
 WAITS = "the interpreter runs programs in turn, so kernels whose programs wait for one another cannot be interpreted"
 
@@ -45,14 +48,22 @@ class Launched:
 def interpreting(progress: Callable[[str], None] | None = None) -> Iterator[Interpreter]:
     """Inside the block @triton.jit functions can be run by the Interpreter that it gives; all is undone after it.
 
-    `progress` is told each kernel's name, and how many of its programs are done.
+    `progress` is told each kernel's name, and how many of its programs are done. A block inside another, such as a launch of
+    the program's own while a check interprets, has the Interpreter of that: the language is replaced once.
     """
     from explorer.hooks.libdevice import functions
 
+    if (outer := _AT_WORK.get()) is not None:
+        yield outer
+        return
     interpreter = Interpreter(functions(), progress)
-    with ExitStack() as stack:
-        interpreter.patch(stack)
-        yield interpreter
+    before = _AT_WORK.set(interpreter)
+    try:
+        with ExitStack() as stack:
+            interpreter.patch(stack)
+            yield interpreter
+    finally:
+        _AT_WORK.reset(before)
 
 
 class Interpreter:

@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.hooks.absent_gpu import pretending
+from explorer.hooks.active_driver import answered
 from explorer.hooks.fresh import no_graph_caches
 from explorer.hooks.generated import Code, Generated
 from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
@@ -28,14 +29,21 @@ from explorer.stage import Emit
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
+    from explorer.hooks.launches import Launches
 
 
 @contextmanager
-def retargeted(target: Target, emit: Emit, compiled: Callable[[], object], generated: Generated | None = None) -> Iterator[bool]:
+def retargeted(
+    target: Target,
+    emit: Emit,
+    compiled: Callable[[], object],
+    generated: Generated | None = None,
+    launches: Launches | None = None,
+) -> Iterator[bool]:
     """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing.
 
     `compiled` is called after each graph of Dynamo's that was compiled, outside of the pretence; `generated` is
-    given what is made.
+    given what is made, and `launches` what the program launches outside of these graphs.
 
     The pretence is only in the thread that compiles, and only for that compile. Where explorer's part of it fails,
     the compile for the GPU is given up: a Failure says so, and the graph runs on the CPU as it does otherwise.
@@ -58,7 +66,7 @@ def retargeted(target: Target, emit: Emit, compiled: Callable[[], object], gener
                     to_gpu(graph, target.device)
                     made = call(graph, inputs, *args, **kwargs)
                 compiled()
-                return kept.in_place_of(own, made)
+                return kept.in_place_of(launches.inside(own) if launches is not None else own, made)
 
             inside.compile = True
             try:
@@ -69,8 +77,9 @@ def retargeted(target: Target, emit: Emit, compiled: Callable[[], object], gener
         return compile_fx
 
     with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
-        with replaced(module, "compile_fx", make), _hashed_ahead(), captured_by_dynamo(target), in_place_of_gpu():
-            yield True
+        with replaced(module, "compile_fx", make), _hashed_ahead(), captured_by_dynamo(target), in_place_of_gpu(launches):
+            with answered(target, launches.note if launches is not None else lambda *what: False):
+                yield True
 
 
 class _Inside(threading.local):

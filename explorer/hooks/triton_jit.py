@@ -15,6 +15,9 @@ from explorer.hooks.launched import Launched, finite
 from explorer.hooks.triton_tools import missing_backend
 from explorer.model import Plain, plain
 
+#: What marks the explorer's own copies of a function: triton compiles them also where launches are interpreted.
+OWN = "explorer_own"
+
 
 @dataclass(frozen=True)
 class Written:
@@ -55,7 +58,7 @@ def lower_call(
         best, measured = autotuned(kernel, args, constants) if target.name == "cuda" else (None, ())
         tuned = best is not None and config is None
         chosen, candidates, meta = settings(kernel, args, constants, best if tuned else config)
-        own = _own_copy(function)
+        own = own_copy(function)
         try:
             src, options = captured(lambda: own.run(*args, grid=None, warmup=True, **meta), _compiler())
         except (TypeError, KeyError, ValueError, AttributeError) as error:
@@ -81,7 +84,7 @@ def for_launch(function: Any, args: Sequence[Any], meta: Mapping[str, Any], conf
     """
     from triton.errors import TritonError
 
-    own = _own_copy(function)
+    own = own_copy(function)
     own.device_caches.update(
         {device: tuple(dict(part) if isinstance(part, dict) else part for part in known)
          for device, known in function.device_caches.items()}
@@ -145,18 +148,27 @@ def _compiler() -> Any:
     return triton.compiler
 
 
-def _own_copy(function: Any) -> Any:
+def own_copy(function: Any) -> Any:
     """The function with a kernel cache of its own, and without its launch hooks: the original is left as it is."""
     own = copy.copy(function)
     own.device_caches = defaultdict(own.create_binder)
     own.pre_run_hooks = []
+    setattr(own, OWN, True)
     return own
 
 
 def settings(
-    kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], config: int | Mapping[str, Plain] | None
+    kernel: Any,
+    args: Sequence[Any],
+    constants: Mapping[str, Any],
+    config: int | Mapping[str, Plain] | None,
+    prepare: bool = False,
 ) -> tuple[Mapping[str, Plain], tuple[Mapping[str, Plain], ...], dict[str, Any]]:
-    """The chosen config, all candidates, and the keyword arguments that decorators add to the call."""
+    """The chosen config, all candidates, and the keyword arguments that decorators add to the call.
+
+    With `prepare` the config's own hook is run, as triton does before a launch: it may change the arguments, such as the
+    block of a descriptor.
+    """
     meta, chosen = dict(constants), None
     candidates: tuple[Mapping[str, Plain], ...] = ()
     while hasattr(kernel, "fn") and not hasattr(kernel, "create_binder"):
@@ -164,6 +176,8 @@ def settings(
             configs = pruned(kernel, args, meta)
             chosen, candidates = choose(configs, config), tuple(described(c) for c in configs)
             meta |= chosen.all_kwargs()
+            if prepare and chosen.pre_hook is not None:
+                chosen.pre_hook({**dict(zip(kernel.arg_names, args, strict=False)), **meta})
         for name, heuristic in getattr(kernel, "values", {}).items():
             meta[name] = heuristic({**dict(zip(kernel.arg_names, args, strict=False)), **meta})
         kernel = kernel.fn

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import CodeType
+from typing import TYPE_CHECKING, Any
 
 from explorer.errors import CompileError
+from explorer.hooks.places import in_package
 from explorer.hooks.versions import version_of
-from explorer.model import Plain
+from explorer.model import Call, Plain
 from explorer.scratch import home
 
 if TYPE_CHECKING:
@@ -79,12 +84,74 @@ def code_only(text: str) -> str:
     return text.partition("//--------------------- SYMBOLS")[0].rstrip() + "\n"
 
 
-@lru_cache(maxsize=1)
+def no_sass(target: Target) -> str:
+    """Why the SASS of an NVIDIA GPU cannot be had here, "" where it can: nvdisasm reads the GPUs of its own CUDA only.
+
+    The cubin is there all the same; an older nvdisasm, named by TRITON_NVDISASM_PATH, reads it.
+    """
+    if target.vendor != "nvidia":
+        return ""
+    try:
+        path = nvdisasm()
+    except CompileError as error:
+        return str(error)
+    known = readable(path)
+    if not known or int(target.arch) in known:
+        return ""
+    return (
+        f"nvdisasm reads no code of SM{target.arch} here, only of SM{min(known)} and newer; the kernel's PTX and its cubin "
+        "(Kernel.binary) are there: name the nvdisasm of an older CUDA by TRITON_NVDISASM_PATH"
+    )
+
+
+@lru_cache(maxsize=4)
+def readable(path: str) -> frozenset[int]:
+    """The compute capabilities that an nvdisasm reads, such as 75 and 90, by its own help; none where that does not say."""
+    done = subprocess.run([path, "--help"], capture_output=True, text=True, check=False)
+    return frozenset(int(number) for number in re.findall(r"'SM(\d+)[a-z]?'", done.stdout))
+
+
 def nvdisasm() -> str:
-    """The path of triton's own nvdisasm; CompileError where it is missing."""
+    """The path of the nvdisasm that triton uses: its own, or that of TRITON_NVDISASM_PATH; CompileError where it is missing."""
     import triton
 
-    path = Path(str(triton.__file__)).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
+    chosen = os.environ.get("TRITON_NVDISASM_PATH")
+    path = Path(chosen) if chosen else Path(str(triton.__file__)).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
     if not path.exists():
-        raise CompileError("the installed triton brings no nvdisasm, so there is no SASS")
+        whose = "TRITON_NVDISASM_PATH names no file" if chosen else "the installed triton brings no nvdisasm"
+        raise CompileError(f"{whose}, so there is no SASS")
     return str(path)
+
+
+@lru_cache(maxsize=8)
+def makers(target: Target) -> Mapping[str, tuple[Call, ...]]:
+    """Each stage of a kernel's ladder → the calls in triton's backend that make it, by the backend's own table of stages.
+
+    SASS is what the assembler's stage made, disassembled. {} where triton has no backend for the target.
+    """
+    from triton.backends.compiler import GPUTarget, Language
+    from triton.compiler.compiler import make_backend
+
+    if missing_backend(target):
+        return {}
+    backend = make_backend(GPUTarget(*target.triple))
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, backend.parse_options({}), Language.TRITON)
+    found: dict[str, tuple[Call, ...]] = {}
+    for stage, begin in stages.items():
+        code = getattr(begin, "__code__", None)
+        steps = [inspect.unwrap(getattr(type(backend), name, None) or _nothing) for name in (code.co_names if code else ())]
+        made = next((step for step in steps if hasattr(step, "__code__") and step is not _nothing), None)
+        if code is not None and made is not None:
+            found[stage] = (_call(code), _call(made.__code__))
+    if "cubin" in found:
+        found["sass"] = found["cubin"]
+    return found
+
+
+def _nothing() -> None:
+    """Stands for what a backend does not have."""
+
+
+def _call(code: CodeType) -> Call:
+    return in_package(code.co_filename), code.co_firstlineno, code.co_qualname

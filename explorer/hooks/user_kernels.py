@@ -7,17 +7,24 @@ the time of a trace Dynamo is told what is true of the target, and a launch on C
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from explorer.errors import InputError, InterpretError
+from explorer.errors import ExplorerError, InputError, InterpretError
+from explorer.hooks.active_driver import this_machines
 from explorer.hooks.patch import replaced
-from explorer.hooks.triton_jit import function_name
+from explorer.hooks.triton_jit import OWN, function_name
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
+    from explorer.hooks.launches import Launches
 
+#: What notes the launches of this thread.
+_NOTING: ContextVar[Launches | None] = ContextVar("explorer launches", default=None)
 #: Seconds that one launch may be estimated to take.
 LIMIT = 120.0
 #: Seconds an operation on blocks and an element of one, slower than any machine: what is fast at this is not measured.
@@ -39,11 +46,12 @@ def captured_by_dynamo(target: Target) -> Iterator[None]:
 
 
 @contextmanager
-def launched_on_the_cpu() -> Iterator[None]:
+def launched_on_the_cpu(launches: Launches | None = None) -> Iterator[None]:
     """Inside the block a kernel that is launched on CPU tensors is run by triton's interpreter, and not timed.
 
     An autotuned kernel runs with the first of its configs. Kernels that are launched on a GPU's tensors are left alone.
-    InterpretError, from the launch, for what cannot be interpreted.
+    With `launches` those outside of a graph of Dynamo's are noted, and give what the GPU would launch; in a block inside
+    such a one too. InterpretError, from the launch, for what cannot be interpreted.
     """
     try:
         from triton.runtime.autotuner import Autotuner
@@ -52,24 +60,55 @@ def launched_on_the_cpu() -> Iterator[None]:
         yield
         return
 
-    with replaced(JITFunction, "run", _interpreted), replaced(Autotuner, "run", _interpreted):
-        yield
+    make = partial(_interpreted, launches)
+    before = _NOTING.set(launches or _NOTING.get())
+    try:
+        with replaced(JITFunction, "run", make), replaced(Autotuner, "run", make):
+            yield
+    finally:
+        _NOTING.reset(before)
 
 
-def _interpreted(original: Callable[..., Any]) -> Callable[..., Any]:
+def _interpreted(launches: Launches | None, original: Callable[..., Any]) -> Callable[..., Any]:
     import torch
 
-    interpret = torch.compiler.disable(_interpret)  # after a graph break Dynamo would compile the interpreter
+    note = torch.compiler.disable(partial(_noted, launches))
+    run_it = torch.compiler.disable(interpret)  # after a graph break Dynamo would compile the interpreter
 
+    @functools.wraps(original)
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        if warmup or not on_the_cpu(args, kwargs):
+        if getattr(self, OWN, False):
             return original(self, *args, grid=grid, warmup=warmup, **kwargs)
-        return interpret(self, args, kwargs, grid)
+        if not on_the_cpu(args, kwargs):
+            with this_machines():
+                return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+        noting = launches or _NOTING.get()
+        if warmup:
+            if noting is None:
+                return original(self, *args, grid=grid, warmup=True, **kwargs)
+            return torch.compiler.disable(noting.compiled)(self, args, kwargs)
+        kernel = note(self, args, kwargs, grid)
+        run_it(self, args, kwargs, grid)
+        return kernel
 
     return run
 
 
-def _interpret(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], grid: Any) -> None:
+def _noted(launches: Launches | None, kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], grid: Any) -> Any:
+    """What the GPU would launch, None where that is not recorded; an error in it is a sentence in the trace."""
+    launches = launches or _NOTING.get()
+    if launches is None:
+        return None
+    try:
+        return launches.launched(kernel, args, constants, grid)
+    except (ExplorerError, TypeError, KeyError, ValueError, AttributeError) as error:
+        name = function_name(kernel)
+        launches.note(name, f"this launch was not recorded: {type(error).__name__}: {error}")
+        return None
+
+
+def interpret(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], grid: Any) -> None:
+    """Run `kernel[grid](*args, **constants)` on CPU tensors; InterpretError where that cannot be, or would take too long."""
     from explorer.hooks.interpreter import interpreting
 
     try:
@@ -93,10 +132,9 @@ def _allowed(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], g
 
 
 def on_the_cpu(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a launch has tensors and all are on the CPU; a tensor descriptor counts as the tensor it describes."""
+    """Whether all tensors of a launch are on the CPU; a tensor descriptor counts as the tensor it describes."""
     import torch
     from torch.utils import _pytree as pytree
 
     leaves = [getattr(leaf, "base", leaf) for leaf in pytree.arg_tree_leaves(*args, **kwargs)]
-    devices = {leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)}
-    return devices == {"cpu"}
+    return {leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)} <= {"cpu"}

@@ -12,9 +12,10 @@ from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus import Target
 from explorer.hooks.ladder import BINARIES, TEXTS, Ladder, UnderWay, compile_ladder
 from explorer.hooks.launched import Find
+from explorer.hooks.launches import Launches, Specialized
 from explorer.hooks.sass_lines import ptx_lines
 from explorer.hooks.triton_passes import passes
-from explorer.hooks.triton_tools import disassemble, missing_backend
+from explorer.hooks.triton_tools import disassemble, makers, missing_backend, no_sass
 from explorer.live.interpreted import KernelCall, matched
 from explorer.live.reference import written_rows
 from explorer.model import Artifact, Event, Failure, Plain, Rows, plain
@@ -34,11 +35,14 @@ class Ladders:
     target: Target | None = None  # what the kernels are for; None for the CPU
     sources: dict[str, Mapping[str, Plain]] = field(default_factory=dict)  # of Inductor's choices, see `hooks.inductor`
     choices: dict[str, Ladder] = field(default_factory=dict)  # those that were asked for
+    launched: dict[str, Ladder] = field(default_factory=dict)  # of kernels launched outside of torch.compile, by name
 
     def of(self, kernel: Artifact) -> Ladder:
         """The ladder of an artifact of stage "kernel"; an error, which says why, where it was not compiled here."""
         if self.missing:
             raise CompileError(self.missing)
+        if not kernel.frame and kernel.kernel in self.launched:
+            return self.launched[kernel.kernel]
         if kernel.text not in self.by_source:
             raise InputError(f"{kernel.kernel} was not compiled down the ladder in this trace")
         return self.by_source[kernel.text]
@@ -61,6 +65,23 @@ class Ladders:
     def binary(self, kernel: Artifact) -> bytes:
         """The cubin, hsaco or SPIR-V of a kernel."""
         return self.of(kernel).binary
+
+    @property
+    def result(self) -> Any:
+        """InputError: a hand-written kernel returns nothing, and is not run by `trace_kernel`."""
+        raise InputError(
+            "trace_kernel compiles the kernel and runs nothing, so there is no result: t.run() runs it on copies of its "
+            "arguments and gives the tensors that it writes, t.check(expected=…) compares them"
+        )
+
+    @property
+    def gradients(self) -> Any:
+        """InputError: a kernel is not differentiated."""
+        raise InputError("a hand-written kernel is not differentiated: trace the function that launches it, with train=True")
+
+    def benchmark(self, repeats: int = 30) -> Rows:
+        """InputError: a kernel is not timed here."""
+        raise InputError("a hand-written kernel is not timed here: launch it on its GPU under triton's do_bench")
 
     def run(self, *args: Any, **constants: Any) -> dict[str, Any]:
         """What a hand-written kernel writes, on copies of its arguments or of new ones; see `Trace.run`."""
@@ -85,6 +106,11 @@ class Ladders:
         """The ladder of a kernel with another of its autotune candidates."""
         if self.again is not None:
             return self.again(config)
+        if not kernel.frame and kernel.kernel in self.launched:
+            raise InputError(
+                f"{kernel.kernel} was launched outside of torch.compile, and its arguments are not kept: compile it by "
+                "explorer.trace_kernel(kernel, *args, grid=…, config=…)"
+            )
         return compile_ladder(kernel.text, kernel.kernel, self.of(kernel).target, config)
 
     def choice(self, key: str) -> Ladder:
@@ -165,6 +191,7 @@ class Climb:
         if self._under_way is None:
             return self._without_backend()
         made = self._under_way.finished([_named(kernel) for _, kernel in self._kernels])
+        sass = sass and not no_sass(self._target)
         codes = _disassembled(made) if sass else {}
         lines = _ptx_lines(made) if sass else {}
         found, failures, ladders = Compiled([], [], Ladders(target=self._target))
@@ -175,7 +202,7 @@ class Climb:
                 ladders.by_source[str(kernel.data["text"])] = ladder
                 code = ladder.own(codes.get(ladder.binary, ""))
                 found += events_of(ladder, kernel, str(wrapper.data["text"]), code, lines.get(ladder.binary, ()))
-        return Compiled(found, failures, ladders)
+        return Compiled(found, [*failures, *without_sass(self._target, found)], ladders)
 
     def _without_backend(self) -> Compiled:
         """A Failure for each stage that triton cannot make for this target, where there is a kernel to make it of."""
@@ -189,6 +216,71 @@ class Climb:
     def __exit__(self, *error: object) -> None:
         if self._under_way is not None:
             self._under_way.__exit__(*error)
+
+
+def launch_events(launches: Launches, ladders: Ladders) -> Compiled:
+    """Each kernel that the program launched outside of torch.compile, and its ladder; SASS costs 0.3 s a kernel.
+
+    A Failure for each kernel without a ladder, for SASS that cannot be had, and for what was lost otherwise.
+    """
+    target = launches.target
+    events, failures = [_caller_event(facts) for facts in launches.callers.values()], []
+    for kernel in launches.kernels:
+        data = {"name": kernel.name, "language": "triton", "text": kernel.source, "wrapper_line": 0, "comment": ""}
+        rows = tuple(kernel.rows.values())
+        place = {"file": kernel.place[0], "first_line": kernel.place[1]}
+        events.append(
+            Event("kernel", kernel.time, data=plain({**data, **place, "launched_from": [row["place"] for row in rows]}))
+        )
+        own = events[-1]
+        events.append(_source_event(kernel))
+        try:
+            ladder = kernel.ladder()
+        except ExplorerError as error:
+            failures.append(Failure("kernel", kernel.name, str(error)))
+            continue
+        ladders.launched[kernel.name] = ladder
+        code = ladder.sass() if target.vendor == "nvidia" and not no_sass(target) else ""
+        lines = ptx_lines([ladder])[0] if code else ()
+        events += events_of(ladder, own, sass=code, lines=lines, launches=rows, name=kernel.name)
+        failures += _too_large(kernel.name, ladder)
+    failures += without_sass(target, events)
+    failures += [Failure("launch", step, message) for step, message in launches.notes.items()]
+    return Compiled(events, failures, ladders)
+
+
+def _caller_event(facts: Mapping[str, Plain]) -> Event:
+    """The source of a function that launches kernels."""
+    return Event("source", 0.0, data=plain({**facts, "inlined": True, "compiled": False, "launches": True}))
+
+
+def _source_event(kernel: Specialized) -> Event:
+    """The source of a kernel as the program has it, of which its lines are."""
+    file, first = kernel.place
+    facts = {"text": kernel.source, "file": file, "first_line": first, "line": first}
+    names = {"function": kernel.function.rpartition(".")[2], "qualname": kernel.function}
+    return Event(
+        "source",
+        kernel.time,
+        data=plain({**facts, **names, "resume": False, "inlined": True, "compiled": False, "launches": True}),
+    )
+
+
+def _too_large(name: str, ladder: Ladder) -> Iterator[Failure]:
+    """Where a block needs more shared memory than the GPU has: there triton refuses the launch."""
+    needed, there = int(ladder.metadata.get("shared") or 0), ladder.target.shared_per_block
+    if needed > there:
+        yield Failure(
+            "launch", name,
+            f"{ladder.target.name} could not launch it: a block needs {needed} bytes of shared memory, and it has {there}; "
+            "triton raises OutOfResources there, and autotuning takes another config",
+        )  # fmt: skip
+
+
+def without_sass(target: Target, events: Sequence[Event]) -> list[Failure]:
+    """A Failure where kernels were compiled whose machine code cannot be read here."""
+    why = no_sass(target) if any(event.kind == "ptx" for event in events) else ""
+    return [Failure("sass", "triton", f"there is no sass: {why}")] if why else []
 
 
 def _named(kernel: Event) -> tuple[str, str]:
@@ -216,11 +308,12 @@ def events_of(
     `lines` has for each instruction of the SASS the line of the PTX that it was assembled from.
     """
     texts = {**ladder.texts, **({"sass": sass} if sass else {})}
+    made_by = makers(ladder.target)
     facts = {**ladder_facts(ladder, wrapper), **more}
     for stage, text in texts.items():
         own = {"ptx_lines": lines} if stage == "sass" else {}
         data = plain({"name": ladder.name, "text": text, **facts, **own, "stage_seconds": ladder.seconds.get(stage)})
-        yield Event(stage, kernel.time, kernel.frame, kernel.graph, data, kernel.path)
+        yield Event(stage, kernel.time, kernel.frame, kernel.graph, data, made_by.get(stage, ()))
 
 
 def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from explorer.hooks.kernel_lines import kernel_lines
-from explorer.model import DEFINED, Artifact, Event, Link
+from explorer.model import CALLED_FROM, DEFINED, Artifact, Event, Link
 from explorer.stage import Stage, text_artifact
 from explorer.stages._ir import all_nodes, post_grad_lines
 from explorer.stages._kinds import SHARED, kernel_kinds
@@ -46,6 +46,19 @@ def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
             if wrapper:
                 yield Link(wrapper[-1].id, (first + number - 1,), graph, found, how)
     yield from _link_scheduler(artifact, trace)
+    yield from _link_launches(artifact, trace)
+
+
+def _link_launches(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """The kernel to its own lines in the program, and to the lines that launch it, where that is outside of torch.compile."""
+    whole = tuple(range(1, len(artifact.lines) + 1))
+    for number in whole if "launched_from" in artifact.data else ():
+        if own := trace.source_line(artifact.data["file"], artifact.data["first_line"] + number - 1):
+            yield Link(artifact.id, (number,), own[0], (own[1],), "the program's own line")
+    places = {(row["file"], row["line"]) for row in artifact.data.get("launched_from", ()) if row}
+    for file, line in sorted(places):
+        if found := trace.source_line(file, line):
+            yield Link(artifact.id, whole, found[0], (found[1],), CALLED_FROM)
 
 
 def _link_scheduler(artifact: Artifact, trace: Trace) -> Iterator[Link]:

@@ -22,7 +22,9 @@ SAME_LINE = "same line of the file"
 def render(event: Event, id: str) -> Artifact:
     """The source, titled by its function and what became of it."""
     data = event.data
-    if data.get("inlined"):
+    if data.get("launches"):
+        state = ", outside of torch.compile"
+    elif data.get("inlined"):
         state = ", inlined"
     elif not data["compiled"]:
         state = ", not compiled: this branch has not run" if data["resume"] else ", not compiled"

@@ -10,7 +10,7 @@ from typing import Any
 from explorer.errors import InputError, unknown_name
 from explorer.gpus import NAMED, Target
 from explorer.hooks.tensors import map_tensors, named_tensors
-from explorer.hooks.triton_tools import missing_backend
+from explorer.hooks.triton_tools import missing_backend, no_sass
 from explorer.model import Rows
 
 
@@ -81,7 +81,9 @@ def targets() -> Rows:
 def _said_of(target: Target) -> str:
     """What must be known of a GPU that works: its own note, and how far down its kernels can be compiled here."""
     below = missing_backend(target)
-    return "; ".join(filter(None, (below and f"down to Inductor's Triton source only: {below}", target.note)))
+    read = no_sass(target) if not below else ""
+    told = (below and f"down to Inductor's Triton source only: {below}", read and f"down to PTX and cubin: {read}", target.note)
+    return "; ".join(filter(None, told))
 
 
 def compiler_missing() -> str:

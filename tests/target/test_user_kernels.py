@@ -211,7 +211,7 @@ def test_gradients_go_through_the_kernels(function: Any, slope: float, name: str
     x = torch.rand(1000, requires_grad=True)  # sin is positive, relu passes all of it
     trace = explorer.trace(function, x, target="h100", train=True)
     torch.testing.assert_close(trace.gradients["args[0]"], slope * x.detach().cos())
-    assert set(own(trace)) == {("forward", name), ("backward", name)} and not trace.failures
+    assert set(own(trace)) == {("forward", name), ("backward", name)} and not trace.failures  # none is noted twice
 
 
 def test_the_candidates_are_those_that_the_pruning_leaves(x: torch.Tensor) -> None:
@@ -246,7 +246,7 @@ def test_a_recorded_loop_launches_its_kernels(x: torch.Tensor) -> None:
         compiled = torch.compile(plain)
         torch.testing.assert_close(compiled(x), CASES["plain"][1](x))
         torch.testing.assert_close(launched_add(x, x), 2 * x)
-    assert set(own(recording.trace)) == {("inference", "add_0")}
+    assert set(own(recording.trace)) == {("inference", "add_0"), ("", "add")}  # the second outside of the graph
 
 
 @triton.jit
