@@ -18,6 +18,7 @@ from explorer import whatif
 from explorer.errors import InputError
 from explorer.memory import readable
 from explorer.model import Artifact, Plain, Rows
+from explorer.stages._kinds import calls_of
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -300,18 +301,16 @@ def launches(trace: Trace) -> tuple[int, int]:
     kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in trace.kernels}
     launched = called = 0
     for artifact in trace.find("output_code"):
-        for name in _called_names(artifact.text):
+        in_cpp = artifact.language == "cpp"
+        for name in (name for _, name in calls_of(artifact)) if in_cpp else _called_names(artifact.text):
             launched += (artifact.frame, artifact.graph, name.removesuffix(".run")) in kernels
-            called += name.startswith(("extern_kernels.", "torch.ops.", "aten."))
+            called += name.startswith(("extern_kernels.", "torch.ops.", "aten.", "aoti_torch_"))
     return launched, called
 
 
 def _called_names(text: str) -> Iterator[str]:
     """The functions that the statements of `call` and of the partitions call, by name."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return
+    tree = ast.parse(text)
     functions = (
         n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and (n.name == "call" or n.name.startswith("partition_"))
     )

@@ -97,6 +97,8 @@ class Memory:
     def __repr__(self) -> str:
         lines = []
         for artifact, _ in self._graphs:
+            if artifact.language == "cpp":
+                return "nothing is known of memory: the wrapper is in C++ (cpp_wrapper or AOTInductor)"
             rows = self.peak(artifact.frame, artifact.graph)
             peak = sum(row["bytes"] or 0 for row in rows)
             head = f"{artifact.frame} {artifact.graph}: {readable(peak)} at most"

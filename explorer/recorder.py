@@ -80,12 +80,12 @@ class Recorder:
 
     @contextmanager
     def within(self, frame: str) -> Iterator[None]:
-        """Count events inside to a frame whose compile is over."""
-        self._here.within = frame
+        """Count events inside to a frame whose compile is over, or that Dynamo did not begin."""
+        outer, self._here.within = self._here.within, frame
         try:
             yield
         finally:
-            self._here.within = ""
+            self._here.within = outer
 
     def place(self) -> tuple[str, str]:
         """The frame and graph under way, by the names that the trace will have for them."""

@@ -415,6 +415,13 @@ class MadeAt:
         self._calls.clear()
 
 
+def emit_sources(emit: Emit, frame: str, graph: Any) -> None:
+    """Record the source of each function on the stacks of a graph that Dynamo has not made while recording."""
+    nodes = (node for module in graph.modules() for node in getattr(getattr(module, "graph", None), "nodes", ()))
+    stacks = dict.fromkeys(stack for node in nodes if (stack := node.meta.get("stack_trace")))
+    _emit_inlined(emit, [(frame, stack) for stack in stacks], ())
+
+
 def _emit_inlined(emit: Emit, stacks: list[tuple[str, str]], codes: Collection[CodeType]) -> None:
     """Record the source of each function on the stacks, once, with the first frame it was inlined into.
 

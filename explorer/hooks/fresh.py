@@ -53,15 +53,16 @@ def every_lookup_misses() -> Iterator[None]:
 
     So a program that saves what it compiled, by `torch.compiler.save_cache_artifacts` for one, still can.
     """
-    from torch._inductor.codecache import GuardedCache
+    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
+    from torch._inductor.codecache import FxGraphCache
 
-    def make(original: Any) -> Any:
-        def iterate_over_candidates(cls: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-            return iter(())
+    def nothing(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        return iter(())
 
-        return classmethod(iterate_over_candidates)
-
-    with nothing_measured(), replaced(GuardedCache, "iterate_over_candidates", make):
+    with ExitStack() as stack:
+        stack.enter_context(nothing_measured())
+        for cache in (FxGraphCache, AOTAutogradCache):
+            stack.enter_context(replaced(cache, "iterate_over_candidates", lambda _: nothing))
         yield
 
 

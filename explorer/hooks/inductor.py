@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from explorer.hooks.dynamo import current_compile_id, emit_sources
 from explorer.hooks.fx import graph_facts, target_name
 from explorer.hooks.kernel_lines import body_nodes
 from explorer.hooks.nested import REGION, Nesting, lowered_path
@@ -82,7 +83,7 @@ def lowered_graph(emit: Emit) -> Iterator[None]:
 
     from torch._inductor.compile_fx import _InProcessFxCompile
 
-    with replaced(_InProcessFxCompile, "codegen_and_compile", make), graph_names(emit):
+    with replaced(_InProcessFxCompile, "codegen_and_compile", make), graph_names(emit), compiles_without_dynamo(emit):
         yield
 
 
@@ -90,6 +91,34 @@ def lowered_graph(emit: Emit) -> Iterator[None]:
 COPIED_ANYWAY = (
     "before_pre_grad_graph", "after_pre_grad_graph", "before_joint_graph", "after_joint_graph", "before_post_grad_graph",
 )  # fmt: skip
+
+
+@contextmanager
+def compiles_without_dynamo(emit: Emit) -> Iterator[None]:
+    """Give each graph that Inductor is handed without Dynamo, as by AOTInductor, a frame of its own and its functions' source."""
+    from torch._inductor import compile_fx as module
+
+    begun: list[str] = []
+    inside: list[str] = []
+
+    def make(original: Any) -> Any:
+        def compile_fx(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            if inside or current_compile_id():
+                return original(graph, *args, **kwargs)
+            frame = f"without Dynamo {len(begun)}/0"
+            begun.append(frame)
+            inside.append(frame)
+            try:
+                with emit.within(frame):
+                    emit.attempt("source", "functions", lambda: emit_sources(emit, frame, graph))
+                    return original(graph, *args, **kwargs)
+            finally:
+                inside.pop()
+
+        return compile_fx
+
+    with replaced(module, "compile_fx", make):
+        yield
 
 
 @contextmanager
@@ -281,7 +310,8 @@ def output_code(emit: Emit) -> Iterator[None]:
     """Record the wrapper and the kernels it defines, as the file that is run."""
 
     def facts(path: str, *rest: Any) -> Facts:
-        return {"text": Path(path).read_text(encoding="utf-8"), "file": Path(path).name}
+        file = Path(path)  # AOTInductor's C++ is in a temporary file, whose name says nothing
+        return {"text": file.read_text(encoding="utf-8"), "file": file.name if file.suffix == ".py" else ""}
 
     with debug_calls(emit, {"output_code": facts}, {"output_code": "output_code"}):
         yield

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from explorer.model import Artifact, once
+from explorer.stages import _cpp_wrapper
 from explorer.stages._ladder import CONSTANT as IMMEDIATE
 from explorer.stages._ladder import is_instruction
 from explorer.stages._mix import SASS_INSTRUCTION
@@ -182,12 +183,10 @@ def _wrapper(artifact: Artifact) -> Kinds:
 @once
 def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
     """(line, name) of each call in the wrapper's `call` that launches a kernel or goes into a library."""
+    if artifact.language == "cpp":
+        return _cpp_wrapper.calls(artifact.text)
     made: list[tuple[int, str]] = []
-    try:
-        module = ast.parse(artifact.text)
-    except SyntaxError:  # the wrapper in C++
-        return ()
-    for function in ast.walk(module):
+    for function in ast.walk(ast.parse(artifact.text)):
         if isinstance(function, ast.FunctionDef) and not function.name.startswith("benchmark"):
             for statement in ast.walk(function):
                 value = getattr(statement, "value", None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from explorer.model import Plain
+from explorer.stages import _cpp_wrapper
 
 _OPERATORS: Mapping[type[ast.AST], Callable[..., int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
@@ -25,7 +26,8 @@ def launches(
     A part of the grid is a number where the wrapper gives numbers, else its expression, as with dynamic sizes.
     """
     found = []
-    for line, given in _runs(wrapper).get(name, ()):
+    stated = _cpp_wrapper.runs(wrapper) if _cpp_wrapper.is_cpp(wrapper) else _runs(wrapper)
+    for line, given in stated.get(name, ()):
         values = dict(zip(arguments, given, strict=False))
         found.append({"line": line, "arguments": values, "grid": _grid(values, grid, prefix)})
     return tuple(found)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from explorer.hooks import inductor
 from explorer.model import BUFFER, LAUNCH, Artifact, Event, Link, text_lines
 from explorer.stage import Stage, text_artifact
+from explorer.stages import _cpp_wrapper
 from explorer.stages._ir import all_nodes, post_grad_lines
 from explorer.stages._kinds import calls_of
 from explorer.stages.kernel import definition_line
@@ -27,8 +28,9 @@ LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "
 
 
 def render(event: Event, id: str) -> Artifact:
-    """The wrapper's file."""
-    return text_artifact(event, id, "Output code", "python")
+    """The wrapper's file; of cpp_wrapper it is Python around C++, of AOTInductor all of it is C++."""
+    language = "cpp" if _cpp_wrapper.is_cpp(str(event.data["text"])) else "python"
+    return text_artifact(event, id, "Output code", language)
 
 
 def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
@@ -49,8 +51,9 @@ def _link_buffers(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     writers = {buffer: found for found in all_nodes(artifact, trace) for buffer in found[2]["writes"]}
     launched = {number for number, _ in calls_of(artifact)}
     made_by_name: set[int] = set()
+    makes = _cpp_wrapper.BUFFER if artifact.language == "cpp" else _BUFFER
     for number, line in enumerate(artifact.lines, 1):
-        if not (made := _BUFFER.search(line)) or (made[1] or made[2]) not in writers:
+        if not (made := makes.search(line)) or (made[1] or made[2]) not in writers:
             continue
         after, first, row = writers[made[1] or made[2]]
         made_by_name.add(number)
@@ -88,6 +91,9 @@ def _link_calls(artifact: Artifact, trace: Trace, known: set[int]) -> Iterator[L
 
 def kernel_events(event: Event) -> Iterator[Event]:
     """An event of kind "kernel" for each kernel that the wrapper defines, with its source and place in the wrapper."""
+    if _cpp_wrapper.is_cpp(event.data["text"]):
+        yield from _kernels_of_cpp(event)
+        return
     for statement in ast.parse(event.data["text"]).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
             yield from _kernel(event, statement, statement.value)
@@ -109,6 +115,24 @@ def _kernel(event: Event, statement: ast.Assign, call: ast.Call) -> Iterator[Eve
         "comment": _comment_above(event.data["text"], statement.lineno),
     }
     yield Event("kernel", event.time, event.frame, event.graph, data, event.path)
+
+
+def _kernels_of_cpp(event: Event) -> Iterator[Event]:
+    """The kernels of a wrapper in C++, whose comments say at a call, not at a definition, which operators they are."""
+    for kernel in _cpp_wrapper.definitions(event.data["text"]):
+        data = {
+            "name": kernel.name, "language": LANGUAGES.get(kernel.method, kernel.method), "text": kernel.text,
+            "wrapper_line": kernel.line, "comment": _comment_at_call(event.data["text"], kernel.name),
+        }  # fmt: skip
+        yield Event("kernel", event.time, event.frame, event.graph, data, event.path)
+
+
+def _comment_at_call(text: str, kernel: str) -> str:
+    """Inductor's note above the first call of a kernel; it stands there before the stream that is asked for."""
+    lines = text.split("\n")
+    first = next((number for number, name in _cpp_wrapper.calls(text) if name == kernel), 0)
+    above = [line.strip() for line in lines[max(0, first - 4) : max(0, first - 1)]]
+    return next((line for line in reversed(above) if line.startswith("// ") and "Original ATen" in line), "")
 
 
 def _comment_above(text: str, line: int) -> str:

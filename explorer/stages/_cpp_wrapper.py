@@ -1,0 +1,100 @@
+"""What a wrapper in C++ states, of cpp_wrapper or AOTInductor: the kernels in it, and where it calls them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+#: A wrapper in C++ works on AOTInductor's handles; one for AOTInductor is a member of this class.
+_IS_CPP = re.compile(r"\bAtenTensorHandle\b|\bAOTInductorModel::")
+_TRITON = re.compile(r"async_compile\.(?P<method>\w+)\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
+_FUNCTION = re.compile(r'^extern "C"\s.*?\bvoid\s+(?P<name>\w+)\(')
+_KERNEL_CALL = re.compile(r"^\s+(?:call_(?P<triton>\w+)|(?P<cpp>cpp_\w+))\((?P<arguments>.*)\);$")
+_LIBRARY_CALL = re.compile(
+    r"^\s+(?:AOTI_TORCH_ERROR_CODE_CHECK\()?"
+    r"(?P<name>aoti_torch_(?:cpu|cuda|xpu|mps)_\w+|aoti_torch_proxy_executor_call_function|aoti_torch_call_dispatcher)\("
+)
+#: A line that makes a buffer, or has a library write one.
+BUFFER = re.compile(r"_out\((\w+),|&(\w+)_handle\b")
+
+
+class Definition(NamedTuple):
+    """A kernel in a wrapper: its name, what it is written in, its source, and the line on which that begins."""
+
+    name: str
+    method: str
+    text: str
+    line: int
+
+
+def is_cpp(text: str) -> bool:
+    """Whether a wrapper is in C++, as a whole or in a Python module that compiles and calls it."""
+    return _IS_CPP.search(text) is not None
+
+
+def definitions(text: str) -> tuple[Definition, ...]:
+    """The kernels of a wrapper in C++, Triton's first, each name once: what is tuned while compiling stands there twice."""
+    found = {d.name: d for d in _triton(text)}
+    return tuple((found | {d.name: d for d in _cpp(text.split("\n"))}).values())
+
+
+def _triton(text: str) -> Iterator[Definition]:
+    """Kernels that stand in a C++ string or comment as the Python that compiles them."""
+    for found in _TRITON.finditer(text):
+        source = found["text"]
+        start = found.start("text") + len(source) - len(source.lstrip("\n"))
+        yield Definition(found["name"], found["method"], source.strip("\n"), 1 + text.count("\n", 0, start))
+
+
+def _cpp(lines: Sequence[str]) -> Iterator[Definition]:
+    """Kernels in C++: from the includes above a function that is `extern "C"` to the end of its body."""
+    free = 0  # the first line that is no earlier kernel's
+    for number, line in enumerate(lines):
+        if number < free or not (found := _FUNCTION.match(line)):
+            continue
+        head = next((n for n in range(number, len(lines)) if lines[n].startswith("{") or lines[n].rstrip().endswith((";", "{"))), None)
+        if head is None or lines[head].rstrip().endswith(";"):
+            continue  # declared only
+        end = next((n for n in range(head, len(lines)) if lines[n].rstrip() == "}"), len(lines) - 1)
+        start = next((n for n in range(number, free - 1, -1) if lines[n].startswith("#include")), number)
+        while start > free and (lines[start - 1].startswith("#include")):
+            start -= 1
+        yield Definition(found["name"], "cpp", "\n".join(lines[start : end + 1]), start + 1)
+        free = end + 1
+
+
+def calls(text: str) -> tuple[tuple[int, str], ...]:
+    """(line, name) of each call of a kernel or of a library, in order."""
+    made: list[tuple[int, str]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if found := _KERNEL_CALL.match(line):
+            made.append((number, found["triton"] or found["cpp"]))
+        elif found := _LIBRARY_CALL.match(line):
+            made.append((number, found["name"]))
+    return tuple(made)
+
+
+@lru_cache(maxsize=2)
+def runs(text: str) -> Mapping[str, Sequence[tuple[int, Sequence[str]]]]:
+    """Each kernel's name → the line and arguments of its calls; C++ writes numbers with the letter of their type."""
+    found: dict[str, list[tuple[int, list[str]]]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if call := _KERNEL_CALL.match(line):
+            given = [re.sub(r"^(-?\d+)LL?$", r"\1", argument) for argument in _arguments(call["arguments"])]
+            found.setdefault(call["triton"] or call["cpp"], []).append((number, given))
+    return found
+
+
+def _arguments(text: str) -> list[str]:
+    """The arguments of a call, split where no bracket is open."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += letter in "([{"
+        depth -= letter in ")]}"
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
