@@ -44,6 +44,7 @@ class Recorder:
     def __init__(self, progress: Callable[[str], None] | None = None, *, every_thread: bool = False) -> None:
         self.events: list[Event] = []
         self.failures: list[Failure] = []
+        self.compile_errors: list[BaseException] = []
         self.generated = Generated()  # what was compiled for a GPU that is not there
         self.seconds = 0.0  # what the explorer itself cost
         self._began = clock.perf_counter()
@@ -98,6 +99,12 @@ class Recorder:
             action()
         except Exception as error:  # noqa: BLE001 rule 5: an error in the explorer never breaks the user's compile
             self.fail(kind, step, error)
+
+    def compile_failed(self, error: BaseException, facts: Facts) -> None:
+        """Record an error of a compile, and keep it to tell it from the program's own."""
+        if self._frame() is not None:
+            self.compile_errors.append(error)
+            self("compile_error", lambda: {**facts, "number": len(self.compile_errors) - 1})
 
     def fail(self, stage: str, step: str, error: BaseException, *, fatal: bool = False) -> None:
         """Write an error down as a Failure, once."""

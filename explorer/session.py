@@ -35,6 +35,7 @@ from explorer.replay import replay
 from explorer.stage import Stage
 from explorer.stages import STAGES
 from explorer.stages.graph_break import facts
+from explorer.stages.recompile import reasons
 from explorer.traced import Trace
 
 
@@ -282,14 +283,18 @@ def _record_call(
             live.error = error
             recorder.failures.append(Failure("run", "interpreter", str(error)))
         except Exception as error:
-            if not compiling.is_compiler_error(error):
+            if not compiling.is_compiler_error(error) and not compiling.comes_from(error, recorder.compile_errors):
                 raise
             live.error = error
             live.compiled = None
             note = compiling.advice(error)
             recorder.failures.append(Failure("compile", type(error).__name__, f"{note}\n{error}".strip(), fatal=True))
+            recorder.failures += compile_failures(recorder, error)
         else:
-            _note_if_nothing(recorder)
+            failed = compile_failures(recorder)
+            if nothing := _note_if_nothing(recorder):
+                failed = [*(f for f in failed if f.step != SKIPPED), nothing]
+            recorder.failures += failed
         finally:
             _show_function(live, recorder)
 
@@ -344,16 +349,96 @@ def _gpu(device: str | Target) -> Target:
     return target_room.attached_gpu() if isinstance(device, str) else device
 
 
-def _note_if_nothing(recorder: Recorder) -> None:
-    """Say so where no frame was compiled."""
-    if any(event.kind in ("dynamo", "dynamo_bytecode", "guards") for event in recorder.events):
-        return
-    message = "nothing was compiled: the function runs no tensor operation that Dynamo could put in a graph"
+def compile_failures(recorder: Recorder, raised: BaseException | None = None) -> list[Failure]:
+    """A Failure for each compile that ended with an error, but for the one that `raised` comes from."""
+    swallowed = {event.frame for event in recorder.events if event.kind == "compile_swallowed"}
+    found: list[Failure] = []
+    for event in recorder.events:
+        if event.kind == "compile_error":
+            error = recorder.compile_errors[event.data["number"]]
+            if raised is None or not compiling.comes_from(raised, [error]):
+                found.append(_compile_failure(event, error, event.frame in swallowed, recorder.events))
+    messages = [failure.message for failure in found]
+    return [f for n, f in enumerate(found) if not any(f.message in later for later in messages[n + 1 :])]
+
+
+def _compile_failure(event: Event, error: BaseException, swallowed: bool, events: Sequence[Event]) -> Failure:
+    """What became of one compile: it stopped, or Dynamo runs the function in Python."""
+    facts = event.data
+    what = f"{facts['function']} ({facts['file']}:{facts['line']})" if facts["function"] else f"the {facts['graph']}"
+    if facts["limit"]:
+        return _at_limit(event, what, swallowed, events)
+    said = str(facts["message"]).partition("\nSet TORCHDYNAMO_VERBOSE")[0]
+    message = f"{compiling.advice(error)}\n{said}".strip()
+    if swallowed and facts["soft"]:
+        return Failure("dynamo", SKIPPED, f"{what} runs in Python as a whole: {message}")
+    went_on = f"; {compiling.SUPPRESSES} is on, so it runs in Python" if swallowed else ""
+    return Failure("compile", str(facts["error"]), f"{what} could not be compiled{went_on}: {message}", fatal=True)
+
+
+def _at_limit(event: Event, what: str, swallowed: bool, events: Sequence[Event]) -> Failure:
+    """A function that is compiled no more, with the guards that failed on the way there."""
+    limit, value, frame = str(event.data["limit"]), event.data["limit_value"], event.frame.rpartition("/")[0]
+    compiles = [e for e in events if e.kind == "recompile" and e.frame.rpartition("/")[0] == frame]
+    rows = [(e.frame.rpartition("/")[2], row) for e in compiles for row in reasons(e.data["text"])[:1] if row["earlier"]]
+    way = "".join(f"\n  compile {number}: {guard_of(str(row['guard']))}" for number, row in rows)
+    then = "a call that fits none of its compiles runs in Python" if swallowed else "with fullgraph the next one is an error"
+    return Failure(
+        "dynamo", limit,
+        f"{what} has been compiled as often as {compiling.CONFIG}.{limit} allows, {value} times: {then}. Make what differs the "
+        f"same or dynamic ({compiling.MARKS}, dynamic=True), or raise the limit. The guards that failed on the way there:{way}",
+        fatal=not swallowed,
+    )  # fmt: skip
+
+
+def guard_of(text: str) -> str:
+    """A failed guard without the code and the stack that Dynamo writes behind it."""
+    return text.partition("\n")[0].partition("  # ")[0].strip()
+
+
+def _note_if_nothing(recorder: Recorder) -> Failure | None:
+    """What says that no frame was compiled, and why; None where one was."""
+    if _compiled_anything(recorder):
+        return None
+    said = why_not_compiled(recorder)
     breaks = [facts(event.data["text"]) for event in recorder.events if event.kind == "graph_break"]
-    if breaks:
+    if not said and breaks:
         hints = "".join(f"\n{hint}" for hint in breaks[0]["hints"])
-        message = f"nothing was compiled: Dynamo leaves this function to Python: {breaks[0]['reason']}{hints}"
-    recorder.failures.append(Failure("dynamo", "compile", message))
+        said = f"Dynamo leaves this function to Python: {breaks[0]['reason']}{hints}"
+    if not said:
+        said = (
+            "the function runs no tensor operation that Dynamo could put in a graph; if an earlier call was left to Python, "
+            f"Dynamo looks at it again after {compiling.RESETS}"
+        )
+    return Failure("dynamo", "compile", f"nothing was compiled: {said}")
+
+
+def _note_failures(recorder: Recorder) -> None:
+    """Say what a recorded program does not say: compiles that failed, and what kept torch.compile from compiling."""
+    recorder.failures += compile_failures(recorder)
+    stances = {event.data["stance"] for event in recorder.events if event.kind == "stance"}
+    nothing = not _compiled_anything(recorder)
+    if (nothing or stances & {"force_eager", "eager_on_recompile"}) and (why := why_not_compiled(recorder)):
+        said = "nothing was compiled" if nothing else "not everything was compiled"
+        recorder.failures.append(Failure("dynamo", "compile", f"{said}: {why}"))
+
+
+def _compiled_anything(recorder: Recorder) -> bool:
+    return any(event.kind in ("dynamo", "dynamo_bytecode", "guards") for event in recorder.events)
+
+
+def why_not_compiled(recorder: Recorder) -> str:
+    """What in this process keeps torch.compile from compiling: a setting, or a stance; "" where nothing does."""
+    if why := compiling.not_compiling():
+        return f"torch.compile is switched off: {why}"
+    stances = dict.fromkeys(str(event.data["stance"]) for event in recorder.events if event.kind == "stance")
+    if not stances:
+        return ""
+    named = " and ".join(f'torch.compiler.set_stance("{stance}")' for stance in stances)
+    return (
+        f"{named} was in force, under which functions that are not compiled yet run in Python: "
+        "record them under the default stance"
+    )
 
 
 def _show_function(live: Live, recorder: Recorder) -> None:
@@ -408,6 +493,10 @@ def full_collections_paused() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+#: The step of a Failure for a function that Dynamo leaves to Python as a whole.
+SKIPPED = "skipped frame"
 
 
 class Recording:
@@ -475,6 +564,7 @@ def _recorded(
             finally:
                 ladders = _compiled_kernels(recorder, device, climb, find)
                 _launched_kernels(recorder, launches, ladders)
+                recorder.attempt("compile", "failures", lambda: _note_failures(recorder))
                 result.events, result.failures = recorder.events, recorder.failures
                 result._trace = _finished(recorder, meta, stages, None)
 

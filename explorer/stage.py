@@ -39,6 +39,9 @@ class Emit(Protocol):
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
         """Run `action`, the explorer's own work inside a hook; an error in it becomes a Failure of `kind`."""
 
+    def compile_failed(self, error: BaseException, facts: Facts) -> None:
+        """Record an error of a compile, so that it can be told from the program's own should it reach the program."""
+
 
 def watch_nothing(emit: Emit) -> AbstractContextManager[object]:
     """The watch of a stage whose events another stage's hook emits."""

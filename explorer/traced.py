@@ -311,7 +311,10 @@ class Trace:
 
     @property
     def symbols(self) -> Rows:
-        """One row a dynamic size: symbol, source, range ("vr"), value at this call, and the user's line."""
+        """One row a dynamic size: symbol, source, range ("vr"), value at this call, and the user's line.
+
+        An unbacked symbol, such as the size of what `nonzero` returns, has no value: "" in `val`.
+        """
         rows = ({"frame": a.frame, **row} for a in self.find("symbol") for row in a.data["rows"])
         return Rows(row for row in rows if row["what"] == "created")
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FunctionType, MethodType
 from typing import Any
 
 from explorer.hooks.patch import replaced
 from explorer.hooks.versions import isolates_recompiles
+
+#: Names of Dynamo's that messages give to the user.
+CONFIG, MARKS, RESETS = "torch._dynamo.config", "torch._dynamo.mark_dynamic", "torch._dynamo.reset()"
+SUPPRESSES = f"{CONFIG}.suppress_errors"
 
 
 def unwrapped(function: Any) -> Any:
@@ -86,6 +90,11 @@ def is_compiler_error(error: BaseException) -> bool:
 
     named = {type(e).__module__.partition(".")[0] + "." + type(e).__name__ for e in _chain(error)}
     return isinstance(error, TorchDynamoException) or "torch.InductorError" in named
+
+
+def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
+    """Whether an error is one of others, or was raised because of one of them."""
+    return any(one is other for one in _chain(error) for other in others)
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
@@ -181,3 +190,10 @@ def torch_versions() -> dict[str, str]:
     from explorer.hooks.versions import python_version, version_of
 
     return {"torch": version_of("torch"), "triton": version_of("triton"), "python": python_version()}
+
+
+def not_compiling() -> str:
+    """Why torch.compile compiles nothing at all in this process; "" where it does."""
+    from explorer.hooks.failed import not_compiling as why
+
+    return why()

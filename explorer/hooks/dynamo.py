@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from explorer.hooks.failed import failed_compiles
 from explorer.hooks.fx import graph_facts
 from explorer.hooks.patch import guarded, replaced
 from explorer.hooks.places import in_package
@@ -217,14 +218,14 @@ def _resumes_not_run(compiled: list[CodeType]) -> list[CodeType]:
 
 @contextmanager
 def frames(emit: Emit) -> Iterator[None]:
-    """Record the start of each compile, with the program's stack that led to it."""
+    """Record the start of each compile, with the program's stack that led to it, and how it failed where it did."""
 
     def started(metadata: Mapping[str, Any], payload: str) -> None:
         stack = metadata["dynamo_start"]["stack"]
         rows = [{"file": interned(f["filename"]), "line": f["line"], "function": f["name"]} for f in stack]
         emit("frame", lambda: {"stack": rows})
 
-    with listening(emit, {"dynamo_start": started}):
+    with listening(emit, {"dynamo_start": started}), failed_compiles(emit):
         yield
 
 
@@ -305,6 +306,10 @@ def _place_in_torch(stack: list[Mapping[str, Any]]) -> str:
     return ""
 
 
+#: The source of a symbol that no input gives: a size or number that is read from a tensor's data.
+UNBACKED = "data (unbacked: known only when the code runs)"
+
+
 @contextmanager
 def symbols(emit: Emit) -> Iterator[None]:
     """Record each symbol that Dynamo makes for a dynamic size, where it is from, and what is learnt of it."""
@@ -325,7 +330,14 @@ def symbols(emit: Emit) -> Iterator[None]:
         facts = next(iter(metadata.values()))
         emit("symbol", lambda: {"what": "guarded", "expr": str(facts.get("expr", "")), **line_of(facts)})
 
-    with listening(emit, {"create_symbol": created, "guard_added_fast": guarded, "guard_added": guarded}):
+    def unbacked(metadata: Mapping[str, Any], payload: str) -> None:
+        facts = metadata["create_unbacked_symbol"]
+        known = {"symbol": str(facts["symbol"]), "val": "", "vr": str(facts["vr"]), "source": UNBACKED}
+        emit("symbol", lambda: {"what": "created", **known, **line_of(facts)})
+
+    with listening(
+        emit, {"create_symbol": created, "create_unbacked_symbol": unbacked, "guard_added_fast": guarded, "guard_added": guarded}
+    ):
         yield
 
 

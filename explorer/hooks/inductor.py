@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.hooks.dynamo import current_compile_id, emit_sources
+from explorer.hooks.failed import Noting, failed_graph
 from explorer.hooks.fx import graph_facts, target_name
 from explorer.hooks.kernel_lines import body_nodes
 from explorer.hooks.nested import REGION, Nesting, lowered_path
@@ -109,7 +110,7 @@ def compiles_without_dynamo(emit: Emit) -> Iterator[None]:
             begun.append(frame)
             inside.append(frame)
             try:
-                with emit.within(frame):
+                with emit.within(frame), Noting(lambda error: emit.compile_failed(error, failed_graph(error, "graph"))):
                     emit.attempt("source", "functions", lambda: emit_sources(emit, frame, graph))
                     return original(graph, *args, **kwargs)
             finally:

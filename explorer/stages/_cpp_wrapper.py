@@ -54,7 +54,9 @@ def _cpp(lines: Sequence[str]) -> Iterator[Definition]:
     for number, line in enumerate(lines):
         if number < free or not (found := _FUNCTION.match(line)):
             continue
-        head = next((n for n in range(number, len(lines)) if lines[n].startswith("{") or lines[n].rstrip().endswith((";", "{"))), None)
+        head = next(
+            (n for n in range(number, len(lines)) if lines[n].startswith("{") or lines[n].rstrip().endswith((";", "{"))), None
+        )
         if head is None or lines[head].rstrip().endswith(";"):
             continue  # declared only
         end = next((n for n in range(head, len(lines)) if lines[n].rstrip() == "}"), len(lines) - 1)

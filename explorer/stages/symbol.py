@@ -19,7 +19,8 @@ def readable(row: dict[str, Plain]) -> str:
     why = f"  # {why}" if why else ""
     if row["what"] == "guarded":
         return f"{row['expr']}{why}"
-    return f"{row['symbol']} = {row['source']}  in {row['vr']}, {row['val']} at this call{why}"
+    value = f", {row['val']} at this call" if row["val"] else ""
+    return f"{row['symbol']} = {row['source']}  in {row['vr']}{value}{why}"
 
 
 STAGE = Stage(
