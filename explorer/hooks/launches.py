@@ -23,9 +23,10 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import ExplorerError
-from explorer.hooks.dynamo import code_facts, source_of
+from explorer.hooks.dynamo import code_facts
 from explorer.hooks.ladder import Ladder, Lowered, finished, front_end, portable, pretending
 from explorer.hooks.places import in_package
+from explorer.hooks.sources import CHANGED, NONE_KEPT, agrees, source_of, unseen
 from explorer.hooks.triton_jit import call_arguments, grid_of, jit_function, own_copy, said, settings
 from explorer.hooks.triton_pool import Pool
 from explorer.model import Plain
@@ -330,10 +331,13 @@ class _Texts(dict[str, Any]):
 
 def _caller_facts(code: CodeType) -> Mapping[str, Plain]:
     """The source of a function that launches a kernel; of a module's own lines the whole file."""
-    text, first = source_of(code)
     if code.co_name == "<module>":
-        text, first = "".join(linecache.getlines(code.co_filename)), 1
-    return {**code_facts(code), "text": text, "first_line": first}
+        lines = linecache.getlines(code.co_filename)
+        whole = bool(lines) and agrees(code, lines, 1)
+        text, first, why = ("".join(lines), 1, "") if whole else unseen(code, CHANGED if lines else NONE_KEPT)
+    else:
+        text, first, why = source_of(code)
+    return {**code_facts(code), "text": text, "first_line": first, **({"unseen": why} if why else {})}
 
 
 def _first_line(function: Any) -> int:
