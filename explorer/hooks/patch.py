@@ -379,7 +379,8 @@ class _View:
     """An attribute that has another value for those whom a guard covers, and for others the very object that it was.
 
     On a class it is a descriptor. On a module it is a property of a class that the module gets for the while; a function's
-    name inside the module itself, which is read past that, leads to the same.
+    name inside the module itself, which is read past that, leads to the same. A module that Triton kernels name keeps its
+    class, and has something in the attribute's place that each thread takes for what it is to see.
     """
 
     def __init__(self, name: str, own: Any, inherited: Any) -> None:
@@ -400,9 +401,30 @@ class _View:
         bind = getattr(type(value), "__get__", None)
         return value if bind is None else bind(value, instance, owner)
 
-    def called(self, *args: Any, **kwargs: Any) -> Any:
-        """Call what it is for this thread."""
-        return self.here()(*args, **kwargs)
+
+class _Either:
+    """What stands in a module for a function or class: for each thread it is, and is equal to, what that thread is to see."""
+
+    __slots__ = ("_explorer_view",)
+
+    def __init__(self, view: _View) -> None:
+        self._explorer_view = view
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._explorer_view.here()(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._explorer_view.here(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._explorer_view.here() == other)
+
+    def __hash__(self) -> int:
+        return hash(self._explorer_view.here())
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._explorer_view.here())
 
 
 class _Viewed(types.ModuleType):
@@ -430,36 +452,52 @@ def added(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 def _view_of(owner: Any, name: str) -> _View:
     """The view in an attribute's place, put there where there is none."""
+    own = vars(owner).get(name, _ABSENT)
     if isinstance(owner, type):
-        found = vars(owner).get(name, _ABSENT)
-        if not isinstance(found, _View):
-            inherited = next((vars(kind)[name] for kind in owner.__mro__ if name in vars(kind)), _ABSENT)
-            found = _View(name, found, inherited)
-            setattr(owner, name, found)
-        return found
-    kind: Any = type(owner)
+        if isinstance(own, _View):
+            return own
+        inherited = next((vars(kind)[name] for kind in owner.__mro__ if name in vars(kind)), _ABSENT)
+        view = _View(name, own, inherited)
+        setattr(owner, name, view)
+        return view
+    if type(own) is _Either:
+        return own._explorer_view
+    if callable(own) and in_kernels(owner):
+        view = _View(name, own, own)
+        vars(owner)[name] = _Either(view)
+        return view
+    return _view_of_module(owner, name, own)
+
+
+def in_kernels(module: types.ModuleType) -> bool:
+    """Whether a Triton kernel may name the module: triton then takes no other class for a module."""
+    return module.__name__.startswith("triton.") or module.__name__.endswith(("triton_helpers", "libdevice"))
+
+
+def _view_of_module(module: Any, name: str, own: Any) -> _View:
+    """The view that a module's class has for an attribute; the module has such a class while there is one."""
+    kind: Any = type(module)
     if not issubclass(kind, _Viewed):
         kind = type(kind.__name__, (_Viewed, kind) if kind is not types.ModuleType else (_Viewed,), {"explorer_views": {}})
-        owner.__class__ = kind
+        module.__class__ = kind
     views: dict[str, _View] = kind.explorer_views
     if name not in views:
-        own = vars(owner).get(name, _ABSENT)
-        views[name] = view = _View(name, own, getattr(owner, name, _ABSENT))
+        views[name] = view = _View(name, own, getattr(module, name, _ABSENT))
         setattr(kind, name, property(lambda _: view.here(), lambda module, other: vars(module).update({name: other})))
         if _is_function(own):
-            vars(owner)[name] = _like(lambda *args, **kwargs: view.called(*args, **kwargs), own)
+            vars(module)[name] = _Either(view)
     return views[name]
 
 
 def _take_off(owner: Any, name: str, view: _View) -> None:
     """Put back what the view stands for; a module gets its own class again with the last of them."""
-    if isinstance(owner, type):
-        _put_back(owner, name, view.own)
-        return
     kind: Any = type(owner)
-    del kind.explorer_views[name]
-    delattr(kind, name)
-    if view.own is not _ABSENT:
-        vars(owner)[name] = view.own
-    if not kind.explorer_views:
-        owner.__class__ = kind.__mro__[2]
+    if not isinstance(owner, type) and name in getattr(kind, "explorer_views", ()):
+        del kind.explorer_views[name]
+        delattr(kind, name)
+        if not kind.explorer_views:
+            owner.__class__ = kind.__mro__[2]
+        if view.own is not _ABSENT:
+            vars(owner)[name] = view.own
+        return
+    _put_back(owner, name, view.own)

@@ -286,3 +286,28 @@ def test_an_added_attribute_of_a_module_is_the_threads_own() -> None:
     finally:
         del sys.modules["sample"]
     assert type(module) is types.ModuleType and dict(vars(module)) == before
+
+
+def test_a_module_that_kernels_name_stays_a_plain_module() -> None:
+    """What stands in it for a function or class is for another thread equal to it, has its attributes and its class."""
+    module: Any = types.ModuleType("triton.sample")
+
+    class Kind:
+        mark = "theirs"
+
+    class CallableKind(Kind):
+        def __call__(self) -> str:
+            return "called"
+
+    module.function, module.kind, module.instance = doubled, Kind, CallableKind()
+    before = dict(vars(module))
+    with ExitStack() as stack:
+        for name in ("function", "kind", "instance"):
+            stack.enter_context(added(module, name, lambda x: -x))
+        assert type(module) is types.ModuleType and module.function(1) == module.kind(1) == -1
+        found = elsewhere(lambda: (module.function(1), module.function == doubled, {doubled: 5}.get(module.function)))
+        assert found == (2, True, 5)
+        assert elsewhere(lambda: (module.kind.mark, isinstance(module.instance, Kind), isinstance(module.kind(), Kind))) == (
+            "theirs", True, True,
+        )  # fmt: skip
+    assert dict(vars(module)) == before
