@@ -26,6 +26,7 @@ from typing import Any
 
 from explorer import __version__
 from explorer.errors import ExplorerError, FileError, InputError
+from explorer.processes import LAUNCHERS, launch_inside, of_rank, rank
 
 #: The exit status for a mistake in the use of explorer itself, as argparse has it.
 MISUSE = 2
@@ -101,7 +102,7 @@ def _add_show(commands: Any) -> None:
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
-    what = "write the trace: a page if OUT ends in .html, else a trace file; may be repeated"
+    what = "write the trace: a page if OUT ends in .html, else a trace file; may be repeated; under torchrun, one for each rank"
     command.add_argument("-o", "--output", action="append", default=[], metavar="OUT", type=Path, help=what)
 
 
@@ -121,17 +122,21 @@ def trace(options: argparse.Namespace) -> int:
     outcome = Outcome()
     with record(options.target, name=program.name, fresh=not options.use_caches) as recording, outcome:
         program.run()
-    written = _write(recording.trace, options.output)
-    print(recording.trace, *_advice(recording.trace, vars(sys.modules["__main__"])), *written, sep="\n", file=sys.stderr)
+    own = rank(os.environ)
+    written = _write(recording.trace, [of_rank(path, own) for path in options.output])
+    advice = _advice(recording.trace, vars(sys.modules["__main__"]), program.name)
+    print(recording.trace, *advice, *written, sep="\n", file=sys.stderr)
     return outcome.status
 
 
-def _advice(made: Any, names: Mapping[str, Any]) -> list[str]:
+def _advice(made: Any, names: Mapping[str, Any], program: str) -> list[str]:
     """What to do where a program compiled nothing: by the names of the program's own modules, where they are at its top level."""
     from explorer.hooks.compile import could_be_compiled, unwrapped
 
     if made.artifacts or made.failures:
         return []
+    if Path(program).name in LAUNCHERS:
+        return [f"explorer: {launch_inside(Path(program).name)}"]
     said = [
         "explorer: nothing that the program ran in this process is under torch.compile. Put model = torch.compile(model) before "
         "its calls, or @torch.compile above a function, and call it; in Python explorer.trace(model, x) needs neither"

@@ -29,6 +29,7 @@ from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events, launc
 from explorer.live.session import Live
 from explorer.live.state import State
 from explorer.model import Event, Failure, Force, Plain, Veto
+from explorer.processes import record_them, started
 from explorer.progress import progress
 from explorer.recorder import Recorder, recording
 from explorer.replay import replay
@@ -413,14 +414,21 @@ def _note_if_nothing(recorder: Recorder) -> Failure | None:
     return Failure("dynamo", "compile", f"nothing was compiled: {said}")
 
 
-def _note_failures(recorder: Recorder) -> None:
-    """Say what a recorded program does not say: compiles that failed, and what kept torch.compile from compiling."""
+def _note_failures(recorder: Recorder, processes: int) -> None:
+    """Say what a recorded program does not say: compiles that failed, and what kept torch.compile from compiling.
+
+    `processes` are those that the program had started before.
+    """
     recorder.failures += compile_failures(recorder)
     stances = {event.data["stance"] for event in recorder.events if event.kind == "stance"}
     nothing = not _compiled_anything(recorder)
     if (nothing or stances & {"force_eager", "eager_on_recompile"}) and (why := why_not_compiled(recorder)):
         said = "nothing was compiled" if nothing else "not everything was compiled"
         recorder.failures.append(Failure("dynamo", "compile", f"{said}: {why}"))
+    elif nothing and not recorder.failures and (others := started() - processes) > 0:
+        recorder.failures.append(
+            Failure("dynamo", "other processes", f"nothing was compiled in this process; {record_them(others)}")
+        )
 
 
 def _compiled_anything(recorder: Recorder) -> bool:
@@ -553,6 +561,7 @@ def _recorded(
     fresh: bool,
 ) -> Iterator[None]:
     """Record what happens in the block, and give `result` its trace."""
+    processes = started()
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show, every_thread=True)
         with _climbing(absent) as climb, _attached(device) as find, _launching(absent) as launches:
@@ -564,7 +573,7 @@ def _recorded(
             finally:
                 ladders = _compiled_kernels(recorder, device, climb, find)
                 _launched_kernels(recorder, launches, ladders)
-                recorder.attempt("compile", "failures", lambda: _note_failures(recorder))
+                recorder.attempt("compile", "failures", lambda: _note_failures(recorder, processes))
                 result.events, result.failures = recorder.events, recorder.failures
                 result._trace = _finished(recorder, meta, stages, None)
 
