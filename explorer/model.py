@@ -181,7 +181,8 @@ class Artifact:
 class Link:
     """Lines of one artifact that state they come from lines of another, and how that is known.
 
-    Lines count from 1. `how` names the text that says so: "bytecode line table", "File comment", ".loc" …
+    Lines count from 1. `how` names the text that says so: "bytecode line table", "File comment", ".loc" … It is `coarse` where
+    it leads to the line of a call only, such as that of a scan, and not to the line of the called function.
     """
 
     source: str
@@ -189,6 +190,11 @@ class Link:
     target: str
     target_lines: tuple[int, ...]
     how: str
+
+    @property
+    def coarse(self) -> bool:
+        """True for a link to the line of a call, where which line inside it is meant is not stated."""
+        return self.how in COARSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +248,11 @@ CALLED_FROM = "called from"
 #: its parts, and from a part up to the wholes it is in, and never on from there.
 ORIGINS, FUSED, DEFINED, LAUNCH, BUFFER, REWRITE = "origins", "fused", "define_kernel", "launch", "buffer name", "pass"
 WHOLES = frozenset({ORIGINS, FUSED, DEFINED, LAUNCH, BUFFER, REWRITE})
+
+#: Links to the line of a call, where no text says which line inside the call is meant: a node's stack or origin is that of a
+#: call that stands for a whole graph (a scan, flex attention, a gradient), or a pass made a whole graph of one node.
+CALL_STACK, CALL_NODE, MADE_WITHIN = "stack_trace of the call", "from_node of the call", "made by, within a graph"
+COARSE = frozenset({CALLED_FROM, CALL_STACK, CALL_NODE, MADE_WITHIN})
 
 Value = TypeVar("Value", "Event", "Artifact", "Link", "Failure")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from explorer.model import CALLED_FROM, WHOLES, Link, Rows
+from explorer.model import CALLED_FROM, COARSE, WHOLES, Link, Rows
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -148,7 +148,8 @@ def _rows(trace: Trace, reached: Reached, artifact_id: str = "", line: int = 0) 
     for (artifact, route), lines in reached.groups.items():
         shown = lines - {line} if artifact == artifact_id else lines
         if shown and artifact in order:  # a stage of the caller's own may link to what is not there
-            rows.append({"artifact": artifact, "stage": order[artifact][1], "lines": tuple(sorted(shown)), "route": route})
+            facts = {"artifact": artifact, "stage": order[artifact][1], "lines": tuple(sorted(shown)), "route": route}
+            rows.append({**facts, "coarse": not COARSE.isdisjoint(route)})
     return sorted(rows, key=lambda row: order[str(row["artifact"])][0])
 
 

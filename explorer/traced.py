@@ -535,8 +535,9 @@ class Trace:
     def follow(self, artifact_id: str | Artifact, line: int) -> Rows:
         """Every line of every other artifact that is linked to this line, over any distance, and how each is known.
 
-        Each row: artifact, stage, lines, and `route`, the kinds of links that lead there. Lines count from 1. The artifact is
-        given by its id, or itself.
+        Each row: artifact, stage, lines, `route`, the kinds of links that lead there, and `coarse`, True where one of these leads
+        to the line of a call only: of a scan, of flex attention, of torch.func.grad, no text says which line inside it is meant.
+        Lines count from 1. The artifact is given by its id, or itself.
         """
         from explorer import provenance
 

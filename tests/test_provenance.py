@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import torch
+
 import explorer
-from explorer.model import CALLED_FROM, LAUNCH, ORIGINS, REWRITE, WHOLES, Artifact, Link
+from explorer.model import CALL_STACK, CALLED_FROM, COARSE, LAUNCH, ORIGINS, REWRITE, WHOLES, Artifact, Link
 from explorer.provenance import Index, follow, merged
 from explorer.traced import Trace
 
@@ -165,8 +167,36 @@ def test_a_whole_on_the_way_leads_nowhere() -> None:
 def test_the_page_knows_the_same_wholes() -> None:
     """The front end walks by the same rule, over the same kinds of links."""
     script = (Path(explorer.__file__).parent / "widget" / "src" / "links.js").read_text(encoding="utf-8")
-    listed = re.search(r"WHOLES = new Set\(\[(.*?)\]\)", script)
-    assert listed and frozenset(re.findall(r'"([^"]+)"', listed[1])) == WHOLES
+    for name, hows in (("WHOLES", WHOLES), ("COARSE", COARSE)):
+        listed = re.search(rf"{name} = new Set\(\[(.*?)\]\)", script)
+        assert listed and frozenset(re.findall(r'"([^"]+)"', listed[1])) == hows
+
+
+def test_a_link_to_a_call_alone_says_that_it_is_coarse() -> None:
+    """The field of the link, and that of each row whose route goes over such a link."""
+    made = trace(link("graph", 3, "source", 1, CALL_STACK), link("graph", 3, "other_graph", 2), link("code", 1, "graph", 3))
+    assert [one.coarse for one in made.links] == [True, False, False]
+    assert {row["artifact"]: row["coarse"] for row in follow(made, "code", 1)} == {
+        "source": True, "graph": False, "other_graph": False,
+    }  # fmt: skip
+
+
+def test_a_gradient_leads_to_its_call_and_says_so() -> None:
+    """No text says of which forward line torch.func.grad's nodes are the derivative; a forward line is exact."""
+
+    def wave(x: torch.Tensor) -> torch.Tensor:
+        return (torch.sin(x) * x).sum()
+
+    def gradient(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.grad(wave)(x)
+
+    made = explorer.trace(gradient, torch.ones(64), target="h100")
+    (kernel,) = made.find("kernel")
+    rows = {
+        word: [row["coarse"] for row in made.follow(kernel.id, at).where(stage="source")]
+        for word in ("cos", "sin") for at in [next(n for n, text in enumerate(kernel.lines, 1) if f"tl_math.{word}" in text)]
+    }  # fmt: skip
+    assert rows["cos"] and all(rows["cos"]) and False in rows["sin"]
 
 
 def test_links_with_equal_ends_become_one() -> None:

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from explorer.model import REWRITE, Artifact, Link, Plain, once
-from explorer.stages._fx import innermost, link_files, node_lines
+from explorer.model import CALL_NODE, MADE_WITHIN, REWRITE, Artifact, Link, Plain, once
+from explorer.stages._fx import innermost, link_files, node_lines, nodes_of_calls
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -124,7 +124,7 @@ def link_before(artifact: Artifact, trace: Trace) -> Iterator[Link]:
         if name in makers:
             yield Link(artifact.id, (line,), *makers[name], MADE)
         elif (user := users.get(name.partition(".")[0])) in makers and "." in name and name not in old:
-            yield Link(artifact.id, (line,), *makers[user], MADE)  # in a graph that a pass made as that node's argument
+            yield Link(artifact.id, (line,), *makers[user], MADE_WITHIN)  # in a graph that a pass made as that node's argument
         elif name in old:  # a pass gave it another target, such as the in-place form of an operator
             yield Link(artifact.id, (line,), base.id, (old[name][0],), SAME)
 
@@ -238,10 +238,12 @@ def _link_traced(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     lines = node_lines(artifact)
     origins = _Origins(artifact, before[-1]) if before else None
     forward: dict[tuple[int, int], list[int]] = {}
+    calls = nodes_of_calls(artifact, trace)
     for node in (*artifact.nodes, *artifact.inner):
         if node["name"] in lines and "from" in node:
             if origins is not None and (origin := origins.line(node)):
-                yield Link(artifact.id, (lines[node["name"]],), before[-1].id, (origin,), FROM_NODE)
+                how = CALL_NODE if node["name"] in calls else FROM_NODE
+                yield Link(artifact.id, (lines[node["name"]],), before[-1].id, (origin,), how)
             if "seq_nr" in node:
                 forward.setdefault((node["seq_nr"], node.get("stack", -1)), []).append(lines[node["name"]])
     for node in (*artifact.nodes, *artifact.inner):

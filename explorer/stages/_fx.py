@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.model import CALLED_FROM, Artifact, Event, Link, Plain, once, plain, text_lines
+from explorer.model import CALL_STACK, CALLED_FROM, Artifact, Event, Link, Plain, once, plain, text_lines
 from explorer.stage import text_artifact
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ _NODE = re.compile(r"^\s+(?P<name>\w+)(?:: [^=]*)? = ")
 #: An operator in place, or `x[i] = y`: what it does comes first, and then its node's name.
 _IN_PLACE = re.compile(r"^\s+\w+(?:\[.*\] =| [^\s\w=]+=) .*?;  (?P<name>\w+)(?:: [^=]*)? = ")
 _NESTED = re.compile(r"^\s+class (?P<name>\w+)\(")
+#: What torch.func and torch.autograd hand to autograd inside a graph.
+_DERIVES = re.compile(r"autograd_grad\b|autograd\.(?:grad|backward)\b|_(?:jvp|vjp)\b")
 _PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
@@ -100,17 +102,49 @@ def link_files(artifact: Artifact, trace: Trace) -> Iterable[Link]:
 
 def link_stacks(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     """The lines of all nodes made by one stack, to the user's line that made them and to the calls that led there."""
-    lines = node_lines(artifact)
-    by_stack: dict[int, list[int]] = {}
+    lines, calls = node_lines(artifact), nodes_of_calls(artifact, trace)
+    by_stack: dict[tuple[int, bool], list[int]] = {}
     for node in (*artifact.nodes, *artifact.inner):
         if "stack" in node and node["name"] in lines:
-            by_stack.setdefault(node["stack"], []).append(lines[node["name"]])
-    for number, where in by_stack.items():
-        how = "stack_trace"
+            by_stack.setdefault((node["stack"], node["name"] in calls), []).append(lines[node["name"]])
+    for (number, of_call), where in by_stack.items():
+        how = CALL_STACK if of_call else "stack_trace"
         for place in reversed(list(_PLACE.finditer(artifact.data["stacks"][number]))):
             if found := trace.source_line(place["file"], int(place["line"]), frame=artifact.frame):
                 yield Link(artifact.id, tuple(where), *_at(found), how)
             how = CALLED_FROM
+
+
+def nodes_of_calls(artifact: Artifact, trace: Trace) -> set[str]:
+    """The nodes that state where a call stands which led to them, and no line inside it.
+
+    Those of a graph that is an argument of a node, where they have the stack of that node, and the gradients of torch.func.
+    """
+    callers = _callers(artifact)
+    found = set()
+    for node in artifact.inner:
+        caller = callers.get(node["name"].rpartition(".")[0])
+        if caller is not None and node.get("stack", -1) == caller.get("stack"):
+            found.add(node["name"])
+    derivatives = _derivatives(trace, artifact.frame) if any("from" in node for node in artifact.nodes) else set()
+    return found | {n["name"] for n in (*artifact.nodes, *artifact.inner) if derivatives.intersection(n.get("from", ())[:1])}
+
+
+def _callers(artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
+    """The node that each graph inside is an argument of, by the graph's path."""
+    graphs = {node["name"]: str(node["target"]) for node in (*artifact.nodes, *artifact.inner) if node.get("op") == "get_attr"}
+    found: dict[str, Mapping[str, Plain]] = {}
+    for node in (*artifact.nodes, *artifact.inner):
+        for name in node.get("inputs", ()) if node.get("op") != "output" else ():
+            if name in graphs:
+                above = name.rpartition(".")[0]
+                found[f"{above}.{graphs[name]}" if above else graphs[name]] = node
+    return found
+
+
+def _derivatives(trace: Trace, frame: str) -> set[str]:
+    """The nodes of Dynamo's graph that stand for a whole backward or forward derivative."""
+    return {node["name"] for graph in trace.find("dynamo", frame) for node in graph.nodes if _DERIVES.search(str(node["target"]))}
 
 
 def _at(found: tuple[str, int]) -> tuple[str, tuple[int]]:

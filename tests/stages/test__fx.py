@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from explorer.model import Artifact, Event, plain
-from explorer.stages._fx import file_comments, link_files, link_stacks, node_lines, render_graph
+from explorer.stages._fx import file_comments, link_files, link_stacks, node_lines, nodes_of_calls, render_graph
 from explorer.traced import Trace
 
 DYNAMO = """class GraphModule(torch.nn.Module):
@@ -161,3 +161,17 @@ def test_a_graph_of_text_alone_or_of_nothing_renders(data: dict[str, str]) -> No
     """An event without nodes, or without text, is an artifact without them."""
     made = render_graph("T")(Event("joint", 0.0, "0/0", data=plain(data)), "id")
     assert made.nodes == () and made.text == data.get("text", "").strip("\n")
+
+
+def test_nodes_of_a_graph_that_is_an_argument_may_state_the_call_only() -> None:
+    """Such as a score_mod's after AOTAutograd, which have the stack of flex attention itself; those with their own do not."""
+    nodes = (
+        {"name": "score", "op": "get_attr", "target": "sdpa_score0", "inputs": (), "stack": 0},
+        {"name": "flex", "op": "call_function", "target": "flex_attention", "inputs": ("x", "score"), "stack": 0},
+    )
+    inner = (
+        {"name": "sdpa_score0.mul", "op": "call_function", "target": "aten.mul", "inputs": (), "stack": 0},
+        {"name": "sdpa_score0.add", "op": "call_function", "target": "aten.add", "inputs": (), "stack": 1},
+    )
+    graph = Artifact("g", "forward", "0/0", "", "", "fx", "", data=plain({"nodes": nodes, "inner": inner, "stacks": ("a", "b")}))
+    assert nodes_of_calls(graph, Trace(artifacts=(graph,))) == {"sdpa_score0.mul"}

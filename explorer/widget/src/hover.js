@@ -2,6 +2,7 @@
 
 import { element } from "./dom.js";
 import { instruction } from "./help.js";
+import { routeWords } from "./links.js";
 
 const MOST = 6; // texts whose links are listed
 
@@ -64,12 +65,12 @@ function* originFacts(store, index, node, line) {
     yield ["code", (store.lines(source)[at - 1] || "").trim()];
   }
   const route = store.links.follow(index, line).get(source)?.get(at);
-  if (route) yield ["known by", route().join(" → ")];
+  if (route) yield ["known by", routeWords(route())];
 }
 
 function* linkFacts(store, index, line, lit) {
   const route = lit.get(index)?.get(line);
-  if (route) yield ["linked by", route().join(" → ")];
+  if (route) yield ["linked by", routeWords(route())];
   else {
     const found = [...store.links.follow(index, line)];
     if (!found.length) return;

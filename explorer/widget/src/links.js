@@ -7,6 +7,12 @@ const CALLED_FROM = "called from";
 // scheduler nodes. A walk goes from a chosen whole down to its parts and from a part up to its wholes, and never on from there.
 const WHOLES = new Set(["origins", "fused", "define_kernel", "launch", "buffer name", "pass"]);
 
+// Links to the line of a call, where no text says which line inside it is meant, as explorer/model.py has them.
+const COARSE = new Set(["called from", "stack_trace of the call", "from_node of the call", "made by, within a graph"]);
+
+// A route in words, with what it does not say.
+export const routeWords = (route) => route.join(" → ") + (route.some((how) => COARSE.has(how)) ? " (coarse: the line of a call, not the line inside it)" : "");
+
 // A place, one line of one artifact, as one number; a text may have up to 16,777,215 lines.
 const LINES = 0x1000000;
 const place = (artifact, line) => artifact * LINES + line;
