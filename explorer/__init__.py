@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from explorer.errors import InputError as InputError
     from explorer.errors import InterpretError as InterpretError
     from explorer.errors import LiveError as LiveError
+    from explorer.errors import NoKernelError as NoKernelError
     from explorer.files import load as load
     from explorer.gpus import Target as Target
     from explorer.handwritten import trace_kernel as trace_kernel
@@ -50,7 +51,8 @@ _HOMES = {
     "Artifact": "model", "BusyError": "errors", "Choice": "choices", "CompileError": "errors", "Event": "model",
     "ExplorerError": "errors",
     "Failure": "model", "FileError": "errors", "Force": "model", "InputError": "errors", "InterpretError": "errors",
-    "Kernel": "traced", "Link": "model", "LiveError": "errors", "STAGES": "stages", "Stage": "stage", "Target": "gpus",
+    "Kernel": "traced", "Link": "model", "LiveError": "errors", "NoKernelError": "errors",
+    "STAGES": "stages", "Stage": "stage", "Target": "gpus",
     "Trace": "traced", "Veto": "model", "backends": "backend", "compare": "comparison", "explore": "session",
     "load": "files", "record": "session", "show": "session",
     "targets": "target", "trace": "session", "trace_kernel": "handwritten",

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer.diagram import fx_diagram, scheduler_diagram
+from explorer.errors import FileError
+from explorer.files import checked
 from explorer.model import Artifact
 
 if TYPE_CHECKING:
@@ -47,11 +49,19 @@ def save(trace: Trace, path: str | PathLike[str]) -> list[str]:
     """Write a folder for each compiled graph under `path`; the paths of the files written, in order.
 
     Files that are there already are replaced. A stage that the trace lacks has no file; a trace in which nothing was compiled
-    writes nothing. Raises OSError where the folder cannot be written.
+    writes nothing. FileError where the folder cannot be written.
     """
+    try:
+        return _written(trace, Path(checked(path)))
+    except OSError as error:
+        raise FileError(f"cannot write the folder {path}: {error.strerror or error}") from error
+
+
+def _written(trace: Trace, path: Path) -> list[str]:
+    """The files, written."""
     written: list[str] = []
     for folder, stages in graphs(trace).items():
-        home = Path(path) / folder
+        home = path / folder
         home.mkdir(parents=True, exist_ok=True)
         for name, text in texts(stages):
             (home / name).write_text(text, encoding="utf-8", errors="replace")

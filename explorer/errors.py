@@ -2,6 +2,7 @@
 
     ExplorerError
     ├── InputError      an argument is wrong; the message says what to do       (also a ValueError)
+    ├── NoKernelError   a kernel asked for by number is not in the trace        (also an IndexError)
     ├── BusyError       another recording is under way                          (also a RuntimeError)
     ├── LiveError       asked of a saved trace what only a live process can do  (also a RuntimeError)
     ├── FileError       a trace file is damaged, altered or too new             (also an OSError)
@@ -28,6 +29,10 @@ class InputError(ExplorerError, ValueError):
     """An argument is wrong; the message names what would be right."""
 
 
+class NoKernelError(ExplorerError, IndexError):
+    """The trace has no such kernel; the message says why, and what would have one."""
+
+
 class BusyError(ExplorerError, RuntimeError):
     """A recording is already under way; recordings cannot be mixed."""
 
@@ -51,6 +56,8 @@ class CompileError(ExplorerError):
 def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:
     """The error for a name that is not one of `valid`, which offers the nearest of them, and all where they are few."""
     names = sorted(valid)
+    if not names:
+        return InputError(f"unknown {what} {given!r}: there is none here")
     if len(names) > MOST_NAMES:
         near = difflib.get_close_matches(str(given), names, n=5, cutoff=0.5)
         return InputError(f"unknown {what} {given!r}: the nearest of {len(names)} are {', '.join(map(repr, near)) or 'none'}")

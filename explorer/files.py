@@ -24,7 +24,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
-from explorer.errors import FileError
+from explorer.errors import FileError, InputError
 from explorer.model import Artifact, Event, Failure, Link, calls, jsonable, plain, record_from_json, record_to_json
 from explorer.shapes import check
 from explorer.traced import Trace
@@ -95,9 +95,16 @@ def save(trace: Trace, path: str | PathLike[str]) -> None:
     write(path, dumps(trace))
 
 
+def checked(path: object) -> str | PathLike[str]:
+    """A path as it is; InputError for what is none."""
+    if not isinstance(path, (str, PathLike)):
+        raise InputError(f"a file is given by its path, such as 'f.json.gz', not {path!r}")
+    return path
+
+
 def write(path: str | PathLike[str], data: bytes) -> None:
     """Write a file; the old one stays until the new one is complete. FileError says why it cannot be written."""
-    target = Path(path)
+    target = Path(checked(path))
     if target.is_dir():
         raise FileError(f"cannot write {path}: it is a folder; give a file in it, such as {target / 'trace'}")
     if not target.absolute().parent.is_dir():
@@ -137,6 +144,7 @@ def load(path: str | PathLike[str], *, limit: float = LIMIT) -> Trace:
 
     `limit` is how much memory in bytes it may take: what is known to be no trap may have more.
     """
+    checked(path)
     try:
         size = Path(path).stat().st_size
         if size > limit:

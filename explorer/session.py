@@ -38,6 +38,7 @@ from explorer.stages import STAGES
 from explorer.stages.graph_break import facts
 from explorer.stages.recompile import reasons
 from explorer.traced import Trace
+from explorer.whatif import name_list
 
 
 def trace(
@@ -76,6 +77,7 @@ def trace(
     """
     _check_call(fn, args, kwargs, unknown)
     _check_stages(stages)
+    _check_settings(dynamic, fullgraph, options)
     chosen = {"mode": mode, "dynamic": dynamic, "fullgraph": fullgraph, "options": dict(options) if options else None}
     _check_options(backend, chosen)
     fn = compiling.unwrapped(fn)
@@ -84,7 +86,8 @@ def trace(
     absent = _absent(device, backend, options)
     call = _placed(Call(fn, args, dict(kwargs or {}), train, absent is not None), "cpu" if absent else str(device), target)
     made_for = absent.name if absent else str(device)
-    changes = Changes(wishes(fusion), names(without_pattern), names(without_pass))
+    left_out = name_list("without_pattern", without_pattern), name_list("without_pass", without_pass)
+    changes = Changes(wishes(fusion), *left_out)
     meta = {"name": name_of(fn), "target": made_for, "train": train, "backend": name_of(backend), "fresh": True, **chosen}
     meta |= changed(changes)
 
@@ -123,6 +126,8 @@ def _check_call(fn: object, args: tuple[Any, ...], kwargs: object, unknown: Mapp
         raise InputError(
             f"kwargs is a mapping of the function's keyword arguments, kwargs={{'x': x}}, not {type(kwargs).__name__}"
         )
+    if advice := compiling.not_for_dynamo(fn):
+        raise InputError(advice)
     if unknown:
         own = [name for name in inspect.signature(trace).parameters if name not in ("fn", "args", "unknown")]
         near = [name for given in unknown for name in difflib.get_close_matches(given, own, n=1, cutoff=0.7)]
@@ -141,6 +146,16 @@ def _check_stages(stages: object) -> None:
         raise InputError(f"stages is a sequence of explorer.Stage, such as (*explorer.STAGES, mine), not {what}")
 
 
+def _check_settings(dynamic: object, fullgraph: object, options: object) -> None:
+    """InputError for arguments of torch.compile that are of another kind than it takes."""
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise InputError(f"dynamic is True, False or None, not {dynamic!r}")
+    if not isinstance(fullgraph, bool):
+        raise InputError(f"fullgraph is True or False, not {fullgraph!r}")
+    if options is not None and not isinstance(options, Mapping):
+        raise InputError(f"options is a mapping of Inductor's options, options={{'max_autotune': True}}, not {options!r}")
+
+
 def _check_tensors(fn: object, args: object, kwargs: object) -> None:
     """InputError for tensors without data: a trace runs the function once."""
     if "meta" in target_room.device_types((args, kwargs), fn):  # type: ignore[arg-type]
@@ -157,6 +172,8 @@ def advice_on_call(error: Exception, call: Call) -> Iterator[str]:
             "trace calls the function without gradients, and with train=True differentiates its outputs itself; "
             "for one that calls backward() write: with explorer.record() as r: torch.compile(f)(x)"
         )
+    if not call.args and not call.kwargs and "missing" in str(error) and isinstance(error, TypeError):
+        yield "the function was called without arguments; they stand behind it: trace(f, x)"
     only = call.args[0] if len(call.args) == 1 else None
     if isinstance(only, (tuple, list)) and f"'{type(only).__name__}' object" in str(error):
         yield "the function was called with one argument; arguments are given one by one: trace(f, x, y)"
@@ -169,11 +186,6 @@ def wishes(given: Veto | Force | Sequence[Veto | Force]) -> tuple[Veto | Force, 
         if not isinstance(wish, (Veto, Force)):
             raise InputError(f'fusion takes Veto("op3", "op7"), Force(…) or a tuple of them, not {wish!r}')
     return several
-
-
-def names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """One name or several as a tuple."""
-    return (given,) if isinstance(given, str) else tuple(given or ())
 
 
 def changed(changes: Changes) -> dict[str, Plain]:
@@ -223,9 +235,11 @@ def _check_options(backend: Any, chosen: Mapping[str, Any]) -> None:
     if mode is not None and options is not None:
         raise InputError("torch.compile takes mode or options, not both: put the mode's settings into options")
     valid = {name.replace("-", "_") for name in compiling.valid_options(backend)}
-    for option in options or ():
-        if valid and option.replace("-", "_") not in valid:
+    for option, value in (options or {}).items():
+        if valid and str(option).replace("-", "_") not in valid:
             raise unknown_name("option", option, valid)
+        if valid and (kind := compiling.wrong_type(str(option), value)):
+            raise InputError(f"option {option!r} is of type {kind}, not {value!r}")
 
 
 def _absent(device: str | Target, backend: Any, options: Mapping[str, Any] | None) -> Target | None:
@@ -537,6 +551,7 @@ def record(
     stages that the cache keeps are there: with `fresh` caches are written but not read, so that every stage is.
     For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all.
     """
+    _check_stages(stages)
     device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
     absent = _absent(device, "inductor", None)
     result = Recording()

@@ -49,6 +49,7 @@ FxNode = TypedDict(
         "stride": NotRequired[Names],
         "outputs": NotRequired[list[Tensor]],
         "value": NotRequired[str],
+        "input": NotRequired[str],
     },
 )
 
@@ -60,6 +61,7 @@ class FxGraph(TypedDict):
     inner: NotRequired[list[FxNode]]
     stacks: Names
     of: NotRequired[str]
+    graph_text: NotRequired[str]
 
 
 class Function(TypedDict):
@@ -116,6 +118,11 @@ class Guard(TypedDict):
     source: str
     file: str
     line: int
+    function: NotRequired[str]
+    framework: NotRequired[str]
+    note: NotRequired[str]
+    origin: NotRequired[str]
+    derived_from: NotRequired[list[tuple[str, str]]]
 
 
 class Guards(TypedDict):
@@ -160,6 +167,95 @@ class GraphBreak(TypedDict):
     hints: Names
     file: str
     line: int
+
+
+class CompileCall(TypedDict):
+    """The torch.compile call that a frame came from, and the line that called the function."""
+
+    file: str
+    line: int
+    code: str
+    backend: str
+    options: dict[str, str]
+    called_file: str
+    called_line: int
+    called_code: str
+
+
+class Metrics(TypedDict):
+    """What torch counted of one compile, by torch's own names beside `of`."""
+
+    of: str
+
+
+class AllMetrics(TypedDict):
+    """What torch counted of the compiles of a frame."""
+
+    rows: list[Metrics]
+
+
+class ChangedSetting(TypedDict):
+    """A setting that was not at its default, as Python writes its values."""
+
+    of: str
+    name: str
+    value: str
+    default: str
+    set_by: str
+
+
+class Settings(TypedDict):
+    """The settings of one compile that were not at their defaults."""
+
+    rows: list[ChangedSetting]
+
+
+class WrittenFile(TypedDict):
+    """A file that Inductor or triton wrote."""
+
+    by: str
+    path: str
+    kind: str
+    bytes: int | None
+
+
+class WrittenFiles(TypedDict):
+    """The files that were written for one frame."""
+
+    rows: list[WrittenFile]
+
+
+class CudaGraph(TypedDict):
+    """A decision on a CUDA graph, and the user's line."""
+
+    decision: str
+    what: str
+    reason: str
+    file: str
+    line: int
+    code: str
+
+
+class CudaGraphs(TypedDict):
+    """The decisions on CUDA graphs of one frame."""
+
+    rows: list[CudaGraph]
+
+
+class PerfHint(TypedDict):
+    """A performance hint, the nodes that it is about, and the user's line."""
+
+    hint: str
+    nodes: Names
+    file: str
+    line: int
+    code: str
+
+
+class PerfHints(TypedDict):
+    """The performance hints of one frame."""
+
+    rows: list[PerfHint]
 
 
 class PatternMatch(TypedDict):
@@ -383,6 +479,12 @@ SHAPES: Mapping[str, Any] = {
     "recompile": Recompiles,
     "symbol": Symbols,
     "graph_break": GraphBreak,
+    "compile_call": CompileCall,
+    "compilation_metrics": AllMetrics,
+    "setting": Settings,
+    "written_file": WrittenFiles,
+    "cuda_graph": CudaGraphs,
+    "perf_hint": PerfHints,
     "pattern_match": PatternMatch,
     "fx_pass": FxPass,
     "ir_pre_fusion": Ir,

@@ -68,7 +68,9 @@ class Kernel:
             self.trace.explain_missing(stage)
             return str(self.trace.needs_live("SASS").sass(self.artifact))
         self.trace.explain_missing(stage)
-        raise unknown_name("stage of this kernel", stage, self.stages)
+        from explorer.missing import no_form
+
+        raise no_form(self.name, self.language, stage, self.stages)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -179,7 +181,18 @@ class Kernel:
 class Kernels(tuple[Kernel, ...]):
     """The generated kernels of a trace, in the order in which the output code defines them; `table()` compares them."""
 
-    __slots__ = ()
+    #: Where they are from; it says why there is none.
+    trace: Trace | None = None
+
+    def __getitem__(self, index: Any) -> Any:
+        """The kernel of that number, or several by a slice; NoKernelError, which says why, where there is no such kernel."""
+        if isinstance(index, slice):
+            return super().__getitem__(index)
+        if not isinstance(index, int) or not -len(self) <= index < len(self):
+            from explorer.missing import no_kernel
+
+            raise no_kernel(self.trace, index)
+        return super().__getitem__(index)
 
     def table(self) -> Rows:
         """One row a kernel: operators, launches, grid, registers, shared, spills, bytes read and written, seconds.
@@ -216,6 +229,9 @@ class Trace:
                 return id
         elif id in self._by_id:
             return self._by_id[id]
+        if isinstance(id, str) and id in self._by_stage:
+            ids = ", ".join(repr(a.id) for a in self._by_stage[id][:4])
+            raise InputError(f"{id!r} is a stage, and this takes one artifact of it: {ids}; t.find({id!r}) has them")
         raise unknown_name("artifact", id, [a.id for a in self.artifacts])
 
     def find(self, stage: str, frame: str | None = None, graph: str | None = None) -> tuple[Artifact, ...]:
@@ -246,10 +262,16 @@ class Trace:
         if not found:
             self.explain_missing(stage)
             self.explain_place(stage, frame, graph)
-            raise unknown_name("stage of this trace", stage, {a.stage for a in self.artifacts})
+            raise self.no_text(stage)
         if len(found) == 1:
             return found[0].text
         return "\n\n".join(f"# ---- {a.title} [{a.id}]\n{a.text}" for a in found)
+
+    def no_text(self, stage: object) -> InputError:
+        """The error for a stage that the trace has no text of: why, and what to do to have it."""
+        from explorer import missing
+
+        return missing.no_text(self, stage)
 
     def explain_missing(self, stage: str) -> None:
         """CompileError where a failure of the trace says why a stage of all kernels is not there; else nothing."""
@@ -272,7 +294,9 @@ class Trace:
     @property
     def kernels(self) -> Kernels:
         """The generated kernels, in the order in which the output code defines them; `t.kernels.table()` compares them."""
-        return Kernels(Kernel(self, a) for a in self.artifacts if a.stage == "kernel")
+        found = Kernels(Kernel(self, a) for a in self.artifacts if a.stage == "kernel")
+        found.trace = self
+        return found
 
     # Tables --------------------------------------------------------------------------------------------------------
 
@@ -300,7 +324,8 @@ class Trace:
         """
         found: dict[tuple[Plain, ...], dict[str, Plain]] = {}
         for a in self.find("graph_break"):
-            row = found.setdefault((a.data["reason"], a.data["file"], a.data["line"]), {"frame": a.frame, **a.data, "frames": ()})
+            place = (a.data.get("reason"), a.data.get("file"), a.data.get("line"))
+            row = found.setdefault(place, {"frame": a.frame, **a.data, "frames": ()})
             row["frames"] = tuple(dict.fromkeys((*row["frames"], a.frame)))
         return Rows(found.values())
 
@@ -555,7 +580,7 @@ class Trace:
 
         texts = {a.id: self._kernel(a).text("sass") for a in self.find("ptx")}
         if not texts:
-            raise InputError(f"no kernel of this trace was compiled for an NVIDIA GPU: its target is {self.meta.get('target')!r}")
+            raise self.no_text("sass")
         held = {(a.frame, a.graph, a.kernel) for a in self.find("sass")}
         missing = {a.id: self._kernel(a).artifact for a in self.find("ptx") if (a.frame, a.graph, a.kernel) not in held}
         lines = self.needs_live("SASS").ptx_lines(list(missing.values())) if missing else ()
@@ -570,7 +595,7 @@ class Trace:
 
         kernels = [a for a in self.find("kernel") if a.language == "cpp"]
         if not kernels:
-            raise InputError(f"no kernel of this trace is C++: its target is {self.meta.get('target')!r}")
+            raise self.no_text("assembly")
         held = {(a.frame, a.graph, a.kernel) for a in self.find("assembly")}
         missing = [a for a in kernels if (a.frame, a.graph, a.kernel) not in held]
         return replay.with_assembly(self, [self.needs_live("the assembly").assembly(a) for a in missing])
@@ -721,6 +746,8 @@ class Trace:
         A hand-written kernel's writes are compared with `expected`: a tensor, several in the order of the arguments
         that it writes, or a mapping by their names.
         """
+        if limit is not None and not isinstance(limit, (int, float)):
+            raise InputError(f"limit is a number of seconds, not {limit!r}")
         rows: Rows = self.needs_live("checking").check(limit, expected)
         return rows
 
@@ -729,6 +756,8 @@ class Trace:
 
         InputError of a trace for a GPU that is not there, which cannot be timed.
         """
+        if not isinstance(repeats, int):
+            raise InputError(f"repeats is a number of calls, not {repeats!r}")
         rows: Rows = self.needs_live("timing").benchmark(repeats)
         return rows
 

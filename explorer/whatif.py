@@ -7,7 +7,7 @@ t.what_if(options={"max_fusion_size": 2})  t.what_if(without_pass="remove_noop_o
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -67,7 +67,9 @@ def what_if(
     """See `Trace.what_if`."""
     again = trace.needs_live("what if").again
     # a name that this trace lists nothing of may come up in a later round, once something else is left out: the compile knows
-    passes, patterns = (tuple((names,) if isinstance(names, str) else names) for names in (without_pass, without_pattern))
+    passes, patterns = name_list("without_pass", without_pass), name_list("without_pattern", without_pattern)
+    if not isinstance(options, Mapping):
+        raise InputError(f"options is a mapping of Inductor's options, options={{'max_fusion_size': 2}}, not {options!r}")
     otherwise: dict[str, object] = {}
     if fusion is not None:
         wishes = (fusion,) if isinstance(fusion, (Veto, Force)) else fusion
@@ -81,6 +83,14 @@ def what_if(
     if not otherwise:
         raise InputError("what_if needs a change: fusion=, without_pass=, without_pattern= or options=")
     return compared(trace, again(**otherwise), limit)
+
+
+def name_list(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several as a tuple; InputError for anything else."""
+    several = (given,) if isinstance(given, str) else given
+    if not isinstance(several, Iterable) or not all(isinstance(name, str) for name in several):
+        raise InputError(f"{argument} takes a name or several, as t.matches and t.passes list them, not {given!r}")
+    return tuple(several)
 
 
 def _named(trace: Trace, wish: Veto | Force) -> Veto | Force:

@@ -21,7 +21,7 @@ PACKAGE = Path(explorer.__file__).parent
 #: From the bottom up: a room imports, when it is itself imported, only from itself and from the rooms before it.
 ROOMS = (
     "errors", "stopping", "scratch", "model", "gpus", "occupancy", "stage", "hooks", "processes", "progress", "target", "backend",
-    "stages",
+    "stages", "missing",
     "traced",
     "provenance", "coverage", "memory", "fusion", "costs", "choices", "whatif", "comparison", "diagram", "shapes",
     "files", "payload", "page", "debug_dir", "widget", "replay", "recorder", "live", "session", "handwritten", "explorer",

@@ -111,6 +111,11 @@ RANDPERM = "_misc_patterns_init.<locals>.randperm_index_pattern"
 
 def advice(error: BaseException) -> str:
     """What the user can do about a compiler error, where that is known; "" elsewhere."""
+    if type(error).__name__ == "BackendCompilerFailed" and any(isinstance(e, ImportError) for e in _chain(error)):
+        return (
+            f"the backend {getattr(error, 'backend_name', '')!r} needs a package that is not installed, see below: install it or "
+            "choose another, as explorer.backends() lists them with what works here"
+        )
     if any(type(e).__name__ == "InvalidCxxCompiler" for e in _chain(error)):
         return (
             "no C++ compiler works here, and Inductor needs one for the CPU: install g++ "
@@ -137,6 +142,30 @@ def is_module_class(function: object) -> bool:
     import torch
 
     return isinstance(function, type) and issubclass(function, torch.nn.Module)
+
+
+def not_for_dynamo(function: object) -> str:
+    """What to do with a callable that Dynamo does not look into; "" for others."""
+    import torch
+
+    if isinstance(function, torch.jit.ScriptModule):
+        return (
+            f"{type(function).__name__} is TorchScript, which has a compiler of its own, and Dynamo does not look into it: "
+            "trace the module that it was scripted from"
+        )
+    if isinstance(function, torch.export.ExportedProgram):
+        return "an ExportedProgram is not called itself: trace its module, explorer.trace(program.module(), x)"
+    return ""
+
+
+def wrong_type(option: str, value: object) -> str:
+    """The type that Inductor's option has, where `value` is of another; "" where it fits, or where torch does not say."""
+    from torch._inductor import config
+
+    kind: Any = config.get_type(option.replace("-", "_"))
+    if getattr(kind, "__origin__", None) is not None or not isinstance(kind, type) or isinstance(value, kind):
+        return ""
+    return kind.__name__
 
 
 def entry_code(function: Any) -> Any:

@@ -105,7 +105,10 @@ def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrapp
     from torch._inductor import compile_fx
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise InputError("the function would be compiled anew: it does not do what it did when it was traced")
+        raise InputError(
+            "the function would be compiled anew: it does not do what it did when it was traced, or torch._dynamo.reset() "
+            "dropped what was compiled; trace it again"
+        )
 
     with guarding(Guard()), ExitStack() as stack:
         wrappers = Wrappers(stack.enter_context(interpreting(progress)))

@@ -394,6 +394,8 @@ def choose(configs: Sequence[Any], wanted: int | Mapping[str, Plain] | None) -> 
         if not -len(configs) <= wanted < len(configs):
             raise InputError(f"there are {len(configs)} configs, numbered from 0; there is no config {wanted}")
         return configs[wanted]
+    if not isinstance(wanted, Mapping):
+        raise InputError(f"a config is a number of those in candidates, or a mapping such as {{'num_warps': 8}}, not {wanted!r}")
     same = [config for config in configs if described(config) == plain(wanted)]
     if same:
         return same[0]

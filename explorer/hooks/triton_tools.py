@@ -31,6 +31,18 @@ _AMD = {
 _PTXAS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
+def missing_triton() -> str:
+    """Why triton cannot be used here, "" where it can: it is not installed, or it is and cannot be imported."""
+    if not version_of("triton"):
+        return "needs triton, which is not installed"
+    try:
+        import triton.backends.compiler
+        import triton.runtime.driver  # noqa: F401
+    except (ImportError, OSError) as error:
+        return f"needs triton {version_of('triton')}, which is installed and cannot be imported: {error}"
+    return ""
+
+
 def missing_backend(target: Target) -> str:
     """Why the installed triton cannot compile for the target, "" where it can.
 

@@ -10,7 +10,7 @@ from typing import Any
 from explorer.errors import InputError, unknown_name
 from explorer.gpus import NAMED, Target
 from explorer.hooks.tensors import map_tensors, named_tensors
-from explorer.hooks.triton_tools import missing_backend, no_sass
+from explorer.hooks.triton_tools import missing_backend, missing_triton, no_sass
 from explorer.model import Rows
 
 
@@ -88,9 +88,7 @@ def _said_of(target: Target) -> str:
 
 def compiler_missing() -> str:
     """Why a GPU that is not here cannot be compiled for, "" where it can: triton has no wheel outside Linux."""
-    from explorer.hooks.versions import version_of
-
-    return "" if version_of("triton") else "needs triton, which is not installed"
+    return missing_triton()
 
 
 def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str | Target:

@@ -22,7 +22,7 @@ import traitlets
 
 from explorer.errors import InputError, unknown_name
 from explorer.page import packed, static_summary
-from explorer.payload import lines_of_nodes, stages
+from explorer.payload import lines_of_nodes
 from explorer.widget.worker import Worker
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 #: The front end: `make widget` bundles it of the modules in `src`.
 BUNDLE = Path(str(files("explorer").joinpath("widget", "static", "explorer.js")))
+
+
+#: The names of the front end's views, as `views.js` has them.
+VIEWS = ("code", "graph", "kernels", "fusion", "passes", "compare", "dynamo", "memory", "timings", "run")
 
 
 class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
@@ -59,8 +63,9 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         self.on_msg(lambda _, message, __: self._worker.answer(message))
 
     def close(self) -> None:
-        """Take every view down and do nothing more."""
-        self._worker.close()
+        """Take every view down and do nothing more; also where the payload could not be made, and there is no worker."""
+        if worker := getattr(self, "_worker", None):
+            worker.close()
         super().close()
 
     def select(self, artifact: str, line: int) -> None:
@@ -84,16 +89,24 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         if stage is None:
             super().open()
             return
+        chosen = self._text(stage, kernel)
+        if type(line) is not int or not 0 <= line <= max(1, len(chosen.lines)):
+            raise InputError(f"{chosen.id!r} has lines 1 to {len(chosen.lines)}, not {line!r}")
         if pane not in ("", "left", "right", "third", "fourth"):
             raise unknown_name("pane", pane, ["left", "right", "third", "fourth"])
-        self._command(kind="open", artifact=self._text(stage, kernel).id, line=line, pane=pane)
+        self._command(kind="open", artifact=chosen.id, line=line, pane=pane)
 
     def compare(self, a: str, b: str) -> None:
         """Show the difference of two texts, each an artifact's id or a stage."""
         self._command(kind="compare", a=self._text(a).id, b=self._text(b).id)
 
     def view(self, name: str) -> None:
-        """Show one of the views by name: "code", "compare", "passes", "graph", "kernels", "dynamo", "timings", …"""
+        """Show one of the views by name: "code", "compare", "passes", "graph", "kernels", "dynamo", "timings", …
+
+        InputError for a name that is none.
+        """
+        if name not in VIEWS:
+            raise unknown_name("view", name, VIEWS)
         self._command(kind="view", name=name)
 
     def _command(self, **fields: Any) -> None:
@@ -111,7 +124,19 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
             same = owner is None or (artifact.kernel, artifact.frame, artifact.graph) == owner
             if artifact.stage == name and same:
                 return artifact
-        raise unknown_name("stage of this trace", name, [s["name"] for s in stages(self.trace)])
+        raise self._missing(name, owner)
+
+    def _missing(self, name: str, owner: tuple[str, str, str] | None) -> InputError:
+        """The error for a text that is not there: why, and for one that is made on demand how to have it made."""
+        makers = {"sass": "with_sass", "assembly": "with_assembly"}
+        kernels = [k for k in self.trace.kernels if name in makers and name in k.stages]
+        if kernels:
+            how = f"explorer.show(t.{makers[name]}()) shows it, or in the view the button beside the kernel's texts"
+            return InputError(f"{name} is made for one kernel at a time, when it is asked for: {how}")
+        held = {a.stage for a in self.trace.artifacts if owner in (None, (a.kernel, a.frame, a.graph))}
+        if owner is not None and any(a.stage == name for a in self.trace.artifacts):
+            return unknown_name(f"stage of kernel {owner[0]!r}", name, held)
+        return self.trace.no_text(name)
 
     def _kernel(self, kernel: int | str) -> tuple[str, str, str]:
         """Kernel, frame and graph of a kernel by number or name."""
