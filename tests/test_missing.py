@@ -192,3 +192,11 @@ def test_new_tables_are_kept_by_a_file(eager: Trace, tmp_path: Path) -> None:
     again = explorer.load(tmp_path / "t.json.gz")
     assert again == eager and again.compile_metrics == eager.compile_metrics and again.settings == eager.settings
     assert again.compile_calls == eager.compile_calls != () and again.operator_counts == eager.operator_counts
+
+
+def test_what_dynamo_calls_for_an_absent_gpu_has_code() -> None:
+    """depyf and other debuggers ask a compiled graph for its code object, by its name and file."""
+    from explorer.hooks.generated import StandIn
+
+    stand_in = StandIn(torch.fx.symbolic_trace(nn.ReLU()), lambda: None)
+    assert stand_in.__code__.co_name == "forward"

@@ -1,0 +1,85 @@
+"""On an attached NVIDIA GPU: what is said of CUDA graphs is what torch does, and inputs are named as for an absent one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import explorer
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+def skips() -> int:
+    """How many graphs torch has not captured so far in this process."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["inductor"]["cudagraph_skips"])
+
+
+def recorded(function: Any, *shapes: int, calls: int = 3) -> explorer.Trace:
+    with explorer.record(fresh=True) as recording:
+        compiled = torch.compile(function, mode="reduce-overhead")
+        for _ in range(calls):
+            torch.compiler.cudagraph_mark_step_begin()
+            compiled(*(torch.randn(n, device="cuda") for n in shapes))
+    return recording.trace
+
+
+def test_a_graph_that_torch_captures_is_called_captured() -> None:
+    """Three calls, no skip counted, one row."""
+    before = skips()
+    trace = recorded(lambda x: torch.softmax(x.sin(), -1), 64)
+    assert skips() == before and not trace.failures
+    assert [row["decision"] for row in trace.cuda_graphs] == ["captured"]
+
+
+def test_a_changed_input_is_skipped_when_called_and_torch_says_the_same() -> None:
+    """The row made while compiling has the line; torch's own skip at the call is a row too."""
+
+    def changing(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(y)
+        return x * 2
+
+    before = skips()
+    trace = recorded(changing, 64, 64)
+    assert skips() > before
+    assert {row["decision"] for row in trace.cuda_graphs} == {"skipped when called"}
+    assert any(row["code"] == "x.add_(y)" for row in trace.cuda_graphs)
+    assert any("mutated inputs" in row["reason"] for row in trace.cuda_graphs)
+
+
+def test_a_tensor_on_the_cpu_keeps_its_part_out() -> None:
+    """An input on the CPU is computed between the parts that are captured, or keeps the whole from it; its line is named."""
+
+    def mixed(x: torch.Tensor, c: torch.Tensor) -> Any:
+        return x.sin() + 1, c.cos() * 2
+
+    with explorer.record(fresh=True) as recording:
+        compiled = torch.compile(mixed, mode="reduce-overhead")
+        for _ in range(3):
+            compiled(torch.randn(64, device="cuda"), torch.randn(64))
+    rows = [row for row in recording.trace.cuda_graphs if "cpu" in row["reason"]]
+    assert rows and all(row["code"] == "return x.sin() + 1, c.cos() * 2" for row in rows)
+
+
+def test_attached_and_absent_say_the_same() -> None:
+    """Decisions, hints and the names of inputs, for a training step of a module."""
+    capability = torch.cuda.get_device_name()
+    name = next((n for n in ("h100", "h200", "a100", "b200") if n.upper() in capability), None)
+    if name is None:
+        pytest.skip(f"{capability} is none of the named ones that this test knows")
+    net = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64))
+    absent = explorer.trace(net, torch.randn(32, 64), target=name, train=True, mode="reduce-overhead")
+    attached = explorer.trace(net.cuda(), torch.randn(32, 64, device="cuda"), train=True, mode="reduce-overhead")
+    for table in ("cuda_graphs", "perf_hints"):
+        assert [dict(row) for row in getattr(attached, table)] == [dict(row) for row in getattr(absent, table)], table
+    inputs = [[row["inputs"] for row in trace.memory.table() if row["inputs"]] for trace in (attached, absent)]
+    assert inputs[0] == inputs[1] and ("0.weight",) in inputs[0] and ("1.running_mean",) in inputs[0]
+    assert attached.compile_metrics and attached.written_files and attached.settings
