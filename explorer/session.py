@@ -19,6 +19,7 @@ from explorer.errors import InputError, InterpretError, unknown_name
 from explorer.fusion import unmet
 from explorer.gpus import Target
 from explorer.hooks import compile as compiling
+from explorer.hooks.autocast import Ambient
 from explorer.hooks.dynamo import emit_function, emit_inlined
 from explorer.hooks.launched import Find, loaded_kernels
 from explorer.hooks.launches import Launches
@@ -84,7 +85,9 @@ def trace(
     _check_tensors(fn, args, kwargs)
     device = target_room.resolve(target, (args, kwargs), fn)
     absent = _absent(device, backend, options)
-    call = _placed(Call(fn, args, dict(kwargs or {}), train, absent is not None), "cpu" if absent else str(device), target)
+    ambient = Ambient.now(absent.device if absent else "")
+    call = Call(fn, args, dict(kwargs or {}), train, absent is not None, ambient)
+    call = _placed(call, "cpu" if absent else str(device), target)
     made_for = absent.name if absent else str(device)
     left_out = name_list("without_pattern", without_pattern), name_list("without_pass", without_pass)
     changes = Changes(wishes(fusion), *left_out)

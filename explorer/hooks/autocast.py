@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 #: AT_FORALL_FP32_SET_OPT_DTYPE: the sum is made in float32 where no dtype is asked for.
@@ -49,6 +50,52 @@ REFUSAL = (
 )
 
 Cast = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True)
+class Ambient:
+    """The autocast that holds where a function is traced, by device type: whether it is on, and its type."""
+
+    states: tuple[tuple[str, bool, Any], ...]
+
+    @staticmethod
+    def now(absent: str = "") -> Ambient:
+        """What holds now; for an absent GPU of the type `absent` the CPU's is that GPU's, whose tensors are on the CPU here."""
+        import torch
+
+        states = {name: (torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in ("cpu", "cuda", "xpu")}
+        if absent:
+            states["cpu"] = states[absent]
+        return Ambient(tuple((name, enabled, dtype) for name, (enabled, dtype) in states.items()))
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Inside the block it holds again, as in `torch.autocast`, with weights cast once."""
+        before = Ambient.now()
+        self._set()
+        _autocast_nesting(1)
+        try:
+            yield
+        finally:
+            _autocast_nesting(-1)
+            before._set()
+
+    def _set(self) -> None:
+        import torch
+
+        for name, enabled, dtype in self.states:
+            torch.set_autocast_enabled(name, enabled)
+            torch.set_autocast_dtype(name, dtype)
+
+
+def _autocast_nesting(by: int) -> None:
+    """Enter or leave a level of autocast: leaving the last one forgets the weights that were cast."""
+    import torch
+
+    if by > 0:
+        torch.autocast_increment_nesting()
+    elif torch.autocast_decrement_nesting() == 0:
+        torch.clear_autocast_cache()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.errors import InputError
+from explorer.hooks.autocast import Ambient
 from explorer.hooks.in_place_of_gpu import in_place_of_gpu
 from explorer.hooks.tensors import copier, dense_parts, hidden_tensors, map_tensors, named_tensors
 from explorer.stopping import interruptible
@@ -17,7 +18,8 @@ from explorer.stopping import interruptible
 class Call:
     """A function, its arguments, and whether the outputs are differentiated.
 
-    With `absent` it is traced for a GPU that is not there: Triton kernels that it launches itself are interpreted.
+    With `absent` it is traced for a GPU that is not there: Triton kernels that it launches itself are interpreted. `ambient` is
+    the autocast that it is called in.
     """
 
     function: Callable[..., Any]
@@ -25,6 +27,7 @@ class Call:
     kwargs: Mapping[str, Any]
     train: bool = False
     absent: bool = False
+    ambient: Ambient | None = None
 
     def with_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         """The same call with other arguments."""
@@ -70,7 +73,7 @@ def run_call(
     """
     import torch
 
-    with in_place_of_gpu() if call.absent else nullcontext():
+    with in_place_of_gpu() if call.absent else nullcontext(), call.ambient.again() if call.ambient else nullcontext():
         if call.train:
             return _differentiated(function, call, weigh)
         with torch.no_grad():

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.hooks.tensors import dense_parts, opened_leaves, same_bits, storage_of
+from explorer.hooks.tensors import dense_parts, map_tensors, opened_leaves, same_bits, storage_of
 from explorer.live.call import Call, run_call, weighted
 from explorer.live.state import State
 
@@ -67,6 +67,12 @@ def on_copies(call: Call) -> Iterator[Call]:
     copied = call.copy(own.tensors.values())
     with own.kept(), _arguments(copied).kept():
         yield copied
+
+
+def detached_of_state(call: Call, returned: Any) -> Any:
+    """What a call returned, with copies of the tensors that are the function's own, which are put back after it."""
+    own = {storage_of(tensor) for tensor in State.of(call.function).tensors.values()} - {None}
+    return map_tensors(lambda t: t.detach().clone() if storage_of(t) in own else t, returned)
 
 
 def _arguments(call: Call) -> State:

@@ -20,7 +20,7 @@ from explorer.live.call import Call, clone, run_call
 from explorer.live.inlining import calls_of
 from explorer.live.interpreted import interpreting_calls
 from explorer.live.ladders import Ladders
-from explorer.live.outcome import Outcome, on_copies, outcome_of
+from explorer.live.outcome import Outcome, detached_of_state, on_copies, outcome_of
 from explorer.live.reference import DRAWS, compared
 from explorer.model import Artifact, Rows
 
@@ -77,7 +77,7 @@ class Live:
             raise CompileError("the compile failed, there is nothing to run") from self.error
         call = self.call.with_arguments(args, kwargs) if args or kwargs else self.call
         with on_copies(call) as copied:
-            return run_call(self.compiled, copied)[0]
+            return detached_of_state(call, run_call(self.compiled, copied)[0])
 
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
         """Eager and compiled on copies of the trace's inputs, compared output by output; see `Trace.check`."""
