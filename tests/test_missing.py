@@ -196,7 +196,7 @@ def test_new_tables_are_kept_by_a_file(eager: Trace, tmp_path: Path) -> None:
 
 def test_what_dynamo_calls_for_an_absent_gpu_has_code() -> None:
     """depyf and other debuggers ask a compiled graph for its code object, by its name and file."""
-    from explorer.hooks.generated import StandIn
+    from explorer.hooks.generated import Generated
 
-    stand_in = StandIn(torch.fx.symbolic_trace(nn.ReLU()), lambda: None)
-    assert stand_in.__code__.co_name == "forward"
+    called = Generated().in_place_of(torch.fx.symbolic_trace(nn.ReLU()), lambda x: x)
+    assert called.__code__.co_name and called.__code__.co_filename
