@@ -60,14 +60,14 @@ class Recorder:
         """Record an event of `kind` now."""
         began = clock.perf_counter()
         frame = self._frame()
-        if frame is not None:
+        if frame is not None and not self._here.muted:
             self._append(kind, frame, facts, began - self._began if time is None else time, call_path())
         self.seconds += clock.perf_counter() - began
 
     def later(self, kind: str, facts: Callable[[], Facts]) -> None:
         """Record an event of `kind` when the recording ends."""
         frame = self._frame()
-        if frame is not None:
+        if frame is not None and not self._here.muted:
             self._deferred.append((kind, frame, facts, clock.perf_counter() - self._began))
 
     @contextmanager
@@ -87,6 +87,15 @@ class Recorder:
             yield
         finally:
             self._here.within = outer
+
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        """Record nothing of what this thread does inside."""
+        outer, self._here.muted = self._here.muted, True
+        try:
+            yield
+        finally:
+            self._here.muted = outer
 
     def place(self) -> tuple[str, str]:
         """The frame and graph under way, by the names that the trace will have for them."""
@@ -145,6 +154,7 @@ class _Here(threading.local):
     def __init__(self) -> None:
         self.graphs: list[str] = []
         self.within = ""
+        self.muted = False
 
     @property
     def graph(self) -> str:

@@ -33,6 +33,9 @@ class Emit(Protocol):
     def within(self, frame: str) -> AbstractContextManager[None]:
         """Count events inside to a frame whose compile is over."""
 
+    def muted(self) -> AbstractContextManager[None]:
+        """Record nothing of what this thread does inside."""
+
     def place(self) -> tuple[str, str]:
         """The frame and graph under way, by the names that the trace will have for them."""
 

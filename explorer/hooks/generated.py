@@ -179,6 +179,7 @@ class Kernel:
     constants: Mapping[str, Any]
     about: Mapping[str, Any]
     wrappers: Wrappers | None
+    triton_meta: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def of(name: str, source: str, target: Target, wrappers: Wrappers | None) -> Kernel:
@@ -195,7 +196,7 @@ class Kernel:
         left_out = (declared & set(constants)) | {k for k, v in constants.items() if v is None and k not in declared}
         left_out -= {k for k in tuner.triton_meta.get("signature", {}) if k not in declared}
         names = (*(a for a in tuner.fn.arg_names if a not in left_out), *tuner.inductor_meta.get("extra_launcher_args", ()))
-        return Kernel(name, tuner.fn, config, names, constants, tuner.inductor_meta, wrappers)
+        return Kernel(name, tuner.fn, config, names, constants, tuner.inductor_meta, wrappers, tuner.triton_meta)
 
     def grid(self, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
         """The launch grid that Inductor computes from the arguments."""

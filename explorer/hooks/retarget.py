@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.hooks.absent_gpu import pretending
 from explorer.hooks.active_driver import answered
+from explorer.hooks.aot_inductor import inputs_on_gpu, not_packaged, packaging
 from explorer.hooks.fresh import no_graph_caches
 from explorer.hooks.generated import Code, Generated
 from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
@@ -55,10 +56,29 @@ def retargeted(
     kept = generated if generated is not None else Generated()
     guard = guard_here()
 
+    def for_aot_inductor(graph: Any, inputs: Any, *args: Any, call: Callable[..., Any], **kwargs: Any) -> bool:
+        copied = on_the_cpu(graph)
+        copied.meta.update(graph.meta)
+        with _compiling(target, emit, copied, kept.codes.append, folder), not_packaged(target, folder):
+            to_gpu(copied, target.device)
+            call(copied, inputs_on_gpu(copied, inputs, target.device), *args, **kwargs)
+        compiled()
+        return True
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(graph: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             if inside.compile:
                 return original(graph, inputs, *args, **kwargs)
+            if packaging():
+                inside.compile = True
+                try:
+                    _given_up_where_ours_fails(
+                        lambda call: for_aot_inductor(graph, inputs, *args, call=call, **kwargs), original, guard
+                    )
+                    with emit.muted():  # what the program asked for: a package that runs here
+                        return original(graph, inputs, *args, **kwargs)
+                finally:
+                    inside.compile = False
             own = on_the_cpu(graph)  # from here on the graph is changed in place: whatever fails, its copy runs
 
             def for_the_gpu(call: Callable[..., Any]) -> Any:
@@ -149,6 +169,16 @@ def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], No
         stack.enter_context(pretending(target, assuming(emit)))
         stack.enter_context(autocast_on_the_gpu())
         stack.enter_context(_inputs_on_gpu(graph, target.device))
+        stack.enter_context(_nothing_tuned())
+        yield
+
+
+@contextmanager
+def _nothing_tuned() -> Iterator[None]:
+    """What Inductor would run on the GPU to tune kernels before it has written all of its code is not run."""
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+    with replaced(PythonWrapperCodegen, "generate_and_run_autotune_block", lambda _: lambda wrapper: None):
         yield
 
 
@@ -226,7 +256,7 @@ def _inputs_on_gpu(graph: Any, device: str) -> Iterator[None]:
     from torch._subclasses.meta_utils import MetaTensorDescriber
 
     stay = {id(example) for example in _numbers(graph)}
-    moving: list[bool] = []
+    moving: list[bool] = [packaging()]  # of an exported graph the weights are constants, and meet its fake tensors anywhere
 
     def make_from(original: Callable[..., Any]) -> Callable[..., Any]:
         def from_tensor(self: Any, tensor: Any, **kwargs: Any) -> Any:
@@ -241,7 +271,7 @@ def _inputs_on_gpu(graph: Any, device: str) -> Iterator[None]:
     def make_describe(original: Callable[..., Any]) -> Callable[..., Any]:
         def describe_tensor(self: Any, tensor: Any, **kwargs: Any) -> Any:
             described = original(self, tensor, **kwargs)
-            return on_gpu(described, device) if moving and moving[-1] else described
+            return on_gpu(described, device) if moving[-1] else described
 
         return describe_tensor
 

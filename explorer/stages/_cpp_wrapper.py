@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from textwrap import dedent
 from typing import NamedTuple
 
 #: A wrapper in C++ works on AOTInductor's handles; one for AOTInductor is a member of this class.
@@ -45,7 +46,8 @@ def _triton(text: str) -> Iterator[Definition]:
     for found in _TRITON.finditer(text):
         source = found["text"]
         start = found.start("text") + len(source) - len(source.lstrip("\n"))
-        yield Definition(found["name"], found["method"], source.strip("\n"), 1 + text.count("\n", 0, start))
+        # AOTInductor's comment is indented
+        yield Definition(found["name"], found["method"], dedent(source).strip("\n"), 1 + text.count("\n", 0, start))
 
 
 def _cpp(lines: Sequence[str]) -> Iterator[Definition]:
