@@ -25,6 +25,7 @@ from explorer.hooks.launched import Find, loaded_kernels
 from explorer.hooks.launches import Launches
 from explorer.hooks.patch import Guard, shielded
 from explorer.hooks.wishes import Changes, is_named
+from explorer.hooks.without_data import as_fake, without_data
 from explorer.live.call import Call, clone, hidden_elsewhere, run_call
 from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events, launch_events
 from explorer.live.session import Live
@@ -82,9 +83,12 @@ def trace(
     chosen = {"mode": mode, "dynamic": dynamic, "fullgraph": fullgraph, "options": dict(options) if options else None}
     _check_options(backend, chosen)
     fn = compiling.unwrapped(fn)
-    _check_tensors(fn, args, kwargs)
+    empty = without_data(fn, args, kwargs or {})
     device = target_room.resolve(target, (args, kwargs), fn)
     absent = _absent(device, backend, options)
+    _check_data(empty, absent, device)
+    if empty:
+        fn, args, kwargs = as_fake(fn, args, kwargs or {})
     ambient = Ambient.now(absent.device if absent else "")
     call = Call(fn, args, dict(kwargs or {}), train, absent is not None, ambient)
     call = _placed(call, "cpu" if absent else str(device), target)
@@ -104,7 +108,7 @@ def trace(
     asked = {"fusion": changes.fusion, "without_pattern": changes.without_pattern, "without_pass": changes.without_pass}
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show)
-        live = Live(as_given, absent=absent, again=again)
+        live = Live(as_given, absent=absent, again=again, empty=bool(empty))
         with full_collections_paused(), _climbing(absent) as climb, _attached(device) as find, _launching(absent) as launches:
             try:
                 _record_call(live, call, recorder, stages, backend, chosen, absent, changes, climb, launches)
@@ -159,12 +163,13 @@ def _check_settings(dynamic: object, fullgraph: object, options: object) -> None
         raise InputError(f"options is a mapping of Inductor's options, options={{'max_autotune': True}}, not {options!r}")
 
 
-def _check_tensors(fn: object, args: object, kwargs: object) -> None:
-    """InputError for tensors without data: a trace runs the function once."""
-    if "meta" in target_room.device_types((args, kwargs), fn):  # type: ignore[arg-type]
+def _check_data(empty: str, absent: Target | None, device: str | Target) -> None:
+    """InputError for tensors without data where the function runs on a device that is here."""
+    if empty and absent is None:
         raise InputError(
-            "a tensor is on the meta device, which has no data, and a trace runs the function once: give it data, "
-            "for a module by module.to_empty(device='cpu'), for a tensor by torch.empty_like(x, device='cpu')"
+            f"{empty} has no data (it is fake, or on the meta device), and a trace for {str(device)!r} runs the function once: "
+            "name a GPU, such as target='h100', for which it is compiled and not computed; or give data, for a module by "
+            "module.to_empty(device='cpu'), for a tensor by torch.empty_like(x, device='cpu')"
         )
 
 

@@ -29,6 +29,7 @@ from explorer.hooks.places import in_package
 from explorer.hooks.sources import CHANGED, NONE_KEPT, agrees, source_of, unseen
 from explorer.hooks.triton_jit import call_arguments, grid_of, jit_function, own_copy, said, settings
 from explorer.hooks.triton_pool import Pool
+from explorer.hooks.without_data import on_meta
 from explorer.model import Plain
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class Launches:
         with pretending(self.target):
             config, candidates, meta = settings(kernel, args, constants, None)
             self._asked = config, candidates
+            args = on_meta(tuple(args))
             found: AbsentKernel | None = self._copy(function).run(*args, grid=None, warmup=True, **meta)
         return found
 

@@ -23,9 +23,10 @@ from explorer.hooks.fresh import no_graph_caches
 from explorer.hooks.generated import Code, Generated
 from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.hooks.native import library
-from explorer.hooks.patch import ON_PURPOSE, Guard, guard_here, guarding, replaced
+from explorer.hooks.patch import ON_PURPOSE, Guard, added, guard_here, guarding, replaced
 from explorer.hooks.untimed import assuming, untimed
 from explorer.hooks.user_kernels import captured_by_dynamo
+from explorer.hooks.without_data import on_fakes
 from explorer.stage import Emit
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def retargeted(
                         return original(graph, inputs, *args, **kwargs)
                 finally:
                     inside.compile = False
-            own = on_the_cpu(graph)  # from here on the graph is changed in place: whatever fails, its copy runs
+            own = on_fakes(on_the_cpu(graph))  # from here on the graph is changed in place: whatever fails, its copy runs
 
             def for_the_gpu(call: Callable[..., Any]) -> Any:
                 with _compiling(target, emit, graph, kept.codes.append, folder):
@@ -169,6 +170,7 @@ def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], No
         stack.enter_context(pretending(target, assuming(emit)))
         stack.enter_context(autocast_on_the_gpu())
         stack.enter_context(_inputs_on_gpu(graph, target.device))
+        stack.enter_context(_mesh_on_gpu(target.device))
         stack.enter_context(_nothing_tuned())
         yield
 
@@ -276,6 +278,23 @@ def _inputs_on_gpu(graph: Any, device: str) -> Iterator[None]:
         return describe_tensor
 
     with replaced(FakeTensorMode, "from_tensor", make_from), replaced(MetaTensorDescriber, "describe_tensor", make_describe):
+        yield
+
+
+@contextmanager
+def _mesh_on_gpu(device: str) -> Iterator[None]:
+    """Inside the block a mesh on the CPU is one of GPUs: DTensor moves the tensors that it is made of to its mesh's device."""
+    import torch.distributed
+
+    if not torch.distributed.is_available():
+        yield
+        return
+    from torch.distributed.device_mesh import DeviceMesh
+
+    def device_type(mesh: Any) -> str:
+        return device if mesh._device_type == "cpu" else str(mesh._device_type)
+
+    with added(DeviceMesh, "device_type", property(device_type)):
         yield
 
 

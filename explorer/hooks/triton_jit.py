@@ -13,6 +13,7 @@ from explorer.gpus import NAMED, Target
 from explorer.hooks.ladder import Lowered, captured, choose, described, front_end, portable, pretending
 from explorer.hooks.launched import Launched, finite
 from explorer.hooks.triton_tools import missing_backend
+from explorer.hooks.without_data import on_meta
 from explorer.model import Plain, plain
 
 #: What marks the explorer's own copies of a function: triton compiles them also where launches are interpreted.
@@ -50,7 +51,7 @@ def lower_call(
     InputError for what is no triton kernel, arguments it does not take, a source that triton refuses, or a target for
     which the installed triton has no backend, with those for which it has.
     """
-    function = jit_function(kernel)
+    function, args = jit_function(kernel), on_meta(tuple(args))
     if missing := missing_backend(target):
         able = ", ".join(t.name for t in NAMED if not missing_backend(t))
         raise InputError(f"{function.__name__} cannot be compiled for {target.name}: {missing}; there are backends for {able}")

@@ -18,6 +18,7 @@ from explorer.errors import ExplorerError, InputError, InterpretError
 from explorer.hooks.active_driver import this_machines
 from explorer.hooks.patch import replaced
 from explorer.hooks.triton_jit import OWN, function_name
+from explorer.hooks.without_data import without_data
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
@@ -120,9 +121,11 @@ def interpret(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], 
 
 
 def _allowed(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], grid: Any) -> None:
-    """InputError where a launch would take longer than the limit."""
+    """InputError where tensors have no data, and where a launch would take longer than the limit."""
     from explorer.hooks.estimate import estimate_call, speed
 
+    if empty := without_data(kernel, args, constants):
+        raise InputError(f"{function_name(kernel)} has nothing to work on: {empty} has no data, it is fake or on the meta device")
     expected = estimate_call(kernel, args, constants, grid)
     if expected.seconds(SLOW) > LIMIT and (seconds := expected.seconds(speed())) > LIMIT:
         raise InputError(
@@ -132,9 +135,9 @@ def _allowed(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], g
 
 
 def on_the_cpu(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether all tensors of a launch are on the CPU; a tensor descriptor counts as the tensor it describes."""
+    """Whether all tensors of a launch are on the CPU, or nowhere; a tensor descriptor counts as the tensor it describes."""
     import torch
     from torch.utils import _pytree as pytree
 
     leaves = [getattr(leaf, "base", leaf) for leaf in pytree.arg_tree_leaves(*args, **kwargs)]
-    return {leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)} <= {"cpu"}
+    return {leaf.device.type for leaf in leaves if isinstance(leaf, torch.Tensor)} <= {"cpu", "meta"}

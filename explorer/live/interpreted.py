@@ -12,6 +12,7 @@ from explorer.hooks.estimate import Estimate, estimate_call, speed
 from explorer.hooks.generated import Code, estimate, interpreted
 from explorer.hooks.interpreter import interpreting
 from explorer.hooks.triton_jit import argument_names, function_name, launched
+from explorer.hooks.without_data import NO_DATA, without_data
 from explorer.live.call import Call
 from explorer.progress import progress
 
@@ -73,6 +74,8 @@ class KernelCall:
         """
         import torch
 
+        if without_data(self.kernel, self.args, self.constants):
+            raise InputError(NO_DATA.format(what="nothing can be run"))
         made = copies((*self.args, *self.constants.values()))
         args, constants = made[: len(self.args)], dict(zip(self.constants, made[len(self.args) :], strict=True))
         if any(isinstance(a, torch.Tensor) and a.is_cuda for a in made):

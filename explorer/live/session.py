@@ -16,6 +16,7 @@ from explorer.errors import CompileError, InputError, InterpretError, LiveError
 from explorer.gpus import Target
 from explorer.hooks.generated import Code, Generated
 from explorer.hooks.ladder import Ladder
+from explorer.hooks.without_data import NO_DATA
 from explorer.live.call import Call, clone, run_call
 from explorer.live.inlining import calls_of
 from explorer.live.interpreted import interpreting_calls
@@ -39,6 +40,7 @@ class Live:
     absent: Target | None = None  # the GPU that is not here for which the kernels are
     again: Callable[..., Any] | None = None  # the same trace made anew, with the arguments of `trace` that are given
     generated: Generated | None = None  # of a trace for a GPU that is not there: what was generated for it
+    empty: bool = False  # whether tensors of the call have no data, so that nothing was computed
 
     @property
     def codes(self) -> Sequence[Code] | None:
@@ -52,15 +54,22 @@ class Live:
         InterpretError where all was compiled, but a kernel of the program itself cannot be run without its GPU.
         """
         self._raise_error()
+        self._needs_data("there is no result")
         return self.returned
 
     @property
     def gradients(self) -> Mapping[str, Any]:
         """The gradients of a training trace by name; the errors of `result` where the call failed."""
         self._raise_error()
+        self._needs_data("there are no gradients")
         if self.gradients_by_name is None:
             raise InputError("this trace has no backward: call explorer.trace(..., train=True)")
         return self.gradients_by_name
+
+    def _needs_data(self, otherwise: str) -> None:
+        """InputError where the tensors have no data."""
+        if self.empty:
+            raise InputError(NO_DATA.format(what=otherwise))
 
     def _raise_error(self) -> None:
         if isinstance(self.error, InterpretError):
@@ -75,6 +84,7 @@ class Live:
         """
         if self.compiled is None:
             raise CompileError("the compile failed, there is nothing to run") from self.error
+        self._needs_data("nothing can be run")
         call = self.call.with_arguments(args, kwargs) if args or kwargs else self.call
         with on_copies(call) as copied:
             return detached_of_state(call, run_call(self.compiled, copied)[0])
@@ -83,6 +93,7 @@ class Live:
         """Eager and compiled on copies of the trace's inputs, compared output by output; see `Trace.check`."""
         if expected is not None:
             raise InputError("expected= is for hand-written kernels; a function is compared with what it returns in eager mode")
+        self._needs_data("nothing can be checked")
         if self.codes is not None:
             return self._check_interpreted(self.codes, limit)
         return Rows({**row, "interpreted": False} for row in self._compared(nullcontext, DRAWS))
