@@ -22,11 +22,14 @@ from typing import Any
 
 from explorer.hooks.nested import inner_graphs, lowered_path
 from explorer.hooks.patch import beside, replaced
+from explorer.hooks.views import Views, views
 from explorer.model import Plain
 from explorer.stage import Emit, Facts
 
 #: Under this key the meta of a LoopBody's node has the name of the FX node it was made for.
 KEY = "explorer_fx_node"
+#: Under this key that of a load has the view operators that its index is of.
+VIEWS = "explorer_views"
 #: A text taken of a buffer: for each line that has a node, its place in the text, itself without indentation, the node.
 Block = tuple[tuple[int, str, str], ...]
 #: Texts that are kept until a kernel is defined; those of loops that were generated to be timed are never asked for.
@@ -55,6 +58,7 @@ class _State(threading.local):
 
     def __init__(self) -> None:
         self.node: str | None = None
+        self.views = Views()
         self.inner: str | None = None  # the node that is lowered of a graph inside a template, such as a score_mod
         self.blocks: deque[Block] = deque(maxlen=KEPT)
 
@@ -166,6 +170,7 @@ def _lowering(emit: Emit, state: _State) -> Iterator[None]:
             stack.enter_context(replaced(ir.ComputedBuffer, "with_original_inner_fn", make_original))
         stack.enter_context(_localized())
         stack.enter_context(_inside_templates(state))
+        stack.enter_context(views(emit, state.views))
         yield
 
 
@@ -274,13 +279,15 @@ def _tracing(emit: Emit, state: _State) -> Iterator[None]:
             node = original(self, *args, **kwargs)
             if state.node is not None:
                 node.meta[KEY] = state.node
+            if state.views.nodes and node.target == "load":
+                node.meta[VIEWS] = state.views.nodes
             return node
 
         return create_node
 
     def make_run(original: Callable[..., Any]) -> Callable[..., Any]:
         def run_node(self: Any, n: Any) -> Any:
-            outer, state.node = state.node, n.meta.get(KEY) or _neighbour(n) or state.node
+            outer, state.node = state.node, with_views(n) or _neighbour(n) or state.node
             try:
                 return original(self, n)
             finally:
@@ -295,6 +302,11 @@ def _tracing(emit: Emit, state: _State) -> Iterator[None]:
         yield
 
 
+def with_views(node: Any) -> str:
+    """The FX node of a LoopBody's node, and with a space before each the view operators that a load's index is of."""
+    return " ".join(dict.fromkeys((node.meta[KEY], *node.meta.get(VIEWS, ())))) if KEY in node.meta else ""
+
+
 def _neighbour(node: Any) -> str | None:
     """The FX node of what a LoopBody's node uses, or else of what uses it: a conversion that a backend put in has none."""
     near = [other for other in (*node.all_input_nodes, *node.users) if KEY in other.meta and other.op != "placeholder"]
@@ -302,12 +314,15 @@ def _neighbour(node: Any) -> str | None:
 
 
 def body_nodes(part: Any) -> dict[str, dict[str, str]]:
-    """The FX node of each node of a scheduler node's LoopBody, by block ("body", "masked_subblock1") and name."""
+    """The FX node of each node of a scheduler node's LoopBody, by block ("body", "masked_subblock1") and name.
+
+    A load has behind it, with a space before each, the view operators that its index is of.
+    """
     body = getattr(part, "_body", None)
     if body is None:
         return {}
     blocks = {"body": body.root_block, **body.subblocks}
-    return {name: {n.name: n.meta[KEY] for n in block.graph.nodes if KEY in n.meta} for name, block in blocks.items()}
+    return {name: {n.name: with_views(n) for n in block.graph.nodes if KEY in n.meta} for name, block in blocks.items()}
 
 
 # Generating: each line knows its FX node ---------------------------------------------------------------------------------
@@ -414,7 +429,7 @@ def definition(name: str, source: str, nodes: Any, state: _State) -> Facts:
     parts = [part for node in nodes if hasattr(node, "get_nodes") for part in node.get_nodes()]
     return {
         "name": name,
-        "lines": [[number + 1, node] for number, node in sorted(lines.items())],
+        "lines": [[number + 1, node] for number, nodes in sorted(lines.items()) for node in nodes.split()],
         "operations": [part.get_name() for part in parts],
         "template": [node for part in parts if part.is_template() for node in template_nodes(part.node)],
     }

@@ -67,8 +67,9 @@ def link_nodes(artifact: Artifact, trace: Trace) -> Iterator[Link]:
             yield Link(artifact.id, (first[row["name"]],), graph, origins, ORIGINS)
     by_node: dict[int, list[int]] = {}
     for number, node, block, name in operations(artifact):
-        made_for = bodies.get(node, {}).get(block, {}).get(name)
-        if made_for is not None and made_for in lines:
-            by_node.setdefault(lines[made_for], []).append(number)
+        made_for = str(bodies.get(node, {}).get(block, {}).get(name) or "")
+        for each in made_for.split():  # of a load also the views that its index is of
+            if each in lines:
+                by_node.setdefault(lines[each], []).append(number)
     for line, numbers in by_node.items():
         yield Link(artifact.id, tuple(numbers), graph, (line,), LOOP_BODY)
