@@ -143,6 +143,12 @@ class Wrappers:
         import torch
         from torch._inductor.async_compile import AsyncCompile
 
+        if "AtenTensorHandle" in code.text:
+            raise InputError(
+                "the wrapper is in C++, which is compiled for its GPU and runs only there: check a trace without cpp_wrapper, "
+                "whose kernels are the same"
+            )
+
         def triton(self_: Any, name: str, source: str, device_str: str = "cuda") -> Kernel:
             return Kernel.of(name, source, code.target, self)
 

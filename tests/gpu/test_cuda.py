@@ -252,3 +252,43 @@ def test_what_if_on_an_attached_gpu_is_estimated_and_measured() -> None:
     assert what.figure("measured_seconds")["after"] > 0
     (estimated,) = explorer.compare(trace, what.trace, names=("one", "two")).figures().where(figure="estimated seconds")
     assert (estimated["one"], estimated["two"]) == (row["before"], row["after"])
+
+
+# Caches, and wrappers in C++ ---------------------------------------------------------------------------------------------
+
+
+def test_a_recording_says_which_binaries_and_configs_were_cached(tmp_path, monkeypatch) -> None:
+    """The first compile of a kernel misses Triton's cache, the second finds it; the ladder is that of the launch both times."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    x, states = torch.randn(1 << 16, device="cuda"), []
+    for _ in range(2):
+        torch._dynamo.reset()
+        with explorer.record() as recorded:
+            torch.compile(lambda x: torch.sin(x) * 3 + 1)(x)
+        states.append([row["state"] for row in recorded.trace.caches.where(cache="Triton")])
+        assert recorded.trace.find("ptx") and recorded.trace.failures == ()
+    assert states == [["miss"], ["hit"]]
+
+
+def test_cpp_wrapper_on_the_gpu_has_its_kernels() -> None:
+    """options={"cpp_wrapper": True}: Triton kernels out of the C++, down to PTX, and the result of eager."""
+    model, x = Block().cuda().eval(), torch.randn(16, 64, device="cuda")
+    trace = explorer.trace(model, x, options={"cpp_wrapper": True})
+    assert trace.failures == () and {k.language for k in trace.kernels} == {"triton"} and trace.find("ptx")
+    assert {a.language for a in trace.find("output_code")} == {"cpp"}
+    assert all(kernel.launches for kernel in trace.kernels)
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")
+def test_aot_inductor_on_the_gpu_has_its_kernels_and_its_package_runs(tmp_path) -> None:
+    """aoti_compile_and_package in a recording: all kernels down to PTX, and a package that computes what eager does."""
+    model, x = Block().cuda().eval(), torch.randn(16, 64, device="cuda")
+    with torch.no_grad():
+        exported = torch.export.export(model, (x,))
+        with explorer.record() as recorded:
+            package = torch._inductor.aoti_compile_and_package(exported, package_path=f"{tmp_path}/m.pt2")
+        assert torch.allclose(torch._inductor.aoti_load_package(package)(x), model(x), atol=1e-3)
+    trace = recorded.trace
+    assert trace.failures == () and {k.language for k in trace.kernels} == {"triton"} and trace.find("ptx")
+    assert {a.language for a in trace.find("output_code")} == {"cpp"}

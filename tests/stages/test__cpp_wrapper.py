@@ -104,6 +104,8 @@ def test_cpp_wrapper_for_a_gpu_that_is_not_there_has_its_kernels_down_to_ptx(mod
     (kernel,) = trace.kernels
     assert kernel.launches[0]["grid"] and "aten.gelu" in kernel.operators
     whole(trace)
+    with pytest.raises(explorer.InputError, match="check a trace without cpp_wrapper"):
+        trace.check()
 
 
 @pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # torch.export's own
