@@ -1,38 +1,42 @@
-"""What each generated kernel costs: bytes read and written, and seconds, each with how it is known. Pure.
+"""What each generated kernel and library call costs: bytes, operations and seconds, each with how it is known. Pure.
 
     t.kernels.table()      one row a kernel
+    t.library_calls        one row a library call
 
-Bytes are the scheduler's own, of the nodes that it put into a kernel. Seconds are those that Inductor measured on an
-attached device, or for a GPU that is not there a roofline. Where neither is known there is none, and the row says why.
+Bytes and operations were counted while the scheduler's nodes were there (`hooks/work.py`). Seconds are those that Inductor
+measured on an attached device, else an estimate: a launch, and the longer of the bytes and the operations at the share of the
+GPU's peak that kernels reach. Each share was measured: see `SHARES`. Where nothing is known there is no figure, and the row
+says why; `outside` says what makes a row unlike those that the estimate was compared with.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from explorer.errors import InputError
 from explorer.fusion import Graph
 from explorer.gpus import NAMED, Target
-from explorer.model import Artifact, Plain, Rows
+from explorer.model import Plain, Rows
 from explorer.target import attached_gpu
 
 if TYPE_CHECKING:
     from explorer.traced import Kernel, Trace
 
-Shape = tuple[int, ...]
-#: FX nodes by name.
-Nodes = Mapping[str, Mapping[str, Plain]]
-#: The groups of the scheduler's nodes that a kernel computes, each with the graph it is of and that graph's FX nodes.
-Groups = Sequence[tuple[Graph, Nodes, Mapping[str, Plain]]]
+#: The groups of the scheduler's nodes that a kernel computes, each with the graph it is of.
+Groups = Sequence[tuple[Graph, Mapping[str, Plain]]]
 
 #: How bytes and seconds are known, or why they are not.
-BYTES = "the scheduler's own count; of a buffer that is read at computed places, such as an embedding, it counts the whole"
+BYTES = (
+    "what its loops address, each buffer once; of a buffer that is read at computed places, such as an embedding, as many rows"
+)
 NO_GROUPS = "no record says which scheduler nodes this kernel computes, so what it reads and writes is not known"
 TOGETHER = "several kernels were written for one group of nodes, {names}: what each of them moves is not known"
 MEASURED = "measured by Inductor's autotuning on the attached device, {ms:.4g} ms a launch"
-ESTIMATED = "estimated, not measured: bytes at the bandwidth, or operations at the peak rate, of {title}; no launch overhead"
+ESTIMATED = "estimated, not measured: {limit}, at the share of the peak of {title} that such kernels reach"
+UNSIZED = "sizes that only the run knows: {names}"
 NOT_TIMED = "nothing timed it: Inductor times a Triton kernel only where it tries several configs, as with mode='max-autotune'"
 NO_TIMING = "nothing timed it: Inductor times no kernel written in {language}; t.benchmark() times the whole function"
 NO_TARGET = "no estimate: the bandwidth of {target!r} is not known here"
@@ -41,12 +45,11 @@ ATTACHED = ("cpu", "cuda", "xpu", "auto", "None")
 
 def kernel_table(trace: Trace) -> Rows:
     """See `Kernels.table`."""
-    groups: dict[tuple[str, str, str], list[tuple[Graph, Nodes, Mapping[str, Plain]]]] = {}
+    groups: dict[tuple[str, str, str], list[tuple[Graph, Mapping[str, Plain]]]] = {}
     for graph in trace.fusion.graphs:
-        nodes = nodes_of(trace, graph)
         for group in graph.groups():
             for name in group["kernels"]:
-                groups.setdefault((graph.artifact.frame, graph.artifact.graph, name), []).append((graph, nodes, group))
+                groups.setdefault((graph.artifact.frame, graph.artifact.graph, name), []).append((graph, group))
     places = [(k, (k.artifact.frame, k.artifact.graph, k.name)) for k in trace.kernels]
     return Rows(_row(kernel, groups.get(place, ())) for kernel, place in places)
 
@@ -56,14 +59,40 @@ def _row(kernel: Kernel, groups: Groups) -> dict[str, Plain]:
     spills = [taken[key] for key in ("spill_stores", "spill_loads") if taken.get(key) is not None]
     launches = _launches(kernel, groups)
     unknown = _unknown(groups)
-    read, written = (None if unknown else sum(group[key] for *_, group in groups) for key in ("read", "written"))
-    seconds, timed, how = _time(kernel, groups, launches, unknown)
+    read, written = (None if unknown else sum(group[key] for _, group in groups) for key in ("read", "written"))
+    seconds, timed, how, outside = _time(kernel, groups, launches, unknown)
     return {
         "frame": a.frame, "graph": a.graph, "kernel": kernel.name, "language": kernel.language, "operators": kernel.operators,
         "launches": launches, "grid": tuple(dict.fromkeys(row.get("grid") for row in kernel.launches)),
         "registers": taken.get("registers"), "shared": taken.get("shared"), "spills": sum(spills) if spills else None,
         "read": read, "written": written, "bytes_known": unknown or BYTES,
-        "seconds": seconds, "timed": timed, "seconds_known": how,
+        "operations": None if unknown else sum(map(operations, (group for _, group in groups))),
+        "seconds": seconds, "timed": timed, "seconds_known": how, "outside": outside,
+    }  # fmt: skip
+
+
+def call_table(trace: Trace) -> Rows:
+    """See `Trace.library_calls`."""
+    groups = ((graph, group) for graph in trace.fusion.graphs for group in graph.groups())
+    return Rows(_call_row(trace, graph, group) for graph, group in groups if is_call(group))
+
+
+def is_call(group: Mapping[str, Plain]) -> bool:
+    """True for a group that is a call of a library, or of a template that became one."""
+    return group["kind"] == "extern" or (group["kind"] == "template" and not group["kernels"])
+
+
+def _call_row(trace: Trace, graph: Graph, group: Mapping[str, Plain]) -> dict[str, Plain]:
+    unknown, target = unsized([group]), target_of(trace)
+    found = estimate(target, group) if target and not unknown else None
+    call: Mapping[str, Plain] = next(iter(group["calls"] or ()), {})
+    return {
+        "frame": graph.artifact.frame, "graph": graph.artifact.graph, "node": group["name"], "call": group["call"],
+        "operator": call.get("operator", ""), "dtype": call.get("dtype", ""), "operations": operations(group),
+        "read": None if unknown else group["read"], "written": None if unknown else group["written"],
+        "seconds": found.seconds if found else None, "timed": "estimated" if found else "",
+        "seconds_known": unknown or (_estimated(found, target) if found and target else no_target(trace)),
+        "outside": found.outside if found else "",
     }  # fmt: skip
 
 
@@ -79,26 +108,43 @@ def _unknown(groups: Groups) -> str:
     """Why the bytes of a kernel's groups are not the kernel's; "" where they are."""
     if not groups:
         return NO_GROUPS
-    shared = next((group["kernels"] for *_, group in groups if len(group["kernels"]) > 1), ())
-    return TOGETHER.format(names=", ".join(shared)) if shared else ""
+    shared = next((group["kernels"] for _, group in groups if len(group["kernels"]) > 1), ())
+    return TOGETHER.format(names=", ".join(shared)) if shared else unsized([group for _, group in groups])
 
 
-def _time(kernel: Kernel, groups: Groups, launches: int | None, unknown: str) -> tuple[float | None, str, str]:
-    """Seconds of all launches, "measured", "estimated" or "", and how that is known or why it is not."""
+def unsized(groups: Sequence[Mapping[str, Plain]]) -> str:
+    """Why the bytes of some groups are not known, "" where they are."""
+    names = dict.fromkeys(name for group in groups for name in group["unsized"])
+    return UNSIZED.format(names=", ".join(names)) if names else ""
+
+
+def _time(kernel: Kernel, groups: Groups, launches: int | None, unknown: str) -> tuple[float | None, str, str, str]:
+    """Seconds of all launches, "measured", "estimated" or "", how that is known or why it is not, and what was not validated."""
     ms = next((row.get("ms") for row in kernel.candidates if row["taken"]), None)
     if ms is not None:
-        return ms / 1000 * (launches or 1), "measured", MEASURED.format(ms=ms)
-    trace = kernel.trace
-    target, name = target_of(trace), str(trace.meta.get("target"))
-    if target is None and name in ATTACHED:
-        return None, "", NOT_TIMED if kernel.language == "triton" else NO_TIMING.format(language=kernel.language)
+        return ms / 1000 * (launches or 1), "measured", MEASURED.format(ms=ms), ""
+    target = target_of(kernel.trace)
     if target is None or unknown:
-        return None, "", unknown or NO_TARGET.format(target=name)
-    seconds = sum(roofline(target, group, nodes) for _, nodes, group in groups)
-    return seconds, "estimated", ESTIMATED.format(title=target.title)
+        why = unknown if target is not None else ""
+        return None, "", why or no_target(kernel.trace, kernel.language), ""
+    found = [estimate(target, group) for _, group in groups]
+    outside = "; ".join(dict.fromkeys(one.outside for one in found if one.outside))
+    return sum(one.seconds for one in found), "estimated", _estimated(max(found, key=lambda e: e.seconds), target), outside
 
 
-# The roofline ----------------------------------------------------------------------------------------------------------
+def _estimated(found: Estimate, target: Target) -> str:
+    return ESTIMATED.format(limit=LIMITS[found.limit], title=target.title)
+
+
+def no_target(trace: Trace, language: str = "") -> str:
+    """Why there is no estimate for what a trace was made for."""
+    name = str(trace.meta.get("target"))
+    if name not in ATTACHED:
+        return NO_TARGET.format(target=name)
+    return NOT_TIMED if language == "triton" else NO_TIMING.format(language=language or "no language of Inductor's")
+
+
+# The estimate ----------------------------------------------------------------------------------------------------------
 
 
 def absent_of(trace: Trace) -> Target | None:
@@ -121,70 +167,136 @@ def target_of(trace: Trace) -> Target | None:
     return found if found is not None and found.bandwidth > 0 else None
 
 
-def nodes_of(trace: Trace, graph: Graph) -> Nodes:
-    """The nodes of the post-grad graph that a scheduler's graph was made of, by name."""
-    found: tuple[Artifact, ...] = trace.find("post_grad", graph.artifact.frame, graph.artifact.graph)
-    return {node["name"]: node for artifact in found for node in artifact.nodes}
+#: What an estimate is the time of.
+LIMITS = {
+    "launch": "a launch, since it does little", "memory": "its bytes at the memory's bandwidth",
+    "L2": "its bytes at the bandwidth of L2, where they fit", "operations": "its operations at the rate of their dtype",
+}  # fmt: skip
+#: Seconds from the first block's start to the last one's end of a kernel that does next to nothing.
+LAUNCH = 2.0e-6
+#: How much faster than the memory L2 is, and the share of it that the bytes of one kernel may take to stay there.
+L2_SPEED, L2_SHARE = 2.0, 0.6
+#: The share of the peak that kernels reach, by what limits them.
+SHARES: Mapping[str, float] = MappingProxyType({
+    "memory": 0.90, "mm": 0.70, "attention": 0.50, "attention_backward": 0.40, "conv": 0.55, "template": 0.60, "elementwise": 0.5,
+})  # fmt: skip
+#: Rows and columns of the tile of a result that one block computes, and the inner size that is worth a block of its own.
+TILE, SPLIT = 128, 1024
+#: The GPUs that the estimate was compared with.
+VALIDATED = ("NVIDIA H200", "NVIDIA H100")
+#: Parts of the names of the operators that it was compared with.
+VALIDATED_CALLS = ("mm", "convolution", "attention")
+NO_RATE = "the rate of {dtype} on this GPU is not known: its bytes alone"
+NO_COUNT = "nothing says how many operations {operator} is: its bytes alone"
+OTHER_GPU = "the shares were measured on H100 and H200, not on {title}"
+NOT_COUNTED = "recorded before operations were: its bytes alone"
+OTHER_KERNEL = "a kernel of the user's own: its bytes alone"
 
 
-def roofline(target: Target, group: Mapping[str, Plain], nodes: Nodes) -> float:
-    """The least seconds of a group: the longer of its bytes at the memory's bandwidth and its operations at the peak rate."""
-    moved = (group["read"] + group["written"]) / target.bandwidth
-    counted = [(operations(nodes[name], nodes), nodes[name]) for name in group["fx_nodes"] if name in nodes]
-    computed = sum(count / peak(target, str(node.get("dtype", ""))) for count, node in counted) if target.peak else 0.0
-    return float(max(moved, computed))
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of one launch, which of `LIMITS` they are the time of, and what makes it unlike what was validated, else ""."""
+
+    seconds: float
+    limit: str
+    outside: str = ""
 
 
-def peak(target: Target, dtype: str) -> float:
-    """The peak rate for a dtype in operations/s; for one that the target has no figure of, that of fp32."""
-    short = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}.get(
-        dtype, "fp32"
-    )
-    return target.peak.get(short, target.peak["fp32"])
+def estimate(target: Target, group: Mapping[str, Plain]) -> Estimate:
+    """The seconds of a group's launch: a launch, and the longer of its bytes and its operations; 0 for what runs nothing."""
+    if group["kind"] in ("nop", "output of a call") or not (group["kernels"] or group["read"] or group["written"]):
+        return Estimate(0.0, "launch")
+    parts = {**_bytes_seconds(target, group), "operations": _operation_seconds(target, group)}
+    limit = max(parts, key=lambda name: parts[name])
+    return Estimate(LAUNCH + parts[limit], limit if parts[limit] > LAUNCH else "launch", _outside(target, group))
 
 
-def operations(node: Mapping[str, Plain], nodes: Nodes) -> float:
-    """The multiplications and additions of a matrix product, convolution or attention, from its shapes; 0 for all else.
+def _bytes_seconds(target: Target, group: Mapping[str, Plain]) -> dict[str, float]:
+    """Bytes at the memory's bandwidth; those of a kernel that leaves room in L2 are found there."""
+    moved, rate = group["read"] + group["written"], target.bandwidth * SHARES["memory"]
+    return {"L2": moved / rate / L2_SPEED} if moved <= target.l2 * L2_SHARE else {"memory": moved / rate}
 
-    A product of m×k and k×n is 2mkn; a convolution 2 × outputs × weights of one output channel; attention two products
-    forward and five backward, whether or not a mask leaves half of them out. 0 where a size is symbolic.
+
+def _operation_seconds(target: Target, group: Mapping[str, Plain]) -> float:
+    """The time of the operators that a group computes as a whole, and of its loops."""
+    whole = [_call_seconds(target, call) for call in group["calls"] or ()]
+    loops = [
+        count / (rate * SHARES["elementwise"])
+        for dtype, count in (group["elementwise"] or {}).items()
+        if (rate := target.peak.get("fp64" if dtype == "float64" else "fp32", 0.0) / 2)  # the peak counts a fused one as two
+    ]
+    return float(sum(whole) + sum(loops))
+
+
+def _call_seconds(target: Target, call: Mapping[str, Plain]) -> float:
+    rate = rate_of(target, call)
+    count = call["operations"]
+    return count / (rate * share_of(call) * filled(target, call)) if rate and count else 0.0
+
+
+def share_of(call: Mapping[str, Plain]) -> float:
+    """The share of the peak that an operator's kernels reach on tiles that fill the GPU."""
+    operator = str(call["operator"])
+    kind = "attention_backward" if "attention" in operator and "backward" in operator else ""
+    kind = kind or next((name for name in ("attention", "conv") if name in operator), "mm")
+    return SHARES["template"] if call["template"] and kind == "mm" else SHARES[kind]
+
+
+def filled(target: Target, call: Mapping[str, Plain]) -> float:
+    """The share of the multiprocessors that are busy: a result of few tiles leaves some idle, and the last round is not full."""
+    sizes = call.get("sizes")
+    if not sizes:
+        return 1.0
+    batch, rows, columns, inner = sizes
+    attention = "attention" in str(call["operator"])
+    tiles = batch * -(-rows // TILE) * (1 if attention else -(-columns // TILE))
+    if not attention and tiles < target.multiprocessors:
+        tiles = min(target.multiprocessors, tiles * max(1, inner // SPLIT))
+    rounds = -(-tiles // target.multiprocessors)
+    return float(tiles / (rounds * target.multiprocessors)) if tiles else 1.0
+
+
+def rate_of(target: Target, call: Mapping[str, Plain]) -> float:
+    """The peak rate at which an operator's products run, in operations/s; 0.0 where it is not known.
+
+    float32 runs in TF32 where torch allowed it and the GPU has it. A Triton template has no tensor cores below compute
+    capability 8.0.
     """
-    count = next((rule for part, rule in OPERATIONS if part in str(node.get("target", ""))), None)
-    made = [node, *(nodes[name] for name in node.get("inputs", ()) if name in nodes)]
-    out, *shapes = [_sizes(one) for one in made]
-    if count is None or None in (out, *shapes):
-        return 0.0
-    try:
-        return count(out or (), [shape for shape in shapes if shape])
-    except (IndexError, ValueError):
-        return 0.0
+    dtype = str(call["dtype"])
+    if call["template"] and target.vendor == "nvidia" and target.capability < (8, 0) and dtype == "float16":
+        return target.peak.get("fp32", 0.0)
+    names = ("tf32", "fp32") if dtype in ("float32", "complex64") and call.get("tf32") else RATES.get(dtype, ())
+    return next((target.peak[name] for name in names if name in target.peak), 0.0)
 
 
-def _sizes(node: Mapping[str, Plain]) -> Shape | None:
-    """The sizes of a node's tensor, or of its first; None where one is symbolic."""
-    sizes = node.get("shape", ()) or next((o.get("shape", ()) for o in node.get("outputs", ()) if o), ())
-    return tuple(int(s) for s in sizes) if all(str(s).isdigit() for s in sizes) else None
+#: torch's dtypes → the rates at which their products may run, the first that a GPU has.
+RATES: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "float32": ("fp32",), "complex64": ("fp32",), "float64": ("fp64_tensor", "fp64"), "complex128": ("fp64_tensor", "fp64"),
+    "float16": ("fp16",), "bfloat16": ("bf16", "fp32"), "int8": ("int8",), "uint8": ("int8",),
+    "float8_e4m3fn": ("fp8",), "float8_e5m2": ("fp8",), "float8_e4m3fnuz": ("fp8",), "float8_e5m2fnuz": ("fp8",),
+    "float4_e2m1fn_x2": ("fp4",),
+})  # fmt: skip
 
 
-def _product(out: Shape, shapes: Sequence[Shape]) -> float:
-    return 2.0 * math.prod(out) * shapes[-2:][0][-1]  # of x @ x there is one input
+def operations(group: Mapping[str, Plain]) -> int | None:
+    """The operations of the matrix products, convolutions and attention of a group; None where some are not known."""
+    counts = [call["operations"] for call in group["calls"] or ()]
+    return None if group["calls"] is None or None in counts else sum(counts)
 
 
-def _convolution(out: Shape, shapes: Sequence[Shape]) -> float:
-    return 2.0 * math.prod(out) * math.prod(shapes[1][1:])
-
-
-def _attention(products: int) -> Callable[[Shape, Sequence[Shape]], float]:
-    def count(out: Shape, shapes: Sequence[Shape]) -> float:
-        query, key = [s for s in shapes if len(s) == 4][-3:][:2] if products == 2 else [s for s in shapes if len(s) == 4][1:3]
-        return products * 2.0 * math.prod(query) * key[-2]
-
-    return count
-
-
-#: A part of an operator's name → how its operations are counted from the shape of its output and of its inputs.
-OPERATIONS: tuple[tuple[str, Callable[[Shape, Sequence[Shape]], float]], ...] = (
-    ("_attention_backward", _attention(5)), ("_attention", _attention(2)),
-    ("aten.convolution.", _convolution), ("aten.addmm.", _product), ("aten.mm.", _product),
-    ("aten.bmm.", _product), ("aten.baddbmm.", _product),
-)  # fmt: skip
+def _outside(target: Target, group: Mapping[str, Plain]) -> str:
+    """What makes an estimate unlike those that were compared with measured times, "" where nothing does."""
+    if group["calls"] is None:
+        return NOT_COUNTED
+    if group["kind"] == "user's kernel":
+        return OTHER_KERNEL
+    said = []
+    for call in group["calls"]:
+        operator, dtype = str(call["operator"]), str(call.get("dtype", ""))
+        if call["operations"] is None or not any(name in operator for name in VALIDATED_CALLS):
+            said.append(NO_COUNT.format(operator=operator or "this call"))
+        elif not rate_of(target, call):
+            said.append(NO_RATE.format(dtype=dtype))
+    if not any(name in target.title for name in VALIDATED):
+        said.append(OTHER_GPU.format(title=target.title))
+    return "; ".join(dict.fromkeys(said))

@@ -281,7 +281,8 @@ class Graph:
                 "call": group.get("call") or (group.get("ir", "") if "Extern" in group["kind"] else ""),
                 "buffers": _distinct(row.get("writes", ()) for row in rows),
                 "fx_nodes": _distinct(map(self.fx_nodes, names)),
-                "read": group["read"], "written": group["written"],
+                "read": group["read"], "written": group["written"], "unsized": tuple(group.get("unsized", ())),
+                "calls": group.get("calls"), "elementwise": group.get("elementwise"),
                 "before": self._calls(members, before=True), "after": self._calls(members, before=False),
                 "prologue": self._named(group.get("prologue", ())), "epilogue": self._named(group.get("epilogue", ())),
             }  # fmt: skip

@@ -195,11 +195,13 @@ class Kernels(tuple[Kernel, ...]):
         return super().__getitem__(index)
 
     def table(self) -> Rows:
-        """One row a kernel: operators, launches, grid, registers, shared, spills, bytes read and written, seconds.
+        """One row a kernel: operators, launches, grid, registers, shared, spills, bytes read and written, operations, seconds.
 
         `registers` and `spills` (bytes) are of a thread, `shared` (bytes) and `grid` of a launch; `read` and `written` (bytes)
-        and `seconds` are of all `launches` in one run of the code. `timed` is "measured" or "estimated". What is not known
-        is None; `bytes_known` and `seconds_known` say how a figure is known, or why there is none.
+        and `seconds` are of all `launches` in one run of the code. `operations` are those of the matrix products and
+        attention in it. `timed` is "measured" or "estimated". What is not known is None; `bytes_known` and `seconds_known`
+        say how a figure is known, or why there is none. `outside` says what makes an estimate unlike those that were
+        compared with measured times (benchmarks/estimates.py), "" where nothing does.
         """
         from explorer.costs import kernel_table
 
@@ -297,6 +299,16 @@ class Trace:
         found = Kernels(Kernel(self, a) for a in self.artifacts if a.stage == "kernel")
         found.trace = self
         return found
+
+    @property
+    def library_calls(self) -> Rows:
+        """One row a library call: operator, dtype of its operands, operations, bytes read and written, estimated seconds.
+
+        `operations` are multiplications and additions, None where nothing says how many. The rest is as in `kernels.table()`.
+        """
+        from explorer.costs import call_table
+
+        return call_table(self)
 
     # Tables --------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from explorer.costs import absent_of, nodes_of, roofline, target_of
+from explorer.costs import absent_of, estimate, is_call, target_of, unsized
 from explorer.errors import ExplorerError, InputError, unknown_name
 from explorer.fusion import Graph
 from explorer.hooks.compile import mode_options
@@ -166,7 +166,11 @@ def estimated(trace: Trace) -> str:
     if target is None:
         return "no estimate: the figures of this device are not known"
     rates = "" if target.peak else ", bytes alone: its peak rates are not known"
-    return f"a roofline for {target.title}{rates}"
+    rows = [row for g in trace.fusion.graphs for row in g.groups()]
+    missing = unsized(rows)
+    outside = dict.fromkeys(found.outside for row in rows if (found := estimate(target, row)).outside)
+    beyond = f"; not validated: {'; '.join(outside)}" if outside else ""
+    return f"an estimate for {target.title}{rates}{f'; left out: {missing}' if missing else ''}{beyond}"
 
 
 def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
@@ -204,17 +208,16 @@ def figures(trace: Trace) -> dict[str, float | None]:
     """What a trace's generated code costs a run: kernels, groups, launches, bytes read and written, estimated seconds.
 
     `groups` counts the scheduler's nodes after fusion that a generated kernel computes; in C++ a kernel can hold several.
-    `launches` counts kernels and calls as often as the code runs them once through. `estimated_seconds` is a roofline: for
-    each launch the longer of its bytes at the memory's bandwidth and, for matrix products, convolutions and attention, its
-    operations at the peak rate. It is a lower bound without launch overheads. The figures are the named GPU's, or those that
-    torch reads of the attached one (`target.attached_gpu`); None where they are not known, as for the CPU: see `estimated`.
+    `launches` counts kernels and calls as often as the code runs them once through. `estimated_seconds` adds up the estimates
+    of all launches (`costs.estimate`), as if each began when the one before ended. The figures are the named GPU's, or those
+    that torch reads of the attached one (`target.attached_gpu`); None where they are not known, as for the CPU: see `estimated`.
     """
     graphs = trace.fusion.graphs
     groups = [(g, row) for g in graphs for row in g.groups()]
     written = sum(len(g.verdicts.data["kernels"]) for g in graphs)
-    calls = sum(1 for _, row in groups if row["kind"] == "extern" or (row["kind"] == "template" and not row["kernels"]))
+    calls = sum(1 for _, row in groups if is_call(row))
     target = target_of(trace)
-    seconds = [roofline(target, row, nodes_of(trace, g)) for g, row in groups] if target else []
+    seconds = [estimate(target, row).seconds for _, row in groups if not row["unsized"]] if target else []
     return {
         "kernels": len(trace.kernels), "groups": sum(1 for _, row in groups if row["kernels"]), "launches": written + calls,
         "bytes_read": sum(row["read"] for _, row in groups), "bytes_written": sum(row["written"] for _, row in groups),

@@ -10,9 +10,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
+from explorer.hooks import work
 from explorer.hooks.patch import replaced
 from explorer.hooks.places import in_package
 from explorer.model import Plain
@@ -233,10 +235,12 @@ class Log:
             prologue, template, epilogue = node.get_prologue_template_epilogue(list(node.get_nodes()))
             around = {"prologue": [self.number(n) for n in prologue], "epilogue": [self.number(n) for n in epilogue]}
             row |= {"template": self.number(template), **around}
-        for key, reads in (("read", True), ("written", False)):
-            accesses = node.get_read_write_buffer_accesses(include_reads=reads, include_writes=not reads)
-            row[key] = sum(int(size) for size in accesses.values())
-        return row
+        return {**row, "read": 0, "written": 0, "unsized": [work.UNREAD]}
+
+    def weigh(self, row: dict[str, Plain], node: Any) -> None:
+        """Add what a node that is left moves and computes to its row."""
+        row |= work.moved(node)
+        row |= work.computed(node)
 
     # Facts ---------------------------------------------------------------------------------------------------------
 
@@ -468,7 +472,10 @@ def _scheduler_hooks(logs: Logs) -> list[Hook]:
     def make_scheduled(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
-            logs.attempt("end", lambda: logs.now().end(self))
+            log = logs.now()
+            logs.attempt("end", lambda: log.end(self))
+            for row, node in zip(log.final, self.nodes, strict=True):
+                logs.attempt("work", partial(log.weigh, row, node))
 
         return __init__
 

@@ -1,0 +1,389 @@
+"""How near the estimated seconds of kernels and library calls are to those that the attached GPU takes.
+
+Run on a machine with the GPU:
+
+    python benchmarks/estimates.py                        every case, one row a kernel or call
+    python benchmarks/estimates.py --only mm attention    cases whose name has one of these parts
+    python benchmarks/estimates.py --json FILE            the rows with all that the estimate was made from
+
+Measured is the time on the device by torch's profiler, the mean of 20 calls after 5: as in a loop, so what fits into L2 is found
+there. The launches of a case that are not of a generated kernel are those of its library calls, whose estimates are added up.
+Printed are the ratio of each estimate to the measured time, and of those that are said to be validated the median error and the
+worst ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+CALLS, WARM = 20, 5
+PARTS = ("elementwise", "reductions", "products", "convolutions", "attentions")
+#: A case: function, arguments, and how it is traced.
+Case = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+def cases(device: str, parts: Sequence[str] = PARTS) -> dict[str, Callable[[], Case]]:
+    """Each case of some parts by name; its tensors are made when it is called."""
+    makers = dict(zip(PARTS, (elementwise, reductions, products, convolutions, attentions), strict=True))
+    return {name: make for part in parts for name, make in makers[part](device).items()}
+
+
+def tensors(device: str) -> Callable[..., Any]:
+    """A function that makes a random tensor of a size and dtype, with a gradient on request."""
+    import torch
+
+    def make(*size: int, dtype: str = "float32", grad: bool = False) -> Any:
+        kind = getattr(torch, dtype)
+        if kind.is_floating_point:
+            return torch.randn(*size, device=device).to(kind).requires_grad_(grad)
+        return torch.randint(-8, 8, size, device=device).to(kind)
+
+    return make
+
+
+def elementwise(device: str) -> dict[str, Callable[[], Case]]:
+    """Elementwise kernels, copies, gathers and updates."""
+    import torch
+
+    t = tensors(device)
+
+    def add(n: int, dtype: str = "float32") -> Callable[[], Case]:
+        return lambda: (lambda a, b: a + b, (t(n, dtype=dtype), t(n, dtype=dtype)), {})
+
+    def sgd(p: Any, g: Any, m: Any) -> None:
+        m.mul_(0.9).add_(g)
+        p.sub_(m, alpha=0.1)
+
+    def tokens(vocabulary: int, width: int, count: int) -> Case:
+        indices = torch.randint(0, vocabulary, (count,), device=device)
+        return lambda i, w: w[i] * 2, (indices, t(vocabulary, width, dtype="bfloat16")), {}
+
+    def scatter() -> Case:
+        indices = torch.randint(0, 1 << 16, (1 << 18,), device=device)
+        return lambda x, i, s: x.index_add(0, i, s), (t(1 << 16, 64), indices, t(1 << 18, 64)), {}
+
+    gelu = torch.nn.functional.gelu
+    return {
+        "add 1 Ki": add(1 << 10), "add 64 Ki": add(1 << 16), "add 1 Mi": add(1 << 20), "add 4 Mi": add(1 << 22),
+        "add 16 Mi": add(1 << 24), "add 128 Mi": add(1 << 27), "add 64 Mi bf16": add(1 << 26, "bfloat16"),
+        "gelu 16 Mi bf16": lambda: (gelu, (t(1 << 24, dtype="bfloat16"),), {}),
+        "sin 16 Mi fp64": lambda: (torch.sin, (t(1 << 24, dtype="float64"),), {}),
+        "sgd 16 Mi": lambda: (sgd, (t(1 << 24), t(1 << 24), t(1 << 24)), {}),
+        "transpose 4096": lambda: (lambda x: x.t().contiguous() + 1, (t(4096, 4096),), {}),
+        "every fourth 64 Mi": lambda: (lambda x: x[::4] + 1, (t(1 << 26),), {}),
+        "embedding 50257x1024": lambda: tokens(50257, 1024, 8192),
+        "embedding 1 Mi x 64": lambda: tokens(1 << 20, 64, 1 << 16),
+        "index_add": scatter,
+        "dropout 16 Mi bf16": lambda: (lambda x: torch.nn.functional.dropout(x, 0.1), (t(1 << 24, dtype="bfloat16"),), {}),
+    }  # fmt: skip
+
+
+def reductions(device: str) -> dict[str, Callable[[], Case]]:
+    """Sums, norms, softmax, losses and scans."""
+    import torch
+
+    t = tensors(device)
+    f = torch.nn.functional
+
+    def norm(rows: int, width: int, dtype: str) -> Callable[[], Case]:
+        return lambda: (lambda x, w, b: f.layer_norm(x, (width,), w, b),
+                        (t(rows, width, dtype=dtype), t(width, dtype=dtype), t(width, dtype=dtype)), {})  # fmt: skip
+
+    def loss() -> Case:
+        labels = torch.randint(0, 32000, (4096,), device=device)
+        return lambda x, y: f.cross_entropy(x, y), (t(4096, 32000, dtype="bfloat16"), labels), {}
+
+    def rms(x: Any, w: Any) -> Any:
+        return x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6).to(x.dtype) * w
+
+    return {
+        "softmax 64x512 bf16": lambda: (lambda x: x.softmax(-1), (t(64, 512, dtype="bfloat16"),), {}),
+        "softmax 4096x4096": lambda: (lambda x: x.softmax(-1), (t(4096, 4096),), {}),
+        "softmax 16384x32000 bf16": lambda: (lambda x: x.softmax(-1), (t(16384, 32000, dtype="bfloat16"),), {}),
+        "layer norm 128x768": norm(128, 768, "float32"), "layer norm 8192x4096 bf16": norm(8192, 4096, "bfloat16"),
+        "rms norm 16384x4096 bf16": lambda: (rms, (t(16384, 4096, dtype="bfloat16"), t(4096, dtype="bfloat16")), {}),
+        "sum 16 Mi": lambda: (torch.sum, (t(1 << 24),), {}), "sum 256 Mi": lambda: (torch.sum, (t(1 << 28),), {}),
+        "sum of columns 4096": lambda: (lambda x: x.sum(0), (t(4096, 4096),), {}),
+        "cross entropy 4096x32000": loss,
+        "cumsum 4096x4096": lambda: (lambda x: x.cumsum(-1), (t(4096, 4096),), {}),
+    }  # fmt: skip
+
+
+def products(device: str) -> dict[str, Callable[[], Case]]:
+    """Matrix products of several dtypes, shapes and backends."""
+    import torch
+
+    t = tensors(device)
+
+    def mm(m: int, k: int, n: int, dtype: str = "bfloat16", **how: Any) -> Callable[[], Case]:
+        return lambda: (lambda a, b: a @ b, (t(m, k, dtype=dtype), t(k, n, dtype=dtype)), how)
+
+    def bmm(b: int, m: int, k: int, n: int) -> Callable[[], Case]:
+        return lambda: (torch.bmm, (t(b, m, k, dtype="bfloat16"), t(b, k, n, dtype="bfloat16")), {})
+
+    def scaled(n: int) -> Case:
+        one = torch.ones((), device=device)
+        a, b = t(n, n).to(torch.float8_e4m3fn), t(n, n).to(torch.float8_e4m3fn).t()
+        return lambda a, b, s: torch._scaled_mm(a, b, s, s, out_dtype=torch.bfloat16), (a, b, one), {}
+
+    def grouped() -> Case:
+        ends = torch.arange(1, 9, device=device, dtype=torch.int32) * 1024
+        made = t(8192, 2048, dtype="bfloat16"), t(8, 2048, 2048, dtype="bfloat16"), ends
+        return lambda a, b, e: torch._grouped_mm(a, b, offs=e), made, {}
+
+    def linear() -> Case:
+        layer = torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 4096))
+        return layer.to(device, torch.bfloat16), (t(4096, 4096, dtype="bfloat16", grad=True),), {"train": True}
+
+    triton = {"options": {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}}
+    return {
+        "mm bf16 256": mm(256, 256, 256), "mm bf16 1024": mm(1024, 1024, 1024), "mm bf16 2048": mm(2048, 2048, 2048),
+        "mm bf16 4096": mm(4096, 4096, 4096), "mm bf16 8192": mm(8192, 8192, 8192),
+        "mm bf16 dynamic": mm(4096, 4096, 4096, dynamic=True),
+        "mm bf16 16x4096x4096": mm(16, 4096, 4096), "mm bf16 512x16384x512": mm(512, 16384, 512),
+        "mm bf16 8192x1024x50257": mm(8192, 1024, 50257), "mm fp16 4096": mm(4096, 4096, 4096, "float16"),
+        "mm fp32 4096": mm(4096, 4096, 4096, "float32"), "mm fp32 512": mm(512, 512, 512, "float32"),
+        "mm tf32 4096": mm(4096, 4096, 4096, "float32", tf32=True), "mm tf32 1024": mm(1024, 1024, 1024, "float32", tf32=True),
+        "mm fp64 2048": mm(2048, 2048, 2048, "float64"),
+        "mm bf16 4096 triton": mm(4096, 4096, 4096, **triton),
+        "bmm bf16 64x512": bmm(64, 512, 512, 512), "bmm bf16 512x128x64": bmm(512, 128, 64, 128),
+        "baddbmm bf16": lambda: (torch.baddbmm, tuple(t(16, 1024, 1024, dtype="bfloat16") for _ in "cab"), {}),
+        "scaled_mm fp8 1024": lambda: scaled(1024), "scaled_mm fp8 4096": lambda: scaled(4096),
+        "scaled_mm fp8 8192": lambda: scaled(8192),
+        "int_mm 4096": lambda: (torch._int_mm, (t(4096, 4096, dtype="int8"), t(4096, 4096, dtype="int8")), {}),
+        "grouped_mm 8x1024": grouped, "two layers, training": linear,
+    }  # fmt: skip
+
+
+def convolutions(device: str) -> dict[str, Callable[[], Case]]:
+    """Convolutions and what they are differentiated to."""
+    import torch
+
+    t = tensors(device)
+    f = torch.nn.functional
+
+    def conv(
+        x: tuple[int, ...], w: tuple[int, ...], dtype: str = "bfloat16", train: bool = False, **how: Any
+    ) -> Callable[[], Case]:
+        operands = lambda: (t(*x, dtype=dtype, grad=train), t(*w, dtype=dtype, grad=train))  # noqa: E731
+        return lambda: (lambda x, w: f.conv2d(x, w, **how), operands(), {"train": train})
+
+    def transposed() -> Case:
+        return (
+            lambda x, w: f.conv_transpose2d(x, w, stride=4),
+            (t(16, 256, 64, 64, dtype="bfloat16"), t(256, 64, 4, 4, dtype="bfloat16")),
+            {},
+        )
+
+    return {
+        "conv 3x3 256 of 28": conv((32, 256, 28, 28), (256, 256, 3, 3), padding=1),
+        "conv 3x3 64 of 56": conv((8, 64, 56, 56), (64, 64, 3, 3), padding=1),
+        "conv 1x1 512 of 28": conv((64, 512, 28, 28), (256, 512, 1, 1)),
+        "conv 7x7 3 of 224": conv((32, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2),
+        "conv 3x3 256 of 28 fp32": conv((32, 256, 28, 28), (256, 256, 3, 3), "float32", padding=1),
+        "conv depthwise 256 of 56": conv((8, 256, 56, 56), (256, 1, 3, 3), padding=1, groups=256),
+        "conv transposed 256 of 64": transposed,
+        "conv 3x3 256 of 28, training": conv((32, 256, 28, 28), (256, 256, 3, 3), train=True, padding=1),
+        "conv 3x3 64 of 56, training": conv((32, 64, 56, 56), (64, 64, 3, 3), train=True, padding=1),
+    }  # fmt: skip
+
+
+def attentions(device: str) -> dict[str, Callable[[], Case]]:
+    """Attention, forward and backward."""
+    import torch
+
+    t = tensors(device)
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+
+    def attend(
+        b: int, h: int, s: int, d: int, dtype: str = "bfloat16", train: bool = False, causal: bool = False
+    ) -> Callable[[], Case]:
+        operands = lambda: tuple(t(b, h, s, d, dtype=dtype, grad=train) for _ in "qkv")  # noqa: E731
+        return lambda: (lambda q, k, v: sdpa(q, k, v, is_causal=causal), operands(), {"train": train})
+
+    def flex() -> Case:
+        from torch.nn.attention.flex_attention import flex_attention
+
+        return lambda q, k, v: flex_attention(q, k, v), tuple(t(4, 16, 2048, 64, dtype="bfloat16") for _ in "qkv"), {}
+
+    return {
+        "attention 2x4x64x32": attend(2, 4, 64, 32), "attention 4x16x512x64": attend(4, 16, 512, 64),
+        "attention 4x16x2048x64": attend(4, 16, 2048, 64), "attention 2x32x4096x128": attend(2, 32, 4096, 128),
+        "attention 2x32x4096x128 causal": attend(2, 32, 4096, 128, causal=True),
+        "attention 4x16x2048x64 fp32": attend(4, 16, 2048, 64, "float32"),
+        "attention q = k = v": lambda: (lambda q: sdpa(q, q, q), (t(4, 16, 2048, 64, dtype="bfloat16"),), {}),
+        "attention 4x16x2048x64, training": attend(4, 16, 2048, 64, train=True),
+        "attention 2x32x4096x128 causal, training": attend(2, 32, 4096, 128, train=True, causal=True),
+        "attention flex": flex,
+    }  # fmt: skip
+
+
+# Estimated and measured ------------------------------------------------------------------------------------------------
+
+
+def rows_of(name: str, case: Case) -> Iterator[dict[str, Any]]:
+    """One row a generated kernel of a case, and one for all its library calls: estimated and measured microseconds."""
+    import torch
+
+    import explorer
+
+    function, arguments, how = case
+    tf32 = how.pop("tf32", False)
+    train = how.get("train", False)
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.compiler.reset()
+    trace = explorer.trace(function, *arguments, **how)
+    torch.compiler.reset()
+    compiled = torch.compile(function, **{key: value for key, value in how.items() if key != "train"})
+    times = measured(compiled, arguments, train)
+    for kernel in estimated(trace):
+        own = {key: us for key, us in times.items() if key in kernel["names"]}
+        yield {"case": name, **kernel, "measured": sum(own.values()), "device": list(own)}
+    rest = {key: us for key, us in times.items() if key not in {kernel.name for kernel in trace.kernels}}
+    if trace.library_calls or rest:
+        yield {"case": name, **together(trace), "measured": sum(rest.values()), "device": list(rest)}
+
+
+def estimated(trace: Any) -> list[dict[str, Any]]:
+    """What the estimate says of each generated kernel, in both graphs by one name."""
+    found: dict[str, dict[str, Any]] = {}
+    groups = {name: group for group in trace.fusion.groups() for name in group["kernels"]} if trace.kernels else {}
+    for kernel, row in zip(trace.kernels, trace.kernels.table(), strict=True):
+        us = (
+            1e6 * guess(trace, groups[kernel.name])
+            if row["seconds"] is None or row["timed"] == "measured"
+            else 1e6 * row["seconds"]
+        )
+        known = {key: row[key] for key in ("read", "written", "operations", "outside", "launches")}
+        known["elementwise"] = dict(groups[kernel.name]["elementwise"] or {})
+        known["calls"] = [dict(call) for call in groups[kernel.name]["calls"]]
+        if kernel.name in found:
+            found[kernel.name]["estimated"] += us
+        else:
+            found[kernel.name] = {"what": kernel.name, "names": [kernel.name], "estimated": us, **known}
+    return list(found.values())
+
+
+def guess(trace: Any, group: Any) -> float:
+    """The estimate of a kernel that Inductor has timed, which its row therefore does not say."""
+    from explorer.costs import estimate, target_of
+
+    return float(estimate(target_of(trace), group).seconds)
+
+
+def together(trace: Any) -> dict[str, Any]:
+    """What the estimate says of all library calls of a case."""
+    rows = trace.library_calls
+    calls = [dict(call) for group in trace.fusion.groups() if not group["kernels"] for call in group["calls"] or ()]
+    return {
+        "what": " + ".join(str(row["operator"]) for row in rows), "names": [],
+        "estimated": 1e6 * sum(row["seconds"] or 0 for row in rows),
+        "read": sum(row["read"] or 0 for row in rows), "written": sum(row["written"] or 0 for row in rows),
+        "operations": sum(row["operations"] or 0 for row in rows), "outside": "; ".join({row["outside"] for row in rows} - {""}),
+        "launches": len(rows), "elementwise": {}, "calls": calls,
+    }  # fmt: skip
+
+
+def measured(compiled: Any, arguments: tuple[Any, ...], train: bool) -> dict[str, float]:
+    """Microseconds a call of everything that the device ran, by name."""
+    import torch
+
+    inputs = [a for a in arguments if getattr(a, "requires_grad", False)] + list(getattr(compiled, "parameters", list)())
+
+    def call() -> None:
+        out = compiled(*arguments)
+        if train:
+            torch.autograd.grad(out, inputs, ones[0])
+
+    first = compiled(*arguments)
+    ones = [torch.ones_like(first)] if train else []
+    del first
+    for _ in range(WARM):
+        call()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        for _ in range(CALLS):
+            call()
+        torch.cuda.synchronize()
+    found: dict[str, float] = {}
+    for event in profiler.events():
+        if str(event.device_type).endswith("CUDA") and not getattr(event, "is_user_annotation", False):
+            found[event.name] = found.get(event.name, 0.0) + event.device_time / CALLS
+    return found
+
+
+def shown(row: dict[str, Any]) -> str:
+    """One line of the table."""
+    ratio = row["estimated"] / row["measured"] if row["measured"] else float("nan")
+    mark = "outside" if row["outside"] else ""
+    return (
+        f"| {row['case']} | {row['what'][:60]} | {row['measured']:.2f} | {row['estimated']:.2f} | {ratio:.2f} | {mark} |"
+        f" {row['read']} | {row['written']} | {row['operations'] or 0} |"
+    )
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """The median error and the worst ratio of what is said to be validated, and how many rows these are."""
+    known = [row for row in rows if row["measured"] and not row["outside"]]
+    if not known:
+        return "nothing to compare"
+    errors = [abs(row["estimated"] / row["measured"] - 1) for row in known]
+    worst = max(known, key=lambda row: factor(row))
+    within = sum(factor(row) <= 3 for row in known)
+    return (
+        f"{len(known)} kernels and calls: median error {statistics.median(errors):.0%}, "
+        f"worst {factor(worst):.2f} × ({worst['case']}: {worst['what'][:60]}), {within} of {len(known)} within 3 ×; "
+        f"{len(rows) - len(known)} outside what is validated"
+    )
+
+
+def factor(row: dict[str, Any]) -> float:
+    """How far an estimate is off, either way."""
+    ratio = row["estimated"] / row["measured"]
+    return max(ratio, 1 / ratio) if ratio else float("inf")
+
+
+def main() -> int:
+    """Print the table and its summary."""
+    import torch
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[], help="parts of the names of cases")
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
+    parser.add_argument("--json", type=Path, help="write the rows there")
+    parser.add_argument("--details", action="store_true", help="print each row as JSON too")
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("No GPU is attached, and this compares with one. Run it on a machine that has one.")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
+    print("| case | kernel or call | measured µs | estimated µs | ratio | | read | written | operations |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    began, rows = time.perf_counter(), []
+    for name, make in cases("cuda", options.parts).items():
+        if options.only and not any(part in name for part in options.only):
+            continue
+        try:
+            made = list(rows_of(name, make()))
+        except Exception as error:  # noqa: BLE001 one case's error is its row
+            print(f"| {name} | {type(error).__name__}: {str(error)[:200]} |", flush=True)
+            continue
+        rows += made
+        print("\n".join(map(shown, made)), flush=True)
+        if options.details:
+            print("\n".join(json.dumps(row) for row in made), flush=True)
+        torch.cuda.empty_cache()
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    print(f"\n{summary(rows)}; {time.perf_counter() - began:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
