@@ -1,8 +1,8 @@
 """Occupancy: how many blocks of a kernel fit on one multiprocessor at a time, and what keeps more from fitting. Pure.
 
 NVIDIA's rules are those of the occupancy calculator in the CUDA toolkit (cuda_occupancy.h): registers are given to a
-warp in units of 256, evenly over four partitions; shared memory in units of 128 bytes, with 1 KB of the system's own a
-block from compute capability 8.0. AMD's are those of the CDNA 3 ISA guide and LLVM's AMDGPU backend: a SIMD has 512
+warp in units of 256, evenly over four partitions; shared memory in units of 256 bytes, from compute capability 8.0 in units
+of 128, with 1 KB of the system's own a block. AMD's are those of the CDNA 3 ISA guide and LLVM's AMDGPU backend: a SIMD has 512
 vector registers a lane, given in units of 8, and holds 8 waves; a compute unit has four SIMDs and runs 16 workgroups
 of several waves.
 """
@@ -73,8 +73,12 @@ def _waves(target: Target, registers: int) -> int:
 def _by_shared(target: Target, shared: int) -> int:
     if shared > target.shared_per_block:
         return 0
-    system = KB if target.vendor == "nvidia" and target.capability >= (8, 0) else 0
-    each = _up(shared, 128 if target.vendor == "nvidia" else 512) + system
+    if target.vendor != "nvidia":
+        each = _up(shared, 512)
+    elif target.capability >= (8, 0):
+        each = _up(shared, 128) + KB
+    else:
+        each = _up(shared, 256)
     return target.shared_per_multiprocessor // each if each else target.blocks
 
 

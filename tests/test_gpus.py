@@ -39,6 +39,20 @@ def test_the_figures_of_a_gpu_agree_with_one_another(target: Target) -> None:
     assert target.threads % target.warp == 0 and target.sources
 
 
+#: Double-precision results a clock of a multiprocessor, by the CUDA programming guide.
+DOUBLES = {70: 32, 75: 2, 80: 32, 86: 2, 89: 2, 90: 64, 100: 64, 120: 2}
+
+
+@pytest.mark.parametrize("target", NAMED, ids=lambda t: t.name)
+def test_every_gpu_has_its_rate_of_double_precision(target: Target) -> None:
+    """It follows from clock and multiprocessors on NVIDIA's, and is never above that of fp32 nor above that on tensor cores."""
+    assert 0 < target.peak["fp64"] <= target.peak["fp32"]
+    assert target.peak.get("fp64_tensor", target.peak["fp64"]) >= target.peak["fp64"]
+    if isinstance(target.arch, int):
+        made = 2 * DOUBLES[target.arch] * target.multiprocessors * target.clock
+        assert made == pytest.approx(target.peak["fp64"], rel=0.03)
+
+
 @pytest.mark.parametrize("target", NAMED, ids=lambda t: t.name)
 def test_each_figure_names_a_source_or_says_that_there_is_none(target: Target) -> None:
     """Every GPU has a public address among its sources; what has none says where it was read, or that it was not checked."""

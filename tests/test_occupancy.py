@@ -20,6 +20,8 @@ from explorer.occupancy import occupancy
         ("a100", 4, 32, 100 << 10, 1, "shared memory"),
         ("rtx4090", 4, 40, 0, 12, "threads"),  # 1536 threads
         ("t4", 4, 64, 0, 8, "threads"),  # 1024 threads
+        ("t4", 2, 32, 4990, 12, "shared memory"),  # 5120 bytes are given, in units of 256
+        ("v100", 2, 32, 4200, 22, "shared memory"),  # 4352 bytes are given
         ("h100", 4, 32, 300 << 10, 0, "shared memory"),  # more than a block may ask for
     ],
 )
