@@ -24,14 +24,15 @@ from pathlib import Path
 from typing import Any
 
 CALLS, WARM = 20, 5
-PARTS = ("elementwise", "reductions", "products", "convolutions", "attentions")
+#: The last part is of cases that no constant of the estimate was fitted to.
+PARTS = ("elementwise", "reductions", "products", "convolutions", "attentions", "unseen")
 #: A case: function, arguments, and how it is traced.
 Case = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def cases(device: str, parts: Sequence[str] = PARTS) -> dict[str, Callable[[], Case]]:
     """Each case of some parts by name; its tensors are made when it is called."""
-    makers = dict(zip(PARTS, (elementwise, reductions, products, convolutions, attentions), strict=True))
+    makers = dict(zip(PARTS, (elementwise, reductions, products, convolutions, attentions, unseen), strict=True))
     return {name: make for part in parts for name, make in makers[part](device).items()}
 
 
@@ -225,6 +226,79 @@ def attentions(device: str) -> dict[str, Callable[[], Case]]:
     }  # fmt: skip
 
 
+def unseen(device: str) -> dict[str, Callable[[], Case]]:
+    """Cases that no constant was fitted to: other sizes, shapes and operators."""
+    import torch
+
+    t = tensors(device)
+    f = torch.nn.functional
+    sdpa = f.scaled_dot_product_attention
+
+    def half(*size: int, grad: bool = False) -> Any:
+        return t(*size, dtype="bfloat16", grad=grad)
+
+    def rope(x: Any, cos: Any, sin: Any) -> Any:
+        left, right = x.chunk(2, -1)
+        return x * cos + torch.cat((-right, left), -1) * sin
+
+    def block(x: Any, w: Any, up: Any, down: Any) -> Any:
+        return x + f.silu(f.rms_norm(x, (2048,), w) @ up) @ down
+
+    def adam(p: Any, g: Any, m: Any, v: Any) -> None:
+        m.lerp_(g, 0.1)
+        v.mul_(0.999).addcmul_(g, g, value=0.001)
+        p.addcdiv_(m, v.sqrt() + 1e-8, value=-1e-3)
+
+    conv, up = f.conv2d, f.conv_transpose2d
+    one = torch.ones((), device=device)
+    return {
+        "swiglu 8 Mi bf16": lambda: (lambda a, b: f.silu(a) * b, (half(1 << 23), half(1 << 23)), {}),
+        "tanh 2 Mi": lambda: (torch.tanh, (t(1 << 21),), {}),
+        "rope": lambda: (rope, (half(4, 32, 2048, 128), half(2048, 128), half(2048, 128)), {}),
+        "adam 8 Mi": lambda: (adam, (t(1 << 23), t(1 << 23), t(1 << 23), t(1 << 23).abs()), {}),
+        "transpose 2048x8192 bf16": lambda: (lambda x: x.t().contiguous() * 2, (half(2048, 8192),), {}),
+        "softmax 8192x1024 bf16": lambda: (lambda x: x.softmax(-1), (half(8192, 1024),), {}),
+        "layer norm 32768x768 bf16": lambda: (
+            lambda x, w, b: f.layer_norm(x, (768,), w, b), (half(32768, 768), half(768), half(768)), {}),
+        "sum of rows 8192": lambda: (lambda x: x.sum(1), (t(8192, 8192),), {}),
+        "amax of columns 2048x8192": lambda: (lambda x: x.amax(0), (t(2048, 8192),), {}),
+        "mm bf16 768x3072x768": lambda: (torch.mm, (half(768, 3072), half(3072, 768)), {}),
+        "mm bf16 2048x8192x2048": lambda: (torch.mm, (half(2048, 8192), half(8192, 2048)), {}),
+        "mm bf16 64x8192x8192": lambda: (torch.mm, (half(64, 8192), half(8192, 8192)), {}),
+        "mm fp32 1536": lambda: (torch.mm, (t(1536, 1536), t(1536, 1536)), {}),
+        "mm tf32 2048": lambda: (torch.mm, (t(2048, 2048), t(2048, 2048)), {"tf32": True}),
+        "mm fp64 1024": lambda: (torch.mm, (t(1024, 1024, dtype="float64"), t(1024, 1024, dtype="float64")), {}),
+        "bmm bf16 96x256x64x256": lambda: (torch.bmm, (half(96, 256, 64), half(96, 64, 256)), {}),
+        "addmm bf16 4096x1024x4096": lambda: (torch.addmm, (half(4096), half(4096, 1024), half(1024, 4096)), {}),
+        "scaled_mm fp8 2048": lambda: (
+            lambda a, b, s: torch._scaled_mm(a, b, s, s, out_dtype=torch.bfloat16),
+            (t(2048, 2048).to(torch.float8_e4m3fn), t(2048, 2048).to(torch.float8_e4m3fn).t(), one), {}),
+        "int_mm 4096 of columns": lambda: (torch._int_mm, (t(4096, 4096, dtype="int8"), t(4096, 4096, dtype="int8").t()), {}),
+        "int_mm 2048": lambda: (torch._int_mm, (t(2048, 2048, dtype="int8"), t(2048, 2048, dtype="int8")), {}),
+        "conv 3x3 128 of 56": lambda: (lambda x, w: conv(x, w, padding=1), (half(16, 128, 56, 56), half(128, 128, 3, 3)), {}),
+        "conv 3x3 512 of 14 by 2": lambda: (
+            lambda x, w: conv(x, w, padding=1, stride=2), (half(64, 512, 14, 14), half(512, 512, 3, 3)), {}),
+        "conv depthwise 7x7 96 of 56": lambda: (
+            lambda x, w: conv(x, w, padding=3, groups=96), (half(16, 96, 56, 56), half(96, 1, 7, 7)), {}),
+        "conv transposed 2x2 128 of 64": lambda: (
+            lambda x, w: up(x, w, stride=2), (half(8, 128, 64, 64), half(128, 64, 2, 2)), {}),
+        "conv transposed 4x4 256 of 32": lambda: (
+            lambda x, w: up(x, w, stride=2, padding=1), (half(8, 256, 32, 32), half(256, 128, 4, 4)), {}),
+        "conv transposed 4x4 256 of 32 fp32": lambda: (
+            lambda x, w: up(x, w, stride=2, padding=1), (t(8, 256, 32, 32), t(256, 128, 4, 4)), {}),
+        "conv 3x3 128 of 28, training": lambda: (
+            lambda x, w: conv(x, w, padding=1),
+            (half(32, 128, 28, 28, grad=True), half(128, 128, 3, 3, grad=True)), {"train": True}),
+        "attention 8x12x1024x64": lambda: (sdpa, tuple(half(8, 12, 1024, 64) for _ in "qkv"), {}),
+        "attention 1x32x8192x128 causal": lambda: (
+            lambda q, k, v: sdpa(q, k, v, is_causal=True), tuple(half(1, 32, 8192, 128) for _ in "qkv"), {}),
+        "attention 16x8x256x32": lambda: (sdpa, tuple(half(16, 8, 256, 32) for _ in "qkv"), {}),
+        "attention 8x12x1024x64, training": lambda: (
+            sdpa, tuple(half(8, 12, 1024, 64, grad=True) for _ in "qkv"), {"train": True}),
+        "a block of a transformer": lambda: (block, (half(4096, 2048), half(2048), half(2048, 8192), half(8192, 2048)), {}),
+    }  # fmt: skip
+
+
 # Estimated and measured ------------------------------------------------------------------------------------------------
 
 
@@ -244,7 +318,7 @@ def rows_of(name: str, case: Case) -> Iterator[dict[str, Any]]:
     compiled = torch.compile(function, **{key: value for key, value in how.items() if key != "train"})
     times = measured(compiled, arguments, train)
     for kernel in estimated(trace):
-        own = {key: us for key, us in times.items() if key in kernel["names"]}
+        own = {key: us for key, us in times.items() if key == kernel["what"]}
         yield {"case": name, **kernel, "measured": sum(own.values()), "device": list(own)}
     rest = {key: us for key, us in times.items() if key not in {kernel.name for kernel in trace.kernels}}
     if trace.library_calls or rest:
@@ -262,12 +336,13 @@ def estimated(trace: Any) -> list[dict[str, Any]]:
             else 1e6 * row["seconds"]
         )
         known = {key: row[key] for key in ("read", "written", "operations", "outside", "launches")}
+        known |= {key: groups[kernel.name][key] for key in ("rows", "run")}
         known["elementwise"] = dict(groups[kernel.name]["elementwise"] or {})
         known["calls"] = [dict(call) for call in groups[kernel.name]["calls"]]
         if kernel.name in found:
             found[kernel.name]["estimated"] += us
         else:
-            found[kernel.name] = {"what": kernel.name, "names": [kernel.name], "estimated": us, **known}
+            found[kernel.name] = {"what": kernel.name, "estimated": us, **known}
     return list(found.values())
 
 
@@ -283,8 +358,7 @@ def together(trace: Any) -> dict[str, Any]:
     rows = trace.library_calls
     calls = [dict(call) for group in trace.fusion.groups() if not group["kernels"] for call in group["calls"] or ()]
     return {
-        "what": " + ".join(str(row["operator"]) for row in rows), "names": [],
-        "estimated": 1e6 * sum(row["seconds"] or 0 for row in rows),
+        "what": " + ".join(str(row["operator"]) for row in rows), "estimated": 1e6 * sum(row["seconds"] or 0 for row in rows),
         "read": sum(row["read"] or 0 for row in rows), "written": sum(row["written"] or 0 for row in rows),
         "operations": sum(row["operations"] or 0 for row in rows), "outside": "; ".join({row["outside"] for row in rows} - {""}),
         "launches": len(rows), "elementwise": {}, "calls": calls,

@@ -2,12 +2,15 @@
 
 Names such as op3 and buf7 mean nothing across compiles. A scheduler node is matched by the value it stores: the last of its
 FX nodes, known by the user's line of code that it comes from, its operator, and which of several alike it is. So traces of two
-targets, modes or versions, and those before and after an edit, are matched as far as their graphs agree.
+targets, modes or versions, and those before and after an edit, are matched as far as their graphs agree. Matched values are
+the same where all that they are computed from is: operators, numbers and lines, back to the graph's inputs.
 """
 
 from __future__ import annotations
 
 import ast
+import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 
 #: An inference graph and a forward graph compute the same.
 SAME_GRAPH = {"inference": "forward"}
+#: Operators whose numbers are sizes and places, lists of numbers, and the numbers and dtypes in a node's arguments.
+SIZED = re.compile(r"\b(view|reshape|expand|slice|select|full|empty|iota|arange|split|new_|as_strided|pad|repeat|sym_)")
+LISTS = re.compile(r"\[[^][]*\]")
+LITERALS = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])|torch\.(?:\w*float\w*|\w*int\d+|bool|complex\d+)")
 
 
 @dataclass(frozen=True)
@@ -44,11 +51,15 @@ class Key:
 
 @dataclass(frozen=True)
 class Op:
-    """A scheduler node: its name in its trace, the value it stores, and the fused node that it became part of."""
+    """A scheduler node: its name in its trace, the value it stores, and the fused node that it became part of.
+
+    `computed_from` is equal for two values of the same key where all that they are computed from is the same.
+    """
 
     name: str
     key: Key
     group: tuple[str, str, str]
+    computed_from: str = ""
 
 
 def compare(*traces: Trace, names: Iterable[str] = ()) -> Comparison:
@@ -95,19 +106,26 @@ class Comparison:
     def nodes(self) -> Rows:
         """One row a value that some trace stores in a buffer: what it is, and the scheduler node that stores it in each trace.
 
-        A trace that does not store it has "": there it is computed inside another kernel, or by other operators.
+        A trace that does not store it has "": there it is computed inside another kernel, or by other operators. `same` is
+        False where those that store it compute it from other values.
         """
-        found = [{op.key: op.name for op in ops} for ops in self._ops]
-        keys = dict.fromkeys(key for names in found for key in names)
+        found = [{op.key: op for op in ops} for ops in self._ops]
+        keys = dict.fromkeys(key for own in found for key in own)
         return Rows(
-            {**_facts(key), **{n: names.get(key, "") for n, names in zip(self.names, found, strict=True)}} for key in keys
+            {
+                **_facts(key),
+                **{n: own[key].name if key in own else "" for n, own in zip(self.names, found, strict=True)},
+                "same": len({own[key].computed_from for own in found if key in own}) == 1,
+            }
+            for key in keys
         )
 
     def groups(self) -> Rows:
         """One row a set of fused nodes that belong together across the traces: those of each trace, and what differs.
 
         `what` is "same" where each trace has one group of the same values, "values differ" where some value is in one
-        trace only, "split" where a trace needs more groups than another, "only in …" where the others store none of it.
+        trace only or computed from others, "split" where a trace needs more groups than another, "only in …" where the
+        others store none of it.
         """
         return Rows(self._group_row(component) for component in self._components())
 
@@ -137,19 +155,21 @@ class Comparison:
         return list(found.values())
 
     def _group_row(self, component: list[set[tuple[str, str, str]]]) -> dict[str, Plain]:
-        keys = [{op.key for op in ops if op.group in groups} for ops, groups in zip(self._ops, component, strict=True)]
+        own = [[op for op in ops if op.group in groups] for ops, groups in zip(self._ops, component, strict=True)]
+        keys = [{op.key for op in ops} for ops in own]
+        values = [{(op.key, op.computed_from) for op in ops} for ops in own]
         every = list(dict.fromkeys(op.key for ops in self._ops for op in ops if any(op.key in own for own in keys)))
         columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
         lines = tuple(dict.fromkeys(key.code for key in every if key.code))
-        return {"graph": every[0].graph, "what": self._what(component, keys), "values": len(every), **columns, "lines": lines}
+        return {"graph": every[0].graph, "what": self._what(component, values), "values": len(every), **columns, "lines": lines}
 
-    def _what(self, component: list[set[tuple[str, str, str]]], keys: list[set[Key]]) -> str:
+    def _what(self, component: list[set[tuple[str, str, str]]], values: list[set[tuple[Key, str]]]) -> str:
         present = [name for name, groups in zip(self.names, component, strict=True) if groups]
         if len(present) < len(self.names):
             return f"only in {', '.join(present)}"
         if len({len(groups) for groups in component}) > 1 or max(map(len, component)) > 1:
             return "split"
-        return "same" if all(own == keys[0] for own in keys) else "values differ"
+        return "same" if all(own == values[0] for own in values) else "values differ"
 
     def _differences(self, one: int, other: int) -> Iterator[dict[str, Plain]]:
         """Neighbours in a group of one trace that are apart in the other, both ways round."""
@@ -213,16 +233,18 @@ def ops(trace: Trace) -> Iterator[Op]:
     for ir in trace.find("ir_pre_fusion"):
         groups = _groups(trace, ir)
         keys = _keys(trace, ir, compiles[ir.frame])
+        histories = _histories(trace, ir)
         seen: Counter[Key] = Counter()
         for node in ir.nodes:
-            known = [keys[name] for name in node["origins"] if name in keys]
+            known = [(*keys[name], name) for name in node["origins"] if name in keys]
             if known:
-                key = max(known, key=lambda pair: pair[0])[1]
+                _, key, last = max(known, key=lambda row: row[0])
                 number, seen[key] = seen[key], seen[key] + 1
                 key = (
                     key if not number else Key(key.compile, key.graph, key.code, f"{key.operator} part {number + 1}", key.number)
                 )
-                yield Op(str(node["name"]), key, (ir.frame, ir.graph, groups.get(node["name"], str(node["name"]))))
+                group = (ir.frame, ir.graph, groups.get(node["name"], str(node["name"])))
+                yield Op(str(node["name"]), key, group, histories.get(last, ""))
 
 
 def _groups(trace: Trace, ir: Artifact) -> dict[str, str]:
@@ -249,6 +271,50 @@ def _keys(trace: Trace, ir: Artifact, compile: int) -> dict[str, tuple[int, Key]
     return found
 
 
+def _histories(trace: Trace, ir: Artifact) -> dict[str, str]:
+    """For each FX node of the graph a digest of all that it is computed from, back to the inputs.
+
+    Inputs are told apart by their place among the tensors, what a backward graph gets from its forward by how that computed it.
+    """
+    saved = {}
+    for a in trace.find("forward", ir.frame) if ir.graph == "backward" else ():
+        saved.update(_digests(a.nodes, {}))
+    found: dict[str, str] = {}
+    for a in trace.find("post_grad", ir.frame, ir.graph):
+        found.update(_digests(a.nodes, saved))
+    return found
+
+
+def _digests(nodes: Iterable[Mapping[str, Plain]], saved: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    tensors = 0
+    for node in nodes:
+        name = str(node["name"])
+        if node.get("op") == "placeholder":
+            tensors += bool(node.get("shape"))
+            stated = name if name.startswith("tangents") else f"input {tensors}" if node.get("shape") else "size"
+            found[name] = saved.get(name, stated)
+        else:
+            inputs = [found.get(str(other), "") for other in node.get("inputs", ())]
+            what = (_family(str(node.get("target", ""))), _numbers(node), *inputs)
+            found[name] = hashlib.sha256("\0".join(what).encode()).hexdigest()[:16]
+    return found
+
+
+def _family(target: str) -> str:
+    """An operator's name; that of attention says which library's kernel a GPU takes, not what is computed."""
+    backward = "backward" if "backward" in target else ""
+    return f"attention {backward}" if "scaled_dot_product" in target else target
+
+
+def _numbers(node: Mapping[str, Plain]) -> str:
+    """The numbers and dtypes among a node's arguments; no sizes, which are symbols where they are dynamic."""
+    if SIZED.search(str(node.get("target", ""))):
+        return ""
+    texts = (LISTS.sub("", str(node.get(key, ""))) for key in ("args", "kwargs"))
+    return " ".join(found for text in texts for found in LITERALS.findall(text))
+
+
 def reason(trace: Trace, first: Op, second: Op) -> str:
     """Why two nodes of a trace are apart, "" where the trace recorded no verdicts."""
     graphs = [g for g in trace.fusion.graphs if (g.artifact.frame, g.artifact.graph) == first.group[:2] == second.group[:2]]
@@ -258,12 +324,14 @@ def reason(trace: Trace, first: Op, second: Op) -> str:
 def figures(trace: Trace) -> dict[str, Plain]:
     """The figures of one trace that `Comparison.figures` sets side by side; bytes as integers, times in seconds.
 
-    None where a figure is not known: registers and spills of kernels that were not compiled to machine code (the CPU's, and
-    Intel's where triton lacks that backend), estimated seconds (see `whatif.figures`) of a device whose figures are not known.
+    None where a figure is not known: memory where only the run knows the size of some buffer, registers and spills of kernels
+    that were not compiled to machine code (the CPU's, and Intel's where triton lacks that backend), estimated seconds (see
+    `whatif.figures`) of a device whose figures are not known.
     """
     launched, called = launches(trace)
     memory = trace.memory
     live: Mapping[tuple[str, str], int] = _sums(memory.peak())
+    unsized = any(row["bytes"] is None for row in memory.table())
     resources = [kernel.resources for kernel in trace.kernels]
     return {
         "frames compiled": len({a.frame for a in trace.find("dynamo")}),
@@ -274,8 +342,8 @@ def figures(trace: Trace) -> dict[str, Plain]:
         "kernels": len(trace.kernels),
         "kernel launches": launched,
         "library calls": called,
-        "peak memory (bytes)": max(live.values(), default=0),
-        "kept for backward (bytes)": sum(row["bytes"] or 0 for row in memory.saved()),
+        "peak memory (bytes)": None if unsized else max(live.values(), default=0),
+        "kept for backward (bytes)": None if unsized else sum(row["bytes"] for row in memory.saved()),
         "most registers of a kernel": max(_known(resources, "registers"), default=None),
         "spilled bytes": sum(spilled) if (spilled := _known(resources, "spill_stores", "spill_loads")) else None,
         "estimated seconds": whatif.figures(trace)["estimated_seconds"],

@@ -11,7 +11,7 @@ says why; `outside` says what makes a row unlike those that the estimate was com
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -66,7 +66,7 @@ def _row(kernel: Kernel, groups: Groups) -> dict[str, Plain]:
         "launches": launches, "grid": tuple(dict.fromkeys(row.get("grid") for row in kernel.launches)),
         "registers": taken.get("registers"), "shared": taken.get("shared"), "spills": sum(spills) if spills else None,
         "read": read, "written": written, "bytes_known": unknown or BYTES,
-        "operations": None if unknown else sum(map(operations, (group for _, group in groups))),
+        "operations": None if unknown else summed(operations(group) for _, group in groups),
         "seconds": seconds, "timed": timed, "seconds_known": how, "outside": outside,
     }  # fmt: skip
 
@@ -172,20 +172,30 @@ LIMITS = {
     "launch": "a launch, since it does little", "memory": "its bytes at the memory's bandwidth",
     "L2": "its bytes at the bandwidth of L2, where they fit", "operations": "its operations at the rate of their dtype",
 }  # fmt: skip
-#: Seconds from the first block's start to the last one's end of a kernel that does next to nothing.
-LAUNCH = 2.0e-6
-#: How much faster than the memory L2 is, and the share of it that the bytes of one kernel may take to stay there.
-L2_SPEED, L2_SHARE = 2.0, 0.6
-#: The share of the peak that kernels reach, by what limits them.
+#: Seconds of a kernel that does next to nothing: one that Inductor generates, one whose threads wait for each other (reductions,
+#: transposing copies), a library's, and cuDNN's attention, which clears its workspace before. Measured on an H200 by
+#: benchmarks/estimates.py, as are all figures of this kind below.
+LAUNCHES = MappingProxyType({"generated": 0.9e-6, "waiting": 1.3e-6, "library": 2.0e-6, "attention": 4.0e-6})
+#: How much faster than the memory L2 is; up to the first share of it the bytes of a kernel are there, above the second none are.
+L2_SPEED, L2_SHARES = 2.0, (0.3, 0.8)
+#: What DRAM and L2 hand out at the least, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
+SECTOR = 32
+#: How much more than its part of the bandwidth a multiprocessor can have where others are idle.
+ALONE = 2.0
+#: The share of the peak that kernels reach, by what they compute.
 SHARES: Mapping[str, float] = MappingProxyType({
-    "memory": 0.90, "mm": 0.70, "attention": 0.50, "attention_backward": 0.40, "conv": 0.55, "template": 0.60, "elementwise": 0.5,
+    "memory": 0.90, "elementwise": 0.5, "mm": 0.80, "template": 0.75, "attention": 0.69, "attention_backward": 0.55,
+    "attention_fp32": 0.5, "conv": 0.65, "conv_backward": 0.45, "conv_grouped": 0.15, "conv_transposed": 0.25, "int8_rows": 0.065,
 })  # fmt: skip
-#: Rows and columns of the tile of a result that one block computes, and the inner size that is worth a block of its own.
-TILE, SPLIT = 128, 1024
+#: The inner size from which attention reaches its share; at smaller ones the exponentials weigh more.
+HEAD = 128
+#: Tiles of a result that one block computes and what they reach; the inner size that is worth a block of its own.
+TILES, SPLIT = ((128, 1.0), (64, 0.8)), 256
 #: The GPUs that the estimate was compared with.
 VALIDATED = ("NVIDIA H200", "NVIDIA H100")
 #: Parts of the names of the operators that it was compared with.
 VALIDATED_CALLS = ("mm", "convolution", "attention")
+FEW_CHANNELS = "a convolution of fewer than 8 channels, which cuDNN pads"
 NO_RATE = "the rate of {dtype} on this GPU is not known: its bytes alone"
 NO_COUNT = "nothing says how many operations {operator} is: its bytes alone"
 OTHER_GPU = "the shares were measured on H100 and H200, not on {title}"
@@ -206,15 +216,47 @@ def estimate(target: Target, group: Mapping[str, Plain]) -> Estimate:
     """The seconds of a group's launch: a launch, and the longer of its bytes and its operations; 0 for what runs nothing."""
     if group["kind"] in ("nop", "output of a call") or not (group["kernels"] or group["read"] or group["written"]):
         return Estimate(0.0, "launch")
-    parts = {**_bytes_seconds(target, group), "operations": _operation_seconds(target, group)}
+    moved = group["read"] + group["written"] + copied(group)
+    kept = 0.0 if group.get("run") else resident(target, moved)
+    parts = {
+        "L2" if kept else "memory": moved / _bandwidth(target, group) / (1 + (L2_SPEED - 1) * kept),
+        "operations": _operation_seconds(target, group),
+    }
     limit = max(parts, key=lambda name: parts[name])
-    return Estimate(LAUNCH + parts[limit], limit if parts[limit] > LAUNCH else "launch", _outside(target, group))
+    launch = LAUNCHES[_launch(group)]
+    return Estimate(launch + parts[limit], limit if parts[limit] > launch else "launch", _outside(target, group))
 
 
-def _bytes_seconds(target: Target, group: Mapping[str, Plain]) -> dict[str, float]:
-    """Bytes at the memory's bandwidth; those of a kernel that leaves room in L2 are found there."""
-    moved, rate = group["read"] + group["written"], target.bandwidth * SHARES["memory"]
-    return {"L2": moved / rate / L2_SPEED} if moved <= target.l2 * L2_SHARE else {"memory": moved / rate}
+def _launch(group: Mapping[str, Plain]) -> str:
+    if group["kernels"]:
+        return "waiting" if group.get("rows") or group.get("run") else "generated"
+    return "attention" if any("attention" in str(call["operator"]) for call in group["calls"] or ()) else "library"
+
+
+def resident(target: Target, moved: float) -> float:
+    """The share of a kernel's bytes that is found in L2: all of few, none of many."""
+    least, most = L2_SHARES
+    return min(1.0, max(0.0, (most - moved / target.l2) / (most - least)))
+
+
+def _bandwidth(target: Target, group: Mapping[str, Plain]) -> float:
+    """Bytes a second: what the memory reaches, or the multiprocessors that a reduction of few rows keeps busy."""
+    whole = target.bandwidth * SHARES["memory"]
+    rows = group.get("rows")
+    return min(whole, ALONE * whole * rows / target.multiprocessors) if rows else whole
+
+
+def copied(group: Mapping[str, Plain]) -> int:
+    """Bytes that are moved beside a group's own.
+
+    A transposing copy touches each sector of rows that are shorter several times. Where the channels of a convolution's input
+    do not lie side by side, cuDNN copies what goes in and comes out.
+    """
+    if group.get("run"):
+        return int((group["read"] + group["written"]) * max(0, SECTOR // group["run"] - 1))
+    calls = [call for call in group["calls"] or () if "conv" in str(call["operator"]) and call.get("strides")]
+    elsewhere = any(call.get("groups") == 1 and len(call["strides"][0]) > 3 and call["strides"][0][1] != 1 for call in calls)
+    return 2 * int(group["read"] + group["written"]) if elsewhere else 0
 
 
 def _operation_seconds(target: Target, group: Mapping[str, Plain]) -> float:
@@ -235,25 +277,49 @@ def _call_seconds(target: Target, call: Mapping[str, Plain]) -> float:
 
 
 def share_of(call: Mapping[str, Plain]) -> float:
-    """The share of the peak that an operator's kernels reach on tiles that fill the GPU."""
-    operator = str(call["operator"])
-    kind = "attention_backward" if "attention" in operator and "backward" in operator else ""
-    kind = kind or next((name for name in ("attention", "conv") if name in operator), "mm")
-    return SHARES["template"] if call["template"] and kind == "mm" else SHARES[kind]
+    """The share of the peak that an operator's kernels reach where their tiles fill the GPU."""
+    operator, sizes = str(call["operator"]), call.get("sizes") or (1, 1, 1, HEAD)
+    backward = "_backward" if "backward" in operator else ""
+    if "attention" in operator:
+        if call["dtype"] == "float32":
+            return SHARES["attention_fp32"]
+        return SHARES[f"attention{backward}"] * float(min(1.0, sizes[3] / HEAD) ** 0.5)
+    if "conv" in operator:
+        return SHARES["conv_transposed" if call.get("transposed") else "conv_grouped" if _grouped(call) else f"conv{backward}"]
+    if call["dtype"] == "int8" and call.get("strides") and call["strides"][-1][-1] == 1:
+        return SHARES["int8_rows"]
+    return SHARES["template" if call["template"] else "mm"]
+
+
+def _grouped(call: Mapping[str, Plain]) -> bool:
+    """True for a convolution of so many groups that one has fewer channels than a tensor core takes at a time."""
+    return int(call.get("groups") or 1) > 1 and min(call["sizes"][2:]) < 16
 
 
 def filled(target: Target, call: Mapping[str, Plain]) -> float:
     """The share of the multiprocessors that are busy: a result of few tiles leaves some idle, and the last round is not full."""
     sizes = call.get("sizes")
-    if not sizes:
+    if not sizes or _grouped(call):
         return 1.0
     batch, rows, columns, inner = sizes
-    attention = "attention" in str(call["operator"])
-    tiles = batch * -(-rows // TILE) * (1 if attention else -(-columns // TILE))
-    if not attention and tiles < target.multiprocessors:
-        tiles = min(target.multiprocessors, tiles * max(1, inner // SPLIT))
-    rounds = -(-tiles // target.multiprocessors)
-    return float(tiles / (rounds * target.multiprocessors)) if tiles else 1.0
+    if "attention" in str(call["operator"]):
+        return _full(target, batch * -(-rows // TILES[0][0]))
+    if "conv" in str(call["operator"]):
+        side = TILES[0][0]
+        return _full(target, batch * -(-rows // side) * -(-columns // side)) * float(min(1.0, columns / side))
+    fullest: float = max(
+        reached * _full(target, blocks * split)
+        for side, reached in TILES
+        if (blocks := batch * -(-rows // side) * -(-columns // side))
+        for split in (1, max(1, min(inner // SPLIT, target.multiprocessors // blocks)))
+    )
+    return fullest
+
+
+def _full(target: Target, blocks: int) -> float:
+    """The share of the multiprocessors that as many blocks keep busy, over the rounds that they need."""
+    rounds = -(-blocks // target.multiprocessors)
+    return blocks / (rounds * target.multiprocessors) if blocks else 1.0
 
 
 def rate_of(target: Target, call: Mapping[str, Plain]) -> float:
@@ -265,6 +331,8 @@ def rate_of(target: Target, call: Mapping[str, Plain]) -> float:
     dtype = str(call["dtype"])
     if call["template"] and target.vendor == "nvidia" and target.capability < (8, 0) and dtype == "float16":
         return target.peak.get("fp32", 0.0)
+    if dtype in ("float16", "bfloat16") and "conv" in str(call["operator"]) and (call.get("transposed") or _grouped(call)):
+        return target.peak.get("fp32", 0.0)  # cuDNN's kernels for these use no tensor cores
     names = ("tf32", "fp32") if dtype in ("float32", "complex64") and call.get("tf32") else RATES.get(dtype, ())
     return next((target.peak[name] for name in names if name in target.peak), 0.0)
 
@@ -280,8 +348,13 @@ RATES: Mapping[str, tuple[str, ...]] = MappingProxyType({
 
 def operations(group: Mapping[str, Plain]) -> int | None:
     """The operations of the matrix products, convolutions and attention of a group; None where some are not known."""
-    counts = [call["operations"] for call in group["calls"] or ()]
-    return None if group["calls"] is None or None in counts else sum(counts)
+    return None if group["calls"] is None else summed(call["operations"] for call in group["calls"])
+
+
+def summed(counts: Iterable[int | None]) -> int | None:
+    """A sum, None where a part of it is not known."""
+    listed = list(counts)
+    return None if None in listed else sum(count or 0 for count in listed)
 
 
 def _outside(target: Target, group: Mapping[str, Plain]) -> str:
@@ -297,6 +370,8 @@ def _outside(target: Target, group: Mapping[str, Plain]) -> str:
             said.append(NO_COUNT.format(operator=operator or "this call"))
         elif not rate_of(target, call):
             said.append(NO_RATE.format(dtype=dtype))
+        elif "conv" in operator and call.get("channels", 8) < 8 and call.get("groups") == 1:
+            said.append(FEW_CHANNELS)
     if not any(name in target.title for name in VALIDATED):
         said.append(OTHER_GPU.format(title=target.title))
     return "; ".join(dict.fromkeys(said))

@@ -282,7 +282,8 @@ class Graph:
                 "buffers": _distinct(row.get("writes", ()) for row in rows),
                 "fx_nodes": _distinct(map(self.fx_nodes, names)),
                 "read": group["read"], "written": group["written"], "unsized": tuple(group.get("unsized", ())),
-                "calls": group.get("calls"), "elementwise": group.get("elementwise"),
+                "calls": group.get("calls"), "elementwise": group.get("elementwise"), "rows": group.get("rows"),
+                "run": group.get("run"),
                 "before": self._calls(members, before=True), "after": self._calls(members, before=False),
                 "prologue": self._named(group.get("prologue", ())), "epilogue": self._named(group.get("epilogue", ())),
             }  # fmt: skip

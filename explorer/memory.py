@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ _LAYOUT = re.compile(
 )
 
 Shape = tuple[str, ...]
+#: So many storages of unknown size are named, the others counted.
+MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,10 @@ class Memory:
         return Rows(row for artifact, storages in self._of(frame, graph) for row in _rows(self._trace, artifact, storages))
 
     def timeline(self, frame: str | None = None, graph: str | None = None) -> Rows:
-        """One row a line of the output code that changes how much is live: `live` bytes after it, with and without inputs."""
+        """One row a line of the output code that changes how much is live: `live` bytes after it, with and without inputs.
+
+        `unsized` counts the storages that are live too, but whose size is not known.
+        """
         return Rows(row for artifact, storages in self._of(frame, graph) for row in _timeline(self._trace, artifact, storages))
 
     def peak(self, frame: str | None = None, graph: str | None = None) -> Rows:
@@ -101,11 +106,22 @@ class Memory:
                 return "nothing is known of memory: the wrapper is in C++ (cpp_wrapper or AOTInductor)"
             rows = self.peak(artifact.frame, artifact.graph)
             peak = sum(row["bytes"] or 0 for row in rows)
-            head = f"{artifact.frame} {artifact.graph}: {readable(peak)} at most"
+            known = all(row["bytes"] is not None for row in self.table(artifact.frame, artifact.graph))
+            head = f"{artifact.frame} {artifact.graph}: {readable(peak)} {'at most' if known else 'at least'}"
             where = f", line {rows[0]['peak_line']} of {artifact.id}" if rows else ""
             kept = sum(row["bytes"] or 0 for row in self.saved() if row["artifact"] == artifact.id)
-            lines.append(head + where + (f"; {readable(kept)} kept for backward" if kept else ""))
+            unsized = [row for row in self.table(artifact.frame, artifact.graph) if row["bytes"] is None]
+            lines.append(head + where + (f"; {readable(kept)} kept for backward" if kept else "") + _left_out(unsized))
         return "\n".join(lines) or "no output code, so nothing is known of memory"
+
+
+def _left_out(rows: Sequence[Mapping[str, Plain]]) -> str:
+    """What is said of storages whose size is not known, "" where there are none."""
+    if not rows:
+        return ""
+    named = ", ".join(f"{row['names'][0]} ({'×'.join(row['size']) or 'no layout'})" for row in rows[:MOST_NAMED])
+    more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+    return f"; not counted, since only the run knows the size: {named}{more}"
 
 
 def readable(size: float) -> str:
@@ -158,7 +174,8 @@ def _origin(storage: Storage, origins: Mapping[str, tuple[Shape, Shape]]) -> dic
 
 def _timeline(trace: Trace, artifact: Artifact, storages: tuple[Storage, ...]) -> list[dict[str, Plain]]:
     values = symbol_values(trace, artifact.frame)
-    sizes = [(s, (size_in_bytes(s.layout, values) if s.layout else None) or 0) for s in storages]
+    known = [(s, size_in_bytes(s.layout, values) if s.layout else None) for s in storages]
+    sizes, unsized = [(s, n or 0) for s, n in known], [s for s, n in known if n is None]
     born = {s.steps[0]: s.born for s in storages}
     freed = {s.steps[1]: s.freed for s in storages if s.steps[1] is not None}
     place = {"frame": artifact.frame, "graph": artifact.graph, "artifact": artifact.id}
@@ -166,6 +183,7 @@ def _timeline(trace: Trace, artifact: Artifact, storages: tuple[Storage, ...]) -
         {
             **place, "step": step, "line": line, "live": sum(n for s, n in sizes if s.lives(step)),
             "allocated": sum(n for s, n in sizes if s.lives(step) and s.kind != "input"),
+            "unsized": sum(s.lives(step) for s in unsized),
         }
         for step, line in sorted({**freed, **born}.items(), key=lambda pair: pair[0] or 0)
     ]  # fmt: skip
@@ -289,7 +307,8 @@ def _storages(trace: Trace, artifact: Artifact) -> list[Storage]:
     call = functions.get("call")
     if call is None:
         return []
-    reader = _Reader({**_declared(artifact.text), **_layouts(trace, artifact)}, functions)
+    results = _results_of_calls(trace, artifact)
+    reader = _Reader({**_declared(artifact.text), **_layouts(trace, artifact)}, functions, results)
     line, names = _arguments(call)
     for name in names:
         reader.born(name, "input", line)
@@ -339,6 +358,27 @@ def _layouts(trace: Trace, artifact: Artifact) -> dict[str, Layout]:
     return {m["name"]: Layout(m["dtype"], _shape(m["size"]), _shape(m["stride"])) for m in matches}
 
 
+def _results_of_calls(trace: Trace, artifact: Artifact) -> dict[str, tuple[Layout | None, ...]]:
+    """For each library call, by the name of its result, the layouts of the tensors it returns; None for a view or no tensor."""
+    rows = (row for a in trace.find("fusion", artifact.frame, artifact.graph) for row in a.data["final"])
+    calls = (call for row in rows for call in row.get("calls", ()) if call.get("results"))
+    return {str(call["buffer"]): tuple(map(_result, call["results"])) for call in calls}
+
+
+def _result(row: Mapping[str, Plain]) -> Layout | None:
+    return Layout(row["dtype"], tuple(row["size"]), tuple(row["stride"])) if row and not row["alias"] else None
+
+
+def _takers(functions: Iterable[ast.FunctionDef]) -> dict[str, dict[str, str]]:
+    """For each name the names that parts of it get: {"buf3": {"buf3[0]": "buf4"}}; of `buf1 = buf0` the part is the whole."""
+    found: dict[str, dict[str, str]] = {}
+    for statement in (n for function in functions for n in ast.walk(function) if isinstance(n, ast.Assign)):
+        value, target = statement.value, statement.targets[0]
+        if isinstance(value, (ast.Subscript, ast.Name)) and isinstance(target, ast.Name):
+            found.setdefault(next(_names(value), ""), {}).setdefault(ast.unparse(value), target.id)
+    return found
+
+
 def _shape(text: str) -> Shape:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -359,11 +399,19 @@ def _layout(call: ast.expr) -> Layout:
 class _Reader:
     """Walks the statements of the output code and keeps which storage each name holds."""
 
-    def __init__(self, layouts: Mapping[str, Layout], functions: Mapping[str, ast.FunctionDef]) -> None:
+    def __init__(
+        self,
+        layouts: Mapping[str, Layout],
+        functions: Mapping[str, ast.FunctionDef],
+        results: Mapping[str, Sequence[Layout | None]],
+    ) -> None:
         self.storages: list[Storage] = []
         self._held: dict[str, Storage] = {}
         self._layouts = layouts
         self._functions = functions
+        self._results = results
+        self._takers = _takers(functions.values())
+        self._parts: dict[str, dict[str, Storage]] = {}
         self._lists: dict[str, list[Storage | None]] = {}
         self._makers: dict[str, str] = {}
         self._step = 0
@@ -404,12 +452,42 @@ class _Reader:
             self._listed(name, value)
         elif called in ("reinterpret_tensor", "alloc_from_pool", "copy_if_misaligned") and self._first(value) in self._held:
             self._renamed(name, self._held[self._first(value)], line)
+        elif (part := self._part(value)) is not None:
+            self._renamed(name, part, line)
         elif name in self._layouts:
             self._used(value, line)
             self.born(name, "temporary", line, made_by=self._maker(value))
         else:
-            self._used(value, line)
+            used = self._used(value, line)
             self._makers[name] = self._maker(value)
+            if isinstance(value, ast.Call):
+                self._returns(name, value, used)
+
+    def _part(self, value: ast.expr) -> Storage | None:
+        """The storage that an expression takes out of a call's result, None where it takes none."""
+        if not isinstance(value, (ast.Subscript, ast.Name)):
+            return None
+        return self._parts.get(next(_names(value), ""), {}).get(ast.unparse(value))
+
+    def _returns(self, name: str, call: ast.Call, used: Sequence[Storage]) -> None:
+        """What a library call returns is there before its arguments are freed, also the parts that get no name."""
+        takers, stated = self._takers.get(name, {}), self._results.get(name, ())
+        whole = list(takers) == [name] or len(stated) == 1
+        expressions = {name if whole else f"{name}[{n}]": layout for n, layout in enumerate(stated)}
+        parts: dict[str, Storage] = {}
+        for expression in dict.fromkeys((*takers, *expressions)):
+            taker = takers.get(expression, "")
+            layout = self._layouts.get(taker) or expressions.get(expression)
+            if expression in expressions and expressions[expression] is None:
+                if used and taker:  # a view of an argument
+                    used[0].holders.add(name)
+                    parts[expression] = used[0]
+            elif layout is not None:
+                self.born(taker or expression, "temporary", call.lineno, layout, self._maker(call))
+                made = self._held.pop(taker or expression)
+                made.holders = {name}
+                parts[expression] = made
+        self._parts[name] = parts
 
     def _unpacked(self, statement: ast.Assign) -> None:
         """The inputs, which are there already, or the results of a partition: its body is read in place."""
@@ -467,12 +545,11 @@ class _Reader:
 
     def _deleted(self, statement: ast.Delete) -> None:
         for name in (n for target in statement.targets for n in _names(target)):
-            storage = self._held.pop(name, None)
-            if storage is None:
-                continue
-            storage.holders.discard(name)
-            if not storage.holders:
-                self._ends(storage, statement.lineno)
+            held = self._held.pop(name, None)
+            for storage in (*([held] if held else ()), *self._parts.pop(name, {}).values()):
+                storage.holders.discard(name)
+                if not storage.holders and storage.freed is None:
+                    self._ends(storage, statement.lineno)
 
     def _ends(self, storage: Storage, line: int) -> None:
         storage.freed, storage.steps = line, (storage.steps[0], self._step)

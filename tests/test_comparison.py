@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -146,3 +147,48 @@ def test_what_is_not_known_is_empty() -> None:
     assert figures(intel)["spilled bytes"] is None and figures(nvidia)["spilled bytes"] == 0
     assert all(seconds > 0 for seconds in figure(c, "estimated seconds"))  # type: ignore[operator]
     assert figures(Trace(meta={"target": "cpu"}))["most registers of a kernel"] is None
+
+
+def two_inputs(made: Any) -> Any:
+    """A function whose last lines are the same whatever `made` is."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        a = torch.sin(x)
+        b = made(y)
+        c = a @ b
+        return torch.relu(c) + a, b.sum()
+
+    return function
+
+
+def test_values_computed_from_others_differ() -> None:
+    """`a @ b` is the same line and operator; where b was computed otherwise it is matched, and not the same."""
+    arguments = (torch.ones(16, 16), torch.ones(16, 16))
+    makers = (lambda y: y * 2, lambda y: y * 3, lambda y: (y * 2).half().float(), lambda y: y * 2)
+    first, *others, again = (explorer.trace(two_inputs(make), *arguments, target="h100") for make in makers)
+    for other in others:
+        c = explorer.compare(first, other, names="ab")
+        rows = {row["operator"]: row["same"] for row in c.nodes() if row["a"] and row["b"]}
+        assert rows["aten.mm.default"] is False and rows["aten.sin.default"] is True
+        assert "values differ" in column(c.groups(), "what")
+    c = explorer.compare(first, again)
+    assert set(column(c.groups(), "what")) == {"same"} and all(column(c.nodes(), "same"))
+
+
+def test_the_same_code_for_other_sizes_is_the_same(plain: Trace) -> None:
+    """A dynamic size changes no value: what is matched is computed from the same."""
+    dynamic = explorer.trace(scaled_softmax, *ARGUMENTS, target="h100", dynamic=True)
+    rows = [row for row in explorer.compare(plain, dynamic, names="ab").nodes() if row["a"] and row["b"]]
+    assert rows and all(row["same"] for row in rows)
+
+
+def test_what_backward_gets_is_known_by_how_forward_made_it() -> None:
+    """Of two trainings with another activation, the gradient's product with the weight is computed from other values."""
+    x, w = torch.ones(16, 16), torch.ones(16, 16, requires_grad=True)
+    traces = [
+        explorer.trace(lambda x, w, f=f: f(x @ w).square(), x, w, target="h100", train=True)
+        for f in (torch.sin, torch.sin, torch.tanh)
+    ]
+    same, other = (explorer.compare(traces[0], one, names="ab") for one in traces[1:])
+    assert all(row["same"] for row in same.nodes()) and set(column(same.groups(), "what")) == {"same"}
+    assert not any(row["same"] for row in other.nodes() if row["graph"] == "backward" and row["a"] and row["b"])

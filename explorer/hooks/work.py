@@ -33,6 +33,10 @@ MANY = {
 }  # fmt: skip
 
 
+#: What the reductions that are many instructions an element add to one: two exponentials; three running figures.
+REDUCTIONS = {"online_softmax_reduce": 24, "welford_reduce": 8, "welford_combine": 8}
+
+
 # Bytes -----------------------------------------------------------------------------------------------------------------
 
 
@@ -71,8 +75,8 @@ def _reads(part: Any) -> Iterator[tuple[str, Any, int]]:
     if _is_loops(part):
         for dep in part.read_writes.reads:
             if hasattr(dep, "var_names"):
-                yield dep.name, str(dep.index), _loop_bytes(dep)
-        yield from ((dep.name, ATOMIC, _loop_bytes(dep)) for dep in part.read_writes.writes if _mode(dep) == ATOMIC)
+                yield dep.name, str(dep.index), _loop_bytes(dep, part)
+        yield from ((dep.name, ATOMIC, _loop_bytes(dep, part)) for dep in part.read_writes.writes if _mode(dep) == ATOMIC)
     elif not _is_result(part):
         for number, tensor in enumerate(_inputs(part.node)):
             yield tensor.get_name(), number, _tensor_bytes(tensor)
@@ -82,7 +86,7 @@ def _writes(part: Any, group: Sequence[Any]) -> Iterator[tuple[str, Any, int]]:
     """The same of what it writes that somebody outside the group uses, or that is memory of the caller."""
     if _is_loops(part):
         kept = {buffer.get_name() for buffer in part.get_outputs() if _is_kept(buffer, group)}
-        yield from ((dep.name, str(dep.index), _loop_bytes(dep)) for dep in part.read_writes.writes if dep.name in kept)
+        yield from ((dep.name, str(dep.index), _loop_bytes(dep, part)) for dep in part.read_writes.writes if dep.name in kept)
     elif not _is_result(part):
         for buffer in part.get_outputs():
             for tensor in _results(part, buffer):
@@ -137,19 +141,62 @@ def _results(part: Any, buffer: Any) -> Iterator[Any]:
         yield inner
 
 
-def _loop_bytes(dep: Any) -> int:
+def _loop_bytes(dep: Any, part: Any) -> int:
     """The bytes that one access of a loop touches, in whole sectors where its elements do not lie side by side."""
     from torch._inductor.virtualized import V
 
     item = int(V.graph.get_dtype(dep.name).itemsize)
-    ranges = dict(zip(dep.var_names, map(_hint, dep.size), strict=True))
-    used = ranges if dep.is_indirect() else {v: n for v, n in ranges.items() if v in dep.index.free_symbols}
-    steps = {v: abs(int(step)) for v in ranges if (step := dep.index.coeff(v)).is_number and step.is_integer and step != 0}
-    count = math.prod(used.values())
+    ranges, steps = _ranges_and_steps(dep)
     if dep.is_indirect():
         run = max((ranges[v] for v, step in steps.items() if step == 1), default=1)
-        return count // max(1, run) * -(-run * item // SECTOR) * SECTOR
+        return min(_iterations(part) // max(1, run), _lookups(part)) * -(-run * item // SECTOR) * SECTOR
+    count: int = math.prod(n for v, n in ranges.items() if v in dep.index.free_symbols)
     return count * item * min(min(steps.values(), default=1), max(1, SECTOR // item))
+
+
+def _ranges_and_steps(dep: Any) -> tuple[dict[Any, int], dict[Any, int]]:
+    """The range of each loop variable of an access, and how many elements a step of it is, for those in its index."""
+    ranges = dict(zip(dep.var_names, map(_hint, dep.size), strict=True))
+    steps = {v: abs(int(step)) for v in ranges if (step := dep.index.coeff(v)).is_number and step.is_integer and step != 0}
+    return ranges, steps
+
+
+def _run(node: Any) -> int | None:
+    """The bytes side by side in the shortest rows that a transposing loop reads or writes; None where nothing is transposed.
+
+    The innermost loop walks along one side of the copy; on the other it jumps, and another loop's elements lie side by side.
+    """
+    from torch._inductor.virtualized import V
+
+    runs = []
+    for part in node.get_nodes():
+        if not _is_loops(part) or getattr(part, "_body", None) is None or math.prod(map(_hint, part.get_ranges()[1])) > 1:
+            continue
+        for dep in (*part.read_writes.reads, *part.read_writes.writes):
+            if hasattr(dep, "var_names") and dep.var_names and not dep.is_indirect():
+                ranges, steps = _ranges_and_steps(dep)
+                beside = [ranges[v] for v, step in steps.items() if step == 1]
+                if beside and steps.get(dep.var_names[-1], 1) != 1:
+                    runs.append(beside[0] * int(V.graph.get_dtype(dep.name).itemsize))
+    return min(runs, default=None)
+
+
+def _iterations(part: Any) -> int:
+    """How often a loop body runs."""
+    return math.prod(_hint(size) for sizes in part.get_ranges() for size in sizes)
+
+
+def _lookups(part: Any) -> int:
+    """How many places a loop body looks up at most: one for each combination of the integers that it reads."""
+    from torch._inductor.virtualized import V
+
+    deps = [dep for dep in part.read_writes.reads if hasattr(dep, "var_names") and not dep.is_indirect()]
+    counts = [
+        math.prod(_hint(n) for v, n in zip(dep.var_names, dep.size, strict=True) if v in dep.index.free_symbols)
+        for dep in deps
+        if not V.graph.get_dtype(dep.name).is_floating_point
+    ]
+    return math.prod(counts) if counts else _iterations(part)
 
 
 def _tensor_bytes(tensor: Any) -> int:
@@ -211,7 +258,19 @@ def computed(node: Any) -> dict[str, Plain]:
         if _is_loops(part) and getattr(part, "_body", None) is not None:
             dtype, count = _elementwise(part)
             loops[dtype] = loops.get(dtype, 0) + count
-    return {"calls": calls, "elementwise": loops}
+    return {"calls": calls, "elementwise": loops, "rows": _rows(node), "run": _run(node)}
+
+
+def _rows(node: Any) -> int | None:
+    """How many results a reduction has, of which one block at least computes each; None for what reduces nothing."""
+    sizes = getattr(node, "group", None) and node.group[1]
+    if (
+        not isinstance(sizes, (tuple, list))
+        or len(sizes) != 2
+        or not all(hasattr(s, "free_symbols") or isinstance(s, int) for s in sizes)
+    ):
+        return None
+    return _hint(sizes[0]) if _hint(sizes[1]) > 1 else None
 
 
 def _elementwise(part: Any) -> tuple[str, int]:
@@ -220,10 +279,11 @@ def _elementwise(part: Any) -> tuple[str, int]:
 
     counts = part._body.op_counts
     each = sum(n * MANY.get(name, 1) for name, n in counts.items() if not name.startswith(NO_OPERATIONS))
-    sizes = [size for sizes in part.get_ranges() for size in sizes]
+    inner = part.node
+    each += REDUCTIONS.get(str(inner.get_reduction_type() if hasattr(inner, "get_reduction_type") else ""), 0)
     names = [*_written_names(part), *(dep.name for dep in part.read_writes.reads if hasattr(dep, "var_names"))]
     dtypes = {str(V.graph.get_dtype(name)) for name in names}
-    return "float64" if dtypes & {"torch.float64", "torch.complex128"} else "float32", each * math.prod(map(_hint, sizes))
+    return "float64" if dtypes & {"torch.float64", "torch.complex128"} else "float32", each * _iterations(part)
 
 
 def _call(part: Any) -> dict[str, Plain] | None:
@@ -232,19 +292,46 @@ def _call(part: Any) -> dict[str, Plain] | None:
     if inner is None or _is_result(part) or getattr(part, "_body", None) is not None:
         return None
     node = _origin(inner)
-    row: dict[str, Plain] = {"template": _is_loops(part), "operator": "", "operations": None}
-    return row if node is None else {**row, **operator_facts(node)}
+    row: dict[str, Plain] = {
+        "template": _is_loops(part),
+        "operator": "",
+        "operations": None,
+        "buffer": next(_written_names(part), ""),
+    }
+    if node is None:
+        return row
+    strides = [[_hint(step) for step in tensor.get_stride()] for tensor in _inputs(inner) if hasattr(tensor, "get_stride")]
+    return {**row, **operator_facts(node), "strides": strides[:2], "results": _result_layouts(node)}
+
+
+def _result_layouts(node: Any) -> list[dict[str, Plain]]:
+    """Size, stride and dtype of each tensor that an operator returns, and whether it is a view; {} for what is no tensor."""
+    value = node.meta.get("val")
+    values = list(value) if isinstance(value, (tuple, list)) else [value]
+    returns = getattr(getattr(node.target, "_schema", None), "returns", ())
+    aliases = [stated.alias_info is not None for stated in returns]
+    aliases += [False] * (len(values) - len(aliases))
+    return [_layout(one, alias) for one, alias in zip(values, aliases, strict=False)]
+
+
+def _layout(tensor: Any, alias: bool) -> dict[str, Plain]:
+    if not hasattr(tensor, "dtype") or not hasattr(tensor, "stride"):
+        return {}
+    size, stride = ([str(n) for n in numbers] for numbers in (tensor.shape, tensor.stride()))
+    return {"size": size, "stride": stride, "dtype": str(tensor.dtype), "alias": alias}
 
 
 def _origin(inner: Any) -> Any:
-    """The FX node that a call computes: the one Inductor states, else of its origins the last that has a count."""
+    """The FX node that a call computes: the one Inductor states, else of its origins the one with the operator called."""
     import operator
 
     stated = inner.get_origin_node()
     if stated is not None:
         return stated.args[0] if stated.target is operator.getitem else stated
-    counted = [node for node in inner.get_origins() if _is_counted(node)]
-    return counted[-1] if counted else None
+    called = str(getattr(inner, "op_overload", None))
+    origins = list(inner.get_origins())
+    same = [node for node in origins if str(node.target) == called] or [node for node in origins if _is_counted(node)]
+    return same[-1] if same else None
 
 
 def _is_counted(node: Any) -> bool:
@@ -372,7 +459,8 @@ def _product(operator: str, arguments: dict[str, Any], count: int | None) -> dic
         weight, groups = _shape(arguments["weight"]), int(arguments.get("groups") or 1)
         passes = sum(map(bool, arguments.get("output_mask", (True,))[:2]))
         rows = count // max(1, 2 * passes * math.prod(weight))
-        return {"sizes": [groups, rows, weight[0] // groups, math.prod(weight[1:])], "groups": groups}
+        found = {"sizes": [groups, rows, weight[0] // groups, math.prod(weight[1:])], "groups": groups, "channels": weight[1]}
+        return {**found, "transposed": bool(arguments.get("transposed"))}
     query, key = (arguments.get(name, arguments.get(place)) for name, place in (("query", "0"), ("key", "1")))
     if "attention" in operator and hasattr(query, "shape") and hasattr(key, "shape"):
         query, key = _shape(query), _shape(key)
