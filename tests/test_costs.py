@@ -6,17 +6,13 @@ from typing import Any
 
 import pytest
 
-from explorer.costs import operations, peak
+from explorer.costs import LAUNCHES, SHARES, estimate, filled, rate_of
 from explorer.gpus import Target
 from explorer.model import Artifact, plain
 from explorer.traced import Kernels, Trace
 from explorer.whatif import figures
 
 H100 = Target.parse("h100")
-
-
-def node(target: str, shape: tuple[int, ...], inputs: tuple[str, ...] = (), dtype: str = "float32") -> dict[str, Any]:
-    return {"name": target, "target": target, "shape": [str(s) for s in shape], "inputs": inputs, "dtype": dtype}
 
 
 def group(number: int, read: int, written: int) -> dict[str, Any]:
@@ -41,7 +37,7 @@ def test_a_kernel_moves_what_its_groups_move_in_all_its_launches() -> None:
     one, two = scheduled(("k", [0]), ("other", [1]), ("k", [2])).kernels.table()
     assert (one["launches"], one["read"], one["written"]) == (2, 500, 50)
     assert (two["launches"], two["read"], two["written"]) == (1, 200, 20)
-    assert one["timed"] == "estimated" and one["seconds"] == pytest.approx(550 / H100.bandwidth)
+    assert one["timed"] == "estimated" and one["seconds"] == pytest.approx(2 * LAUNCHES["generated"], rel=0.01)
     assert "not measured" in one["seconds_known"] and "H100" in one["seconds_known"]
 
 
@@ -98,35 +94,97 @@ def test_the_table_adds_up_to_the_figures_of_what_if(for_h100: Trace) -> None:
     assert {row["launches"] for row in rows} > {1} and all(row["launches"] >= len(row["grid"]) for row in rows)
 
 
-# The roofline ----------------------------------------------------------------------------------------------------------
+# The estimate ----------------------------------------------------------------------------------------------------------
+
+
+def call(operator: str, operations: int, dtype: str = "bfloat16", sizes: tuple[int, ...] = (), **facts: Any) -> dict[str, Any]:
+    row = {"operator": operator, "operations": operations, "dtype": dtype, "template": False, "tf32": False}
+    return {**row, **({"sizes": sizes} if sizes else {}), **facts}
+
+
+def work(*calls: dict[str, Any], read: int = 0, written: int = 1, kind: str = "extern", **facts: Any) -> dict[str, Any]:
+    """A group as `Graph.groups` gives it, as far as an estimate asks."""
+    kernels = () if kind == "extern" else ("k",)
+    row = {"kind": kind, "kernels": kernels, "read": read, "written": written, "unsized": (), "calls": calls, "elementwise": {}}
+    return {**row, "rows": None, "run": None, **facts}
+
+
+def seconds(*calls: dict[str, Any], target: Target = H100, **facts: Any) -> float:
+    return estimate(target, work(*calls, **facts)).seconds
+
+
+BIG = 2 * 8192**3
+SIZES = (1, 8192, 8192, 8192)
 
 
 @pytest.mark.parametrize(
-    ("operator", "out", "inputs", "count"),
+    ("dtype", "tf32", "target", "rate"),
     [
-        ("aten.mm.default", (4, 6), [(4, 5), (5, 6)], 2 * 4 * 5 * 6),
-        ("aten.addmm.default", (4, 6), [(6,), (4, 5), (5, 6)], 2 * 4 * 5 * 6),
-        ("aten.mm.default", (5, 5), [(5, 5)], 2 * 5 * 5 * 5),
-        ("aten.bmm.default", (3, 4, 6), [(3, 4, 5), (3, 5, 6)], 2 * 3 * 4 * 5 * 6),
-        ("aten.convolution.default", (2, 8, 10, 10), [(2, 3, 12, 12), (8, 3, 3, 3)], 2 * 2 * 8 * 100 * 27),
-        ("aten._scaled_dot_product_efficient_attention.default", (2, 4, 16, 8), [(2, 4, 16, 8)] * 3, 4 * 2 * 4 * 16 * 16 * 8),
-        ("aten.add.Tensor", (4, 6), [(4, 6), (4, 6)], 0),
+        ("bfloat16", False, "h100", "bf16"), ("float16", False, "h100", "fp16"), ("float32", False, "h100", "fp32"),
+        ("float32", True, "h100", "tf32"), ("float32", True, "v100", "fp32"), ("float64", False, "h100", "fp64_tensor"),
+        ("float64", False, "rtx4090", "fp64"), ("int8", False, "h100", "int8"), ("float8_e4m3fn", False, "h100", "fp8"),
+        ("complex64", False, "h100", "fp32"), ("bfloat16", False, "v100", "fp32"),
     ],
-)
-def test_operations_are_counted_from_shapes(
-    operator: str, out: tuple[int, ...], inputs: list[tuple[int, ...]], count: int
-) -> None:
-    """Products, convolutions and attention by their sizes; everything else counts as moved bytes only."""
-    others = {f"i{n}": node("x", shape) for n, shape in enumerate(inputs)}
-    assert operations(node(operator, out, tuple(others)), others) == count
+)  # fmt: skip
+def test_a_product_runs_at_the_rate_of_its_operands(dtype: str, tf32: bool, target: str, rate: str) -> None:
+    """The rate is that of the operands' dtype on that GPU, in TF32 where torch allows it and the GPU has it."""
+    gpu = Target.parse(target)
+    assert rate_of(gpu, call("aten.mm", 1, dtype, tf32=tf32)) == gpu.peak[rate]
 
 
-def test_symbolic_sizes_count_nothing() -> None:
-    """No guess where a size is not known."""
-    others = {"i0": node("x", ("s0", 4)), "i1": node("x", (4, 4))}  # type: ignore[arg-type]
-    assert operations({**node("aten.mm.default", (4, 4), ("i0", "i1")), "shape": ["s0", "4"]}, others) == 0
+def test_a_dtype_without_a_rate_is_said() -> None:
+    """No other dtype's rate is taken: the bytes alone count, and the row says so."""
+    assert rate_of(Target.parse("t4"), call("aten._scaled_mm", 1, "float8_e4m3fn")) == 0.0
+    found = estimate(Target.parse("t4"), work(call("aten._scaled_mm", BIG, "float8_e4m3fn")))
+    assert found.seconds < 1e-5 and "float8_e4m3fn" in found.outside
 
 
-def test_the_peak_is_that_of_the_dtype() -> None:
-    """Half precision has its own rate; an unknown dtype that of fp32."""
-    assert peak(H100, "bfloat16") == H100.peak["bf16"] and peak(H100, "float32") == peak(H100, "complex64") == H100.peak["fp32"]
+def test_a_large_product_takes_its_operations_at_the_share_of_the_peak() -> None:
+    """Tiles of 8192 rows and columns fill an H100 but for the last round, of 4096 tiles in 32 rounds."""
+    busy = 4096 / (32 * 132)
+    expected = LAUNCHES["library"] + BIG / (H100.peak["bf16"] * SHARES["mm"] * busy)
+    assert seconds(call("aten.mm", BIG, sizes=SIZES)) == pytest.approx(expected)
+    assert estimate(H100, work(call("aten.mm", BIG, sizes=SIZES))).limit == "operations"
+
+
+def test_a_launch_has_a_floor() -> None:
+    """What does next to nothing takes a launch; what runs nothing takes none."""
+    assert seconds(kind="alone", read=4, written=4) == pytest.approx(LAUNCHES["generated"], rel=0.01)
+    assert estimate(H100, work(kind="alone", read=4, written=4)).limit == "launch"
+    assert seconds(call("aten.mm", 16), read=4) == pytest.approx(LAUNCHES["library"], rel=0.01)
+    for kind in ("nop", "output of a call"):
+        assert seconds(kind=kind, read=4, written=4) == 0
+
+
+def test_small_kernels_find_their_bytes_in_l2() -> None:
+    """Few bytes move faster than those that fill L2, which move at the memory's bandwidth."""
+    small, large = H100.l2 // 5, H100.l2 * 10
+    rate = H100.bandwidth * SHARES["memory"]
+    assert seconds(kind="alone", read=small, written=0) == pytest.approx(LAUNCHES["generated"] + small / rate / 2)
+    assert seconds(kind="alone", read=large, written=0) == pytest.approx(LAUNCHES["generated"] + large / rate)
+    assert [estimate(H100, work(kind="alone", read=n)).limit for n in (small, large)] == ["L2", "memory"]
+
+
+def test_few_tiles_leave_multiprocessors_idle() -> None:
+    """A result of one tile is computed by one block, or by as many as the inner size is worth."""
+    assert filled(H100, call("aten.mm", 1, sizes=(1, 64, 64, 64))) == pytest.approx(1 / 132)
+    assert filled(H100, call("aten.mm", 1, sizes=(1, 64, 64, 4096))) == pytest.approx(16 / 132)
+    assert filled(H100, call("aten.mm", 1)) == 1.0
+
+
+def test_what_is_outside_what_was_validated_is_said() -> None:
+    """Another GPU, an operator without a count, a kernel of the user's own, and a recording without operations."""
+    mm = call("aten.mm", BIG, sizes=SIZES)
+    assert estimate(H100, work(mm)).outside == ""
+    assert "not on NVIDIA A100" in estimate(Target.parse("a100"), work(mm)).outside
+    assert "aten.sort" in estimate(H100, work(call("aten.sort", None))).outside  # type: ignore[arg-type]
+    assert "user's own" in estimate(H100, work(kind="user's kernel")).outside
+    assert "recorded before" in estimate(H100, {**work(), "calls": None, "elementwise": None}).outside
+
+
+def test_the_table_has_operations_and_what_is_outside(for_h100: Trace) -> None:
+    """Every row of kernels and of library calls has them; the linear layers are 2 × rows × inputs × outputs."""
+    assert {row["operations"] for row in for_h100.kernels.table()} == {0}
+    calls = for_h100.library_calls
+    assert calls and all(row["operations"] > 0 and row["dtype"] == "float32" and row["outside"] == "" for row in calls)
+    assert all(row["seconds"] > LAUNCHES["library"] and "H100" in row["seconds_known"] for row in calls)

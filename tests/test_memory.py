@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
+import torch
 
+import explorer
 from explorer.memory import element_size, evaluated, readable
 from explorer.model import Artifact
 from explorer.traced import Trace
@@ -189,3 +194,100 @@ def test_a_dynamic_size_has_the_bytes_of_this_call(name: str, replayed: Replayed
     """The third compile has a symbol for 12 elements; each compile is read by itself."""
     memory = replayed(name).memory
     assert [r["bytes"] for f in ("0/0", "0/1", "0/2") for r in memory.table(f) if r["kind"] == "output"] == [32, 64, 48]
+
+
+# Against storages that are there -----------------------------------------------------------------------------------------
+
+
+def attention(x: Any) -> Any:
+    return torch.nn.functional.scaled_dot_product_attention(torch.sin(x), torch.cos(x), torch.tanh(x)).sum(-1)
+
+
+def complex_numbers(x: Any) -> Any:
+    return (torch.complex(x, x) * 2).abs() @ x
+
+
+def view_of_a_result(x: Any) -> Any:
+    return torch.view_as_real(torch.polar(x, x)).sum(-1)
+
+
+def untaken_result(x: Any) -> Any:
+    return torch.topk(x.sin(), 12)[0] + 1
+
+
+def several_results(x: Any) -> Any:
+    return torch.linalg.qr(x.cos())[0] * 2
+
+
+def most_alive(run: Callable[[], object]) -> int:
+    """The most bytes of distinct storages that the local names of the generated `call` hold before any of its lines."""
+    seen = [0]
+
+    def storages(value: Any) -> dict[int, int]:
+        if isinstance(value, torch.Tensor):
+            return {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes()}
+        parts = value if isinstance(value, (tuple, list)) else ()
+        return {place: size for part in parts for place, size in storages(part).items()}
+
+    def line(frame: FrameType, event: str, argument: object) -> Any:
+        seen.append(sum(storages(tuple(value for name, value in frame.f_locals.items() if name != "self")).values()))
+        return line
+
+    def call(frame: FrameType, event: str, argument: object) -> Any:
+        return line if frame.f_code.co_name == "call" and "runner" in frame.f_globals else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return max(seen)
+
+
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex operators")
+@pytest.mark.parametrize("function", [attention, complex_numbers, view_of_a_result, untaken_result, several_results])
+def test_the_peak_is_that_of_the_storages_that_are_there(function: Callable[[Any], Any]) -> None:
+    """The generated wrapper runs, its kernels interpreted: the most bytes alive at a line are those that the table says.
+
+    A library call's result is there before its arguments are freed, also the part of it that nobody takes; a view is not twice.
+    """
+    pytest.importorskip("triton")
+    shape = (1, 2, 16, 16) if function is attention else (16, 16)
+    trace = explorer.trace(function, torch.rand(shape), target="h100")
+    assert max(row["live"] for row in trace.memory.timeline()) == most_alive(trace.check)
+    assert "at most" in repr(trace.memory)
+
+
+def test_the_results_of_a_call_live_until_their_last_name_goes() -> None:
+    """Results are there from the call on, under the names that take them; one that nothing takes goes with the tuple."""
+    body = """
+buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)
+buf1 = torch.ops.aten.two.default(buf0)
+del buf0
+buf2 = buf1[0]
+buf3 = buf1[1]
+del buf1
+del buf3
+return (buf2, )
+"""
+    layouts = "\n".join(f"{n}.layout = FixedLayout('cuda:0', torch.float32, size=[4], stride=[1])" for n in ("buf2", "buf3"))
+    ir = Artifact("ir", "ir_post_fusion", "0/0", "inference", "IR", "text", layouts)
+    made = code(body)
+    memory = Trace(artifacts=(*made.artifacts, ir)).memory
+    assert [(r["names"], r["born"], r["freed"], r["kind"]) for r in memory.table()] == [
+        (("buf0",), 2, 4, "temporary"), (("buf2",), 3, None, "output"), (("buf3",), 3, 8, "temporary"),
+    ]  # fmt: skip
+    assert max(row["live"] for row in memory.timeline()) == 48
+
+
+def test_sizes_that_only_the_run_knows_are_named_beside_the_peak() -> None:
+    """What is not known is not counted as nothing: the peak is then the least, and the buffer is named with its size."""
+    body = """
+buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)
+buf1 = empty_strided_cuda((u0, 4), (4, 1), torch.float32)
+return (buf0, buf1, )
+"""
+    memory = code(body).memory
+    assert "16 B at least" in repr(memory) and "buf1 (u0×4)" in repr(memory) and "at most" not in repr(memory)
+    assert [row["unsized"] for row in memory.timeline()] == [0, 1]

@@ -162,9 +162,9 @@ def _ranges_and_steps(dep: Any) -> tuple[dict[Any, int], dict[Any, int]]:
 
 
 def _run(node: Any) -> int | None:
-    """The bytes side by side in the shortest rows that a transposing loop reads or writes; None where nothing is transposed.
+    """The bytes side by side in the shorter rows that a transposing loop reads or writes; None where nothing is transposed.
 
-    The innermost loop walks along one side of the copy; on the other it jumps, and another loop's elements lie side by side.
+    The innermost loop walks along the rows of one side; on the other it jumps, and another loop's elements lie side by side.
     """
     from torch._inductor.virtualized import V
 
@@ -177,7 +177,7 @@ def _run(node: Any) -> int | None:
                 ranges, steps = _ranges_and_steps(dep)
                 beside = [ranges[v] for v, step in steps.items() if step == 1]
                 if beside and steps.get(dep.var_names[-1], 1) != 1:
-                    runs.append(beside[0] * int(V.graph.get_dtype(dep.name).itemsize))
+                    runs.append(min(beside[0], ranges[dep.var_names[-1]]) * int(V.graph.get_dtype(dep.name).itemsize))
     return min(runs, default=None)
 
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 import explorer
 from explorer.hooks.work import _causal, _convolution_backward
+from explorer.whatif import estimated
 
 #: Enough to count by; kernels need not be compiled further.
 STAGES = tuple(s for s in explorer.STAGES if s.name in ("dynamo", "fusion", "post_grad", "ir_pre_fusion", "ir_post_fusion"))
@@ -79,7 +80,7 @@ def test_a_size_that_only_the_run_knows_is_named() -> None:
     first, last = trace.kernels.table()
     assert first["seconds"] > 0 and last["seconds"] is last["read"] is None and "u0" in last["seconds_known"]
     assert [row["seconds"] for row in trace.library_calls if row["call"].endswith("index.Tensor")] == [None]
-    assert "u0" in explorer.whatif.estimated(trace)
+    assert "u0" in estimated(trace)
 
 
 # Operations ------------------------------------------------------------------------------------------------------------
@@ -185,6 +186,14 @@ def test_a_causal_mask_leaves_the_lower_triangle() -> None:
     assert _causal({"query": square, "key": square, "is_causal": True}) == 10 / 16
     assert _causal({"query": square, "key": wide, "is_causal": True}) == 10 / 32
     assert _causal({"query": square, "key": wide, "is_causal": False}) == 1
+
+
+def test_a_transposing_copy_says_how_short_its_rows_are() -> None:
+    """Of three channels that become the innermost 12 bytes lie side by side, of 64 columns 256; a plain loop has none."""
+    assert [row["run"] for row in groups(lambda x: x.permute(0, 2, 1).contiguous() + 1, rand(4, 3, 64))] == [12]
+    assert [row["run"] for row in groups(lambda x: x.t().contiguous() + 1, rand(64, 64))] == [256]
+    assert [(row["run"], row["rows"]) for row in groups(lambda x: x + 1, rand(64, 64))] == [(None, None)]
+    assert [(row["run"], row["rows"]) for row in groups(lambda x: x.sum(1), rand(64, 96))] == [(None, 64)]
 
 
 def test_double_precision_loops_are_counted_as_such() -> None:
