@@ -329,8 +329,35 @@ class Round(TypedDict):
     reorder: bool
 
 
+class Result(TypedDict):
+    """A tensor that a library call returns; nothing of what is no tensor."""
+
+    alias: NotRequired[bool]
+    dtype: NotRequired[str]
+    size: NotRequired[Names]
+    stride: NotRequired[Names]
+
+
+class Call(TypedDict):
+    """An operator that is computed as a whole, see `hooks/work.py`."""
+
+    operator: str
+    operations: int | None
+    template: bool
+    buffer: NotRequired[str]
+    channels: NotRequired[int]
+    dtype: NotRequired[str]
+    groups: NotRequired[int]
+    node: NotRequired[str]
+    results: NotRequired[list[Result]]
+    sizes: NotRequired[list[int]]
+    strides: NotRequired[list[list[int]]]
+    tf32: NotRequired[bool]
+    transposed: NotRequired[bool]
+
+
 class FinalNode(TypedDict):
-    """A node after fusion; what it reads and writes in bytes."""
+    """A node after fusion; what it reads and writes in bytes, and what it computes."""
 
     kind: str
     number: int
@@ -338,6 +365,11 @@ class FinalNode(TypedDict):
     written: int
     ir: NotRequired[str]
     call: NotRequired[str]
+    calls: NotRequired[list[Call]]
+    elementwise: NotRequired[dict[str, int]]
+    rows: NotRequired[int | None]
+    run: NotRequired[int | None]
+    unsized: NotRequired[Names]
 
 
 class Buffer(TypedDict):

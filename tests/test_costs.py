@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import explorer
 from explorer.costs import LAUNCHES, SHARES, estimate, filled, rate_of
 from explorer.gpus import Target
 from explorer.model import Artifact, plain
@@ -188,3 +190,11 @@ def test_the_table_has_operations_and_what_is_outside(for_h100: Trace) -> None:
     calls = for_h100.library_calls
     assert calls and all(row["operations"] > 0 and row["dtype"] == "float32" and row["outside"] == "" for row in calls)
     assert all(row["seconds"] > LAUNCHES["library"] and "H100" in row["seconds_known"] for row in calls)
+
+
+def test_what_was_counted_survives_saving(for_h100: Trace, tmp_path: Path) -> None:
+    """A loaded trace has the same kernels, library calls, estimates and memory."""
+    for_h100.save(tmp_path / "t.json.gz")
+    loaded = explorer.load(tmp_path / "t.json.gz")
+    assert loaded.kernels.table() == for_h100.kernels.table() and loaded.library_calls == for_h100.library_calls
+    assert loaded.memory.table() == for_h100.memory.table()

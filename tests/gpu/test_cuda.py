@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import explorer
+from explorer.costs import LAUNCHES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU")
 
@@ -242,13 +243,12 @@ def test_an_absent_gpu_of_the_attached_kind_gives_the_same_kernels() -> None:
 
 
 def test_what_if_on_an_attached_gpu_is_estimated_and_measured() -> None:
-    """The estimate is a roofline of the attached GPU: an input read twice takes its bytes longer; both traces are timed."""
+    """The estimate is of the attached GPU: an input read twice takes a launch and its bytes longer; both traces are timed."""
     trace = explorer.trace(lambda x: (x.sin(), x.cos()), torch.randn(1 << 20, device="cuda"))
     what = trace.what_if(fusion=explorer.Veto("sin", "cos"))
     assert what.equal is True and what.figure("kernels")["change"] == 1
     own, row = explorer.target.attached_gpu(), what.figure("estimated_seconds")
-    assert row["before"] == pytest.approx(3 * 4 * (1 << 20) / own.bandwidth)
-    assert row["change"] == pytest.approx(4 * (1 << 20) / own.bandwidth) and own.title in row["note"]
+    assert row["before"] > LAUNCHES["generated"] and row["change"] > 0.9 * LAUNCHES["generated"] and own.title in row["note"]
     assert what.figure("measured_seconds")["after"] > 0
     (estimated,) = explorer.compare(trace, what.trace, names=("one", "two")).figures().where(figure="estimated seconds")
     assert (estimated["one"], estimated["two"]) == (row["before"], row["after"])
