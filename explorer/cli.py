@@ -335,6 +335,10 @@ class Outcome:
             for one in chain(error):
                 one.__traceback__ = without_own_frames(one.__traceback__)
             sys.excepthook(type(error), error, error.__traceback__)
+            if "active drivers" in str(error):
+                from explorer.hooks.compile import no_driver
+
+                print(f"explorer: {no_driver(error)}", file=sys.stderr)
         return True
 
 

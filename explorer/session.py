@@ -182,6 +182,8 @@ def advice_on_call(error: Exception, call: Call) -> Iterator[str]:
         )
     if not call.args and not call.kwargs and "missing" in str(error) and isinstance(error, TypeError):
         yield "the function was called without arguments; they stand behind it: trace(f, x)"
+    if said := compiling.no_driver(error):
+        yield said
     only = call.args[0] if len(call.args) == 1 else None
     if isinstance(only, (tuple, list)) and f"'{type(only).__name__}' object" in str(error):
         yield "the function was called with one argument; arguments are given one by one: trace(f, x, y)"

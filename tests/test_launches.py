@@ -215,3 +215,11 @@ def test_the_command_line_records_a_plain_triton_program(script: Path) -> None:
     assert (
         kernel.launches[0]["place"]["line"] == SCRIPT.splitlines().index(next(s for s in SCRIPT.splitlines() if "add[" in s)) + 1
     )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
+def test_the_command_line_without_a_target_says_what_to_write(script: Path) -> None:
+    """Without a GPU the program fails as it does alone, and explorer's word after it names a target."""
+    command = [sys.executable, "-m", "explorer", "trace", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "active drivers" in done.stderr and "--target h100 SCRIPT" in done.stderr

@@ -121,6 +121,8 @@ def advice(error: BaseException) -> str:
             "no C++ compiler works here, and Inductor needs one for the CPU: install g++ "
             "(Debian, Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`; macOS: `xcode-select --install`)"
         )
+    if said := no_driver(error):
+        return said
     if any(type(e).__name__ == "FakeTensorDeviceMismatchError" for e in _chain(error)):
         return "a GPU would refuse this too: a tensor is made on the CPU, so give its maker a device, such as `device=x.device`"
     if any(type(e).__name__ == "DataDependentOutputException" and "_local_scalar_dense" in str(e) for e in _chain(error)):
@@ -135,6 +137,17 @@ def advice(error: BaseException) -> str:
             f"without_pattern={RANDPERM!r}"
         )
     return ""
+
+
+def no_driver(error: BaseException) -> str:
+    """What to write where a Triton kernel was launched and triton found no GPU; "" for other errors."""
+    if not any(isinstance(e, RuntimeError) and "active drivers" in str(e) for e in _chain(error)):
+        return ""
+    return (
+        "the program launches a Triton kernel, or asks triton for its GPU, and none is here: name one, as in "
+        "explorer.trace(f, x, target='h100'), explorer.record('h100') or `explorer trace --target h100 SCRIPT`: the kernel is "
+        "compiled for it, and interpreted on the CPU"
+    )
 
 
 def is_module_class(function: object) -> bool:

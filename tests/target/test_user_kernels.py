@@ -315,3 +315,14 @@ def test_what_torch_found_out_about_triton_before_does_not_reach_a_trace(x: torc
 def fresh(function: Any) -> Any:
     """A function with a code object that no earlier trace knows."""
     return types.FunctionType(function.__code__.replace(), function.__globals__)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
+def test_without_a_gpu_and_a_target_it_is_said_what_to_write(x: torch.Tensor) -> None:
+    """A triton_op in a graph, and a plain launch, for the CPU: the failure, or a note on the program's own error, names a target."""
+    (failure,) = (f for f in explorer.trace(operator, x).failures if f.fatal)
+    assert "name one" in failure.message and "target='h100'" in failure.message
+    with pytest.raises(RuntimeError, match="active drivers") as caught:
+        explorer.trace(plain, x)
+    assert any("target='h100'" in note for note in caught.value.__notes__)
