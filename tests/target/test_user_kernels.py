@@ -320,7 +320,7 @@ def fresh(function: Any) -> Any:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
 def test_without_a_gpu_and_a_target_it_is_said_what_to_write(x: torch.Tensor) -> None:
-    """A triton_op in a graph, and a plain launch, for the CPU: the failure, or a note on the program's own error, names a target."""
+    """A triton_op, or a plain launch, for the CPU: the failure, or a note on the program's own error, names a target."""
     (failure,) = (f for f in explorer.trace(operator, x).failures if f.fatal)
     assert "name one" in failure.message and "target='h100'" in failure.message
     with pytest.raises(RuntimeError, match="active drivers") as caught:
