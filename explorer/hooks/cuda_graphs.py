@@ -12,16 +12,19 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from explorer.hooks.dynamo import current_compile_id
+from explorer.hooks.dynamo import OWN_FOLDER, current_compile_id
 from explorer.hooks.patch import replaced
 from explorer.model import Plain
 from explorer.stage import Emit
 
 CAPTURED, SKIPPED, IN_PARTS, NOT_THIS_PART = "captured", "skipped", "captured in parts", "not captured"
 SKIPPED_CALL = "skipped when called"
+#: The folder of Python's own logging.
+LOGGING_FOLDER = str(Path(logging.__file__).parent)
 
 
 @contextmanager
@@ -65,7 +68,7 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
             if frame not in decided:  # where a graph is compiled its own event says it; not of one that a cache had
                 decision = SKIPPED if frame else SKIPPED_CALL
                 emit("cuda_graph", lambda: row_of(decision, message % args if args else message))
-            original(message, *args, **{**kwargs, "stacklevel": kwargs.get("stacklevel", 1) + 1})  # the line shown is torch's
+            original(message, *args, **kwargs)
 
         return warning
 
@@ -73,8 +76,35 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
         if hasattr(Scheduler, "graph_partition"):
             stack.enter_context(replaced(Scheduler, "graph_partition", make_partition))
         stack.enter_context(replaced(CompiledFxGraph, "__init__", make_compiled))
+        stack.enter_context(_said_by_torch(cudagraph_utils.cudagraphs_log))
         stack.enter_context(replaced(cudagraph_utils.cudagraphs_log, "warning", make_said))
         yield
+
+
+class _TorchsPlace(logging.Filter):
+    """Gives a record that went through explorer the place in torch that it came from."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through."""
+        frame: FrameType | None = sys._getframe(1) if record.pathname.startswith(OWN_FOLDER) else None
+        while frame is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, LOGGING_FOLDER)):
+            frame = frame.f_back
+        if frame is not None:
+            record.pathname, record.lineno, record.funcName = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+            record.filename = Path(record.pathname).name
+            record.module = Path(record.pathname).stem
+        return True
+
+
+@contextmanager
+def _said_by_torch(log: logging.Logger) -> Iterator[None]:
+    """Inside the block what torch logs is shown with torch's own line, though explorer listens in between."""
+    place = _TorchsPlace()
+    log.addFilter(place)
+    try:
+        yield
+    finally:
+        log.removeFilter(place)
 
 
 def _lowering() -> Any:
@@ -188,13 +218,15 @@ def perf_hints(emit: Emit) -> Iterator[None]:
     def make(original: Any) -> Any:
         def info(message: str, *args: Any, **kwargs: Any) -> None:
             emit.attempt("perf_hint", "record", lambda: _hinted(emit, said, message % args if args else message))
-            original(message, *args, **{**kwargs, "stacklevel": kwargs.get("stacklevel", 1) + 1})  # the line shown is torch's
+            original(message, *args, **kwargs)
 
         return info
 
-    logs = [log for name, log in list(logging.root.manager.loggerDict.items()) if name.endswith(".__perf_hints")]
+    known = list(logging.root.manager.loggerDict.items())
+    logs = [log for name, log in known if name.endswith(".__perf_hints") and isinstance(log, logging.Logger)]
     with ExitStack() as stack:
         for log in logs:
+            stack.enter_context(_said_by_torch(log))
             stack.enter_context(replaced(log, "info", make))
         yield
 
