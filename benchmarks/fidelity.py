@@ -5,6 +5,8 @@ Run on a machine with the GPU; the other half is made in processes that see none
     python benchmarks/fidelity.py --target h200                 every workload, inference and training
     python benchmarks/fidelity.py --target h200 --workloads mlp gpt2 --show
     python benchmarks/fidelity.py --target h200 --record FILE   both halves as test data
+    python benchmarks/fidelity.py --target h200 --architectures --part 1/4 --no-forms --diffs FILE
+                                                                models of transformers, each difference in full in FILE
 
 and on a machine without a GPU, against what was recorded on one, with any torch:
 
@@ -13,6 +15,9 @@ and on a machine without a GPU, against what was recorded on one, with any torch
 For each workload it prints how many of the real trace's kernels have an identical one (body and heuristics metadata,
 their names aside), whether the extern calls are the same, and how many of the kernels that were launched have identical
 TTGIR, PTX and registers, compiled with the config that the GPU took. Those of the real half are of what the GPU launched.
+
+What Inductor times depends on what else the GPU does. So real halves are made one after another, unless `--real-jobs` says
+otherwise: do that where nothing is timed, such as for models whose sizes are all multiples of 16.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +40,51 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("elementwise", "mlp", "attention", "gpt2", "bert", "vit", "llama", "resnet", "unaligned")
+TEXT = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 128}
+ENCODER = {**TEXT, "max_position_embeddings": 128}
+DECODER = {**ENCODER, "num_key_value_heads": 2}
+GPT = {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 128, "n_positions": 128, "rotary_dim": 8}
+TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+SEQ2SEQ = {
+    "vocab_size": 128, "d_model": 64, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, **TOKENS, "decoder_start_token_id": 1,
+}  # fmt: skip
+IMAGE = {"image_size": 32, "patch_size": 8}
+VIT = {name: size for name, size in {**TEXT, **IMAGE}.items() if name != "vocab_size"}
+STAGES = {"hidden_sizes": [16, 32, 64, 64], "depths": [1, 1, 1, 1]}
+#: Architectures of transformers by their config's type, with what makes them small. Their weights are random.
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "mistral": DECODER, "mixtral": {**DECODER, "num_local_experts": 4}, "qwen2": DECODER,
+    "qwen2_moe": {
+        **DECODER, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64,
+    },
+    "qwen3": {**DECODER, "head_dim": 16}, "gemma": {**DECODER, "head_dim": 16},
+    "gemma2": {**DECODER, "head_dim": 16, "sliding_window": 32}, "gemma3_text": {**DECODER, "head_dim": 16, "sliding_window": 32},
+    "phi": ENCODER, "phi3": {**DECODER, **TOKENS}, "gpt_neox": ENCODER, "gptj": GPT, "codegen": GPT,
+    "gpt_neo": {
+        "hidden_size": 64, "num_layers": 2, "attention_types": [[["global", "local"], 1]], "num_heads": 4, "vocab_size": 128,
+        "max_position_embeddings": 128, "window_size": 32,
+    },
+    "opt": {**ENCODER, **TOKENS, "ffn_dim": 128, "word_embed_proj_dim": 64},
+    "bloom": {"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": 128}, "falcon": TEXT,
+    "mpt": {"d_model": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 128, "max_seq_len": 128},
+    "stablelm": DECODER, "olmo": DECODER, "olmo2": DECODER, "starcoder2": DECODER, "granite": DECODER, "cohere": DECODER,
+    "mamba": {"hidden_size": 64, "num_hidden_layers": 1, "vocab_size": 128, "state_size": 8},
+    "roberta": {**ENCODER, **TOKENS},
+    "distilbert": {"dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128, "vocab_size": 128},
+    "albert": {**ENCODER, "embedding_size": 32}, "electra": {**ENCODER, "embedding_size": 32}, "deberta-v2": ENCODER,
+    "mpnet": {**ENCODER, **TOKENS},
+    "modernbert": {**ENCODER, **TOKENS, "cls_token_id": 1, "sep_token_id": 2, "local_attention": 32},
+    "convbert": {**ENCODER, "embedding_size": 32}, "fnet": {k: v for k, v in ENCODER.items() if k != "num_attention_heads"},
+    "rembert": {**ENCODER, "input_embedding_size": 32, "output_embedding_size": 32}, "layoutlm": ENCODER,
+    "t5": {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 128},
+    **{name: {**SEQ2SEQ, "max_position_embeddings": 128} for name in ("bart", "pegasus", "blenderbot", "m2m_100")},
+    "whisper": {**SEQ2SEQ, "num_mel_bins": 16, "max_source_positions": 64, "max_target_positions": 64},
+    "deit": VIT, "beit": VIT, "dinov2": VIT, "convnext": STAGES, "regnet": {**STAGES, "embedding_size": 16, "groups_width": 16},
+    "swin": {"image_size": 32, "patch_size": 4, "embed_dim": 32, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4},
+    "mobilenet_v2": {"depth_multiplier": 0.35}, "segformer": {"hidden_sizes": [16, 32, 32, 64], "depths": [1, 1, 1, 1]},
+}  # fmt: skip
+DTYPES = ("float32", "bfloat16")
 #: The forms of a kernel that are compared, and what else is said of it.
 FORMS = ("ttgir", "ptx", "registers")
 NAME = re.compile(r"\btriton_[a-z]+_fused_\w+|\btriton_\w+_\d+\b")
@@ -97,11 +148,31 @@ def workloads(device: str) -> dict[str, Callable[[Any], tuple[Any, tuple[Any, ..
         "resnet": lambda d: (
             model(t.ResNetModel, t.ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic"), d),
             (image(d),), {}),
+        **{name: lambda d, name=name: architecture(name, device, d) for name in ARCHITECTURES},
         "unaligned": lambda d: (Unaligned().to(device, d), (randn(1000, 1023, dtype=d),), {}),
     }  # fmt: skip
 
 
-def traced(names: list[str], target: str, kinds: tuple[str, ...] = (), *, forms: bool = True) -> dict[str, Any]:
+def architecture(name: str, device: str, dtype: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """A small model of an architecture, as it trains, and its inputs: tokens, an image or a spectrum."""
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(name, **ARCHITECTURES[name])
+    model = AutoModel.from_config(config).to(device, dtype)
+    tokens = torch.randint(3, 128, (2, 64), device=device)
+    shapes = {"pixel_values": (2, 3, 32, 32), "input_features": (2, 16, 128)}
+    main = model.main_input_name
+    inputs = {main: torch.randn(*shapes[main], device=device, dtype=dtype) if main in shapes else tokens}
+    if config.is_encoder_decoder:
+        inputs["decoder_input_ids"] = tokens
+    return model, (), {**inputs, **({"use_cache": False} if hasattr(config, "use_cache") else {})}
+
+
+def traced(
+    names: list[str], target: str, kinds: tuple[str, ...] = (), *, forms: bool = True, dtypes: tuple[str, ...] = DTYPES
+) -> dict[str, Any]:
     """What is compared of each workload's trace, or of those of `kinds`; an error where there is no trace.
 
     Without `forms` only what stands in the output code.
@@ -112,7 +183,7 @@ def traced(names: list[str], target: str, kinds: tuple[str, ...] = (), *, forms:
 
     attached, found = target == "cuda", {}
     for name, make in workloads("cuda" if attached else "cpu").items():
-        for dtype in ("float32", "bfloat16") if name in names else ():
+        for dtype in dtypes if name in names else ():
             for train in (False, True):
                 key = f"{name} {dtype} {'training' if train else 'inference'}"
                 if kinds and key not in kinds:
@@ -238,10 +309,70 @@ def print_difference(key: str, real: list[dict[str, Any]], ours: list[dict[str, 
     return None
 
 
+def differences(real: dict[str, Any], ours: dict[str, Any]) -> str:
+    """All that differs in full, workload by workload: both sources of each kernel, extern calls, and what was assumed."""
+    parts = []
+    for key, one in real.items():
+        other = ours.get(key, {"error": "not traced"})
+        if "error" in one or "error" in other:
+            parts.append(f"==== {key}\nreal: {one.get('error', 'ok')}\nours: {other.get('error', 'ok')}")
+            continue
+        there, here = unmatched(one["kernels"], other["kernels"])
+        if not there and not here and one["externs"] == other["externs"]:
+            continue
+        parts.append(
+            f"==== {key}: {len(there)} kernels of the real GPU are not among ours, {len(here)} of ours are not among its"
+        )
+        parts.append(f"extern calls, real: {one['externs']}\nextern calls, ours: {other['externs']}")
+        parts.append(f"timed: {one['timed']}\nassumed: {other['assumed']}\nfailures: {one['failures']} {other['failures']}")
+        parts += [beside(kernel, here) for kernel in there]
+        parts += [f"---- only ours: {kernel['name']} ({kernel['graph']})\n{kernel['source']}" for kernel in here]
+    return "\n\n".join(parts)
+
+
+def unmatched(real: list[dict[str, Any]], ours: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The kernels of each half that the other does not have."""
+    left = [], []  # type: ignore[var-annotated]
+    for kernels, others, found in ((real, ours, left[0]), (ours, real, left[1])):
+        rest = Counter((k["graph"], k["source"]) for k in others)
+        for kernel in kernels:
+            if rest[kernel["graph"], kernel["source"]]:
+                rest[kernel["graph"], kernel["source"]] -= 1
+            else:
+                found.append(kernel)
+    return left
+
+
+def beside(kernel: dict[str, Any], others: list[dict[str, Any]]) -> str:
+    """A real kernel's source, and how the nearest of ours differs."""
+    title = f"---- real: {kernel['name']} ({kernel['graph']})"
+    same_graph = [other for other in others if other["graph"] == kernel["graph"]]
+    if not same_graph:
+        return f"{title}, nothing of ours to set beside it\n{kernel['source']}"
+    near = max(same_graph, key=lambda o: difflib.SequenceMatcher(None, o["source"], kernel["source"]).quick_ratio())
+    lines = difflib.unified_diff(
+        kernel["source"].splitlines(), near["source"].splitlines(), "real", f"ours: {near['name']}", lineterm="", n=200
+    )
+    return "\n".join([title, *lines])
+
+
 def print_diff(title: str, one: str, other: str) -> None:
     """The lines that differ, 20 at most."""
     lines = difflib.unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=0)
     print("\n".join([f"--- {title}", *(line[:200] for line in list(lines)[2:22])]))
+
+
+def summary(real: dict[str, Any], ours: dict[str, Any]) -> str:
+    """How many kernels and workloads are identical, and how many of those that differ have an assumption."""
+    whole = [key for key, one in real.items() if "error" not in one and "error" not in ours.get(key, {"error": ""})]
+    left = {key: unmatched(real[key]["kernels"], ours[key]["kernels"]) for key in whole}
+    kernels = sum(len(real[key]["kernels"]) for key in whole)
+    differ = [key for key in whole if any(left[key]) or real[key]["externs"] != ours[key]["externs"]]
+    assumed = [key for key in differ if ours[key]["assumed"]]
+    return (
+        f"{kernels - sum(len(pair[0]) for pair in left.values())} of {kernels} kernels identical in {len(whole)} cases; "
+        f"{len(differ)} cases differ, {len(assumed)} of them with an assumption: {', '.join(differ)}"
+    )
 
 
 # The test data -------------------------------------------------------------------------------------------------------
@@ -311,24 +442,32 @@ def versions() -> dict[str, str]:
 # The command ---------------------------------------------------------------------------------------------------------
 
 
-def halves(target: str, workloads: list[str], jobs: int) -> dict[str, dict[str, Any]]:
+def halves(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Both halves, each workload's in a process and caches of its own; the real ones alone, for true times."""
-    made: dict[str, dict[str, Any]] = {"cuda": {}, target: {}}
+    made: dict[str, dict[str, Any]] = {"cuda": {}, options.target: {}}
+    jobs = {"cuda": options.real_jobs, options.target: options.jobs}
     with tempfile.TemporaryDirectory() as folder:
         for half, cases in made.items():
-            with ThreadPoolExecutor(1 if half == "cuda" else jobs) as threads:
-                for case in threads.map(lambda name, half=half: half_of(half, name, folder), workloads):  # type: ignore[misc]
+            with ThreadPoolExecutor(jobs[half]) as threads:
+                made_of = lambda name, half=half: half_of(half, name, folder, options)  # noqa: E731
+                for case in threads.map(made_of, options.workloads):
                     cases.update(case)
     return made
 
 
-def half_of(half: str, name: str, folder: str) -> dict[str, Any]:
-    """One workload's half, in a process that sees the GPU or, for a GPU by name, none."""
+def half_of(half: str, name: str, folder: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One workload's half, in a process that sees the GPU or, for a GPU by name, none; an error where that process ends."""
     file = Path(folder) / f"{half}-{name}.json"
-    command = [sys.executable, __file__, "--workloads", name, "--half", half, str(file)]
+    command = [sys.executable, __file__, "--workloads", name, "--dtypes", *options.dtypes, "--half", half, str(file)]
     hidden = {} if half == "cuda" else {"CUDA_VISIBLE_DEVICES": ""}
     own = {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/{half}-{name}", "TRITON_CACHE_DIR": f"{folder}/{half}-{name}/triton"}
-    subprocess.run(command, env={**os.environ, **hidden, **own}, check=True)
+    began = time.perf_counter()
+    done = subprocess.run(
+        [*command, *([] if options.forms else ["--no-forms"])], env={**os.environ, **hidden, **own}, check=False
+    )
+    print(f"{half}: {name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    if done.returncode:
+        return {f"{name} ended": {"error": f"the process for {half} ended with {done.returncode}"}}
     made: dict[str, Any] = json.loads(file.read_text())
     return made
 
@@ -337,7 +476,14 @@ def main() -> None:
     """Make what is to be compared, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="h200", help="the name of the attached GPU")
-    parser.add_argument("--workloads", nargs="+", default=list(NAMES), choices=NAMES)
+    parser.add_argument("--workloads", nargs="+", default=list(NAMES), choices=(*NAMES, *ARCHITECTURES), metavar="NAME")
+    parser.add_argument("--architectures", action="store_true", help=f"the {len(ARCHITECTURES)} architectures of transformers")
+    parser.add_argument("--part", default="1/1", metavar="N/M", help="the N-th of M parts of the workloads")
+    parser.add_argument("--dtypes", nargs="+", default=list(DTYPES), choices=DTYPES)
+    parser.add_argument(
+        "--no-forms", dest="forms", action="store_false", help="compare sources only, not TTGIR, PTX and registers"
+    )
+    parser.add_argument("--diffs", type=Path, help="write all that differs there, both sources of each kernel")
     parser.add_argument("--show", action="store_true", help="print the first difference of each workload")
     parser.add_argument("--json", type=Path, help="write both halves there, with all texts")
     parser.add_argument(
@@ -345,25 +491,33 @@ def main() -> None:
     )
     parser.add_argument("--against", type=Path, help="compare with the real half of that test data; needs no GPU")
     parser.add_argument("--jobs", type=int, default=4, help="processes at a time for the half without a GPU")
+    parser.add_argument("--real-jobs", type=int, default=1, help="for the half of the attached GPU: true times need 1")
     parser.add_argument("--half", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    number, parts = (int(n) for n in options.part.split("/"))
+    options.workloads = list(ARCHITECTURES if options.architectures else options.workloads)[number - 1 :: parts]
+    dtypes = tuple(options.dtypes)
     if options.half:
-        Path(options.half[1]).write_text(json.dumps(traced(options.workloads, options.half[0])))
+        found = traced(options.workloads, options.half[0], forms=options.forms, dtypes=dtypes)
+        Path(options.half[1]).write_text(json.dumps(found))
         return
     if options.against:
-        ours = with_hashes(traced(options.workloads, options.target))
+        ours = with_hashes(traced(options.workloads, options.target, forms=options.forms, dtypes=dtypes))
         recorded = load(options.against)
         real, made_with = {key: case for key, case in unpacked(recorded, "real").items() if key in ours}, recorded["versions"]
     else:
-        made = halves(options.target, options.workloads, options.jobs)
+        made = halves(options)
         real, ours, made_with = made["cuda"], made[options.target], versions()
     if options.json:
         options.json.write_text(json.dumps({"real": real, "absent": ours}))
     if options.record:
         save(options.record, packed(real, ours, made_with))
-    head = ("workload", "source and metadata", "extern calls", *FORMS)
-    for row in [head, *compare(real, ours, options.show)]:
+    if options.diffs:
+        options.diffs.write_text(differences(real, ours))
+    head, rows = ("workload", "source and metadata", "extern calls", *FORMS), compare(real, ours, options.show)
+    for row in [head, *rows]:
         print("| " + " | ".join(row) + " |")
+    print(summary(real, ours))
 
 
 if __name__ == "__main__":
