@@ -90,7 +90,7 @@ def trace(
     if empty:
         fn, args, kwargs = as_fake(fn, args, kwargs or {})
     ambient = Ambient.now(absent.device if absent else "")
-    call = Call(fn, args, dict(kwargs or {}), train, absent is not None, ambient)
+    call = Call(fn, args, dict(kwargs or {}), train, absent, ambient)
     call = _placed(call, "cpu" if absent else str(device), target)
     made_for = absent.name if absent else str(device)
     left_out = name_list("without_pattern", without_pattern), name_list("without_pass", without_pass)

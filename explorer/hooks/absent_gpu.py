@@ -304,6 +304,8 @@ def _real_on_cpu() -> Any:
             if any(isinstance(leaf, torch._subclasses.FakeTensor) for leaf in pytree.arg_tree_leaves(*args, **(kwargs or {}))):
                 return func(*args, **(kwargs or {}))
             args, kwargs = pytree.tree_map(moved, (args, kwargs or {}))
+            if kwargs.get("pin_memory"):  # pinned for a GPU that is not there
+                kwargs["pin_memory"] = False
             return func(*args, **kwargs)
 
     return RealOnCpu
@@ -328,7 +330,7 @@ def _import_time_choices(target: Target) -> Iterator[None]:
 def _built_for_hip() -> bool:
     import torch
 
-    return hasattr(torch._C, "_cuda_getDeviceCount") and not hasattr(torch._C, "_cudnn")
+    return hasattr(torch._C, "_CudaDeviceProperties") and not hasattr(torch._C, "_cudnn")
 
 
 #: Modules whose cached functions all answer questions about the device.

@@ -14,6 +14,9 @@ from explorer.errors import InputError
 
 Tensor = Any
 
+#: What an operator says of a type that it does not compute in: "histogram_cpu" not implemented for 'Int'.
+NO_KERNEL_OF_TYPE = "\" not implemented for '"
+
 
 def on_the_cpu(device: str) -> Any:
     """A dispatch mode: inside it every operator, be it on the CPU or on `device`, "cuda" or "xpu", runs on the CPU."""
@@ -33,13 +36,33 @@ def on_the_cpu(device: str) -> Any:
             if instead is not None:
                 return instead(func, _named(func, args, kwargs), device)
             here, named = pytree.tree_map(moved, (args, kwargs))
-            try:
-                made = func(*here, **named)
-            except NotImplementedError as error:
-                raise InputError(f"{func} has no kernel for the CPU, and cannot be checked without the GPU") from error
+            if named.get("pin_memory"):  # pinned for a GPU that is not there
+                named["pin_memory"] = False
+            made = _run(func, here, named)
             return _laid_out(made, func, args, kwargs, device) if _makes_tensors(func) else made
 
     return OnTheCpu()
+
+
+def _run(func: Any, args: Any, kwargs: Any) -> Any:
+    """An operator on the CPU; of a type that only a GPU computes in, by way of float64."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    try:
+        return func(*args, **kwargs)
+    except RuntimeError as error:
+        if NO_KERNEL_OF_TYPE not in str(error):
+            if isinstance(error, NotImplementedError):
+                raise InputError(f"{func} has no kernel for the CPU, and cannot be checked without the GPU") from error
+            raise
+        refused = error
+    given = [t.dtype for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+    if func._schema.is_mutable or not given or any(dtype.is_complex for dtype in given):
+        raise InputError(f"{func} has no kernel for the CPU in {given[:1]}, and cannot be checked without the GPU") from refused
+    wide, named = pytree.tree_map_only(torch.Tensor, lambda t: t.double(), (args, kwargs))
+    made = func(*wide, **named)
+    return pytree.tree_map_only(torch.Tensor, lambda t: t.to(given[0]) if t.dtype == torch.float64 else t, made)
 
 
 def _named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

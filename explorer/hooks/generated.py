@@ -171,7 +171,8 @@ def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:
         made = on_cpu(size, stride, dtype)
         return made.fill_(math.nan) if dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16) else made
 
-    return {name: empty_strided for name in ("empty_strided_cuda", "empty_strided_xpu") if name in space}
+    allocators = ("empty_strided_cuda", "empty_strided_xpu", "empty_strided_cpu_pinned")
+    return {name: empty_strided for name in allocators if name in space}
 
 
 @dataclass

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The names that a program may give the GPU.
 GPUS = ("cuda", "xpu")
+#: Attributes of an autocast that was made for a GPU: which, and what was on before it.
+NAMED, BEFORE = "explorer_gpu", "explorer_before"
 
 
 @contextmanager
@@ -34,21 +36,49 @@ def in_place_of_gpu(launches: Launches | None = None) -> Iterator[None]:
 def _autocast_on_the_cpu() -> Iterator[None]:
     """`torch.autocast("cuda")` casts what runs on the CPU, where it would do nothing but warn; to float16, if nothing is said.
 
-    It casts what it would on the GPU, which is not what autocast for the CPU casts.
+    It casts what it would on the GPU, which is not what autocast for the CPU casts. Whether it is on, and for which type, is
+    said of the GPU too, as the program asks it.
     """
     import torch
+
+    autocast = torch.amp.autocast_mode.autocast
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def __init__(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
             if device_type in GPUS:
+                vars(self)[NAMED] = device_type
                 device_type, dtype = "cpu", dtype or torch.get_autocast_dtype(device_type)
             original(self, device_type, dtype, *args, **kwargs)
 
         return __init__
 
-    with replaced(torch.amp.autocast_mode.autocast, "__init__", make), lists_of_the_gpu():
-        yield
+    def make_enter(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def __enter__(self: Any) -> Any:
+            gpu = vars(self).get(NAMED)
+            if gpu is not None and BEFORE not in vars(self):  # blocks of this kind may be inside one another
+                vars(self)[BEFORE] = torch.is_autocast_enabled(gpu), torch.get_autocast_dtype(gpu)
+                torch.set_autocast_enabled(gpu, self._enabled)
+                torch.set_autocast_dtype(gpu, self.fast_dtype)
+            return original(self)
+
+        return __enter__
+
+    def make_exit(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def __exit__(self: Any, *args: Any) -> Any:
+            gpu, before = vars(self).get(NAMED), vars(self).pop(BEFORE, None)
+            if before is not None:
+                torch.set_autocast_enabled(gpu, before[0])
+                torch.set_autocast_dtype(gpu, before[1])
+            return original(self, *args)
+
+        return __exit__
+
+    with replaced(autocast, "__init__", make), lists_of_the_gpu():
+        with replaced(autocast, "__enter__", make_enter), replaced(autocast, "__exit__", make_exit):
+            yield
 
 
 @contextmanager
@@ -75,7 +105,10 @@ def _flex_attention_trains() -> Iterator[None]:
     """
     from torch.nn.attention import flex_attention as module
 
-    def make_validate(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make_validate(found: Callable[..., Any]) -> Callable[..., Any]:
+        original = inspect.unwrap(found)  # as below
+
+        @functools.wraps(original)
         def _validate_device(query: Any, key: Any, value: Any) -> None:
             if query.device.type != "cpu":
                 original(query, key, value)

@@ -365,6 +365,20 @@ def replaced_in_plain_sight(owner: Any, name: str, make: Callable[[Any], Any]) -
         _put_back(owner, name, own)
 
 
+@contextmanager
+def added_in_plain_sight(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """`owner.name`, which need not exist, is `value` inside the block, for every thread and with nothing around it.
+
+    For what a module's own functions look for among their globals, and for modules that Dynamo must know as modules.
+    """
+    own = vars(owner).get(name, _ABSENT)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        _put_back(owner, name, own)
+
+
 def _put_back(owner: Any, name: str, own: Any) -> None:
     if own is _ABSENT:
         delattr(owner, name)

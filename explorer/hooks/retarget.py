@@ -24,6 +24,7 @@ from explorer.hooks.generated import Code, Generated
 from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.hooks.native import library
 from explorer.hooks.patch import ON_PURPOSE, Guard, added, guard_here, guarding, replaced
+from explorer.hooks.seen_by_dynamo import seen_as_they_are, seen_by_dynamo
 from explorer.hooks.untimed import assuming, untimed
 from explorer.hooks.user_kernels import captured_by_dynamo
 from explorer.hooks.without_data import on_fakes
@@ -99,7 +100,7 @@ def retargeted(
 
     with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
         with replaced(module, "compile_fx", make), _hashed_ahead(), captured_by_dynamo(target), in_place_of_gpu(launches):
-            with answered(target, launches.note if launches is not None else lambda *what: False):
+            with answered(target, launches.note if launches is not None else lambda *what: False), seen_by_dynamo(target):
                 yield True
 
 
@@ -169,6 +170,7 @@ def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], No
         stack.enter_context(_code_not_loaded(target, keep))
         stack.enter_context(pretending(target, assuming(emit)))
         stack.enter_context(autocast_on_the_gpu())
+        stack.enter_context(seen_as_they_are())
         stack.enter_context(_inputs_on_gpu(graph, target.device))
         stack.enter_context(_mesh_on_gpu(target.device))
         stack.enter_context(_nothing_tuned())
@@ -203,12 +205,20 @@ def on_the_cpu(graph: Any) -> Any:
     """A copy of Dynamo's graph and the graphs in it, which compiling changes in place; parameters and buffers are shared.
 
     A region that is compiled once for all its calls is called as it is: its operator has a backward only while compiling.
+    What only a GPU's operator takes is given to the CPU's as it takes it, and memory that is pinned for a GPU is not pinned.
     """
     import torch
 
     made = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
     for node in made.graph.find_nodes(op="call_function", target=torch.ops.higher_order.invoke_subgraph):
         node.target = _called
+    for node in made.graph.nodes:
+        if (node.op, node.target) in (("call_function", torch.histc), ("call_method", "histc")):
+            node.op, node.target = "call_function", _histogram
+        if node.op == "call_function" and str(node.target).startswith("streams."):
+            node.target, node.args, node.kwargs = _nothing, (), {}
+        if node.kwargs.get("pin_memory"):
+            node.kwargs = {**node.kwargs, "pin_memory": False}
     made.recompile()
     for name, child in made.named_children():
         if isinstance(child, torch.fx.GraphModule):
@@ -219,6 +229,19 @@ def on_the_cpu(graph: Any) -> Any:
 def _called(region: Callable[..., Any], name: str, *operands: Any) -> Any:
     """What `invoke_subgraph` does with its arguments, outside of a compile."""
     return region(*operands)
+
+
+def _nothing() -> None:
+    """What waiting for a GPU is on the CPU."""
+
+
+def _histogram(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    """torch.histc, also of integers, which it counts on a GPU alone."""
+    import torch
+
+    if tensor.is_floating_point():
+        return torch.histc(tensor, *args, **kwargs)
+    return torch.histc(tensor.double(), *args, **kwargs).to(tensor.dtype)
 
 
 # The graph -----------------------------------------------------------------------------------------------------------

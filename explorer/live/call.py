@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.errors import InputError
+from explorer.gpus import Target
 from explorer.hooks.autocast import Ambient
 from explorer.hooks.in_place_of_gpu import in_place_of_gpu
+from explorer.hooks.seen_by_dynamo import seeing
 from explorer.hooks.tensors import copier, dense_parts, hidden_tensors, map_tensors, named_tensors
+from explorer.hooks.torch_cuda import torch_cuda_answers
 from explorer.stopping import interruptible
 
 
@@ -18,15 +21,15 @@ from explorer.stopping import interruptible
 class Call:
     """A function, its arguments, and whether the outputs are differentiated.
 
-    With `absent` it is traced for a GPU that is not there: Triton kernels that it launches itself are interpreted. `ambient` is
-    the autocast that it is called in.
+    With `absent` it is traced for a GPU that is not there: Triton kernels that it launches itself are interpreted, and where
+    the program asks it is told of that GPU. `ambient` is the autocast that it is called in.
     """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     train: bool = False
-    absent: bool = False
+    absent: Target | None = None
     ambient: Ambient | None = None
 
     def with_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
@@ -63,6 +66,13 @@ def clone(value: Any) -> Any:
     return map_tensors(copier(), value)
 
 
+@contextmanager
+def _instead_of(target: Target) -> Iterator[None]:
+    """Inside the block the CPU does what the GPU would, and torch.cuda answers for it."""
+    with in_place_of_gpu(), torch_cuda_answers(target):
+        yield
+
+
 def run_call(
     function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any] = lambda t: t
 ) -> tuple[Any, dict[str, Any] | None]:
@@ -73,7 +83,9 @@ def run_call(
     """
     import torch
 
-    with in_place_of_gpu() if call.absent else nullcontext(), call.ambient.again() if call.ambient else nullcontext():
+    if call.absent is not None and function is call.function:  # what is compiled was told while it was traced
+        function = seeing(function, call.absent)
+    with _instead_of(call.absent) if call.absent else nullcontext(), call.ambient.again() if call.ambient else nullcontext():
         if call.train:
             return _differentiated(function, call, weigh)
         with torch.no_grad():

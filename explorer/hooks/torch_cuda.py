@@ -1,0 +1,98 @@
+"""What a program is told by `torch.cuda`, outside of what Inductor compiles, of a GPU that is not there.
+
+Answered is what the functions of torch.cuda ask below themselves. They stay as they are: Dynamo knows by the function what it
+may fold into a constant, and what ends a graph.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError
+from explorer.hooks.patch import Guard, added_in_plain_sight, guard_here, replaced, replaced_in_plain_sight
+
+if TYPE_CHECKING:
+    from explorer.gpus import Target
+
+JITERATOR = (
+    "a jiterator function is compiled by its GPU's driver when it is called, and that GPU is not here: run the program on the "
+    "GPU itself, with target='cuda', or write the function as a Triton kernel"
+)
+
+
+@contextmanager
+def torch_cuda_answers(target: Target) -> Iterator[None]:
+    """Inside the block torch.cuda says that the target is there, that it is idle, and that nothing is in its memory."""
+    import torch
+    from torch._dynamo.variables.ctx_manager import CUDADeviceVariable
+    from torch.cuda import jiterator
+
+    if target.device != "cuda" or torch.cuda.is_available():
+        yield
+        return
+    guard = guard_here()
+    with ExitStack() as stack:
+        for owner, answers in ((torch._C, _below(target, guard)), (torch.cuda, _of_module(target))):
+            for name, answer in answers.items():
+                stack.enter_context(_answered(owner, name, answer))
+        for name in ("_exchange_fn", "_maybe_exchange_fn"):  # Dynamo's own of `with torch.cuda.device(0)`
+            stack.enter_context(replaced(CUDADeviceVariable, name, lambda _: staticmethod(_the_only_device)))
+        for name in ("_lazy_init", "_lazy_call"):  # imported there by name
+            stack.enter_context(_answered(torch.cuda.random, name, _always(None)))
+        stack.enter_context(replaced_in_plain_sight(jiterator._JittedFunction, "__call__", lambda _: _no_jiterator))
+        yield
+
+
+def _answered(owner: Any, name: str, answer: Any) -> AbstractContextManager[None]:
+    """An attribute with the answer in its place; one that torch's build for the CPU lacks is asked for the GPU alone."""
+    return replaced(owner, name, lambda _: answer) if hasattr(owner, name) else added_in_plain_sight(owner, name, answer)
+
+
+def _below(target: Target, guard: Guard) -> dict[str, Callable[..., Any]]:
+    """What torch.cuda asks of its C++ side; another thread is told that there is no GPU, so that it asks for no more."""
+    architecture = f"sm_{target.arch}" if target.vendor == "nvidia" else str(target.arch)
+    return {
+        "_cuda_getDeviceCount": lambda: int(guard.acts("torch.cuda.device_count")),
+        "_cuda_getDevice": _always(0),
+        "_cuda_setDevice": _always(None),
+        "_cuda_synchronize": _always(None),
+        "_cuda_getArchFlags": _always(architecture),
+        "_cuda_canDeviceAccessPeer": _always(False),
+        "_cuda_emptyCache": _always(None),
+    }
+
+
+def _of_module(target: Target) -> dict[str, Any]:
+    """What its functions ask of one another; `torch.cuda.is_initialized()` stays False, so nothing is counted as allocated."""
+    import torch
+
+    from explorer.hooks.absent_gpu import properties
+
+    described, memory = properties(target), int(target.memory)
+    return {
+        "_lazy_init": _always(None),
+        "_lazy_call": _always(None),
+        "_nvml_based_avail": _always(False),
+        "_device_count_nvml": _always(-1),
+        "_device_count_amdsmi": _always(-1),
+        "_get_device_properties": _always(described),
+        "_exchange_device": _always(0),
+        "_maybe_exchange_device": _always(0),
+        "cudart": _always(types.SimpleNamespace(cudaMemGetInfo=_always((memory, memory)))),
+        "default_generators": (torch.Generator(),),
+    }
+
+
+def _always(value: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: value
+
+
+def _the_only_device(index: int) -> int:
+    return 0
+
+
+def _no_jiterator(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise InputError(JITERATOR)
