@@ -67,6 +67,12 @@ class Logs:
 
         return self.of(V.graph)
 
+    def weigh(self, nodes: Sequence[Any]) -> None:
+        """Add what each node that is left moves and computes; one that cannot be read says so, and the others have theirs."""
+        log = self.now()
+        for row, node in zip(log.final, nodes, strict=False):  # none, where the end failed
+            self.attempt("work", partial(log.weigh, row, node))
+
     def close(self, graph: Any) -> None:
         """Emit what was seen of a graph that is done, or that failed."""
         log = self._logs.pop(id(graph), None)
@@ -472,10 +478,8 @@ def _scheduler_hooks(logs: Logs) -> list[Hook]:
     def make_scheduled(original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
-            log = logs.now()
-            logs.attempt("end", lambda: log.end(self))
-            for row, node in zip(log.final, self.nodes, strict=True):
-                logs.attempt("work", partial(log.weigh, row, node))
+            logs.attempt("end", lambda: logs.now().end(self))
+            logs.attempt("work", lambda: logs.weigh(self.nodes))
 
         return __init__
 
