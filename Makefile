@@ -18,7 +18,7 @@ JOBS ?= 2
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 
-.PHONY: help demo lab test check notebooks binder widget widget-check venv which-python clean
+.PHONY: help demo lab test faults check notebooks binder widget widget-check venv which-python clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +31,11 @@ lab: $(INSTALLED) ## the first notebook in JupyterLab, on this machine only
 
 test: $(INSTALLED) ## the tests
 	$(BIN)/python -m pytest -n $(JOBS) tests
+
+faults: $(INSTALLED) ## fail each function that runs while a program compiles, one after the other: an hour
+	$(BIN)/python benchmarks/faults.py h100 7200
+	$(BIN)/python benchmarks/faults.py record_h100 7200
+	$(BIN)/python benchmarks/faults.py record 7200
 
 check: $(INSTALLED) ## lint, format and types
 	$(BIN)/ruff check .

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import gc
 import inspect
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -23,7 +26,7 @@ from explorer.hooks.autocast import Ambient
 from explorer.hooks.dynamo import emit_function, emit_inlined
 from explorer.hooks.launched import Find, loaded_kernels
 from explorer.hooks.launches import Launches
-from explorer.hooks.patch import Guard, shielded
+from explorer.hooks.patch import ON_PURPOSE, Guard, shielded
 from explorer.hooks.wishes import Changes, is_named
 from explorer.hooks.without_data import as_fake, without_data
 from explorer.live.call import Call, clone, hidden_elsewhere, run_call
@@ -77,6 +80,59 @@ def trace(
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
     Raises InputError for arguments that cannot be, and BusyError inside another recording.
     """
+    live: list[Live] = []
+    asked = {
+        "kwargs": kwargs, "target": target, "train": train, "mode": mode, "dynamic": dynamic, "fullgraph": fullgraph,
+        "backend": backend, "options": options, "stages": stages, "fusion": fusion, "without_pattern": without_pattern,
+        "without_pass": without_pass,
+    }  # fmt: skip
+    try:
+        return _traced(live, fn, args, **asked, unknown=unknown)
+    except ON_PURPOSE:
+        raise
+    except Exception as error:
+        if hasattr(error, "explorer_trace"):  # the function's own
+            raise
+        return _given_up(live, Call(fn, args, dict(kwargs or {})), backend, error)
+
+
+def _is_own(error: BaseException) -> bool:
+    """Whether an error was raised by explorer alone: nothing of the program's or torch's was under way."""
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    own = str(Path(__file__).parent)
+    return not isinstance(error, ON_PURPOSE) and all(f.startswith(own) or f == contextlib.__file__ for f in files)
+
+
+def _given_up(begun: Sequence[Live], call: Call, backend: Any, error: Exception) -> Trace:
+    """The trace of a call around which explorer itself failed: it says so, and has what the function returns."""
+    live = begun[0] if begun else Live(call)
+    if live.compiled is None and live.error is None:
+        live.compiled = compiling.plain(call.function, backend)
+        live.returned = live.compiled(*call.args, **call.kwargs)
+    message = f"explorer itself failed, and nothing was traced: {type(error).__name__}: {error}"
+    return Trace({"name": name_of(call.function)}, failures=(Failure("record", "trace", message, fatal=True),), live=live)
+
+
+def _traced(
+    begun: list[Live],
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    *,
+    kwargs: Mapping[str, Any] | None,
+    target: str | Target,
+    train: bool,
+    mode: str | None,
+    dynamic: bool | None,
+    fullgraph: bool,
+    backend: Any,
+    options: Mapping[str, Any] | None,
+    stages: Sequence[Stage],
+    fusion: Veto | Force | Sequence[Veto | Force],
+    without_pattern: str | Sequence[str],
+    without_pass: str | Sequence[str],
+    unknown: Mapping[str, Any],
+) -> Trace:
+    """What `trace` returns; what is called is put into `begun` when it is about to be."""
     _check_call(fn, args, kwargs, unknown)
     _check_stages(stages)
     _check_settings(dynamic, fullgraph, options)
@@ -109,10 +165,13 @@ def trace(
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show)
         live = Live(as_given, absent=absent, again=again, empty=bool(empty))
+        begun.append(live)
         with full_collections_paused(), _climbing(absent) as climb, _attached(device) as find, _launching(absent) as launches:
             try:
                 _record_call(live, call, recorder, stages, backend, chosen, absent, changes, climb, launches)
             except Exception as error:
+                if _is_own(error):
+                    raise
                 error.explorer_trace = _finished(recorder, meta, stages, live)  # type: ignore[attr-defined]
                 for note in advice_on_call(error, call):
                     error.add_note(f"explorer: {note}")
@@ -488,10 +547,15 @@ def _show_function(live: Live, recorder: Recorder) -> None:
 
 
 def _finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: Live | None) -> Trace:
-    whole = {**meta, **compiling.torch_versions(), "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cost": recorder.seconds}
     failures = [*recorder.failures, *recorder.guard.failures(recorder.failures)]
-    with collection_paused():
-        return replay(recorder.events, failures, whole, stages, live)
+    try:
+        made = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        whole = {**meta, **compiling.torch_versions(), "made": made, "cost": recorder.seconds}
+        with collection_paused():
+            return replay(recorder.events, failures, whole, stages, live)
+    except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
+        lost = Failure("record", "replay", f"{type(error).__name__}: {error}", fatal=True)
+        return Trace(meta, failures=(*failures, lost), live=live)
 
 
 @contextmanager

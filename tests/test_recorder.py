@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from collections.abc import Callable
@@ -14,9 +15,11 @@ import pytest
 import torch
 
 import explorer
+from explorer import session
 from explorer.hooks.places import call_path
 from explorer.recorder import Recorder, recording
 from explorer.replay import PER_KERNEL
+from explorer.session import full_collections_paused
 from explorer.stages import STAGES
 
 
@@ -252,3 +255,50 @@ def test_an_error_while_recording_ends_still_releases_the_lock() -> None:
         raise ZeroDivisionError
     with recording(STAGES, Recorder()):
         pass
+
+
+def test_threads_that_pause_full_collections_leave_the_thresholds_as_they_were() -> None:
+    """A trace that is refused as busy begins and ends beside the one that is under way, in any order."""
+    before = gc.get_threshold()
+    first, second = full_collections_paused(), full_collections_paused()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before
+
+
+def test_an_error_in_setting_up_or_taking_down_leaves_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program runs as without explorer, its own errors go through, and the trace says what was lost."""
+    x = torch.randn(4)
+    for name in ("__init__", "finish", "_frame", "__call__"):
+        with monkeypatch.context() as patched:
+            patched.setattr(Recorder, name, boom)
+            torch._dynamo.reset()
+            with explorer.record() as recorded:
+                result = torch.compile(program, backend="eager")(x)
+        assert torch.equal(result, program(x))
+        assert any("boom" in failure.message for failure in recorded.trace.failures), name
+
+
+def test_a_trace_around_which_explorer_fails_has_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be recorded, the call is made all the same; it is made once."""
+    calls: list[int] = []
+
+    def counted(a: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        calls.append(1)
+        return a.sin()
+
+    x = torch.randn(4)
+    for owner, name in ((Recorder, "__init__"), (session, "_compiled_kernels"), (session, "replay"), (session, "recording")):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, boom)
+            calls.clear()
+            trace = explorer.trace(counted, x, backend="eager")
+        assert torch.equal(trace.result, x.sin()) and calls == [1]
+        assert any("boom" in failure.message for failure in trace.failures)
+
+
+def boom(*args: object, **kwargs: object) -> None:
+    raise RuntimeError("boom")

@@ -78,6 +78,14 @@ def _with_keywords(copy: FunctionType, function: FunctionType) -> FunctionType:
     return copy
 
 
+def plain(function: Any, backend: Any) -> Callable[..., Any]:
+    """torch.compile(function, backend), as a program has it without explorer."""
+    import torch
+
+    compiled: Callable[..., Any] = torch.compile(function, backend=backend if isinstance(backend, str) else "inductor")
+    return compiled
+
+
 def compiled_by(compiler: Callable[[Any], Callable[..., Any]], function: Any) -> Callable[..., Any]:
     """What a `compiler(module) -> module`, which calls torch.compile itself, makes of the function."""
     with fresh_backends():

@@ -11,6 +11,7 @@ from explorer.errors import InputError
 from explorer.gpus import Target
 from explorer.hooks.autocast import Ambient
 from explorer.hooks.in_place_of_gpu import in_place_of_gpu
+from explorer.hooks.patch import guard_here, shielded
 from explorer.hooks.seen_by_dynamo import seeing
 from explorer.hooks.tensors import copier, dense_parts, hidden_tensors, map_tensors, named_tensors
 from explorer.hooks.torch_cuda import torch_cuda_answers
@@ -85,7 +86,9 @@ def run_call(
 
     if call.absent is not None and function is call.function:  # what is compiled was told while it was traced
         function = seeing(function, call.absent)
-    with _instead_of(call.absent) if call.absent else nullcontext(), call.ambient.again() if call.ambient else nullcontext():
+    absent = call.absent
+    in_place = shielded(lambda: _instead_of(absent), guard_here(), "in place of the GPU") if absent else nullcontext()
+    with in_place, call.ambient.again() if call.ambient else nullcontext():
         if call.train:
             return _differentiated(function, call, weigh)
         with torch.no_grad():

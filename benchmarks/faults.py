@@ -1,0 +1,211 @@
+"""Make each function of explorer that runs while a program compiles fail, one after the other, and see whether the program minds.
+
+    python benchmarks/faults.py record 600
+    python benchmarks/faults.py h100 600 --every 10
+
+Every function and lambda of the package gets a call at its entry that raises where asked to; which of them run is found by
+running the program once. Exempt is `hooks/patch.py` alone, the guard that catches what the others raise. For each site the
+program's own result must be right, and a failure of the trace must name the loss. Prints a line for each site that
+does not hold, and the counts; the exit status is 1 where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import builtins
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+#: The guard itself; and what runs in a process of its own.
+EXEMPT = ("explorer.hooks.patch", "explorer.hooks.triton_worker")
+#: What every call at an entry is named.
+ENTRY = "__explorer_fault__"
+
+
+class Faults:
+    """Counts the entries of each site, and knows the one that is to fail."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, int] = {}
+        self.failing = ""
+
+    def enter(self, site: str) -> bool:
+        """A function is entered; whether it is to fail."""
+        self.seen[site] = self.seen.get(site, 0) + 1
+        return site == self.failing
+
+
+class _Entries(ast.NodeTransformer):
+    """Puts the call at the entry of each function and lambda."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._names: list[str] = []
+
+    def _site(self, name: str, line: int) -> str:
+        return f"{self._module}:{'.'.join([*self._names, name])}:{line}"
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        site = self._site(node.name, node.lineno)
+        self._names.append(node.name)
+        self.generic_visit(node)
+        self._names.pop()
+        fails = ast.parse(f"if {ENTRY}({site!r}): raise RuntimeError({'INJECTED ' + site!r})").body[0]
+        node.body.insert(1 if ast.get_docstring(node) is not None else 0, fails)
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        self._names.append(node.name)
+        self.generic_visit(node)
+        self._names.pop()
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        site = self._site(f"<lambda@{node.col_offset}>", node.lineno)
+        self.generic_visit(node)
+        fails = ast.parse(f"1 / 0 if {ENTRY}({site!r}) else None", mode="eval").body
+        node.body = ast.Subscript(ast.Tuple([fails, node.body], ast.Load()), ast.Constant(1), ast.Load())
+        return node
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loads a module with the calls in it, from its source."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        tree = _Entries(fullname).visit(ast.parse(Path(self.path).read_text(encoding="utf-8")))
+        return compile(ast.fix_missing_locations(tree), self.path, "exec", dont_inherit=True)
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds explorer's modules for that loader."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        if not name.startswith("explorer") or name in EXEMPT:
+            return None
+        place = ROOT.joinpath(*name.split("."))
+        if place.is_dir():
+            file = place / "__init__.py"
+            return importlib.util.spec_from_file_location(
+                name, file, loader=_Loader(name, str(file)), submodule_search_locations=[str(place)]
+            )
+        file = place.with_suffix(".py")
+        return importlib.util.spec_from_file_location(name, file, loader=_Loader(name, str(file))) if file.exists() else None
+
+
+def programs() -> dict[str, tuple[Callable[[], tuple[Any, bool]], tuple[str, ...]]]:
+    """Each program: what runs it and gives its trace and whether its result is right; and the modules whose sites count."""
+    import torch
+
+    import explorer
+
+    torch.manual_seed(0)
+    one, other = torch.randn(16, 16), torch.randn(16, 16)
+
+    def pointwise(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        z = torch.sin(x) + y
+        return torch.cat([z.sum(0, keepdim=True), z * 2]).cumsum(0), x.t() @ y
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        x = torch.sin(x)
+        torch._dynamo.graph_break()
+        return torch.cos(x) * x.shape[0]
+
+    def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (torch.relu(torch.softmax(x @ w, -1)) * x).sum()
+
+    def right(made: Any, expected: Any) -> bool:
+        torch.testing.assert_close(made, expected, atol=1e-4, rtol=1e-4)
+        return True
+
+    def traced() -> tuple[Any, bool]:
+        trace = explorer.trace(pointwise, one, other, target="h100")
+        return trace, right(trace.result, pointwise(one, other))
+
+    def recorded(target: str) -> tuple[Any, bool]:
+        weights = [other.clone().requires_grad_() for _ in range(2)]
+        with explorer.record(target) as recording:
+            compiled = torch.compile(broken)
+            results = [compiled(one[:n]) for n in (3, 4)]
+            if target != "auto":  # a backward of the CPU's takes g++ seconds
+                torch.compile(loss)(one, weights[0]).backward()
+        loss(one, weights[1]).backward()
+        if target != "auto":
+            right(weights[0].grad, weights[1].grad)
+        return recording.trace, right(results, [broken(one[:n]) for n in (3, 4)])
+
+    around = ("explorer.hooks.", "explorer.stages.", "explorer.recorder", "explorer.replay", "explorer.live.call")
+    return {
+        "h100": (traced, around),
+        "record": (lambda: recorded("auto"), around),
+        "record_h100": (lambda: recorded("h100"), around),
+    }
+
+
+def fail_at(site: str, faults: Faults, run: Callable[[], tuple[Any, bool]]) -> str:
+    """What is wrong where a site fails: "" where the result is right and the loss is named."""
+    import torch
+
+    torch._dynamo.reset()
+    faults.failing = site
+    try:
+        trace, right = run()
+    except Exception as error:  # noqa: BLE001 whatever the program meets is what is asked for
+        return f"the program broke: {type(error).__name__}: {error}"[:300]
+    finally:
+        faults.failing = ""
+    named = any(f"INJECTED {site}" in f.message or "division by zero" in f.message for f in trace.failures)
+    return "" if right and named else f"named {named}, right {right}: {[str(f)[:100] for f in trace.failures][:3]}"
+
+
+def sites_of(faults: Faults, run: Callable[[], tuple[Any, bool]], modules: tuple[str, ...]) -> list[str]:
+    """The sites that a program enters, the second time it runs: what is kept from the first is not asked again."""
+    import torch
+
+    for _ in range(2):
+        torch._dynamo.reset()
+        faults.seen.clear()
+        trace, right = run()
+        assert right and not trace.failures, trace.failures
+    return [site for site in faults.seen if site.startswith(modules)]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one program with each of its sites failing, for so many seconds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("--every", type=int, default=1, help="only each so-manieth site")
+    parser.add_argument("--start", type=int, default=0, help="the first site")
+    asked = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    faults = Faults()
+    setattr(builtins, ENTRY, faults.enter)
+    sys.meta_path.insert(0, Finder())
+    run, modules = programs()[asked.program]
+    sites = sites_of(faults, run, modules)
+    chosen = sites[asked.start :: asked.every]
+    until, tried, wrong = time.monotonic() + asked.seconds, 0, 0
+    for site in chosen:
+        if time.monotonic() > until:
+            break
+        tried += 1
+        if found := fail_at(site, faults, run):
+            wrong += 1
+            print(f"{site}: {found}", flush=True)
+    print(f"{asked.program}: {len(sites)} sites run, {tried} made to fail, {wrong} not as they must be", flush=True)
+    return int(wrong > 0 or not tried)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,117 @@
+"""What explorer does in one thread is not seen by another: its compiles work, and give what they give without explorer."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+import torch
+
+import explorer
+from explorer.errors import InputError
+from explorer.hooks.interpreter import interpreting
+
+triton = pytest.importorskip("triton")
+tl = pytest.importorskip("triton.language")
+
+ROUNDS = 2
+
+
+def total(x: torch.Tensor) -> torch.Tensor:
+    return torch.sin(x).sum()
+
+
+@triton.jit
+def kernel(p, n, B: tl.constexpr, K: tl.constexpr) -> None:  # type: ignore[no-untyped-def]
+    o = tl.arange(0, B) + tl.program_id(0) * B
+    x = tl.load(p + o, mask=o < n)
+    for _ in tl.static_range(2):
+        x = x * K + tl.sum(tl.exp(x), 0)
+    tl.static_assert(B > 1)
+    tl.store(p + o, tl.maximum(x, 0.0), mask=o < n)
+
+
+def compiled_by_triton(number: int) -> str:
+    """The TTIR of a kernel that was never compiled before."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    source = ASTSource(kernel, {"p": "*fp32", "n": "i32", "B": "constexpr", "K": "constexpr"}, {(2,): 64, (3,): number})
+    return str(triton.compile(source, target=GPUTarget("cuda", 90, 32), options={}).asm["ttir"])
+
+
+def beside(action: Callable[[], object], work: Callable[[], None]) -> None:
+    """Do something again and again in another thread, while this one works."""
+    stop, begun = threading.Event(), threading.Event()
+
+    def again() -> None:
+        while not stop.is_set():
+            with suppress(InputError):  # a check is refused, in its own thread, once Dynamo has forgotten the function
+                action()
+            begun.set()
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    begun.wait()
+    try:
+        work()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_check_in_one_thread_does_not_disturb_compiles_in_another() -> None:
+    """torch.compile, triton.compile and a trace for a GPU that is not there, while a check interprets kernels."""
+    trace = explorer.trace(total, torch.randn(20000), target="h100")
+    alone = compiled_by_triton(1000)
+
+    def work() -> None:
+        for number in range(ROUNDS):
+            assert compiled_by_triton(1001 + number).count("\n") == alone.count("\n")
+            made = torch.compile(lambda x, n=number: torch.cos(x) + n, backend="aot_eager")(torch.ones(3))
+            assert torch.allclose(made, torch.cos(torch.ones(3)) + number)
+            assert explorer.trace(total, torch.randn(100 + number), target="h100").failures == ()
+
+    beside(trace.check, work)
+    assert not torch.cuda.is_available() or torch.version.cuda
+
+
+def test_another_thread_finds_tritons_own_functions_while_kernels_are_interpreted() -> None:
+    """The modules are plain modules, and what is in them is equal to what was there, for every thread but the one."""
+    names = [name for name in dir(tl) if not name.startswith("_")]
+    before = {name: getattr(tl, name) for name in names}
+    found: list[bool] = []
+    with interpreting():
+        thread = threading.Thread(target=lambda: found.append(all(getattr(tl, n) == before[n] for n in names)))
+        thread.start()
+        thread.join()
+        assert type(tl) is type(threading) and tl.load is not before["load"]
+    assert found == [True]
+    assert all(getattr(tl, name) is before[name] for name in names)
+
+
+def test_threads_that_compile_in_a_recording_for_a_gpu_are_recorded() -> None:
+    """Each thread's compile is for that GPU and in the trace; after the recording they compile for the CPU, with nothing left."""
+    from torch._inductor import compile_fx
+
+    seen: list[str] = []
+    results: list[torch.Tensor] = []
+
+    def work(number: int) -> None:
+        function = torch.compile(lambda x: torch.cos(x) + number)
+        results.append(function(torch.full((4,), float(number))))
+        seen.append(f"{torch.cuda.is_available()} {torch.version.cuda}")
+
+    before = f"{torch.cuda.is_available()} {torch.version.cuda}"
+    original = compile_fx.compile_fx
+    with explorer.record("h100") as recording:
+        for number in (1, 2):
+            thread = threading.Thread(target=work, args=(number,))
+            thread.start()
+            thread.join()
+    assert recording.trace.failures == () and len(recording.trace.find("ptx")) == 2
+    assert [r[0].item() for r in results] == pytest.approx([number + math.cos(number) for number in (1, 2)])
+    assert set(seen) == {before} and compile_fx.compile_fx is original
