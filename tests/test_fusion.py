@@ -18,7 +18,7 @@ from explorer.replay import replay
 
 def row(name: str, reads: list[str], writes: list[str], inputs: list[str], origins: list[str], **more: Any) -> dict[str, Any]:
     base = {"name": name, "kind": "SchedulerNode", "device": "cuda:0", "inputs": inputs, "reads": reads, "writes": writes}
-    return {**base, "origins": origins, "node": origins[-1], "line_count": 1, **more}
+    return {**base, "origins": origins, "node": origins[-1], "line_count": 1, "fused": [], "sizes": [], **more}
 
 
 #: op0 sin, op1 exp and op2 cos over one input, op3 a matrix product of op1, op4 reads op3, op5 touches none of it.

@@ -117,7 +117,10 @@ def test_a_kernels_unknown_stage_offers_those_it_has(mlp: Trace) -> None:
 
 def test_a_kernels_assembly_in_the_trace_needs_nothing_live() -> None:
     """Assembly that a trace holds is given as text, also after a load."""
-    made = (artifact("k", "kernel", "C", kernel="cpp_0"), artifact("a", "assembly", "ASM", kernel="cpp_0"))
+    made = (
+        artifact("k", "kernel", "C", kernel="cpp_0", data=plain({"name": "cpp_0", "language": "cpp", "wrapper_line": 1})),
+        artifact("a", "assembly", "ASM", kernel="cpp_0"),
+    )
     assert loads(dumps(Trace(artifacts=made))).kernels[0].text("assembly") == "ASM"
 
 

@@ -24,7 +24,7 @@ try:
     ok = torch.allclose(got, f(x))
     print("\\n" + json.dumps([bool(ok), "" if ok else "the result differs from eager"]))
 except BaseException as error:
-    lines = [line.strip() for line in text_lines(str(error).strip()) if line.strip()]
+    lines = [line.strip() for line in str(error).split("\\n") if line.strip()]
     print("\\n" + json.dumps([False, f"{type(error).__name__}: {' '.join(lines[:2])}"]))
 """
 

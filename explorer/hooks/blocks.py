@@ -356,8 +356,13 @@ class Memory:
 
 def _together(*arrays: Array) -> tuple[Array, ...]:
     """The arrays in one shape, each its own: triton's interpreter takes no views that cannot be written, not even to read."""
-    together = np.broadcast_arrays(*arrays)
-    return tuple(a if a.flags.writeable and a.flags.c_contiguous else np.array(a, order="C") for a in together)
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+
+    def whole(array: Array) -> Array:
+        own = array.shape == shape and array.flags.writeable and array.flags.c_contiguous
+        return array if own else np.array(np.broadcast_to(array, shape), order="C")
+
+    return tuple(map(whole, arrays))
 
 
 class Blocks:

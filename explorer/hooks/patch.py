@@ -354,15 +354,51 @@ def _is_function(value: Any) -> bool:
     return callable(value) and not isinstance(value, type)
 
 
+class _PlainSight:
+    """What stands in plain sight in the place of attributes: two threads may put something there, and not end in reverse."""
+
+    def __init__(self) -> None:
+        self._placed: dict[tuple[int, str], tuple[Any, list[list[Any]]]] = {}
+
+    def put(self, owner: Any, name: str, make: Callable[[Any], Any]) -> list[Any]:
+        """Put `make(what is there)` in the attribute's place; gives what `take` asks for."""
+        with _CHANGING:
+            own = vars(owner).get(name, _ABSENT)
+            _, placed = self._placed.setdefault((id(owner), name), (own, []))
+            mine = [make(getattr(owner, name, _ABSENT))]
+            placed.append(mine)
+            setattr(owner, name, mine[0])
+            return mine
+
+    def has(self, owner: Any, name: str) -> bool:
+        """Whether something stands in the attribute's place."""
+        with _CHANGING:
+            return (id(owner), name) in self._placed
+
+    def take(self, owner: Any, name: str, mine: list[Any]) -> None:
+        """Take it away again: the newest of the others is seen then, and at last what was there before all."""
+        with _CHANGING:
+            own, placed = self._placed[id(owner), name]
+            placed[:] = [other for other in placed if other is not mine]
+            if placed:
+                setattr(owner, name, placed[-1][0])
+            else:
+                del self._placed[id(owner), name]
+                _put_back(owner, name, own)
+
+
+_PLAIN_SIGHT = _PlainSight()
+
+
 @contextmanager
 def replaced_in_plain_sight(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
     """`owner.name` is `make(original)` inside the block, for every thread and with nothing around it."""
-    own = vars(owner).get(name, _ABSENT)
-    setattr(owner, name, make(getattr(owner, name)))
+    getattr(owner, name)  # AttributeError where there is none
+    mine = _PLAIN_SIGHT.put(owner, name, make)
     try:
         yield
     finally:
-        _put_back(owner, name, own)
+        _PLAIN_SIGHT.take(owner, name, mine)
 
 
 @contextmanager
@@ -371,12 +407,18 @@ def added_in_plain_sight(owner: Any, name: str, value: Any) -> Iterator[None]:
 
     For what a module's own functions look for among their globals, and for modules that Dynamo must know as modules.
     """
-    own = vars(owner).get(name, _ABSENT)
-    setattr(owner, name, value)
+    mine = _PLAIN_SIGHT.put(owner, name, lambda _: value)
     try:
         yield
     finally:
-        _put_back(owner, name, own)
+        _PLAIN_SIGHT.take(owner, name, mine)
+
+
+def answered(owner: Any, name: str, answer: Any) -> AbstractContextManager[None]:
+    """`owner.name` is `answer` inside the block: for whom the guard here covers where there is one, else in plain sight."""
+    if hasattr(owner, name) and not _PLAIN_SIGHT.has(owner, name):
+        return replaced(owner, name, lambda _: answer)
+    return added_in_plain_sight(owner, name, answer)
 
 
 def _put_back(owner: Any, name: str, own: Any) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import InputError
-from explorer.hooks.patch import Guard, added_in_plain_sight, guard_here, replaced, replaced_in_plain_sight
+from explorer.hooks.patch import Guard, answered, guard_here, replaced, replaced_in_plain_sight
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
@@ -33,29 +33,46 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
     if target.device != "cuda" or torch.cuda.is_available():
         yield
         return
-    guard = guard_here()
     with ExitStack() as stack:
-        for owner, answers in ((torch._C, _below(target, guard)), (torch.cuda, _of_module(target))):
+        stack.enter_context(_DEVICES.to(guard_here()))
+        for owner, answers in ((torch._C, _below(target)), (torch.cuda, _of_module(target))):
             for name, answer in answers.items():
-                stack.enter_context(_answered(owner, name, answer))
+                stack.enter_context(answered(owner, name, answer))
         for name in ("_exchange_fn", "_maybe_exchange_fn"):  # Dynamo's own of `with torch.cuda.device(0)`
             stack.enter_context(replaced(CUDADeviceVariable, name, lambda _: staticmethod(_the_only_device)))
         for name in ("_lazy_init", "_lazy_call"):  # imported there by name
-            stack.enter_context(_answered(torch.cuda.random, name, _always(None)))
+            stack.enter_context(answered(torch.cuda.random, name, _always(None)))
         stack.enter_context(replaced_in_plain_sight(jiterator._JittedFunction, "__call__", lambda _: _no_jiterator))
         yield
 
 
-def _answered(owner: Any, name: str, answer: Any) -> AbstractContextManager[None]:
-    """An attribute with the answer in its place; one that torch's build for the CPU lacks is asked for the GPU alone."""
-    return replaced(owner, name, lambda _: answer) if hasattr(owner, name) else added_in_plain_sight(owner, name, answer)
+class _Devices:
+    """How many GPUs there are for whom asks: another thread than those that are told of one has none."""
+
+    def __init__(self) -> None:
+        self._told: tuple[Guard, ...] = ()
+
+    @contextmanager
+    def to(self, guard: Guard) -> Iterator[None]:
+        """Inside the block there is one for those whom the guard covers."""
+        self._told = (*self._told, guard)
+        try:
+            yield
+        finally:
+            self._told = tuple(other for other in self._told if other is not guard)
+
+    def __call__(self) -> int:
+        return int(any(guard.acts("torch.cuda.device_count") for guard in self._told))
 
 
-def _below(target: Target, guard: Guard) -> dict[str, Callable[..., Any]]:
+_DEVICES = _Devices()
+
+
+def _below(target: Target) -> dict[str, Callable[..., Any]]:
     """What torch.cuda asks of its C++ side; another thread is told that there is no GPU, so that it asks for no more."""
     architecture = f"sm_{target.arch}" if target.vendor == "nvidia" else str(target.arch)
     return {
-        "_cuda_getDeviceCount": lambda: int(guard.acts("torch.cuda.device_count")),
+        "_cuda_getDeviceCount": _DEVICES,
         "_cuda_getDevice": _always(0),
         "_cuda_setDevice": _always(None),
         "_cuda_synchronize": _always(None),

@@ -622,7 +622,7 @@ def test_what_if_without_a_pattern_a_pass_or_with_an_option(plain: Trace) -> Non
     assert passes[0] not in left
     assert plain.what_if(options={"max_fusion_size": 1}).figure("groups")["change"] == 1
     for wrong, message in (
-        ({"without_pattern": "prepare_softmax"}, "did you mean"),
+        ({"without_pattern": "prepare_softmax"}, "the nearest of .* prepare_softmax_pattern|did you mean"),
         ({"without_pass": "nothing"}, "unknown pass"),
         ({"options": {"max_fusoin_size": 1}}, "max_fusion_size"),
         ({"fusion": Veto("sinn", "cos")}, "did you mean 'sin'"),
@@ -636,7 +636,7 @@ def test_on_the_cpu_the_result_is_compared_and_both_are_timed() -> None:
     """A veto leaves the result equal: both compiled functions ran on the same inputs."""
     trace = explorer.trace(lambda x: (x.sin(), x.cos()), R(64), target="cpu")
     what = trace.what_if(fusion=Veto("sin", "cos"))
-    assert what.equal is True and what.note == "equal" and len(what.check) == 2
+    assert what.equal is True and what.note.startswith("equal") and len(what.check) == 2
     assert what.figure("groups")["change"] == 1 and what.figure("estimated_seconds")["before"] is None
     assert "no estimate for the CPU" in what.figure("estimated_seconds")["note"] and "no estimate for the CPU" in repr(what)
     assert what.figure("measured_seconds")["after"] > 0

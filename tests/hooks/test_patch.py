@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from explorer.errors import InputError
-from explorer.hooks.patch import Guard, added, beside, guarded, guarding, replaced, shielded
+from explorer.hooks.patch import Guard, added, added_in_plain_sight, beside, guarded, guarding, replaced, shielded
 
 
 class Base:
@@ -311,3 +311,17 @@ def test_a_module_that_kernels_name_stays_a_plain_module() -> None:
             "theirs", True, True,
         )  # fmt: skip
     assert dict(vars(module)) == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_stands_in_plain_sight_may_be_taken_away_in_any_order(there: bool) -> None:
+    """Two threads that put something in one place need not end in reverse; afterwards what was there is there."""
+    owner = SimpleNamespace(**({"name": "own"} if there else {}))
+    first, second = added_in_plain_sight(owner, "name", 1), added_in_plain_sight(owner, "name", 2)
+    first.__enter__()
+    second.__enter__()
+    assert owner.name == 2
+    first.__exit__(None, None, None)
+    assert owner.name == 2
+    second.__exit__(None, None, None)
+    assert vars(owner) == ({"name": "own"} if there else {})
