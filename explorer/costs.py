@@ -281,12 +281,12 @@ def share_of(call: Mapping[str, Plain]) -> float:
     operator, sizes = str(call["operator"]), call.get("sizes") or (1, 1, 1, HEAD)
     backward = "_backward" if "backward" in operator else ""
     if "attention" in operator:
-        if call["dtype"] == "float32":
+        if call.get("dtype") == "float32":
             return SHARES["attention_fp32"]
         return SHARES[f"attention{backward}"] * float(min(1.0, sizes[3] / HEAD) ** 0.5)
     if "conv" in operator:
         return SHARES["conv_transposed" if call.get("transposed") else "conv_grouped" if _grouped(call) else f"conv{backward}"]
-    if call["dtype"] == "int8" and call.get("strides") and call["strides"][-1][-1] == 1:
+    if call.get("dtype") == "int8" and call.get("strides") and call["strides"][-1][-1] == 1:
         return SHARES["int8_rows"]
     return SHARES["template" if call["template"] else "mm"]
 
@@ -328,7 +328,7 @@ def rate_of(target: Target, call: Mapping[str, Plain]) -> float:
     float32 runs in TF32 where torch allowed it and the GPU has it. A Triton template has no tensor cores below compute
     capability 8.0.
     """
-    dtype = str(call["dtype"])
+    dtype = str(call.get("dtype", ""))  # a call whose operator is not known has none
     if call["template"] and target.vendor == "nvidia" and target.capability < (8, 0) and dtype == "float16":
         return target.peak.get("fp32", 0.0)
     if dtype in ("float16", "bfloat16") and "conv" in str(call["operator"]) and (call.get("transposed") or _grouped(call)):

@@ -141,6 +141,14 @@ def test_a_dtype_without_a_rate_is_said() -> None:
     assert found.seconds < 1e-5 and "float8_e4m3fn" in found.outside
 
 
+def test_a_call_whose_operator_is_not_known_is_estimated_by_its_bytes() -> None:
+    """The recorder then states neither dtype nor operations, so that there is no rate, and the row says why."""
+    unknown = {"template": False, "operator": "", "operations": None, "buffer": "buf1"}
+    assert rate_of(H100, unknown) == 0.0
+    found = estimate(H100, work(unknown, read=4))
+    assert found.seconds == pytest.approx(LAUNCHES["library"], rel=0.01) and "this call" in found.outside
+
+
 def test_a_large_product_takes_its_operations_at_the_share_of_the_peak() -> None:
     """Tiles of 8192 rows and columns fill an H100 but for the last round, of 4096 tiles in 32 rounds."""
     busy = 4096 / (32 * 132)

@@ -73,26 +73,38 @@ def launched_on_the_cpu(launches: Launches | None = None) -> Iterator[None]:
 def _interpreted(launches: Launches | None, original: Callable[..., Any]) -> Callable[..., Any]:
     import torch
 
-    note = torch.compiler.disable(partial(_noted, launches))
-    run_it = torch.compiler.disable(interpret)  # after a graph break Dynamo would compile the interpreter
+    note = torch.compiler.disable(_as_they_are(partial(_noted, launches)))
+    run_it = torch.compiler.disable(_as_they_are(interpret))  # after a graph break Dynamo would compile the interpreter
+    on_cpu = torch.compiler.disable(_as_they_are(on_the_cpu))
 
     @functools.wraps(original)
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         if getattr(self, OWN, False):
             return original(self, *args, grid=grid, warmup=warmup, **kwargs)
-        if not on_the_cpu(args, kwargs):
+        if not on_cpu(args, kwargs):
             with this_machines():
                 return original(self, *args, grid=grid, warmup=warmup, **kwargs)
         noting = launches or _NOTING.get()
         if warmup:
             if noting is None:
                 return original(self, *args, grid=grid, warmup=True, **kwargs)
-            return torch.compiler.disable(noting.compiled)(self, args, kwargs)
+            return torch.compiler.disable(_as_they_are(noting.compiled))(self, args, kwargs)
         kernel = note(self, args, kwargs, grid)
         run_it(self, args, kwargs, grid)
         return kernel
 
     return run
+
+
+def _as_they_are(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, called outside of modes for torch's functions, in one of which a tensor on the CPU says it is on the GPU."""
+    import torch
+
+    def called(*args: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return function(*args)
+
+    return called
 
 
 def _noted(launches: Launches | None, kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], grid: Any) -> Any:
