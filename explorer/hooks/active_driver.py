@@ -2,7 +2,7 @@
 
     triton.runtime.driver.active.get_current_target()                       the target's
     triton.runtime.driver.active.utils.get_device_properties(0)             the target's
-    triton.runtime.driver.active.get_active_torch_device()                  the CPU, where the program's tensors are
+    triton.runtime.driver.active.get_active_torch_device()                  the target's, where the program sees it
     triton.testing.do_bench(f)                                              runs f once, and gives NaN
 
 Only what is recorded is answered so; other threads have the drivers of this machine. A driver that the program sets itself
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.errors import InterpretError
 from explorer.hooks.ladder import AbsentDriver
 from explorer.hooks.patch import added
+from explorer.hooks.seen_by_dynamo import seen_here
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
@@ -46,6 +47,12 @@ class ActiveDriver(AbsentDriver):
 
     def set_current_device(self, device: int) -> None:
         """There is one GPU."""
+
+    def get_active_torch_device(self) -> Any:
+        """The target's, where what the program makes on it is made on the CPU; else the CPU."""
+        import torch
+
+        return torch.device(self._target.device, 0) if seen_here() else torch.device("cpu")
 
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
         """The compute capability of the target."""

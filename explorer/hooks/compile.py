@@ -9,6 +9,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from explorer.hooks.patch import replaced
+from explorer.hooks.torch_cuda import STREAM
 from explorer.hooks.versions import isolates_recompiles
 
 #: Names of Dynamo's that messages give to the user.
@@ -113,6 +114,8 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     return found
 
 
+#: What torch says of a stream or an event where it has no GPU.
+NO_STREAMS = ("Stream requires CUDA support", "Tried to instantiate dummy base class")
 #: Inductor's pattern for `x[torch.randperm(n)[:k]]`, as `Trace.matches` names it.
 RANDPERM = "_misc_patterns_init.<locals>.randperm_index_pattern"
 
@@ -144,6 +147,8 @@ def advice(error: BaseException) -> str:
             "takes all rows; leave it out by "
             f"without_pattern={RANDPERM!r}"
         )
+    if any(words in str(e) for e in _chain(error) for words in NO_STREAMS):
+        return STREAM
     return ""
 
 

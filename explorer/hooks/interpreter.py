@@ -306,6 +306,7 @@ class Interpreter:
         # It keeps the language's min and max from its own import on, and must not keep those that are put here
         import triton.compiler.code_generator  # noqa: F401
         import triton.language as tl
+        from triton.language.extra import cuda
         from triton.runtime.jit import JITFunction
 
         def put(owner: Any, name: str, value: Any) -> None:
@@ -329,6 +330,9 @@ class Interpreter:
             for name, value in self._libdevice.items():
                 if hasattr(module, name):
                     put(module, name, value)
+        for name in ("gdc_wait", "gdc_launch_dependents"):  # one kernel runs after another, whoever waits
+            if hasattr(cuda, name):
+                put(cuda, name, lambda **_: None)
         for helpers in _helpers():
             put(helpers, "constexpr_next_power_of_2", lambda n, **_: 1 << (int(_plain(n)) - 1).bit_length())
             put(helpers, "if_mask", lambda mask, val, **_: None if _plain(mask) is None else val)

@@ -24,7 +24,7 @@ from explorer.hooks.generated import Code, Generated
 from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.hooks.native import library
 from explorer.hooks.patch import ON_PURPOSE, Guard, added, guard_here, guarding, replaced
-from explorer.hooks.seen_by_dynamo import seen_as_they_are, seen_by_dynamo
+from explorer.hooks.seen_by_dynamo import seen_as_they_are, seen_by_dynamo, seen_in_eager_mode
 from explorer.hooks.untimed import assuming, untimed
 from explorer.hooks.user_kernels import captured_by_dynamo
 from explorer.hooks.without_data import on_fakes
@@ -99,7 +99,13 @@ def retargeted(
         return compile_fx
 
     with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
-        with replaced(module, "compile_fx", make), _hashed_ahead(), captured_by_dynamo(target), in_place_of_gpu(launches):
+        with (
+            seen_in_eager_mode(target),
+            replaced(module, "compile_fx", make),
+            _hashed_ahead(),
+            captured_by_dynamo(target),
+            in_place_of_gpu(launches),
+        ):
             with answered(target, launches.note if launches is not None else lambda *what: False), seen_by_dynamo(target):
                 yield True
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from explorer.hooks.patch import replaced
+from explorer.hooks.patch import added_in_plain_sight, replaced
 from explorer.hooks.torch_cuda import torch_cuda_answers
 
 if TYPE_CHECKING:
@@ -182,14 +182,117 @@ def _compiles_without_mode(original: Callable[..., Any]) -> Callable[..., Any]:
     return compile
 
 
-def _eager_mode(gpu: str) -> Any:
-    """The mode for torch's functions in which tensors on the CPU say that they are on the GPU, but for those put on the CPU."""
+@contextmanager
+def seen_in_eager_mode(target: Target) -> Iterator[None]:
+    """Inside the block this thread's program may make tensors on the target, which are on the CPU, and is told so of them.
+
+    What it made before, and what compiled code or autograd made, is on the GPU once it has put anything there. Inside of compiled
+    functions Dynamo answers, and what they run in eager mode themselves is not told.
+    """
+    import torch
+    from torch._dynamo.eval_frame import _TorchDynamoContext
+
+    if getattr(torch, target.device).is_available():  # the program's tensors are on this machine's own
+        yield
+        return
+
+    def hooks(context: Any) -> Any:
+        return _Hooks(vars(context)["enter_exit_hooks"])
+
+    def set_hooks(context: Any, own: Any) -> None:
+        vars(context)["enter_exit_hooks"] = own
+
+    with added_in_plain_sight(_TorchDynamoContext, "enter_exit_hooks", property(hooks, set_hooks)):
+        with _eager_mode(target.device, used=False):
+            yield
+
+
+class _Hooks:
+    """What Dynamo enters before a compiled function and leaves after it, with the mode off between them."""
+
+    def __init__(self, own: list[Any]) -> None:
+        self._own = own
+
+    def __iter__(self) -> Iterator[Callable[[], Any]]:
+        return iter([_mode_off, *self._own])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+def seen_here() -> bool:
+    """Whether this thread's program sees the GPU now."""
+    from torch.overrides import _get_current_function_mode_stack as stack
+
+    return any(getattr(mode, "sees_the_gpu", False) for mode in stack())
+
+
+def _mode_off() -> Callable[[], None]:
+    """Take the mode off this thread's stack; gives what puts it back where it was."""
+    from torch.overrides import _get_current_function_mode_stack as stack
+    from torch.overrides import _pop_mode, _push_mode
+
+    def become(modes: list[Any]) -> None:
+        for _ in stack():
+            _pop_mode()
+        for mode in modes:
+            _push_mode(mode)
+
+    own = [(place, mode) for place, mode in enumerate(stack()) if getattr(mode, "sees_the_gpu", False)]
+    if own:
+        become([mode for mode in stack() if not getattr(mode, "sees_the_gpu", False)])
+
+    def put_back() -> None:
+        modes = stack()
+        for place, mode in own:
+            modes.insert(place, mode)
+        if own:
+            become(modes)
+
+    return put_back
+
+
+def _moves_to(where: str, method: str, args: Any, kwargs: Any) -> bool:
+    """Whether a call names the device on which its result is to be."""
+    named = kwargs.get("device", args[1] if method == "to" and len(args) > 1 else None)
+    named = getattr(named, "type", named)
+    return method == where or (isinstance(named, str) and named.partition(":")[0] == where)
+
+
+class _Marks:
+    """Which memory the program put on the CPU itself, by the tensors' storages: views of one are where it is."""
+
+    def __init__(self) -> None:
+        from torch.utils.weak import WeakIdKeyDictionary
+
+        self._on_cpu = WeakIdKeyDictionary()
+
+    def on_cpu(self, tensor: Any) -> bool:
+        """Whether the tensor was put on the CPU."""
+        return self._key(tensor) in self._on_cpu
+
+    def put(self, tensor: Any) -> None:
+        """Note that it was."""
+        self._on_cpu[self._key(tensor)] = True
+
+    def _key(self, tensor: Any) -> Any:
+        try:
+            return tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # a sparse tensor has none
+            return tensor
+
+
+def _eager_mode(gpu: str, used: bool = True) -> Any:
+    """The mode for torch's functions in which tensors on the CPU say that they are on the GPU, but for those put on the CPU.
+
+    Unless the GPU is `used` from the beginning they say so only after the program has made something on it.
+    """
     import torch
     from torch.overrides import TorchFunctionMode
+    from torch.utils import _device as default
     from torch.utils import _pytree as pytree
-    from torch.utils.weak import WeakIdKeyDictionary
 
-    on_cpu = WeakIdKeyDictionary()
+    marks, begun, constructors = _Marks(), used, default._device_constructors()
     device = torch.device(gpu, 0)
     getters = {torch.Tensor.device: device, torch.Tensor.is_cuda: gpu == "cuda", torch.Tensor.is_xpu: gpu == "xpu"}
     instead = {torch.Tensor.get_device: 0, torch.Tensor.is_cpu: False}
@@ -197,11 +300,13 @@ def _eager_mode(gpu: str) -> Any:
     class SeesTheGPU(TorchFunctionMode):  # type: ignore[misc]
         """What a program asks of its tensors' device, and what it makes on the GPU."""
 
+        sees_the_gpu = True
+
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             asked = getattr(func, "__self__", None) if getattr(func, "__name__", "") == "__get__" else func
-            there = args and isinstance(args[0], torch.Tensor) and args[0].device.type == "cpu" and args[0] not in on_cpu
-            if there and getattr(asked, "__hash__", None):
+            there = used and args and isinstance(args[0], torch.Tensor) and args[0].device.type == "cpu"
+            if there and getattr(asked, "__hash__", None) and not marks.on_cpu(args[0]):
                 for answers in (getters, instead):
                     if asked in answers:
                         return answers[asked]
@@ -210,21 +315,35 @@ def _eager_mode(gpu: str) -> Any:
             return self._made(func, args, kwargs)
 
         def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
+            nonlocal used
+            if func is torch.device:
+                return func(*args, **kwargs)
             name = getattr(func, "__name__", "")
             method = name if func is getattr(torch.Tensor, name, None) else ""
             given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-            stays = _stays_on_cpu(method, args, kwargs, [tensor in on_cpu for tensor in given])
+            stays = _stays_on_cpu(method, args, kwargs, [marks.on_cpu(tensor) for tensor in given])
+            if not begun:
+                stays = stays or _moves_to("cpu", method, args, kwargs)
+                used = used or _moves_to(gpu, method, args, kwargs)
+            if func in constructors and kwargs.get("device") is None and getattr(default.CURRENT_DEVICE, "type", "") == gpu:
+                stays, used, kwargs = False, True, {**kwargs, "device": torch.device("cpu")}
             called, args, kwargs = _from_gpu("call_method" if method else "call_function", method or func, args, kwargs, gpu)
             if kwargs.get("pin_memory"):
                 kwargs = {**kwargs, "pin_memory": False}
             if method == "pin_memory":
                 return args[0]
+            if method in ("to", "cpu", gpu) and stays != marks.on_cpu(args[0]) and (stays or used):  # it is other memory then
+                called, args, kwargs = (
+                    "to",
+                    (args if called == "to" else (*args[:1], torch.device("cpu"))),
+                    {**kwargs, "copy": True},
+                )
             if name == "histc" and not args[0].is_floating_point():
                 return func(args[0].double(), *args[1:], **kwargs).to(args[0].dtype)
             made = getattr(torch.Tensor, called)(*args, **kwargs) if method else func(*args, **kwargs)
             if stays:
                 for tensor in (leaf for leaf in pytree.tree_leaves(made) if isinstance(leaf, torch.Tensor)):
-                    on_cpu[tensor] = True
+                    marks.put(tensor)
             return made
 
     return SeesTheGPU()

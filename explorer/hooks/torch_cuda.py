@@ -22,6 +22,11 @@ JITERATOR = (
     "GPU itself, with target='cuda', or write the function as a Triton kernel"
 )
 
+STREAM = (
+    "a stream or an event is made by its GPU's driver, and that GPU is not here: leave streams and events out of what is "
+    "compiled, or run the program on the GPU itself, with target='cuda'"
+)
+
 
 @contextmanager
 def torch_cuda_answers(target: Target) -> Iterator[None]:
@@ -79,6 +84,8 @@ def _below(target: Target) -> dict[str, Callable[..., Any]]:
         "_cuda_getArchFlags": _always(architecture),
         "_cuda_canDeviceAccessPeer": _always(False),
         "_cuda_emptyCache": _always(None),
+        "_cuda_getCurrentStream": _no_stream,
+        "_cuda_getDefaultStream": _no_stream,
     }
 
 
@@ -113,3 +120,7 @@ def _the_only_device(index: int) -> int:
 
 def _no_jiterator(self: Any, *args: Any, **kwargs: Any) -> Any:
     raise InputError(JITERATOR)
+
+
+def _no_stream(*args: Any, **kwargs: Any) -> Any:
+    raise InputError(STREAM)

@@ -125,6 +125,9 @@ def _named(target: object, attached: Iterable[str]) -> Target:
     try:
         found = Target.parse(target)
     except InputError as error:
+        if str(target).partition(":")[0] == "xpu":
+            intels = ", ".join(repr(t.name) for t in NAMED if t.device == "xpu")
+            raise InputError(f"target {target!r}: name an Intel GPU by its model, which need not be here: {intels}") from error
         raise unknown_name("target", target, ["auto", *attached, *(t.name for t in NAMED)]) from error
     if compiler_missing():
         raise InputError(f"target {found.name!r} cannot be compiled for: it {compiler_missing()}")

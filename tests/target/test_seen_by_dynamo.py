@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -144,3 +145,69 @@ def test_eager_mode_sees_the_gpu_only_where_it_is_checked() -> None:
     target = explorer.Target.parse("h100")
     assert torch.equal(run_call(where, Call(where, (x,), {}, False, target))[0], x.sin())
     assert torch.equal(run_call(where, Call(where, (x,), {}))[0], x.cos())
+
+
+# Eager mode of a recorded program ------------------------------------------------------------------------------------
+
+
+def test_a_recorded_program_makes_tensors_on_the_gpu() -> None:
+    """Factories, moves, modules and default devices name the GPU; where a tensor is is said; afterwards all is as before."""
+    before = torch.ones(3)
+    compiled = torch.compile(lambda x: (x * 2).sum())
+    with explorer.record("h100") as recording:
+        assert str(before.device) == "cpu"  # nothing has been put on the GPU
+        x = torch.ones(4, device="cuda", requires_grad=True)
+        loss = compiled(x)
+        loss.backward()
+        assert [str(t.device) for t in (x, loss, x.grad, x.new_zeros(2), x.cpu())] == ["cuda:0"] * 4 + ["cpu"]
+        assert x.is_cuda and x.get_device() == 0 and x.detach().type() == "torch.cuda.FloatTensor"
+        with torch.device("cuda"):
+            assert torch.ones(3).is_cuda
+        layer = torch.nn.Linear(4, 2)
+        assert not layer(torch.ones(1, 4)).is_cuda
+        assert layer.cuda()(torch.ones(1, 4, device=torch.device("cuda"))).is_cuda
+        here = torch.ones(2)
+        there = here.to("cuda").add_(1)
+        assert not here.is_cuda and there.is_cuda and here.tolist() == [1, 1] and there.tolist() == [2, 2]
+    assert not recording.trace.failures and recording.trace.kernels
+    assert x.device.type == "cpu" and not torch.overrides._get_current_function_mode_stack()
+    with pytest.raises((RuntimeError, AssertionError, NotImplementedError)):
+        torch.ones(4, device="cuda")
+
+
+def test_another_thread_is_not_told_of_tensors_on_the_gpu() -> None:
+    """What another thread makes meanwhile is made as before."""
+    with explorer.record("h100"), ThreadPoolExecutor(1) as other:
+        torch.ones(1, device="cuda")
+        assert other.submit(lambda: str(torch.ones(3).device)).result() == "cpu"
+        with pytest.raises((RuntimeError, AssertionError, NotImplementedError)):
+            other.submit(lambda: torch.ones(3, device="cuda")).result()
+
+
+def streamed(x: torch.Tensor) -> torch.Tensor:
+    with torch.cuda.stream(torch.cuda.Stream()):
+        return x.sin()
+
+
+def eventful(x: torch.Tensor) -> torch.Tensor:
+    torch.cuda.Event().record()
+    return x.sin()
+
+
+def current(x: torch.Tensor) -> torch.Tensor:
+    torch.cuda.current_stream().synchronize()
+    return x.sin()
+
+
+@pytest.mark.parametrize("function", [streamed, eventful, current])
+def test_streams_say_that_they_need_their_gpu(function: Callable[..., Any]) -> None:
+    """A stream or an event in a compiled function fails with what to do."""
+    with pytest.raises(explorer.ExplorerError, match="leave streams and events out"):
+        explorer.trace(function, torch.randn(64), target="h100").raise_for_failures()
+
+
+@pytest.mark.parametrize("target", ["xpu", "xpu:0"])
+def test_xpu_is_told_to_name_its_model(target: str) -> None:
+    """ "xpu" is no target; the models are."""
+    with pytest.raises(explorer.InputError, match=r"name an Intel GPU by its model.*'max1100'"):
+        explorer.trace(torch.sin, torch.randn(8), target=target)
