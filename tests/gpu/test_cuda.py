@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -280,6 +282,17 @@ def test_cpp_wrapper_on_the_gpu_has_its_kernels() -> None:
     assert all(kernel.launches for kernel in trace.kernels)
 
 
+#: A package is run in a process of its own, as a program that ships it does: what crashes there ends no other test.
+RUN_PACKAGE = """
+import faulthandler, sys, torch
+
+faulthandler.enable()
+x, expected = torch.load(sys.argv[2])
+found = torch._inductor.aoti_load_package(sys.argv[1])(x)
+print("equal" if torch.allclose(found, expected, atol=1e-3) else f"{found} is not {expected}")
+"""
+
+
 @pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")
 def test_aot_inductor_on_the_gpu_has_its_kernels_and_its_package_runs(tmp_path) -> None:
     """aoti_compile_and_package in a recording: all kernels down to PTX, and a package that computes what eager does."""
@@ -288,7 +301,10 @@ def test_aot_inductor_on_the_gpu_has_its_kernels_and_its_package_runs(tmp_path) 
         exported = torch.export.export(model, (x,))
         with explorer.record() as recorded:
             package = torch._inductor.aoti_compile_and_package(exported, package_path=f"{tmp_path}/m.pt2")
-        assert torch.allclose(torch._inductor.aoti_load_package(package)(x), model(x), atol=1e-3)
+        torch.save((x, model(x)), tmp_path / "values.pt")
     trace = recorded.trace
     assert trace.failures == () and {k.language for k in trace.kernels} == {"triton"} and trace.find("ptx")
     assert {a.language for a in trace.find("output_code")} == {"cpp"}
+    command = [sys.executable, "-c", RUN_PACKAGE, package, str(tmp_path / "values.pt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stdout.strip()) == (0, "equal"), done.stderr
