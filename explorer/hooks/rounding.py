@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from explorer.errors import InputError
+from explorer.hooks.patch import replaced
+
 if TYPE_CHECKING:
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -32,6 +35,26 @@ _PRODUCTS = re.compile(r"_?(mm|bmm|addmm|addbmm|baddbmm|mv|addmv|matmul|(cudnn_)
 _WHOLE = re.compile(r"_?(sum|mean|nansum|prod|var|std|norm|dot|vdot|dist)|linalg_vector_norm|.*(backward|loss)")
 #: Sums of up to so many numbers are added up without a visible growth of their error.
 SHORT = 64
+
+
+@contextmanager
+def not_compiled_in_modes() -> Iterator[None]:
+    """Inside the block what compiles itself inside a dispatch mode, as flex_attention does in eager mode, is refused there.
+
+    Dynamo would skip it for good, outside of the mode too, and compile what it calls, which is the inside of an operator.
+    """
+    import torch
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile(*args: Any, **options: Any) -> Any:
+            if torch._C._len_torch_dispatch_stack():
+                raise InputError("operators cannot be varied in a function that compiles a part of itself")
+            return original(*args, **options)
+
+        return compile
+
+    with replaced(torch, "compile", make):
+        yield
 
 
 def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from explorer.errors import ExplorerError
-from explorer.hooks.rounding import random_numbers, varied, widened
+from explorer.hooks.rounding import not_compiled_in_modes, random_numbers, varied, widened
 from explorer.hooks.tensors import copier, map_tensors, strided_parts
 from explorer.live.call import Call
 from explorer.live.judge import NEAR, Evidence, Varied, Verdict, beside, draws_alike, exactly, gaps, judged, near
@@ -84,7 +84,8 @@ class Truth:
         if call is None:
             return None
         try:
-            return outcome_of(call.function, call, within=within)
+            with not_compiled_in_modes():
+                return outcome_of(call.function, call, within=within)
         except _IMPOSSIBLE:
             return None
 
