@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import InputError
-from explorer.hooks.patch import Guard, answered, guard_here, replaced, replaced_in_plain_sight
+from explorer.hooks.patch import Guard, answered, guard_here, guarding, replaced, replaced_in_plain_sight
 
 if TYPE_CHECKING:
     from explorer.gpus import Target
@@ -39,7 +39,8 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
         yield
         return
     with ExitStack() as stack:
-        stack.enter_context(_DEVICES.to(guard_here()))
+        guard = stack.enter_context(guarding(_outside_of_inductor(guard_here())))
+        stack.enter_context(_DEVICES.to(guard))
         for owner, answers in ((torch._C, _below(target)), (torch.cuda, _of_module(target))):
             for name, answer in answers.items():
                 stack.enter_context(answered(owner, name, answer))
@@ -49,6 +50,19 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
             stack.enter_context(answered(torch.cuda.random, name, _always(None)))
         stack.enter_context(replaced_in_plain_sight(jiterator._JittedFunction, "__call__", lambda _: _no_jiterator))
         yield
+
+
+def _outside_of_inductor(guard: Guard) -> Guard:
+    """The guard without Inductor's own questions: a recorded compile has answers of its own, and any other is for the CPU.
+
+    A function that is run with other arguments than those of its trace may be compiled anew, by torch alone.
+    """
+    from torch._inductor.virtualized import NullHandler, V
+
+    def covers() -> bool:
+        return guard.acts("torch.cuda") and isinstance(V.graph, NullHandler)
+
+    return Guard(covers, guard.losses, stage=guard.stage, essential=guard.essential)
 
 
 class _Devices:
