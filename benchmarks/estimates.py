@@ -451,10 +451,10 @@ def main() -> int:
         rows += made
         print("\n".join(map(shown, made)), flush=True)
         if options.details:
-            print("\n".join(json.dumps(row) for row in made), flush=True)
+            print("\n".join(json.dumps(row, default=dict) for row in made), flush=True)
         torch.cuda.empty_cache()
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+        options.json.write_text(json.dumps(rows, indent=1, default=dict))
     print(f"\n{summary(rows)}; {time.perf_counter() - began:.0f} s")
     return 0
 
