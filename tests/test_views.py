@@ -230,7 +230,7 @@ def test_the_table_of_kernels_has_what_each_costs(opened, for_h100):
         return list(table.locator("tbody tr").evaluate_all(CELLS, heads.index(head)))
 
     assert column("reads") == [size(row["read"]) for row in rows] and column("writes") == [size(row["written"]) for row in rows]
-    assert all(re.fullmatch(r"≈ \d+(\.\d)? ns|< 1 ns", text) for text in column("time (estimated)")), "to two digits"
+    assert all(re.fullmatch(r"≈ \d+(\.\d)? (ns|µs)|< 1 ns", text) for text in column("time (estimated)")), "to two digits"
     numbers = {"reads": "read", "writes": "written", "registers": "registers", "time (estimated)": "seconds"}
     for head in heads:
         table.get_by_role("button", name=head, exact=True).click()

@@ -24,7 +24,7 @@ from explorer.hooks.generated import Code, Generated
 from explorer.hooks.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.hooks.native import library
 from explorer.hooks.patch import ON_PURPOSE, Guard, added, guard_here, guarding, replaced
-from explorer.hooks.seen_by_dynamo import seen_as_they_are, seen_by_dynamo, seen_in_eager_mode
+from explorer.hooks.seen_by_dynamo import not_seen_in_eager_mode, seen_as_they_are, seen_by_dynamo, seen_in_eager_mode
 from explorer.hooks.untimed import assuming, untimed
 from explorer.hooks.user_kernels import captured_by_dynamo
 from explorer.hooks.without_data import on_fakes
@@ -74,11 +74,12 @@ def retargeted(
             if packaging():
                 inside.compile = True
                 try:
-                    _given_up_where_ours_fails(
-                        lambda call: for_aot_inductor(graph, inputs, *args, call=call, **kwargs), original, guard
-                    )
-                    with emit.muted():  # what the program asked for: a package that runs here
-                        return original(graph, inputs, *args, **kwargs)
+                    with not_seen_in_eager_mode():
+                        _given_up_where_ours_fails(
+                            lambda call: for_aot_inductor(graph, inputs, *args, call=call, **kwargs), original, guard
+                        )
+                        with emit.muted():  # what the program asked for: a package that runs here
+                            return original(graph, inputs, *args, **kwargs)
                 finally:
                     inside.compile = False
             own = on_fakes(on_the_cpu(graph))  # from here on the graph is changed in place: whatever fails, its copy runs

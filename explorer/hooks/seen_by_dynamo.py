@@ -227,6 +227,16 @@ def seen_here() -> bool:
     return any(getattr(mode, "sees_the_gpu", False) for mode in stack())
 
 
+@contextmanager
+def not_seen_in_eager_mode() -> Iterator[None]:
+    """Inside the block this thread's tensors are where they are: what compiles is no program of the user's."""
+    put_back = _mode_off()
+    try:
+        yield
+    finally:
+        put_back()
+
+
 def _mode_off() -> Callable[[], None]:
     """Take the mode off this thread's stack; gives what puts it back where it was."""
     from torch.overrides import _get_current_function_mode_stack as stack

@@ -35,20 +35,24 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
     from torch._dynamo.variables.ctx_manager import CUDADeviceVariable
     from torch.cuda import jiterator
 
+    from explorer.hooks.absent_gpu import forget_devices
+
     if target.device != "cuda" or torch.cuda.is_available():
         yield
         return
+    guard = _outside_of_inductor(guard_here())
     with ExitStack() as stack:
-        guard = stack.enter_context(guarding(_outside_of_inductor(guard_here())))
-        stack.enter_context(_DEVICES.to(guard))
-        for owner, answers in ((torch._C, _below(target)), (torch.cuda, _of_module(target))):
-            for name, answer in answers.items():
-                stack.enter_context(answered(owner, name, answer))
-        for name in ("_exchange_fn", "_maybe_exchange_fn"):  # Dynamo's own of `with torch.cuda.device(0)`
-            stack.enter_context(replaced(CUDADeviceVariable, name, lambda _: staticmethod(_the_only_device)))
-        for name in ("_lazy_init", "_lazy_call"):  # imported there by name
-            stack.enter_context(answered(torch.cuda.random, name, _always(None)))
-        stack.enter_context(replaced_in_plain_sight(jiterator._JittedFunction, "__call__", lambda _: _no_jiterator))
+        with guarding(guard):  # only what is put on here: not what is inside the block
+            stack.enter_context(_DEVICES.to(guard))
+            for owner, answers in ((torch._C, _below(target)), (torch.cuda, _of_module(target))):
+                for name, answer in answers.items():
+                    stack.enter_context(answered(owner, name, answer))
+            for name in ("_exchange_fn", "_maybe_exchange_fn"):  # Dynamo's own of `with torch.cuda.device(0)`
+                stack.enter_context(replaced(CUDADeviceVariable, name, lambda _: staticmethod(_the_only_device)))
+            for name in ("_lazy_init", "_lazy_call"):  # imported there by name
+                stack.enter_context(answered(torch.cuda.random, name, _always(None)))
+            stack.enter_context(replaced_in_plain_sight(jiterator._JittedFunction, "__call__", lambda _: _no_jiterator))
+        stack.callback(forget_devices)  # what torch found out of the target and keeps, such as that triton can be used
         yield
 
 

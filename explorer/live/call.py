@@ -68,26 +68,27 @@ def clone(value: Any) -> Any:
 
 
 @contextmanager
-def _instead_of(target: Target) -> Iterator[None]:
-    """Inside the block the CPU does what the GPU would, and torch.cuda answers for it."""
-    with in_place_of_gpu(), torch_cuda_answers(target):
+def _instead_of(target: Target, told: bool) -> Iterator[None]:
+    """Inside the block the CPU does what the GPU would; where the program is `told`, torch.cuda answers for it."""
+    with in_place_of_gpu(), torch_cuda_answers(target) if told else nullcontext():
         yield
 
 
 def run_call(
-    function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any] = lambda t: t
+    function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any] = lambda t: t, *, told: bool = True
 ) -> tuple[Any, dict[str, Any] | None]:
     """Call `function` with the call's arguments: (what it returned, gradients by name or None).
 
     Without `train` no graph for a backward is kept. With it the sum of all floating outputs, each under `weigh`, is
-    differentiated by every input and parameter that asks for it; their `.grad` is left alone.
+    differentiated by every input and parameter that asks for it; their `.grad` is left alone. Not `told` of its GPU is what
+    may be compiled anew, by torch alone and for the CPU.
     """
     import torch
 
     if call.absent is not None and function is call.function:  # what is compiled was told while it was traced
         function = seeing(function, call.absent)
     absent = call.absent
-    in_place = shielded(lambda: _instead_of(absent), guard_here(), "in place of the GPU") if absent else nullcontext()
+    in_place = shielded(lambda: _instead_of(absent, told), guard_here(), "in place of the GPU") if absent else nullcontext()
     with in_place, call.ambient.again() if call.ambient else nullcontext():
         if call.train:
             return _differentiated(function, call, weigh)

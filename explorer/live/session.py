@@ -87,7 +87,7 @@ class Live:
         self._needs_data("nothing can be run")
         call = self.call.with_arguments(args, kwargs) if args or kwargs else self.call
         with on_copies(call) as copied:
-            return detached_of_state(call, run_call(self.compiled, copied)[0])
+            return detached_of_state(call, run_call(self.compiled, copied, told=False)[0])
 
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
         """Eager and compiled on copies of the trace's inputs, compared output by output; see `Trace.check`."""
