@@ -33,10 +33,10 @@ FORMAT = 1
 #: How much memory, in bytes, a file may take while it is read, unless the caller allows more. A training trace of GPT-2 with
 #: 12 layers takes 0.13 GB.
 LIMIT = 1_000_000_000
-#: How deep the values of a file may be nested; those of a trace are not nested deeper than 12.
+#: How deep the values of a file may be nested; those of that trace are nested 10 deep.
 DEPTH = 64
-#: What CPython's json module makes of each of these characters, at most, in bytes: a list with its place in another, a
-#: dict with its table, a number or a place in a list, half of a string. Measured with sys.getsizeof on CPython 3.11 to 3.14.
+#: What CPython's json module makes of each of these characters, about, in bytes: a list with its place in another, a
+#: dict with its table, a number or a place in a list, half of a string. For the trace named above they add up to 0.126 GB.
 COSTS = {b"[": 64, b"{": 200, b",": 40, b'"': 30}
 T = TypeVar("T")
 
