@@ -4,7 +4,15 @@ Run on a machine with the GPU:
 
     python benchmarks/estimates.py                        every case, one row a kernel or call
     python benchmarks/estimates.py --only mm attention    cases whose name has one of these parts
-    python benchmarks/estimates.py --json FILE            the rows with all that the estimate was made from
+    python benchmarks/estimates.py --json FILE            every row with all that the estimate was made from
+
+and after a change of the estimate on any machine, GPU or not:
+
+    python benchmarks/estimates.py --from FILE                 the same measurements, estimated anew from what was counted then
+    python benchmarks/estimates.py --from FILE --retrace h200  and counted anew, in traces for that GPU
+
+The cases run in a process of their own, one after the other. Where one crashes or takes too long, its row says so and a new
+process goes on with the next. Each row is printed, and written to FILE, as soon as it is there.
 
 Measured is the time on the device by torch's profiler, the mean of 20 calls after 5: as in a loop, so what fits into L2 is found
 there. The launches of a case that are not of a generated kernel are those of its library calls, whose estimates are added up.
@@ -17,22 +25,24 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 CALLS, WARM = 20, 5
-#: The last part is of cases that no constant of the estimate was fitted to.
-PARTS = ("elementwise", "reductions", "products", "convolutions", "attentions", "unseen")
+#: The last two parts are of cases that no constant of the estimate was fitted to.
+PARTS = ("elementwise", "reductions", "products", "convolutions", "attentions", "functions", "unseen")
 #: A case: function, arguments, and how it is traced.
 Case = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def cases(device: str, parts: Sequence[str] = PARTS) -> dict[str, Callable[[], Case]]:
     """Each case of some parts by name; its tensors are made when it is called."""
-    makers = dict(zip(PARTS, (elementwise, reductions, products, convolutions, attentions, unseen), strict=True))
+    makers = dict(zip(PARTS, (elementwise, reductions, products, convolutions, attentions, functions, unseen), strict=True))
     return {name: make for part in parts for name, make in makers[part](device).items()}
 
 
@@ -226,6 +236,42 @@ def attentions(device: str) -> dict[str, Callable[[], Case]]:
     }  # fmt: skip
 
 
+def functions(device: str) -> dict[str, Callable[[], Case]]:
+    """Kernels that compute more than they move: long functions, and reductions of rows in one block or in a loop."""
+    import torch
+
+    t = tensors(device)
+    f = torch.nn.functional
+
+    def half(*size: int) -> Any:
+        return t(*size, dtype="bfloat16")
+
+    def of(function: Callable[..., Any]) -> Callable[[], Case]:
+        return lambda: (function, (half(1 << 24).abs(),), {})
+
+    def rows(function: Callable[..., Any], *size: int) -> Callable[[], Case]:
+        return lambda: (function, (half(*size),), {})
+
+    def norm(x: Any) -> Any:
+        return f.layer_norm(x, x.shape[-1:])
+
+    return {
+        "exp 16 Mi": of(torch.exp), "log 16 Mi": of(torch.log), "sqrt 16 Mi": of(torch.sqrt), "sin 16 Mi": of(torch.sin),
+        "pow 16 Mi": of(lambda x: x**2.7), "erfinv 16 Mi": of(torch.erfinv), "lgamma 16 Mi": of(torch.lgamma),
+        "remainder 16 Mi": of(lambda x: x % 1.7), "randn 16 Mi": of(torch.randn_like),
+        "eight exp 16 Mi": of(lambda x: sum(torch.exp(x * n) for n in range(1, 9))),
+        "softmax 65536x256": rows(lambda x: x.softmax(-1), 65536, 256),
+        "softmax 32768x1024": rows(lambda x: x.softmax(-1), 32768, 1024),
+        "softmax 4096x8192": rows(lambda x: x.softmax(-1), 4096, 8192),
+        "logsumexp 32768x1024": rows(lambda x: x.float().logsumexp(-1), 32768, 1024),
+        "logsumexp 4096x32000": rows(lambda x: x.float().logsumexp(-1), 4096, 32000),
+        "layer norm 65536x512": rows(norm, 65536, 512), "layer norm 8192x8192": rows(norm, 8192, 8192),
+        "argmax 32768x1024": rows(lambda x: x.argmax(-1), 32768, 1024),
+        "argmax 4096x32000": rows(lambda x: x.argmax(-1), 4096, 32000),
+        "var 8192x8192": rows(lambda x: x.float().var(-1), 8192, 8192),
+    }  # fmt: skip
+
+
 def unseen(device: str) -> dict[str, Callable[[], Case]]:
     """Cases that no constant was fitted to: other sizes, shapes and operators."""
     import torch
@@ -303,65 +349,63 @@ def unseen(device: str) -> dict[str, Callable[[], Case]]:
 
 
 def rows_of(name: str, case: Case) -> Iterator[dict[str, Any]]:
-    """One row a generated kernel of a case, and one for all its library calls: estimated and measured microseconds."""
+    """One row a generated kernel of a case, and one for all its library calls: what was counted, and measured microseconds."""
+    import torch
+
+    function, arguments, how = case
+    trace = traced(case)
+    torch.compiler.reset()
+    compiled = torch.compile(function, **{key: value for key, value in how.items() if key not in OWN})
+    times = measured(compiled, arguments, how.get("train", False))
+    counted = list(counted_rows(trace))
+    names = {row["what"] for row in counted}
+    rest = [key for key in times if key not in names]
+    for row in counted:
+        device = [row["what"]] if row["what"] in times else rest if row["what"] == CALLS_TOGETHER else []
+        yield {"case": name, **row, "measured": sum(times[key] for key in device), "device": device}
+    if rest and CALLS_TOGETHER not in names:
+        seconds = sum(times[key] for key in rest)
+        yield {"case": name, "what": CALLS_TOGETHER, "groups": [], "measured": seconds, "device": rest}
+
+
+#: What of `how` is not an argument of torch.compile; the name of the row of a case's library calls.
+OWN, CALLS_TOGETHER = ("train", "tf32"), "library calls"
+
+
+def traced(case: Case, **target: str) -> Any:
+    """The trace of a case, with TF32 as the case has it."""
     import torch
 
     import explorer
 
     function, arguments, how = case
-    tf32 = how.pop("tf32", False)
-    train = how.get("train", False)
-    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cuda.matmul.allow_tf32 = how.get("tf32", False)
     torch.compiler.reset()
-    trace = explorer.trace(function, *arguments, **how)
-    torch.compiler.reset()
-    compiled = torch.compile(function, **{key: value for key, value in how.items() if key != "train"})
-    times = measured(compiled, arguments, train)
-    for kernel in estimated(trace):
-        own = {key: us for key, us in times.items() if key == kernel["what"]}
-        yield {"case": name, **kernel, "measured": sum(own.values()), "device": list(own)}
-    rest = {key: us for key, us in times.items() if key not in {kernel.name for kernel in trace.kernels}}
-    if trace.library_calls or rest:
-        yield {"case": name, **together(trace), "measured": sum(rest.values()), "device": list(rest)}
+    return explorer.trace(function, *arguments, **{key: value for key, value in how.items() if key != "tf32"}, **target)
 
 
-def estimated(trace: Any) -> list[dict[str, Any]]:
-    """What the estimate says of each generated kernel, in both graphs by one name."""
-    found: dict[str, dict[str, Any]] = {}
-    groups = {name: group for group in trace.fusion.groups() for name in group["kernels"]} if trace.kernels else {}
-    for kernel, row in zip(trace.kernels, trace.kernels.table(), strict=True):
-        us = (
-            1e6 * guess(trace, groups[kernel.name])
-            if row["seconds"] is None or row["timed"] == "measured"
-            else 1e6 * row["seconds"]
-        )
-        known = {key: row[key] for key in ("read", "written", "operations", "outside", "launches")}
-        known |= {key: groups[kernel.name][key] for key in ("rows", "run")}
-        known["elementwise"] = dict(groups[kernel.name]["elementwise"] or {})
-        known["calls"] = [dict(call) for call in groups[kernel.name]["calls"]]
-        if kernel.name in found:
-            found[kernel.name]["estimated"] += us
-        else:
-            found[kernel.name] = {"what": kernel.name, "estimated": us, **known}
-    return list(found.values())
+def counted_rows(trace: Any) -> Iterator[dict[str, Any]]:
+    """Each kernel of a trace by name with the groups that it computes and its own facts, and the groups of all library calls."""
+    from explorer.costs import is_call
+
+    groups = list(trace.fusion.groups()) if trace.kernels or trace.library_calls else []
+    kernels = {kernel.name: kernel for kernel in trace.kernels}
+    for name, kernel in kernels.items():
+        yield {"what": name, "groups": [dict(g) for g in groups if name in g["kernels"]], **kernel_facts(kernel)}
+    calls = [dict(group) for group in groups if is_call(group)]
+    if calls:
+        yield {"what": CALLS_TOGETHER, "groups": calls}
 
 
-def guess(trace: Any, group: Any) -> float:
-    """The estimate of a kernel that Inductor has timed, which its row therefore does not say."""
-    from explorer.costs import estimate, target_of
-
-    return float(estimate(target_of(trace), group).seconds)
-
-
-def together(trace: Any) -> dict[str, Any]:
-    """What the estimate says of all library calls of a case."""
-    rows = trace.library_calls
-    calls = [dict(call) for group in trace.fusion.groups() if not group["kernels"] for call in group["calls"] or ()]
+def kernel_facts(kernel: Any) -> dict[str, Any]:
+    """The text of a kernel, how it is launched, the configs that Inductor tries, its resources and its instructions by class."""
+    try:
+        mix, why = dict(kernel.mix), ""
+    except Exception as error:  # noqa: BLE001 a kernel without machine code has its other facts
+        mix, why = {}, f"{type(error).__name__}: {error}"
     return {
-        "what": " + ".join(str(row["operator"]) for row in rows), "estimated": 1e6 * sum(row["seconds"] or 0 for row in rows),
-        "read": sum(row["read"] or 0 for row in rows), "written": sum(row["written"] or 0 for row in rows),
-        "operations": sum(row["operations"] or 0 for row in rows), "outside": "; ".join({row["outside"] for row in rows} - {""}),
-        "launches": len(rows), "elementwise": {}, "calls": calls,
+        "text": kernel.text("kernel"), "launches": [dict(row) for row in kernel.launches], "resources": dict(kernel.resources),
+        "candidates": [dict(row) for row in kernel.candidates], "mix": mix, "no_mix": why[:300],
     }  # fmt: skip
 
 
@@ -393,28 +437,55 @@ def measured(compiled: Any, arguments: tuple[Any, ...], train: bool) -> dict[str
     return found
 
 
+def compared(row: dict[str, Any], target: Any) -> dict[str, Any]:
+    """A measured row with what the estimate says of its groups on a GPU."""
+    from explorer.costs import estimate
+
+    found = [estimate(target, group) for group in row["groups"]]
+    operators = [str(call["operator"]) for group in row["groups"] for call in group["calls"] or ()]
+    title = " + ".join(operators) if row["what"] == CALLS_TOGETHER else row["what"]
+    return {
+        **row, "title": title or "no call in the trace", "estimated": 1e6 * sum(one.seconds for one in found),
+        "limits": "+".join(dict.fromkeys(one.limit for one in found)),
+        "outside": "; ".join(dict.fromkeys(one.outside for one in found if one.outside)),
+        "read": sum(group["read"] for group in row["groups"]), "written": sum(group["written"] for group in row["groups"]),
+        "operations": sum(n for group in row["groups"] for n in (group["elementwise"] or {}).values()),
+    }  # fmt: skip
+
+
+HEAD = (
+    "| case | kernel or call | measured µs | estimated µs | ratio | the time of | | read | written | elementwise operations |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
 def shown(row: dict[str, Any]) -> str:
     """One line of the table."""
-    ratio = row["estimated"] / row["measured"] if row["measured"] else float("nan")
-    mark = "outside" if row["outside"] else ""
+    if "failed" in row:
+        return f"| {row['case']} | {row['failed']} |"
+    ratio = f"{row['estimated'] / row['measured']:.2f}" if row["measured"] else "not measured"
     return (
-        f"| {row['case']} | {row['what'][:60]} | {row['measured']:.2f} | {row['estimated']:.2f} | {ratio:.2f} | {mark} |"
-        f" {row['read']} | {row['written']} | {row['operations'] or 0} |"
+        f"| {row['case']} | {row['title'][:60]} | {row['measured']:.2f} | {row['estimated']:.2f} | {ratio} | {row['limits']} |"
+        f" {'outside' if row['outside'] else ''} | {row['read']} | {row['written']} | {row['operations']} |"
     )
 
 
-def summary(rows: list[dict[str, Any]]) -> str:
+def summary(rows: Sequence[dict[str, Any]]) -> str:
     """The median error and the worst ratio of what is said to be validated, and how many rows these are."""
-    known = [row for row in rows if row["measured"] and not row["outside"]]
+    failed = [row["case"] for row in rows if "failed" in row]
+    shown_rows = [row for row in rows if "failed" not in row]
+    lost = f"; failed: {', '.join(failed)}" if failed else ""
+    known = [row for row in shown_rows if row["measured"] and not row["outside"]]
     if not known:
-        return "nothing to compare"
+        return "nothing to compare" + lost
     errors = [abs(row["estimated"] / row["measured"] - 1) for row in known]
-    worst = max(known, key=lambda row: factor(row))
-    within = sum(factor(row) <= 3 for row in known)
+    worst = max(known, key=factor)
     return (
         f"{len(known)} kernels and calls: median error {statistics.median(errors):.0%}, "
-        f"worst {factor(worst):.2f} × ({worst['case']}: {worst['what'][:60]}), {within} of {len(known)} within 3 ×; "
-        f"{len(rows) - len(known)} outside what is validated"
+        f"worst {factor(worst):.2f} × ({worst['case']}: {worst['title'][:60]}), "
+        f"{sum(factor(row) <= 1.25 for row in known)} within 1.25 ×, {sum(factor(row) <= 3 for row in known)} within 3 ×; "
+        f"{sum(bool(row['outside']) for row in shown_rows)} outside what is validated, "
+        f"{sum(not row['measured'] for row in shown_rows)} without a measured time{lost}"
     )
 
 
@@ -424,39 +495,196 @@ def factor(row: dict[str, Any]) -> float:
     return max(ratio, 1 / ratio) if ratio else float("inf")
 
 
-def main() -> int:
-    """Print the table and its summary."""
+# Measuring, in a process of its own --------------------------------------------------------------------------------------
+
+
+def work(names: Sequence[str]) -> int:
+    """Measure these cases in this process: a line of JSON at the start of each, and one a row as soon as it is there.
+
+    An error of the device leaves its context unusable, so that the process ends with it.
+    """
     import torch
 
+    makers = cases("cuda")
+    for name in names:
+        say({"began": name, "device": torch.cuda.get_device_name(), "torch": torch.__version__})
+        try:
+            for row in rows_of(name, makers[name]()):
+                say(row)
+        except Exception as error:  # noqa: BLE001 one case's error is its row
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            say({"case": name, "failed": said})
+            if "CUDA error" in said or "AcceleratorError" in said:
+                return 1
+        torch.cuda.empty_cache()
+    return 0
+
+
+def say(row: dict[str, Any]) -> None:
+    """Hand a line of JSON to the process that reads; mappings that JSON does not know are dicts."""
+    print(ROW + json.dumps(row, default=dict), flush=True)
+
+
+#: What marks a line as one of `say`, among what torch prints.
+ROW = "row: "
+
+
+def measure(names: Sequence[str], limit: float, total: float, command: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The rows of cases as they come; a case that crashes, or takes longer than `limit` seconds, is a row that says so.
+
+    After `total` seconds no further case begins, and those left out are rows too.
+    """
+    end, left = time.monotonic() + total, list(names)
+    while left:
+        if time.monotonic() > end:
+            yield from ({"case": name, "failed": f"not begun: {total:.0f} s were over"} for name in left)
+            return
+        begun = ""
+        with Process([*command, *left], limit) as process:
+            for row in process.rows():
+                if "began" in row:
+                    begun = row["began"]
+                    left.remove(begun)
+                yield row
+                if time.monotonic() > end and "began" not in row:
+                    break
+            over = process.over
+        if process.code not in (0, None) or over:
+            why = f"longer than {limit:.0f} s" if over else f"the process ended with {process.code}"
+            yield {"case": begun or left.pop(0), "failed": f"{why}: {process.last}"}
+
+
+class Process:
+    """A process that prints rows; it is ended when no line comes for `limit` seconds."""
+
+    def __init__(self, command: Sequence[str], limit: float) -> None:
+        self._command, self._limit = command, limit
+        self.over, self.last = False, ""
+        self.code: int | None = None
+
+    def __enter__(self) -> Process:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return self
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Each row as it is printed; the last line that is none is kept, since it says what went wrong."""
+        assert self._process.stdout is not None
+        while True:
+            watch = threading.Timer(self._limit, self._end)
+            watch.start()
+            line = self._process.stdout.readline()
+            watch.cancel()
+            if not line:
+                break
+            if line.startswith(ROW):
+                yield json.loads(line.removeprefix(ROW))
+            elif line.strip():
+                self.last = line.strip()[:300]
+        self.code = self._process.wait()
+
+    def _end(self) -> None:
+        self.over = True
+        self._process.kill()
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+# Without the GPU -----------------------------------------------------------------------------------------------------------
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """The rows of a file of measurements: one JSON object a line."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def retraced(rows: Sequence[dict[str, Any]], target: str) -> Iterator[dict[str, Any]]:
+    """Measured rows with the groups of a trace made here for a named GPU; kernels are matched by their number in the case.
+
+    Another version of torch gives kernels other names, or other kernels; where there are not as many, the row says so.
+    """
+    makers = cases("meta")
+    for name in dict.fromkeys(row["case"] for row in rows):
+        mine = [row for row in rows if row["case"] == name and "failed" not in row]
+        here = list(counted_rows(traced(makers[name](), target=target)))
+        if len(here) != len(mine):
+            yield {"case": name, "failed": f"{len(mine)} rows were measured, {len(here)} are in the trace made here"}
+            continue
+        for row, now in zip(mine, here, strict=True):
+            yield {**row, "groups": now["groups"], "what_measured": row["what"], "what": now["what"]}
+
+
+def wanted(name: str, only: Sequence[str]) -> bool:
+    """Whether a case's name has one of these parts, or none are asked for."""
+    return not only or any(part in name for part in only)
+
+
+def stored(options: argparse.Namespace) -> int:
+    """Print what the estimate says of a file of measurements now."""
+    from explorer.gpus import Target
+
+    rows = read(options.source)
+    target = Target.parse(options.target)
+    print(f"{options.source.name}, estimated for {target.title}\n\n{HEAD}", flush=True)
+    rows = [row for row in rows if wanted(row["case"], options.only)]
+    done = []
+    for row in retraced(rows, options.retrace) if options.retrace else rows:
+        done.append(row if "failed" in row else compared(row, target))
+        print(shown(done[-1]), flush=True)
+    print(f"\n{summary(done)}")
+    return 0
+
+
+def attached(options: argparse.Namespace) -> int:
+    """Measure the cases on the attached GPU and print the table."""
+    import torch
+
+    from explorer.target import attached_gpu
+
+    if not torch.cuda.is_available():
+        sys.exit("No GPU is attached, and this compares with one. Run it on a machine that has one, or use --from FILE.")
+    target = attached_gpu()
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n\n{HEAD}", flush=True)
+    names = [name for name in cases("meta", options.parts) if wanted(name, options.only)]
+    command = [sys.executable, str(Path(__file__).resolve()), "--work"]
+    began, done = time.monotonic(), []
+    if options.json:
+        options.json.write_text("", encoding="utf-8")
+    for row in measure(names, options.limit, options.seconds, command):
+        if "began" in row:
+            continue
+        if options.json:
+            with options.json.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        done.append(row if "failed" in row else compared(row, target))
+        print(shown(done[-1]), flush=True)
+        if options.details and "failed" not in row:
+            print(json.dumps({key: done[-1][key] for key in ("case", "what", "measured", "estimated", "groups")}), flush=True)
+    print(f"\n{summary(done)}; {time.monotonic() - began:.0f} s")
+    return 0
+
+
+def main() -> int:
+    """Print the table and its summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[], help="parts of the names of cases")
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
-    parser.add_argument("--json", type=Path, help="write the rows there")
+    parser.add_argument("--json", type=Path, help="write the rows there as they come, one JSON object a line")
     parser.add_argument("--details", action="store_true", help="print each row as JSON too")
+    parser.add_argument("--limit", type=float, default=60, help="seconds that one case may take")
+    parser.add_argument("--seconds", type=float, default=900, help="seconds after which no further case begins")
+    parser.add_argument("--from", dest="source", type=Path, help="a file of --json: estimate anew, without a GPU")
+    parser.add_argument("--target", default="h200", help="with --from, the GPU that was measured")
+    parser.add_argument("--retrace", metavar="TARGET", help="with --from, count anew in traces for this GPU")
+    parser.add_argument("--work", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("No GPU is attached, and this compares with one. Run it on a machine that has one.")
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
-    print("| case | kernel or call | measured µs | estimated µs | ratio | | read | written | operations |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    began, rows = time.perf_counter(), []
-    for name, make in cases("cuda", options.parts).items():
-        if options.only and not any(part in name for part in options.only):
-            continue
-        try:
-            made = list(rows_of(name, make()))
-        except Exception as error:  # noqa: BLE001 one case's error is its row
-            print(f"| {name} | {type(error).__name__}: {str(error)[:200]} |", flush=True)
-            continue
-        rows += made
-        print("\n".join(map(shown, made)), flush=True)
-        if options.details:
-            print("\n".join(json.dumps(row, default=dict) for row in made), flush=True)
-        torch.cuda.empty_cache()
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1, default=dict))
-    print(f"\n{summary(rows)}; {time.perf_counter() - began:.0f} s")
-    return 0
+    if options.work:
+        return work(options.work)
+    return stored(options) if options.source else attached(options)
 
 
 if __name__ == "__main__":
