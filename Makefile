@@ -37,10 +37,11 @@ faults: $(INSTALLED) ## fail each function that runs while a program compiles, o
 	$(BIN)/python benchmarks/faults.py record_h100 7200
 	$(BIN)/python benchmarks/faults.py record 7200
 
-check: $(INSTALLED) ## lint, format and types
+check: $(INSTALLED) node_modules/.installed ## lint, format and types, of Python and of the front end
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	npm run --silent check
 
 notebooks: $(INSTALLED) ## run every notebook from top to bottom
 	$(BIN)/python -m pytest --nbmake --nbmake-timeout=600 notebooks
@@ -48,7 +49,7 @@ notebooks: $(INSTALLED) ## run every notebook from top to bottom
 binder: $(INSTALLED) ## check binder/ as far as that goes without docker
 	$(BIN)/python binder/check.py
 
-widget: node_modules/.installed ## bundle the front end of explorer/widget; needs node, nothing else here does
+widget: node_modules/.installed ## bundle the front end of explorer/widget
 	npm run --silent build
 
 widget-check: ## the committed bundle is what its sources make

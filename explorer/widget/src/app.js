@@ -1,5 +1,5 @@
-// The view: header, views to choose from, stage rail, text panes and status over one trace. It knows nothing of Jupyter or of
-// the saved page: `mount` in index.js gives it what it is shown in.
+// The view: header, views to choose from, stage rail, text panes and status over one trace. It knows nothing
+// of Jupyter or of the saved page: `mount` in index.js gives it what it is shown in.
 
 import { button, element, plural } from "./dom.js";
 import { Header } from "./header.js";
@@ -12,11 +12,13 @@ import { VIEWS } from "./views.js";
 
 const NAMES = ["left", "right", "third", "fourth"];
 const SAMPLE = 200; // lines that are asked where they come from
-const HINT = "Click a line: what it came from and what became of it lights up in every text. ↑ ↓ lines, ← → stages, / search, Esc clear.";
+const HINT =
+  "Click a line: what it came from and what became of it lights up in every text. " +
+  "↑ ↓ lines, ← → stages, / search, Esc clear.";
 
 export class App {
-  // `root` is a ShadowRoot, `host` what outlives the view: select(place) is told of each selection, `live` is null or what
-  // a live trace can do (live.js).
+  // `root` is a ShadowRoot, `host` what outlives the view: select(place) is told of each selection, `live` is
+  // null or what a live trace can do (live.js).
   constructor(root, payload, host = {}) {
     this.root = root;
     this.host = host;
@@ -44,18 +46,42 @@ export class App {
     this.code = element("div", { class: "code-view", role: "tabpanel", "aria-label": "Code" }, this.row);
     this.stage = element("div", { class: "stage" }, this.code);
     const main = element("main", {}, this.rail.element, this.stage);
-    const made = element("div", { class: "explorer", "data-jp-suppress-context-menu": true }, this.header.element, this.tabs(), main, this.status);
+    const made = element(
+      "div",
+      { class: "explorer", "data-jp-suppress-context-menu": true },
+      this.header.element,
+      this.tabs(),
+      main,
+      this.status,
+    );
     made.addEventListener("keydown", (event) => this.key(event));
     return made;
   }
 
-  // Views ----------------------------------------------------------------------------------------------------------------
+  // Views ---------------------------------------------------------------------------------------------------
 
   tabs() {
     this.tabList = VIEWS.filter((view) => view.has(this)).map((view) =>
-      element("button", { type: "button", role: "tab", id: `tab-${view.name}`, "aria-selected": String(view.name === "code"), tabindex: view.name === "code" ? 0 : -1, "data-view": view.name, title: view.about, onclick: () => this.panel(view.name) }, view.title),
-    ); // prettier-ignore
-    const bar = element("div", { class: "tabs", role: "tablist", "aria-label": "views", onkeydown: (e) => this.tabKey(e) }, ...this.tabList);
+      element(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `tab-${view.name}`,
+          "aria-selected": String(view.name === "code"),
+          tabindex: view.name === "code" ? 0 : -1,
+          "data-view": view.name,
+          title: view.about,
+          onclick: () => this.panel(view.name),
+        },
+        view.title,
+      ),
+    );
+    const bar = element(
+      "div",
+      { class: "tabs", role: "tablist", "aria-label": "views", onkeydown: (e) => this.tabKey(e) },
+      ...this.tabList,
+    );
     this.adder = button("+ pane", "add a text pane", () => this.addPane(), { class: "quiet" });
     return element("div", { class: "viewbar" }, bar, this.header.search, this.adder);
   }
@@ -100,7 +126,7 @@ export class App {
     for (const view of this.views.values()) action(view);
   }
 
-  // Panes ----------------------------------------------------------------------------------------------------------------
+  // Panes ---------------------------------------------------------------------------------------------------
 
   addPane() {
     if (this.panes.length === NAMES.length) return null;
@@ -135,10 +161,16 @@ export class App {
     const options = this.rail.roots.map((frame) => {
       const flat = (node) => (node.children ? node.children.flatMap(flat) : node.make ? [] : [node.artifact]);
       const group = element("optgroup", { label: frame.label });
-      group.append(...flat(frame).map((index) => element("option", { value: index }, this.store.name(index))));
+      group.append(
+        ...flat(frame).map((index) => element("option", { value: index }, this.store.name(index))),
+      );
       return group;
     });
-    const choose = (event) => this.show(this.panes.find((pane) => pane.name === name), Number(event.target.value));
+    const choose = (event) =>
+      this.show(
+        this.panes.find((pane) => pane.name === name),
+        Number(event.target.value),
+      );
     return element("select", { "aria-label": `stage in the ${name} pane`, onchange: choose }, ...options);
   }
 
@@ -158,7 +190,10 @@ export class App {
     const shown = this.panes.find((pane) => pane.artifact === index);
     if (shown && !other) return shown.chosen ? shown.editor.reveal(shown.chosen) : shown.revealLit();
     const [left, right = left] = this.panes;
-    const busy = this.chosen && right.artifact === this.chosen.artifact && left.artifact !== this.chosen.artifact ? right : left;
+    const busy =
+      this.chosen && right.artifact === this.chosen.artifact && left.artifact !== this.chosen.artifact
+        ? right
+        : left;
     this.show((busy === left) !== other ? right : left, index);
   }
 
@@ -169,7 +204,7 @@ export class App {
     this.rail.reveal(next);
   }
 
-  // Selecting ------------------------------------------------------------------------------------------------------------
+  // Selecting -----------------------------------------------------------------------------------------------
 
   // Select a line: every linked line lights up, in every text. `from` is the pane it was selected in.
   choose(index, line, from = null) {
@@ -178,7 +213,9 @@ export class App {
     this.lit = this.store.links.follow(index, line);
     for (const pane of this.panes) {
       this.light(pane);
-      if (pane !== from) pane.artifact === index ? pane.editor.reveal(line, true) : pane.revealLit();
+      if (pane === from) continue;
+      if (pane.artifact === index) pane.editor.reveal(line, true);
+      else pane.revealLit();
     }
     this.markRail();
     this.tell();
@@ -201,7 +238,16 @@ export class App {
     const artifact = this.store.artifact(index);
     const node = this.store.nodeAt(index, line);
     const name = node < 0 ? "" : artifact.nodes.name[node];
-    return { artifact: artifact.id, stage: artifact.stage, frame: artifact.frame, graph: artifact.graph, kernel: artifact.kernel, line, node: name, text: this.store.lines(index)[line - 1] ?? "" };
+    return {
+      artifact: artifact.id,
+      stage: artifact.stage,
+      frame: artifact.frame,
+      graph: artifact.graph,
+      kernel: artifact.kernel,
+      line,
+      node: name,
+      text: this.store.lines(index)[line - 1] ?? "",
+    };
   }
 
   light(pane) {
@@ -216,7 +262,10 @@ export class App {
   markRail() {
     const linked = new Map([...this.lit].map(([artifact, lines]) => [artifact, lines.size]));
     const found = new Map([...this.found].map(([artifact, lines]) => [artifact, lines.length]));
-    this.rail.mark({ linked, found }, this.panes.map((pane) => pane.artifact));
+    this.rail.mark(
+      { linked, found },
+      this.panes.map((pane) => pane.artifact),
+    );
   }
 
   tell() {
@@ -226,14 +275,17 @@ export class App {
     }
     const { artifact, line } = this.chosen;
     const total = [...this.lit.values()].reduce((sum, lines) => sum + lines.size, 0);
-    const hows = new Set([...this.lit.values()].flatMap((lines) => [...lines.values()].slice(0, 50).flatMap((route) => route())));
+    const hows = new Set(
+      [...this.lit.values()].flatMap((lines) => [...lines.values()].slice(0, 50).flatMap((route) => route())),
+    );
     const where = `Line ${line} of ${this.store.artifact(artifact).title}`;
     this.status.textContent = total
-      ? `${where}: ${plural(total, "linked line")} in ${plural(this.lit.size, "text")}, known by ${[...hows].join(", ")}.`
+      ? `${where}: ${plural(total, "linked line")} in ${plural(this.lit.size, "text")}, ` +
+        `known by ${[...hows].join(", ")}.`
       : `${where}: no text states a link to it.`;
   }
 
-  // Searching ------------------------------------------------------------------------------------------------------------
+  // Searching -----------------------------------------------------------------------------------------------
 
   search(query) {
     this.query = query.toLowerCase();
@@ -245,17 +297,22 @@ export class App {
     this.panes.forEach((pane) => this.light(pane));
     this.markRail();
     const total = [...this.found.values()].reduce((sum, hits) => sum + hits.length, 0);
-    this.header.matches.textContent = this.query ? `${plural(total, "line")} in ${plural(this.found.size, "text")}` : "";
+    this.header.matches.textContent = this.query
+      ? `${plural(total, "line")} in ${plural(this.found.size, "text")}`
+      : "";
   }
 
   hits(index) {
     const hits = [];
     if (!this.store.artifact(index).text.toLowerCase().includes(this.query)) return hits;
-    this.store.lines(index).forEach((line, at) => line.toLowerCase().includes(this.query) && hits.push(at + 1));
+    this.store
+      .lines(index)
+      .forEach((line, at) => line.toLowerCase().includes(this.query) && hits.push(at + 1));
     return hits;
   }
 
-  // Go to the next (or previous) line found, on through the texts in order, from the selected line, else from the right pane.
+  // Go to the next (or previous) line found, on through the texts in order, from the selected line, else from
+  // the right pane.
   nextHit(by) {
     const all = [...this.found].flatMap(([artifact, lines]) => lines.map((line) => [artifact, line]));
     if (!all.length) return;
@@ -267,10 +324,14 @@ export class App {
     this.goTo(artifact, line, pane);
   }
 
-  // Places ---------------------------------------------------------------------------------------------------------------
+  // Places --------------------------------------------------------------------------------------------------
 
   // Show a text, in `pane` unless one has it already, and select a line of it where one is given.
-  goTo(index, line = 0, pane = this.panes[this.store.artifact(index).stage === "source" ? 0 : this.panes.length > 1 ? 1 : 0]) {
+  goTo(
+    index,
+    line = 0,
+    pane = this.panes[this.store.artifact(index).stage === "source" ? 0 : this.panes.length > 1 ? 1 : 0],
+  ) {
     this.panel("code");
     const shown = this.panes.find((p) => p.artifact === index) || pane;
     if (shown.artifact !== index) this.show(shown, index);
@@ -306,7 +367,8 @@ export class App {
     if (one !== undefined && other !== undefined) this.panel("compare").compare(one, other);
   }
 
-  // The source that most lines of a text come from, and the first of its lines that they come from: of a module not the wrapper that calls it, but the code that it is of.
+  // The source that most lines of a text come from, and the first of its lines that they come from: of a
+  // module not the wrapper that calls it, but the code that it is of.
   sourceOf(index) {
     const { store } = this;
     const found = new Map(); // source → its lines
@@ -315,10 +377,14 @@ export class App {
       if (source !== undefined) found.set(source, [...(found.get(source) || []), at]);
     }
     if (found.size) {
-      const [source, lines] = [...found].reduce((best, other) => (other[1].length > best[1].length ? other : best));
+      const [source, lines] = [...found].reduce((best, other) =>
+        other[1].length > best[1].length ? other : best,
+      );
       return [source, Math.min(...lines)];
     }
-    const own = store.payload.artifacts.findIndex((a) => a.stage === "source" && a.frame === store.artifact(index).frame);
+    const own = store.payload.artifacts.findIndex(
+      (a) => a.stage === "source" && a.frame === store.artifact(index).frame,
+    );
     return [own >= 0 ? own : Math.max(0, store.first("source")), 0];
   }
 
@@ -326,7 +392,14 @@ export class App {
   begin() {
     const { store } = this;
     if (store.count) {
-      const right = store.first("kernel", "output_code", "post_grad", "dynamo", "dynamo_bytecode", "bytecode");
+      const right = store.first(
+        "kernel",
+        "output_code",
+        "post_grad",
+        "dynamo",
+        "dynamo_bytecode",
+        "bytecode",
+      );
       const [own, line] = this.sourceOf(Math.max(0, right));
       this.show(this.panes[0], own);
       if (line) this.panes[0].editor.reveal(line);
@@ -341,11 +414,23 @@ export class App {
   // Nothing was recorded: no panes, but what there is to do about it.
   empty() {
     const code = (text) => element("code", {}, text);
-    this.code.replaceChildren(element("p", { class: "card nothing" }, "Nothing was compiled here: no function that ", code("torch.compile"), " made ran while this was recorded. Call the compiled function inside the block, ", code("with explorer.record() as recording:"), ", or trace it, ", code("t = explorer.trace(f, x)"), "."));
+    this.code.replaceChildren(
+      element(
+        "p",
+        { class: "card nothing" },
+        "Nothing was compiled here: no function that ",
+        code("torch.compile"),
+        " made ran while this was recorded. Call the compiled function inside the block, ",
+        code("with explorer.record() as recording:"),
+        ", or trace it, ",
+        code("t = explorer.trace(f, x)"),
+        ".",
+      ),
+    );
     this.rail.element.hidden = this.header.search.hidden = this.adder.hidden = this.status.hidden = true;
   }
 
-  // Live -----------------------------------------------------------------------------------------------------------------
+  // Live ----------------------------------------------------------------------------------------------------
 
   // The stages of a kernel that are not there and that a live process can make.
   makes(list) {
@@ -375,7 +460,7 @@ export class App {
     this.tell();
   }
 
-  // Keys -----------------------------------------------------------------------------------------------------------------
+  // Keys ----------------------------------------------------------------------------------------------------
 
   key(event) {
     const typing = event.composedPath()[0].closest?.("input, select, textarea");

@@ -1,4 +1,5 @@
-// A graph on a canvas: only what is in view is drawn, with less detail the smaller it is. Drag pans, the wheel zooms, keys walk.
+// A graph on a canvas: only what is in view is drawn, with less detail the smaller it is. Drag pans, the
+// wheel zooms, keys walk.
 
 import { element, eachFrame } from "./dom.js";
 
@@ -8,8 +9,9 @@ const LONG = 420; // an edge further than this is faint
 const MINI = { w: 150, h: 110 };
 
 export class Canvas {
-  // `on` answers: pick(box), open(box), label(box) → [title, subtitle], edge(edge) → text, hue(box) → number or null, say(box),
-  // tip(box) → element or null; where arrows do not pick, visit(box); and hold() for the space bar.
+  // `on` answers: pick(box), open(box), label(box) → [title, subtitle], edge(edge) → text, hue(box) → number
+  // or null, say(box), tip(box) → element or null; where arrows do not pick, visit(box); and hold() for the
+  // space bar.
   constructor(on) {
     this.on = on;
     this.graph = { boxes: [], edges: [], width: 1, height: 1 };
@@ -18,7 +20,13 @@ export class Canvas {
     this.y = 0;
     this.chosen = null;
     this.marked = new Map();
-    this.canvas = element("canvas", { tabindex: 0, role: "application", "aria-label": `graph: arrows walk along edges, Enter opens${on.hold ? ", space holds a node" : ""}${on.visit ? " or picks" : ""}, + and − zoom, 0 shows all` });
+    const keys = [
+      "graph: arrows walk along edges, Enter opens",
+      on.hold ? ", space holds a node" : "",
+      on.visit ? " or picks" : "",
+      ", + and − zoom, 0 shows all",
+    ];
+    this.canvas = element("canvas", { tabindex: 0, role: "application", "aria-label": keys.join("") });
     this.mini = element("canvas", { class: "minimap", "aria-hidden": "true" });
     this.tip = element("div", { class: "tip", hidden: true });
     this.element = element("div", { class: "canvas" }, this.canvas, this.mini, this.tip);
@@ -48,7 +56,7 @@ export class Canvas {
     else this.redraw();
   }
 
-  // Sizes and colours ------------------------------------------------------------------------------------------------------
+  // Sizes and colours ---------------------------------------------------------------------------------------
 
   resized() {
     const { clientWidth, clientHeight } = this.element;
@@ -67,7 +75,12 @@ export class Canvas {
   themed() {
     const style = getComputedStyle(this.element);
     const value = (name) => style.getPropertyValue(name).trim();
-    this.colours = Object.fromEntries(["back", "raised", "sunk", "line", "text", "soft", "accent", "edge", "accent-back"].map((name) => [name, value(`--${name}`)]));
+    this.colours = Object.fromEntries(
+      ["back", "raised", "sunk", "line", "text", "soft", "accent", "edge", "accent-back"].map((name) => [
+        name,
+        value(`--${name}`),
+      ]),
+    );
     const mono = getComputedStyle(this.canvas).fontFamily;
     this.fonts = { title: `600 12px ${mono}`, small: `11px ${mono}` };
     this.dark = this.element.closest(".explorer")?.dataset.theme === "dark";
@@ -81,7 +94,9 @@ export class Canvas {
     if (!w) return;
     const { width, height } = this.graph;
     this.scale = Math.min(1.1, Math.max(0.02, Math.min((w - 40) / width, (h - 40) / height)));
-    if (this.scale < 0.3 && width < w * 3) this.scale = Math.min(0.8, Math.max(this.scale, (w - 40) / Math.max(width, w / 3))); // a tall graph begins at its top
+    if (this.scale < 0.3 && width < w * 3)
+      // a tall graph begins at its top
+      this.scale = Math.min(0.8, Math.max(this.scale, (w - 40) / Math.max(width, w / 3)));
     this.x = (w - width * this.scale) / 2;
     this.y = height * this.scale < h ? (h - height * this.scale) / 2 : 20;
     this.redraw();
@@ -103,7 +118,7 @@ export class Canvas {
     this.redraw();
   }
 
-  // Drawing ----------------------------------------------------------------------------------------------------------------
+  // Drawing -------------------------------------------------------------------------------------------------
 
   draw() {
     if (!this.colours || !this.canvas.width) return;
@@ -115,12 +130,14 @@ export class Canvas {
     g.setTransform(ratio * this.scale, 0, 0, ratio * this.scale, ratio * this.x, ratio * this.y);
     if (this.scale < LINES && this.fromFar(g, ratio)) return this.minimap();
     const view = this.view();
-    const seen = (b) => b.x < view.right && b.x + b.w > view.left && b.y < view.bottom && b.y + b.h > view.top;
+    const seen = (b) =>
+      b.x < view.right && b.x + b.w > view.left && b.y < view.bottom && b.y + b.h > view.top;
     this.paintBoxes(g, view, this.graph.boxes.filter(seen));
     this.minimap();
   }
 
-  // From far away the whole graph is one picture, painted once for a scale and then only moved; false where it would be too big.
+  // From far away the whole graph is one picture, painted once for a scale and then only moved; false where
+  // it would be too big.
   fromFar(g, ratio) {
     const { width, height } = this.graph;
     const scale = this.scale * ratio;
@@ -148,7 +165,12 @@ export class Canvas {
   view() {
     const { clientWidth, clientHeight } = this.element;
     const { x, y, scale } = this;
-    return { left: -x / scale, top: -y / scale, right: (clientWidth - x) / scale, bottom: (clientHeight - y) / scale };
+    return {
+      left: -x / scale,
+      top: -y / scale,
+      right: (clientWidth - x) / scale,
+      bottom: (clientHeight - y) / scale,
+    };
   }
 
   region(g, box) {
@@ -165,14 +187,21 @@ export class Canvas {
     g.fillText(cut(g, `▾ ${this.on.label(box)[0]}`, box.w - 20), box.x + 12, box.y + 17);
   }
 
-  // Long edges, such as those of a parameter that everything reads, are faint: they say that there is something, not where.
+  // Long edges, such as those of a parameter that everything reads, are faint: they say that there is
+  // something, not where.
   edges(g, view) {
     const curved = this.scale >= LINES;
     const [short, long, strong] = [[], [], []];
     for (const edge of this.graph.edges) {
       const { from, to } = edge;
       const [ax, ay, bx, by] = [from.x + from.w / 2, from.y + from.h, to.x + to.w / 2, to.y];
-      if (Math.max(ay, by) < view.top || Math.min(ay, by) > view.bottom || Math.max(ax, bx) < view.left || Math.min(ax, bx) > view.right) continue;
+      if (
+        Math.max(ay, by) < view.top ||
+        Math.min(ay, by) > view.bottom ||
+        Math.max(ax, bx) < view.left ||
+        Math.min(ax, bx) > view.right
+      )
+        continue;
       if (this.chosen && (from === this.chosen || to === this.chosen)) strong.push(edge);
       else (Math.abs(by - ay) > LONG ? long : short).push(edge);
     }
@@ -181,7 +210,8 @@ export class Canvas {
       g.lineWidth = width;
       g.globalAlpha = alpha;
       g.beginPath();
-      for (const { from, to } of edges) trace(g, from.x + from.w / 2, from.y + from.h, to.x + to.w / 2, to.y, curved);
+      for (const { from, to } of edges)
+        trace(g, from.x + from.w / 2, from.y + from.h, to.x + to.w / 2, to.y, curved);
       g.stroke();
       g.globalAlpha = 1;
     };
@@ -200,7 +230,12 @@ export class Canvas {
     const y = (edge.from.y + edge.from.h + edge.to.y) / 2 + 3;
     g.font = this.fonts.small;
     const width = Math.min(150, g.measureText(text).width);
-    if (taken.some((other) => Math.abs(other.x - x) < (other.width + width) / 2 + 3 && Math.abs(other.y - y) < 13)) return;
+    if (
+      taken.some(
+        (other) => Math.abs(other.x - x) < (other.width + width) / 2 + 3 && Math.abs(other.y - y) < 13,
+      )
+    )
+      return;
     taken.push({ x, y, width });
     g.globalAlpha = 0.85;
     g.fillStyle = this.colours.back;
@@ -213,12 +248,29 @@ export class Canvas {
   box(g, box) {
     const mark = this.marked.get(box);
     const hue = mark ?? null;
-    g.fillStyle = box.kind === "group" ? this.colours["accent-back"] : this.scale < TEXT ? this.colours.sunk : this.colours.back;
+    g.fillStyle =
+      box.kind === "group"
+        ? this.colours["accent-back"]
+        : this.scale < TEXT
+          ? this.colours.sunk
+          : this.colours.back;
     if (mark !== undefined) g.fillStyle = `hsl(${hue ?? 45} 80% ${this.dark ? "26%" : "86%"})`;
-    g.strokeStyle = box === this.chosen ? this.colours.accent : mark !== undefined ? this.colours.edge : this.dark ? this.colours.soft : this.colours.line;
+    g.strokeStyle =
+      box === this.chosen
+        ? this.colours.accent
+        : mark !== undefined
+          ? this.colours.edge
+          : this.dark
+            ? this.colours.soft
+            : this.colours.line;
     g.lineWidth = box === this.chosen ? 2.5 : mark !== undefined ? 2 : 1;
     if (this.scale < LINES) {
-      g.fillStyle = mark !== undefined ? this.colours.edge : box.kind === "group" ? this.colours.accent : this.colours.soft;
+      g.fillStyle =
+        mark !== undefined
+          ? this.colours.edge
+          : box.kind === "group"
+            ? this.colours.accent
+            : this.colours.soft;
       g.fillRect(box.x, box.y, box.w, box.h);
       return;
     }
@@ -230,7 +282,14 @@ export class Canvas {
     const [title, subtitle] = this.on.label(box);
     g.font = this.fonts.title;
     g.fillStyle = this.colours.text;
-    const sign = mark !== undefined || box === this.chosen ? (box === this.chosen ? "▶ " : "◆ ") : box.kind === "group" ? "▸ " : "";
+    const sign =
+      mark !== undefined || box === this.chosen
+        ? box === this.chosen
+          ? "▶ "
+          : "◆ "
+        : box.kind === "group"
+          ? "▸ "
+          : "";
     g.fillText(cut(g, sign + title, box.w - 20), box.x + 11, box.y + (subtitle ? 15 : box.h / 2 + 4));
     if (!subtitle) return;
     g.font = this.fonts.small;
@@ -271,13 +330,18 @@ export class Canvas {
     g.fillStyle = this.colours.raised;
     g.fillRect(0, 0, made.width, made.height);
     for (const box of this.graph.boxes) {
-      g.fillStyle = box.kind === "region" ? this.colours.sunk : box.kind === "group" ? this.colours.accent : this.colours.soft;
+      g.fillStyle =
+        box.kind === "region"
+          ? this.colours.sunk
+          : box.kind === "group"
+            ? this.colours.accent
+            : this.colours.soft;
       g.fillRect(box.x * scale, box.y * scale, Math.max(1, box.w * scale), Math.max(1, box.h * scale));
     }
     return made;
   }
 
-  // Pointer and keys -------------------------------------------------------------------------------------------------------
+  // Pointer and keys ----------------------------------------------------------------------------------------
 
   at(event) {
     const bounds = this.canvas.getBoundingClientRect();
@@ -309,7 +373,8 @@ export class Canvas {
     this.redraw();
   }
 
-  // What is known of the box under the pointer, beside it; null takes it away. Who has no pointer selects the box.
+  // What is known of the box under the pointer, beside it; null takes it away. Who has no pointer selects the
+  // box.
   hover(box, event) {
     if (box === this.hovered) return;
     this.hovered = box;
@@ -318,10 +383,16 @@ export class Canvas {
     if (!told) return;
     this.tip.replaceChildren(told);
     const bounds = this.element.getBoundingClientRect();
-    const panel = (this.element.closest(".panel") || this.element).getBoundingClientRect(); // it may reach beyond a low canvas
-    const beside = (at, size, low, high) => (at + 14 + size <= high ? at + 14 : Math.max(low, at - 14 - size));
-    this.tip.style.left = `${beside(event.clientX, this.tip.offsetWidth, panel.left + 4, panel.right) - bounds.left}px`;
-    const top = Math.min(event.clientY + 14, Math.max(panel.top + 4, panel.bottom - 4 - this.tip.offsetHeight));
+    // it may reach beyond a low canvas
+    const panel = (this.element.closest(".panel") || this.element).getBoundingClientRect();
+    const beside = (at, size, low, high) =>
+      at + 14 + size <= high ? at + 14 : Math.max(low, at - 14 - size);
+    const left = beside(event.clientX, this.tip.offsetWidth, panel.left + 4, panel.right);
+    this.tip.style.left = `${left - bounds.left}px`;
+    const top = Math.min(
+      event.clientY + 14,
+      Math.max(panel.top + 4, panel.bottom - 4 - this.tip.offsetHeight),
+    );
     this.tip.style.top = `${top - bounds.top}px`;
   }
 
@@ -344,7 +415,8 @@ export class Canvas {
     if (event.shiftKey) {
       this.x -= event.deltaY;
       this.redraw();
-    } else this.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - bounds.left, event.clientY - bounds.top);
+    } else
+      this.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - bounds.left, event.clientY - bounds.top);
   }
 
   zoom(by, x = this.element.clientWidth / 2, y = this.element.clientHeight / 2) {
@@ -378,7 +450,8 @@ export class Canvas {
     else if (event.key === "0") this.fitAll();
     else if (event.key === " " && this.on.hold) this.on.hold();
     else if (event.key === "Escape" && this.hovered) this.hover(null);
-    else if (event.key === "Enter" && this.chosen) this.chosen.kind === "node" ? this.on.pick(this.chosen) : this.on.open(this.chosen);
+    else if (event.key === "Enter" && this.chosen?.kind === "node") this.on.pick(this.chosen);
+    else if (event.key === "Enter" && this.chosen) this.on.open(this.chosen);
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -391,17 +464,39 @@ export class Canvas {
     if (!shown.length) return;
     const here = this.chosen && shown.includes(this.chosen) ? this.chosen : null;
     if (!here) return this.come(shown.reduce((a, b) => (b.y < a.y ? b : a)));
-    const ends = way === "up" ? edges.filter((e) => e.to === here).map((e) => e.from) : edges.filter((e) => e.from === here).map((e) => e.to);
+    const ends =
+      way === "up"
+        ? edges.filter((e) => e.to === here).map((e) => e.from)
+        : edges.filter((e) => e.from === here).map((e) => e.to);
     const centre = (b) => b.x + b.w / 2;
-    if (way === "up" || way === "down") return ends.length && this.come(ends.reduce((a, b) => (Math.abs(centre(b) - centre(here)) < Math.abs(centre(a) - centre(here)) ? b : a)));
-    const beside = shown.filter((b) => b !== here && Math.abs(b.y + b.h / 2 - here.y - here.h / 2) < 40 && (way === "left" ? centre(b) < centre(here) : centre(b) > centre(here)));
-    if (beside.length) this.come(beside.reduce((a, b) => (Math.abs(centre(b) - centre(here)) < Math.abs(centre(a) - centre(here)) ? b : a)));
+    if (way === "up" || way === "down")
+      return (
+        ends.length &&
+        this.come(
+          ends.reduce((a, b) =>
+            Math.abs(centre(b) - centre(here)) < Math.abs(centre(a) - centre(here)) ? b : a,
+          ),
+        )
+      );
+    const beside = shown.filter(
+      (b) =>
+        b !== here &&
+        Math.abs(b.y + b.h / 2 - here.y - here.h / 2) < 40 &&
+        (way === "left" ? centre(b) < centre(here) : centre(b) > centre(here)),
+    );
+    if (beside.length)
+      this.come(
+        beside.reduce((a, b) =>
+          Math.abs(centre(b) - centre(here)) < Math.abs(centre(a) - centre(here)) ? b : a,
+        ),
+      );
   }
 
   come(box) {
     this.chosen = box;
     const view = this.view();
-    if (box.x < view.left || box.x + box.w > view.right || box.y < view.top || box.y + box.h > view.bottom) this.centre(box);
+    if (box.x < view.left || box.x + box.w > view.right || box.y < view.top || box.y + box.h > view.bottom)
+      this.centre(box);
     this.on.say(box);
     if (box.kind === "node") (this.on.visit || this.on.pick)(box);
     this.redraw();
@@ -424,7 +519,8 @@ function trace(g, ax, ay, bx, by, curved) {
   g.bezierCurveTo(ax, ay + bend, bx, by - bend, bx, by);
 }
 
-// A text cut so that it is not wider than `width`; a number at its end stays, for it tells one kernel from the next.
+// A text cut so that it is not wider than `width`; a number at its end stays, for it tells one kernel from
+// the next.
 function cut(g, text, width) {
   if (text.length * 7.6 < width || g.measureText(text).width <= width) return text;
   const [end = ""] = /_\d+$/.exec(text) || [];

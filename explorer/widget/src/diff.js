@@ -1,8 +1,21 @@
-// The difference of two lists of lines, in about linear time: patience on the lines that are unique on both sides, and
-// between these a small exact search. Names of values are made the same on both sides first where that is asked for.
+// The difference of two lists of lines, in about linear time: patience on the lines that are unique on both
+// sides, and between these a small exact search. Names of values are made the same on both sides first where
+// that is asked for.
 
-// Values that compilers number: %12 and %arg3 of MLIR and LLVM, tmp5, buf7, add_3 of Inductor, %r12 of PTX, R4 of SASS, #loc9.
-const SSA = /%[\w.$-]+(?::\d+)?|#(?:loc|blocked|shared|mma)\w*|!\d+\b|\b(?:tmp|buf|op|in_ptr|out_ptr|primals_|tangents_|arg)\d+(?:_\d+)?\b|\bU?R\d+\b/g;
+// Values that compilers number: %12 and %arg3 of MLIR and LLVM, tmp5, buf7, add_3 of Inductor, %r12 of PTX,
+// R4 of SASS, #loc9.
+const SSA = new RegExp(
+  [
+    /%[\w.$-]+(?::\d+)?/,
+    /#(?:loc|blocked|shared|mma)\w*/,
+    /!\d+\b/,
+    /\b(?:tmp|buf|op|in_ptr|out_ptr|primals_|tangents_|arg)\d+(?:_\d+)?\b/,
+    /\bU?R\d+\b/,
+  ]
+    .map((form) => form.source)
+    .join("|"),
+  "g",
+);
 const NUMBERED = /\b([a-z]\w*?)_\d+\b/g;
 
 // A line with its numbered names replaced by the order in which the line first uses them.
@@ -15,8 +28,8 @@ export function normalised(line) {
   return line.replace(SSA, name).replace(NUMBERED, "$1_#").trimEnd();
 }
 
-// Aligned rows [line of a, line of b], counted from 0; -1 where the other side has none. `same` tells equal rows.
-// `quiet(line)` takes away what does not count.
+// Aligned rows [line of a, line of b], counted from 0; -1 where the other side has none. `same` tells equal
+// rows. `quiet(line)` takes away what does not count.
 export function diffLines(a, b, { normalise = false, quiet = (line) => line } = {}) {
   const [x, y] = interned(a, b, normalise ? (line) => normalised(quiet(line)) : quiet);
   const pairs = [];
@@ -24,7 +37,8 @@ export function diffLines(a, b, { normalise = false, quiet = (line) => line } = 
   return rows(pairs, x.length, y.length);
 }
 
-// Rows of the pairs of lines that belong together, in rising order on both sides; what is between them stands side by side.
+// Rows of the pairs of lines that belong together, in rising order on both sides; what is between them stands
+// side by side.
 function rows(pairs, n, m) {
   const found = [];
   let i = 0;
@@ -125,8 +139,11 @@ function longest(x, y, from, to, first, last, pairs) {
   const table = new Int32Array((to - from + 1) * width);
   for (let i = to - from - 1; i >= 0; i--)
     for (let j = last - first - 1; j >= 0; j--)
-      table[i * width + j] = x[from + i] === y[first + j] ? table[(i + 1) * width + j + 1] + 1 : Math.max(table[(i + 1) * width + j], table[i * width + j + 1]);
-  for (let i = 0, j = 0; i < to - from && j < last - first; ) {
+      table[i * width + j] =
+        x[from + i] === y[first + j]
+          ? table[(i + 1) * width + j + 1] + 1
+          : Math.max(table[(i + 1) * width + j], table[i * width + j + 1]);
+  for (let i = 0, j = 0; i < to - from && j < last - first;) {
     if (x[from + i] === y[first + j]) pairs.push([from + i++, first + j++]);
     else if (table[(i + 1) * width + j] >= table[i * width + j + 1]) i++;
     else j++;
@@ -147,7 +164,8 @@ function greedy(x, y, from, to, first, last, pairs) {
   }
 }
 
-// Rows of two texts whose lines share origins: `origin(side, line)` is a key or null; equal keys stand side by side, in order.
+// Rows of two texts whose lines share origins: `origin(side, line)` is a key or null; equal keys stand side
+// by side, in order.
 export function alignByOrigin(n, m, origin) {
   const waiting = new Map();
   for (let j = 0; j < m; j++) {
@@ -171,6 +189,11 @@ export function common(a, b) {
   let head = 0;
   while (head < a.length && head < b.length && a[head] === b[head]) head++;
   let tail = 0;
-  while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
+  while (
+    tail < a.length - head &&
+    tail < b.length - head &&
+    a[a.length - 1 - tail] === b[b.length - 1 - tail]
+  )
+    tail++;
   return [head, tail];
 }

@@ -5,7 +5,8 @@ export function element(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "class") made.className = value;
     else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : String(value));
+    else if (value !== null && value !== undefined && value !== false)
+      made.setAttribute(name, value === true ? "" : String(value));
   }
   made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return made;
@@ -16,11 +17,16 @@ export const button = (sign, label, onclick, more = {}) =>
   element("button", { type: "button", title: label, "aria-label": label, onclick, ...more }, sign);
 
 export const seconds = (value) =>
-  value === null || value === undefined ? "" : value >= 0.0995 ? `${value.toFixed(2)} s` : `${(value * 1000).toFixed(1)} ms`;
+  value === null || value === undefined
+    ? ""
+    : value >= 0.0995
+      ? `${value.toFixed(2)} s`
+      : `${(value * 1000).toFixed(1)} ms`;
 
 // A short time with three digits, such as 7.87 µs.
 export function duration(value, digits = 3) {
-  const [factor, unit] = value >= 1 ? [1, "s"] : value >= 1e-3 ? [1e3, "ms"] : value >= 1e-6 ? [1e6, "µs"] : [1e9, "ns"];
+  const [factor, unit] =
+    value >= 1 ? [1, "s"] : value >= 1e-3 ? [1e3, "ms"] : value >= 1e-6 ? [1e6, "µs"] : [1e9, "ns"];
   return `${Number((value * factor).toPrecision(digits))} ${unit}`;
 }
 

@@ -1,16 +1,27 @@
-// A text of many lines in a CodeMirror editor that nobody can change: only the lines in view are in the document.
+// A text of many lines in a CodeMirror editor that nobody can change: only the lines in view are in the
+// document.
 //
-// It is coloured a line at a time, as text.js cuts lines into tokens; lit lines, hues and search marks are decorations of
-// the lines in view, made anew when one of them changes.
+// It is coloured a line at a time, as text.js cuts lines into tokens; lit lines, hues and search marks are
+// decorations of the lines in view, made anew when one of them changes.
 
 import { defaultKeymap } from "@codemirror/commands";
 import { codeFolding, foldAll, foldGutter, foldKeymap, foldService, unfoldAll } from "@codemirror/language";
 import { gotoLine, search, searchKeymap } from "@codemirror/search";
 import { EditorState, StateEffect, StateField, Text, Compartment } from "@codemirror/state";
 import {
-  Decoration, EditorView, GutterMarker, ViewPlugin, WidgetType, drawSelection, gutter, highlightSpecialChars, hoverTooltip, keymap,
-  lineNumbers, tooltips,
-} from "@codemirror/view"; // prettier-ignore
+  Decoration,
+  EditorView,
+  GutterMarker,
+  ViewPlugin,
+  WidgetType,
+  drawSelection,
+  gutter,
+  highlightSpecialChars,
+  hoverTooltip,
+  keymap,
+  lineNumbers,
+  tooltips,
+} from "@codemirror/view";
 import { element } from "./dom.js";
 import { foldEnds } from "./folds.js";
 import { hasNoise, noiseIn, noiseLines } from "./noise.js";
@@ -18,11 +29,16 @@ import { occurrences, tokens } from "./text.js";
 
 const NOTHING = { lit: new Map(), chosen: 0, query: "" };
 
-// What is lit: `lit` maps a line to a function that gives its route, `chosen` is the selected line (0: none), `query` is searched.
+// What is lit: `lit` maps a line to a function that gives its route, `chosen` is the selected line (0: none),
+// `query` is searched.
 const setMarks = StateEffect.define();
 const marks = StateField.define({
   create: () => NOTHING,
-  update: (value, transaction) => transaction.effects.reduce((now, effect) => (effect.is(setMarks) ? { ...now, ...effect.value } : now), value),
+  update: (value, transaction) =>
+    transaction.effects.reduce(
+      (now, effect) => (effect.is(setMarks) ? { ...now, ...effect.value } : now),
+      value,
+    ),
 });
 
 const FEW = 3; // as many hidden lines leave no trace
@@ -70,7 +86,8 @@ function tokenMark(kind) {
 const foundMark = Decoration.mark({ tagName: "mark" });
 const quiet = Decoration.replace({});
 
-// One text's editor. `about` answers: hue(line), language, chosen(line), hover(line, word) → element or null, step(by), label.
+// One text's editor. `about` answers: hue(line), language, chosen(line), hover(line, word) → element or null,
+// step(by), label.
 export class Editor {
   constructor(root, label, about) {
     this.about = about;
@@ -80,7 +97,10 @@ export class Editor {
     this.wrapped = false;
     this.quiet = true;
     this.lines = [];
-    this.view = new EditorView({ root: root instanceof ShadowRoot ? root : undefined, state: EditorState.create({ doc: "" }) });
+    this.view = new EditorView({
+      root: root instanceof ShadowRoot ? root : undefined,
+      state: EditorState.create({ doc: "" }),
+    });
     this.element = this.view.dom;
   }
 
@@ -88,14 +108,20 @@ export class Editor {
     this.lines = lines;
     this.ends = null;
     this.moved = false;
-    this.view.setState(EditorState.create({ doc: Text.of(lines.length ? lines : [""]), extensions: this.extensions() }));
+    this.view.setState(
+      EditorState.create({ doc: Text.of(lines.length ? lines : [""]), extensions: this.extensions() }),
+    );
   }
 
   extensions() {
     return [
       marks,
       lineNumbers(),
-      gutter({ class: "signs", lineMarker: (view, block) => this.sign(view, block), lineMarkerChange: (u) => u.startState.field(marks) !== u.state.field(marks) }),
+      gutter({
+        class: "signs",
+        lineMarker: (view, block) => this.sign(view, block),
+        lineMarkerChange: (u) => u.startState.field(marks) !== u.state.field(marks),
+      }),
       foldGutter({ openText: "▾", closedText: "▸" }),
       codeFolding({ placeholderText: "…" }),
       foldService.of((state, start) => this.fold(state, start)),
@@ -104,11 +130,24 @@ export class Editor {
       EditorState.readOnly.of(true),
       EditorState.tabSize.of(4),
       EditorState.allowMultipleSelections.of(false),
-      EditorView.contentAttributes.of({ "aria-label": this.label, "aria-readonly": "true", spellcheck: "false", autocorrect: "off", inputmode: "none", tabindex: "0" }),
+      EditorView.contentAttributes.of({
+        "aria-label": this.label,
+        "aria-readonly": "true",
+        spellcheck: "false",
+        autocorrect: "off",
+        inputmode: "none",
+        tabindex: "0",
+      }),
       search({ top: true }),
       keymap.of([...this.keys(), ...searchKeymap, ...foldKeymap, ...defaultKeymap]),
-      this.decorator((view, line) => this.colours(line), (update) => update.transactions.some((t) => t.effects.some((e) => e.is(setQuiet)))),
-      this.decorator((view, line) => this.lights(view, line), (update) => update.startState.field(marks) !== update.state.field(marks)),
+      this.decorator(
+        (view, line) => this.colours(line),
+        (update) => update.transactions.some((t) => t.effects.some((e) => e.is(setQuiet))),
+      ),
+      this.decorator(
+        (view, line) => this.lights(view, line),
+        (update) => update.startState.field(marks) !== update.state.field(marks),
+      ),
       hoverTooltip((view, at) => this.hover(view, at), { hoverTime: 250 }),
       tooltips({ position: "fixed" }),
       EditorView.updateListener.of((update) => this.updated(update)),
@@ -128,11 +167,18 @@ export class Editor {
     ];
   }
 
-  // Marks ----------------------------------------------------------------------------------------------------------------
+  // Marks ---------------------------------------------------------------------------------------------------
 
   mark(changes) {
     const now = this.view.state.field(marks, false);
-    if (now && now.chosen === changes.chosen && now.query === changes.query && !now.lit.size && !changes.lit.size) return;
+    if (
+      now &&
+      now.chosen === changes.chosen &&
+      now.query === changes.query &&
+      !now.lit.size &&
+      !changes.lit.size
+    )
+      return;
     this.view.dispatch({ effects: setMarks.of(changes) });
   }
 
@@ -144,13 +190,14 @@ export class Editor {
     return sign || hue !== null ? new Sign(sign, hue) : null;
   }
 
-  // Decorations of the lines in view: `make(view, line)` gives those of a line, `stale(update)` says when they are other ones.
+  // Decorations of the lines in view: `make(view, line)` gives those of a line, `stale(update)` says when
+  // they are other ones.
   decorator(make, stale) {
     const all = (view) => {
       const found = [];
       let last = 0;
       for (const { from, to } of view.visibleRanges) {
-        for (let at = from; at <= to; ) {
+        for (let at = from; at <= to;) {
           const line = view.state.doc.lineAt(at);
           if (line.number > last) for (const one of make(view, line)) found.push(one);
           last = line.number;
@@ -175,7 +222,9 @@ export class Editor {
       if (kind) yield tokenMark(kind).range(at, at + part.length);
       at += part.length;
     }
-    if (this.quiet) for (const [from, to] of noiseIn(line.text, language)) if (from < to) yield quiet.range(line.from + from, line.from + to);
+    if (this.quiet)
+      for (const [from, to] of noiseIn(line.text, language))
+        if (from < to) yield quiet.range(line.from + from, line.from + to);
   }
 
   *lights(view, line) {
@@ -185,10 +234,11 @@ export class Editor {
     const attributes = { class: `line${kind}${hue === null ? " plain" : ""}`, "data-line": line.number };
     if (hue !== null) attributes.style = `--hue:${hue}`;
     yield Decoration.line({ attributes }).range(line.from);
-    for (const [from, to] of occurrences(line.text, query)) yield foundMark.range(line.from + from, line.from + to);
+    for (const [from, to] of occurrences(line.text, query))
+      yield foundMark.range(line.from + from, line.from + to);
   }
 
-  // Folding, wrapping, noise ---------------------------------------------------------------------------------------------
+  // Folding, wrapping, noise --------------------------------------------------------------------------------
 
   fold(state, start) {
     this.ends ||= foldEnds(this.lines);
@@ -224,13 +274,16 @@ export class Editor {
     if (!runs.length) return [];
     return EditorView.decorations.compute([], (state) => {
       const ranges = runs.map(([first, last]) =>
-        Decoration.replace({ widget: last - first < FEW ? undefined : new Hidden(last - first + 1), block: true }).range(state.doc.line(first).from, state.doc.line(last).to),
+        Decoration.replace({
+          widget: last - first < FEW ? undefined : new Hidden(last - first + 1),
+          block: true,
+        }).range(state.doc.line(first).from, state.doc.line(last).to),
       );
       return Decoration.set(ranges);
     });
   }
 
-  // Places ---------------------------------------------------------------------------------------------------------------
+  // Places --------------------------------------------------------------------------------------------------
 
   line() {
     return this.view.state.doc.lineAt(this.view.state.selection.main.head).number;
@@ -250,7 +303,8 @@ export class Editor {
     const { doc } = this.view.state;
     const at = doc.line(Math.min(doc.lines, Math.max(1, line))).from;
     const [first, last] = this.view.scrollDOM.clientHeight ? this.inView() : [0, 0];
-    const effects = line < first || line > last ? EditorView.scrollIntoView(at, { y: "center", x: "nearest" }) : [];
+    const effects =
+      line < first || line > last ? EditorView.scrollIntoView(at, { y: "center", x: "nearest" }) : [];
     this.view.dispatch({ effects, ...(caret ? { selection: { anchor: at } } : {}) });
   }
 
@@ -266,9 +320,13 @@ export class Editor {
 
   hover(view, at) {
     const line = view.state.doc.lineAt(at);
-    const word = /[\w.$%]*$/.exec(line.text.slice(0, at - line.from))[0] + /^[\w.$]*/.exec(line.text.slice(at - line.from))[0];
+    const word =
+      /[\w.$%]*$/.exec(line.text.slice(0, at - line.from))[0] +
+      /^[\w.$]*/.exec(line.text.slice(at - line.from))[0];
     const dom = this.about.hover(line.number, word);
-    return dom && { pos: line.from + Math.max(0, line.text.search(/\S/)), above: true, create: () => ({ dom }) };
+    return (
+      dom && { pos: line.from + Math.max(0, line.text.search(/\S/)), above: true, create: () => ({ dom }) }
+    );
   }
 
   focus() {

@@ -1,4 +1,5 @@
-// The fusion view: what became one kernel as regions of the scheduler's graph, and why or why not for any two nodes.
+// The fusion view: what became one kernel as regions of the scheduler's graph, and why or why not for any two
+// nodes.
 
 import { bytes, element, ended, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
@@ -13,10 +14,27 @@ export class Fusion {
     this.picked = ["", ""];
     this.next = 0;
     this.graphs = app.store.payload.fusion;
-    this.source = element("select", { "aria-label": "graph", onchange: () => this.show(this.source.selectedIndex) }, ...this.graphs.map(({ frame, graph, of }) => element("option", {}, [frame, graph, of].filter(Boolean).join(" "))));
+    this.source = element(
+      "select",
+      { "aria-label": "graph", onchange: () => this.show(this.source.selectedIndex) },
+      ...this.graphs.map(({ frame, graph, of }) =>
+        element("option", {}, [frame, graph, of].filter(Boolean).join(" ")),
+      ),
+    );
     this.known = element("datalist", { id: "fusion-names" });
-    this.boxes = ["first", "second"].map((which, at) => element("input", { list: "fusion-names", placeholder: `${which} node`, "aria-label": `${which} node`, onchange: () => this.pickName(at, this.boxes[at].value.trim()) }));
-    this.said = element("p", { class: "why soft", role: "status" }, "Click two nodes, or type their names, to read why they are one kernel or not.");
+    this.boxes = ["first", "second"].map((which, at) =>
+      element("input", {
+        list: "fusion-names",
+        placeholder: `${which} node`,
+        "aria-label": `${which} node`,
+        onchange: () => this.pickName(at, this.boxes[at].value.trim()),
+      }),
+    );
+    this.said = element(
+      "p",
+      { class: "why soft", role: "status" },
+      "Click two nodes, or type their names, to read why they are one kernel or not.",
+    );
     this.count = element("span", { class: "soft" });
     this.canvas = new Canvas({
       pick: (box) => this.pick(box),
@@ -29,10 +47,27 @@ export class Fusion {
       tip: (box) => this.tip(box),
     });
     this.tables = element("div", { class: "fusion-tables" });
-    const bar = element("div", { class: "panel-bar" }, this.source, this.boxes[0], this.boxes[1], element("button", { type: "button", onclick: () => this.choose("", "") }, "clear"), this.known, this.count);
-    const body = element("div", { class: "fusion-body" }, element("div", { class: "graph-body" }, this.canvas.element), this.tables);
+    const bar = element(
+      "div",
+      { class: "panel-bar" },
+      this.source,
+      this.boxes[0],
+      this.boxes[1],
+      element("button", { type: "button", onclick: () => this.choose("", "") }, "clear"),
+      this.known,
+      this.count,
+    );
+    const body = element(
+      "div",
+      { class: "fusion-body" },
+      element("div", { class: "graph-body" }, this.canvas.element),
+      this.tables,
+    );
     this.element = element("div", { class: "panel fusion" }, bar, this.said, body);
-    const top = Math.max(0, this.graphs.findIndex((graph) => !graph.of)); // not the first branch of a torch.cond
+    const top = Math.max(
+      0,
+      this.graphs.findIndex((graph) => !graph.of),
+    ); // not the first branch of a torch.cond
     this.source.selectedIndex = top;
     this.show(top);
   }
@@ -41,8 +76,13 @@ export class Fusion {
     const { store } = this.app;
     this.verdicts = new Verdicts(this.graphs[at]);
     this.artifact = this.verdicts.nodes;
-    this.known.replaceChildren(...[...this.verdicts.numbers.keys()].map((name) => element("option", { value: name })));
-    this.nodes = this.artifact >= 0 ? store.artifact(this.artifact).nodes : { name: [], inputs: [], line: [], origins: [] };
+    this.known.replaceChildren(
+      ...[...this.verdicts.numbers.keys()].map((name) => element("option", { value: name })),
+    );
+    this.nodes =
+      this.artifact >= 0
+        ? store.artifact(this.artifact).nodes
+        : { name: [], inputs: [], line: [], origins: [] };
     const paths = this.nodes.name.map((name) => {
       const group = this.verdicts.group.get(name);
       return group && group.nodes.length > 1 ? [group.name] : [];
@@ -53,7 +93,10 @@ export class Fusion {
     this.fill();
     this.choose("", "");
     const kernels = this.verdicts.groups.filter((group) => group.kernels.length).length;
-    this.count.textContent = `${plural(this.nodes.name.length, "scheduler node")} became ${plural(this.verdicts.groups.length, "group")}, ${kernels} of them ${kernels === 1 ? "a generated kernel" : "generated kernels"}`;
+    const nodes = plural(this.nodes.name.length, "scheduler node");
+    const groups = plural(this.verdicts.groups.length, "group");
+    const generated = kernels === 1 ? "a generated kernel" : "generated kernels";
+    this.count.textContent = `${nodes} became ${groups}, ${kernels} of them ${generated}`;
   }
 
   lay(fit) {
@@ -65,18 +108,24 @@ export class Fusion {
 
   measure(box) {
     const [name, subtitle] = this.label(box);
-    return [Math.min(230, Math.max(84, name.length * 7.4 + 34, subtitle.length * 6.7 + 24)), subtitle ? 38 : 28];
+    return [
+      Math.min(230, Math.max(84, name.length * 7.4 + 34, subtitle.length * 6.7 + 24)),
+      subtitle ? 38 : 28,
+    ];
   }
 
   label(box) {
-    if (box.kind === "node") return [this.nodes.name[box.node], (this.nodes.origins?.[box.node] || []).join(", ")];
+    if (box.kind === "node")
+      return [this.nodes.name[box.node], (this.nodes.origins?.[box.node] || []).join(", ")];
     const group = this.verdicts.groups.find((one) => one.name === box.label);
     return [group ? title(group) : box.label, plural(box.count, "node")];
   }
 
   hue(box) {
     const name = box.kind === "node" ? this.verdicts.group.get(this.nodes.name[box.node])?.name : box.label;
-    return name ? Math.round(([...name].reduce((sum, c) => sum * 3 + c.charCodeAt(0), 0) * 137.508) % 360) : null;
+    return name
+      ? Math.round(([...name].reduce((sum, c) => sum * 3 + c.charCodeAt(0), 0) * 137.508) % 360)
+      : null;
   }
 
   toggle(box) {
@@ -85,7 +134,7 @@ export class Fusion {
     this.lay(false);
   }
 
-  // Two nodes ----------------------------------------------------------------------------------------------------------------
+  // Two nodes -----------------------------------------------------------------------------------------------
 
   pick(box) {
     if (box.kind !== "node") return;
@@ -99,11 +148,36 @@ export class Fusion {
     if (line) this.app.choose(this.artifact, line);
   }
 
-  // What is said of a box under the pointer: of a node the facts that its line has in a text, of a group its row in the table.
+  // What is said of a box under the pointer: of a node the facts that its line has in a text, of a group its
+  // row in the table.
   tip(box) {
-    if (box.kind === "node") return element("dl", {}, ...cells([...factsOfNode(this.app.store, this.artifact, box.node, this.app.lit), ...this.placed(this.nodes.name[box.node])]));
+    if (box.kind === "node")
+      return element(
+        "dl",
+        {},
+        ...cells([
+          ...factsOfNode(this.app.store, this.artifact, box.node, this.app.lit),
+          ...this.placed(this.nodes.name[box.node]),
+        ]),
+      );
     const group = this.verdicts.groups.find((one) => one.name === box.label);
-    return group && element("dl", {}, ...cells([["group", group.name], ["kernel or call", title(group)], ["kind", group.kind], ["FX nodes", group.fx_nodes.join(", ")], ["reads", bytes(group.read)], ["writes", bytes(group.written)]].filter(([, value]) => value))); // prettier-ignore
+    return (
+      group &&
+      element(
+        "dl",
+        {},
+        ...cells(
+          [
+            ["group", group.name],
+            ["kernel or call", title(group)],
+            ["kind", group.kind],
+            ["FX nodes", group.fx_nodes.join(", ")],
+            ["reads", bytes(group.read)],
+            ["writes", bytes(group.written)],
+          ].filter(([, value]) => value),
+        ),
+      )
+    );
   }
 
   placed(name) {
@@ -129,13 +203,19 @@ export class Fusion {
       this.said.textContent = `${fused ? "✓ fused" : "✕ not fused"}: ${sentence}`;
     } else {
       this.said.className = "why soft";
-      this.said.textContent = first ? `${first}: now a second node.` : "Click two nodes, or type their names, to read why they are one kernel or not.";
+      this.said.textContent = first
+        ? `${first}: now a second node.`
+        : "Click two nodes, or type their names, to read why they are one kernel or not.";
     }
     this.mark();
   }
 
   mark() {
-    const nodes = new Set(this.picked.flatMap((name) => this.verdicts.numbers.get(name) || []).map((number) => this.verdicts.names[number]));
+    const nodes = new Set(
+      this.picked
+        .flatMap((name) => this.verdicts.numbers.get(name) || [])
+        .map((number) => this.verdicts.names[number]),
+    );
     this.canvas.marked = new Map();
     this.nodes.name.forEach((name, node) => {
       const box = nodes.has(name) && this.graph.visible.get(node);
@@ -144,27 +224,100 @@ export class Fusion {
     this.canvas.redraw();
   }
 
-  // Tables -------------------------------------------------------------------------------------------------------------------
+  // Tables --------------------------------------------------------------------------------------------------
 
   fill() {
     const { verdicts } = this;
     const verdict = (row) => (row.verdict === "fused" ? "✓ fused" : `✕ ${row.verdict}`);
     const amount = (value) => (value === null || value === undefined ? "" : bytes(value));
     const first = ({ rounds, pair }) => [...rounds, -1, ...pair];
-    const rows = verdicts.rows.map((row) => [first(row), row]).sort(([a], [b]) => a.reduce((sign, n, at) => sign || n - (b[at] ?? -1), 0)).map(([, row]) => row); // prettier-ignore
-    const pairs = new Table("verdicts", [
-      { key: "first", title: "first", code: true, narrow: true }, { key: "second", title: "second", code: true, narrow: true }, { key: "verdict", title: "verdict", text: verdict }, { key: "reason", title: "why", wide: true },
-      { key: "shared_bytes", title: "shared", text: (row) => amount(row.shared_bytes), number: true, sort: (row) => row.shared_bytes, about: "bytes that one kernel would not move twice" }, { key: "rounds", title: "round", text: (row) => row.rounds.join(", "), sort: (row) => row.rounds[0] }, { key: "rule", title: "the scheduler's rule" },
-    ], rows, (row) => this.choose(...[row.first, row.second].map((name, at) => (verdicts.numbers.has(name) ? name : verdicts.names[verdicts.parts(row.pair[at])[0]])))); // prettier-ignore
-    const groups = new Table("groups", [
-      { key: "name", title: "group", code: true, narrow: true }, { key: "kind", title: "kind" }, { key: "kernels", title: "kernel or call", text: title, draw: (row) => element("span", { class: "ended" }, ...ended(title(row))), code: true }, { key: "nodes", title: "nodes", text: (row) => row.nodes.length, number: true, sort: (row) => row.nodes.length },
-      { key: "read", title: "reads", text: (row) => amount(row.read), number: true }, { key: "written", title: "writes", text: (row) => amount(row.written), number: true }, { key: "fx_nodes", title: "FX nodes", text: (row) => row.fx_nodes.join(", "), code: true },
-    ], verdicts.groups, (row) => this.find(row.nodes[0])); // prettier-ignore
-    const made = new Table("buffers made", [{ key: "buffer", title: "buffer", code: true }, { key: "node", title: "node", code: true }, { key: "lowering", title: "FX node", code: true }, { key: "why", title: "why it is in memory", wide: true }, { key: "where", title: "where Inductor says so", code: true }], verdicts.made, (row) => this.find(row.node));
-    const inlined = new Table("nodes without a buffer", [{ key: "fx_node", title: "FX node", code: true }, { key: "into", title: "computed in", text: (row) => row.into.join(", "), code: true }], verdicts.inlined, (row) => this.find(row.into[0]));
+    const rows = verdicts.rows
+      .map((row) => [first(row), row])
+      .sort(([a], [b]) => a.reduce((sign, n, at) => sign || n - (b[at] ?? -1), 0))
+      .map(([, row]) => row);
+    const pairs = new Table(
+      "verdicts",
+      [
+        { key: "first", title: "first", code: true, narrow: true },
+        { key: "second", title: "second", code: true, narrow: true },
+        { key: "verdict", title: "verdict", text: verdict },
+        { key: "reason", title: "why", wide: true },
+        {
+          key: "shared_bytes",
+          title: "shared",
+          text: (row) => amount(row.shared_bytes),
+          number: true,
+          sort: (row) => row.shared_bytes,
+          about: "bytes that one kernel would not move twice",
+        },
+        { key: "rounds", title: "round", text: (row) => row.rounds.join(", "), sort: (row) => row.rounds[0] },
+        { key: "rule", title: "the scheduler's rule" },
+      ],
+      rows,
+      (row) =>
+        this.choose(
+          ...[row.first, row.second].map((name, at) =>
+            verdicts.numbers.has(name) ? name : verdicts.names[verdicts.parts(row.pair[at])[0]],
+          ),
+        ),
+    );
+    const groups = new Table(
+      "groups",
+      [
+        { key: "name", title: "group", code: true, narrow: true },
+        { key: "kind", title: "kind" },
+        {
+          key: "kernels",
+          title: "kernel or call",
+          text: title,
+          draw: (row) => element("span", { class: "ended" }, ...ended(title(row))),
+          code: true,
+        },
+        {
+          key: "nodes",
+          title: "nodes",
+          text: (row) => row.nodes.length,
+          number: true,
+          sort: (row) => row.nodes.length,
+        },
+        { key: "read", title: "reads", text: (row) => amount(row.read), number: true },
+        { key: "written", title: "writes", text: (row) => amount(row.written), number: true },
+        { key: "fx_nodes", title: "FX nodes", text: (row) => row.fx_nodes.join(", "), code: true },
+      ],
+      verdicts.groups,
+      (row) => this.find(row.nodes[0]),
+    );
+    const made = new Table(
+      "buffers made",
+      [
+        { key: "buffer", title: "buffer", code: true },
+        { key: "node", title: "node", code: true },
+        { key: "lowering", title: "FX node", code: true },
+        { key: "why", title: "why it is in memory", wide: true },
+        { key: "where", title: "where Inductor says so", code: true },
+      ],
+      verdicts.made,
+      (row) => this.find(row.node),
+    );
+    const inlined = new Table(
+      "nodes without a buffer",
+      [
+        { key: "fx_node", title: "FX node", code: true },
+        { key: "into", title: "computed in", text: (row) => row.into.join(", "), code: true },
+      ],
+      verdicts.inlined,
+      (row) => this.find(row.into[0]),
+    );
     const patterns = this.patterns();
-    const folded = (name, table, open) => element("details", { open }, element("summary", {}, name), table.element);
-    this.tables.replaceChildren(folded(`Verdicts of pairs: ${verdicts.rows.length}`, pairs, true), folded(`Groups: ${verdicts.groups.length}`, groups), folded(`Buffers in memory: ${verdicts.made.length}`, made), folded(`FX nodes that never had a buffer: ${verdicts.inlined.length}`, inlined), patterns.length ? folded(`Patterns that matched: ${patterns.length}`, this.patternTable(patterns)) : "");
+    const folded = (name, table, open) =>
+      element("details", { open }, element("summary", {}, name), table.element);
+    this.tables.replaceChildren(
+      folded(`Verdicts of pairs: ${verdicts.rows.length}`, pairs, true),
+      folded(`Groups: ${verdicts.groups.length}`, groups),
+      folded(`Buffers in memory: ${verdicts.made.length}`, made),
+      folded(`FX nodes that never had a buffer: ${verdicts.inlined.length}`, inlined),
+      patterns.length ? folded(`Patterns that matched: ${patterns.length}`, this.patternTable(patterns)) : "",
+    );
   }
 
   // The patterns that fired in the frame, by name and place.
@@ -174,14 +327,31 @@ export class Fusion {
     for (const a of this.app.store.payload.artifacts) {
       if (a.stage !== "pattern_match" || a.frame !== frame) continue;
       const key = `${a.graph} ${a.data.pattern} ${a.data.file}:${a.data.line}`;
-      if (!found.has(key)) found.set(key, { pattern: a.data.pattern, graph: a.graph, place: `${a.data.file}:${a.data.line}`, times: 0, id: a.id });
+      if (!found.has(key))
+        found.set(key, {
+          pattern: a.data.pattern,
+          graph: a.graph,
+          place: `${a.data.file}:${a.data.line}`,
+          times: 0,
+          id: a.id,
+        });
       found.get(key).times++;
     }
     return [...found.values()];
   }
 
   patternTable(rows) {
-    return new Table("patterns that matched", [{ key: "pattern", title: "pattern", code: true }, { key: "times", title: "times", number: true }, { key: "graph", title: "graph" }, { key: "place", title: "defined at", code: true }], rows, (row) => this.app.panel("passes").open(this.app.store.byId.get(row.id)));
+    return new Table(
+      "patterns that matched",
+      [
+        { key: "pattern", title: "pattern", code: true },
+        { key: "times", title: "times", number: true },
+        { key: "graph", title: "graph" },
+        { key: "place", title: "defined at", code: true },
+      ],
+      rows,
+      (row) => this.app.panel("passes").open(this.app.store.byId.get(row.id)),
+    );
   }
 
   find(name) {

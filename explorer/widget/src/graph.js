@@ -1,7 +1,9 @@
-// A graph as boxes within boxes: which groups its nodes stand in, and where each box goes. No element is made here.
+// A graph as boxes within boxes: which groups its nodes stand in, and where each box goes. No element is made
+// here.
 //
-// The layout is layered: a box stands below all that it reads. It takes about linear time, so that ten thousand nodes can be
-// laid out while somebody waits; a group that is open is laid out by itself and stands as one big box in the layer it is in.
+// The layout is layered: a box stands below all that it reads. It takes about linear time, so that ten
+// thousand nodes can be laid out while somebody waits; a group that is open is laid out by itself and stands
+// as one big box in the layer it is in.
 
 export const GAP = { x: 18, y: 46, inside: 14, head: 24 };
 
@@ -12,7 +14,15 @@ export function groupTree(paths) {
     let group = root;
     group.all.push(node);
     for (const label of path) {
-      if (!group.children.has(label)) group.children.set(label, { key: `${group.key}/${label}`, label, parent: group, children: new Map(), nodes: [], all: [] });
+      if (!group.children.has(label))
+        group.children.set(label, {
+          key: `${group.key}/${label}`,
+          label,
+          parent: group,
+          children: new Map(),
+          nodes: [],
+          all: [],
+        });
       group = group.children.get(label);
       group.all.push(node);
     }
@@ -21,7 +31,8 @@ export function groupTree(paths) {
   return root;
 }
 
-// The groups to open at first: from the outside in, as long as not more than about `most` boxes are shown; not those in `shut`.
+// The groups to open at first: from the outside in, as long as not more than about `most` boxes are shown;
+// not those in `shut`.
 export function firstOpen(root, most = 100, shut = []) {
   const open = new Set();
   let shown = root.children.size + root.nodes.length;
@@ -38,7 +49,8 @@ export function firstOpen(root, most = 100, shut = []) {
   return open;
 }
 
-// Boxes and edges with their places: `inputs[n]` are the nodes that node n reads, `measure(label)` gives a box's width.
+// Boxes and edges with their places: `inputs[n]` are the nodes that node n reads, `measure(label)` gives a
+// box's width.
 export function arrange(root, open, inputs, measure) {
   const visible = new Map(); // node → the box that stands for it
   const top = boxOf(root, open, visible, true);
@@ -51,12 +63,20 @@ export function arrange(root, open, inputs, measure) {
 
 // A group as a box: open with its children in it, or closed.
 function boxOf(group, open, visible, isOpen, parent = null) {
-  const box = { kind: isOpen ? "region" : "group", group, parent, children: [], label: group.label, count: group.all.length };
+  const box = {
+    kind: isOpen ? "region" : "group",
+    group,
+    parent,
+    children: [],
+    label: group.label,
+    count: group.all.length,
+  };
   if (!isOpen) {
     for (const node of group.all) visible.set(node, box);
     return box;
   }
-  for (const child of group.children.values()) box.children.push(boxOf(child, open, visible, open.has(child.key), box));
+  for (const child of group.children.values())
+    box.children.push(boxOf(child, open, visible, open.has(child.key), box));
   for (const node of group.nodes) {
     const made = { kind: "node", node, parent: box, children: [] };
     visible.set(node, made);
@@ -65,7 +85,8 @@ function boxOf(group, open, visible, isOpen, parent = null) {
   return box;
 }
 
-// The edges between boxes that are shown, each once, with a node that it comes from and how many it stands for.
+// The edges between boxes that are shown, each once, with a node that it comes from and how many it stands
+// for.
 function lifted(inputs, visible) {
   const found = new Map();
   inputs.forEach((sources, node) => {
@@ -109,7 +130,9 @@ function between(box, edges) {
     child.in = new Set();
     mark(child, child);
   }
-  for (const { from, to } of box.parent ? edges.filter((e) => inside.has(e.from) && inside.has(e.to)) : edges) {
+  for (const { from, to } of box.parent
+    ? edges.filter((e) => inside.has(e.from) && inside.has(e.to))
+    : edges) {
     const [a, b] = [inside.get(from), inside.get(to)];
     if (!a || !b || a === b) continue;
     a.out.add(b);
@@ -117,8 +140,8 @@ function between(box, edges) {
   }
 }
 
-// Children by layer: each below all that it reads, what only feeds others as low as it can be. Edges against the order that a
-// walk finds are left out: groups may read each other in turn.
+// Children by layer: each below all that it reads, what only feeds others as low as it can be. Edges against
+// the order that a walk finds are left out: groups may read each other in turn.
 function layered(children) {
   const state = new Map();
   const sorted = [];
@@ -142,8 +165,10 @@ function layered(children) {
       }
     }
   }
-  for (const box of sorted) box.layer = [...box.in].reduce((deepest, source) => Math.max(deepest, source.layer + 1), 0);
-  for (const box of sorted.reverse()) if (!box.in.size && box.out.size) box.layer = Math.min(...[...box.out].map((b) => b.layer)) - 1;
+  for (const box of sorted)
+    box.layer = [...box.in].reduce((deepest, source) => Math.max(deepest, source.layer + 1), 0);
+  for (const box of sorted.reverse())
+    if (!box.in.size && box.out.size) box.layer = Math.min(...[...box.out].map((b) => b.layer)) - 1;
   const layers = [];
   for (const box of sorted.reverse()) (layers[Math.max(0, box.layer)] ||= []).push(box);
   return layers.filter(Boolean);
@@ -151,7 +176,8 @@ function layered(children) {
 
 // Boxes of a layer in the order of the middle of what they are connected to: two sweeps down, one up.
 function order(layers) {
-  const middle = (boxes, fallback) => (boxes.length ? boxes.reduce((sum, b) => sum + b.at, 0) / boxes.length : fallback);
+  const middle = (boxes, fallback) =>
+    boxes.length ? boxes.reduce((sum, b) => sum + b.at, 0) / boxes.length : fallback;
   layers.forEach((layer) => layer.forEach((box, at) => (box.at = at)));
   const sweep = (list, side) => {
     for (const layer of list) {
@@ -173,7 +199,10 @@ function spread(layers) {
   for (const layer of layers) {
     const tall = Math.max(...layer.map((box) => box.h));
     const wanted = layer.map((box) => {
-      const placed = [...box.in].filter((b) => b.cx !== undefined).map((b) => b.cx).sort((p, q) => p - q); // prettier-ignore
+      const placed = [...box.in]
+        .filter((b) => b.cx !== undefined)
+        .map((b) => b.cx)
+        .sort((p, q) => p - q);
       return placed.length ? placed[placed.length >> 1] - box.w / 2 : null;
     });
     let x = -Infinity;
@@ -182,7 +211,8 @@ function spread(layers) {
       box.x = wanted[at] === null ? (at ? free : 0) : Math.max(wanted[at], free);
       x = box.x + box.w;
     });
-    const drift = layer.reduce((sum, box, at) => sum + (wanted[at] === null ? 0 : wanted[at] - box.x), 0) / layer.length;
+    const drift =
+      layer.reduce((sum, box, at) => sum + (wanted[at] === null ? 0 : wanted[at] - box.x), 0) / layer.length;
     for (const box of layer) {
       box.x += drift;
       box.cx = box.x + box.w / 2;
@@ -204,5 +234,6 @@ function settle(box, x, y, boxes, depth) {
   box.depth = depth;
   boxes.push(box);
   const head = box.parent ? GAP.head : 0;
-  for (const child of box.children) settle(child, box.x + GAP.inside, box.y + GAP.inside + head, boxes, depth + 1);
+  for (const child of box.children)
+    settle(child, box.x + GAP.inside, box.y + GAP.inside + head, boxes, depth + 1);
 }

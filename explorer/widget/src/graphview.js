@@ -15,9 +15,17 @@ export class GraphView {
   constructor(app) {
     this.app = app;
     this.artifact = -1;
-    this.source = element("select", { "aria-label": "graph", onchange: () => this.show(Number(this.source.value)) });
+    this.source = element("select", {
+      "aria-label": "graph",
+      onchange: () => this.show(Number(this.source.value)),
+    });
     this.by = element("select", { "aria-label": "group the nodes", onchange: () => this.group() });
-    this.box = element("input", { type: "search", placeholder: "Find a node", "aria-label": "find a node", onkeydown: (e) => e.key === "Enter" && this.find(e.shiftKey ? -1 : 1) });
+    this.box = element("input", {
+      type: "search",
+      placeholder: "Find a node",
+      "aria-label": "find a node",
+      onkeydown: (e) => e.key === "Enter" && this.find(e.shiftKey ? -1 : 1),
+    });
     this.count = element("span", { class: "soft", role: "status" });
     this.detail = element("div", { class: "graph-detail", hidden: true });
     this.canvas = new Canvas({
@@ -31,19 +39,40 @@ export class GraphView {
       hold: () => this.hold(),
     });
     this.why = element("p", { class: "why", role: "status", hidden: true });
-    const tool = (text, label, action) => element("button", { type: "button", title: label, "aria-label": label, onclick: action }, text);
-    const tools = [tool("open all", "open all groups", () => this.openAll(true)), tool("close all", "close all groups", () => this.openAll(false)), tool("−", "zoom out", () => this.canvas.zoom(0.8)), tool("+", "zoom in", () => this.canvas.zoom(1.25)), tool("fit", "fit the whole graph into view", () => this.canvas.fitAll())];
+    const tool = (text, label, action) =>
+      element("button", { type: "button", title: label, "aria-label": label, onclick: action }, text);
+    const tools = [
+      tool("open all", "open all groups", () => this.openAll(true)),
+      tool("close all", "close all groups", () => this.openAll(false)),
+      tool("−", "zoom out", () => this.canvas.zoom(0.8)),
+      tool("+", "zoom in", () => this.canvas.zoom(1.25)),
+      tool("fit", "fit the whole graph into view", () => this.canvas.fitAll()),
+    ];
     const bar = element("div", { class: "panel-bar" }, this.source, this.by, ...tools, this.box, this.count);
-    this.element = element("div", { class: "panel graph" }, bar, this.why, element("div", { class: "graph-body" }, this.canvas.element, this.detail));
+    this.element = element(
+      "div",
+      { class: "panel graph" },
+      bar,
+      this.why,
+      element("div", { class: "graph-body" }, this.canvas.element, this.detail),
+    );
     this.fill();
   }
 
   fill() {
     const { store } = this.app;
-    store.payload.artifacts.forEach((a, index) => a.nodes && this.source.append(element("option", { value: index }, `${a.frame} ${store.name(index)}`)));
-    const shown = this.app.panes.map((pane) => pane.artifact).find((index) => index >= 0 && store.artifact(index).nodes);
+    store.payload.artifacts.forEach(
+      (a, index) =>
+        a.nodes && this.source.append(element("option", { value: index }, `${a.frame} ${store.name(index)}`)),
+    );
+    const shown = this.app.panes
+      .map((pane) => pane.artifact)
+      .find((index) => index >= 0 && store.artifact(index).nodes);
     const kernels = store.payload.kernels[0];
-    const last = store.payload.artifacts.findIndex((a) => a.stage === "post_grad" && (!kernels || (a.frame === kernels.frame && a.graph === kernels.graph)));
+    const last = store.payload.artifacts.findIndex(
+      (a) =>
+        a.stage === "post_grad" && (!kernels || (a.frame === kernels.frame && a.graph === kernels.graph)),
+    );
     const first = shown ?? (last >= 0 ? last : Number(this.source.value || -1));
     if (first >= 0) this.show(first);
   }
@@ -82,7 +111,8 @@ export class GraphView {
     this.canvas.chosen = null;
     this.canvas.show(this.graph, fit);
     this.selected();
-    this.count.textContent = `${plural(this.inputs.length, "node")}, ${plural(this.graph.boxes.length, "box").replace(/boxs$/, "boxes")} shown`;
+    const boxes = plural(this.graph.boxes.length, "box").replace(/boxs$/, "boxes");
+    this.count.textContent = `${plural(this.inputs.length, "node")}, ${boxes} shown`;
   }
 
   measure(box) {
@@ -98,8 +128,14 @@ export class GraphView {
     const target = store.fact(this.artifact, box.node, "target") || store.fact(this.artifact, box.node, "op");
     const name = this.app.store.artifact(this.artifact).nodes.name[box.node];
     const op = store.fact(this.artifact, box.node, "op");
-    const what = op === "placeholder" || op === "output" ? op : target.replace(/^(?:torch\.ops\.)?(?:aten|prims)\./, "").replace(/\.default$/, "");
-    return [what === "placeholder" ? name : what, what === "placeholder" ? this.type(box.node) || "input" : name];
+    const what =
+      op === "placeholder" || op === "output"
+        ? op
+        : target.replace(/^(?:torch\.ops\.)?(?:aten|prims)\./, "").replace(/\.default$/, "");
+    return [
+      what === "placeholder" ? name : what,
+      what === "placeholder" ? this.type(box.node) || "input" : name,
+    ];
   }
 
   type(node) {
@@ -112,7 +148,9 @@ export class GraphView {
       const line = this.app.store.artifact(this.artifact).nodes.line[box.node];
       return line ? this.app.store.hue(this.artifact, line) : null;
     }
-    return box.kind === "group" ? null : Math.round(([...box.label].reduce((sum, c) => sum + c.charCodeAt(0), 0) * HUES) % 360);
+    return box.kind === "group"
+      ? null
+      : Math.round(([...box.label].reduce((sum, c) => sum + c.charCodeAt(0), 0) * HUES) % 360);
   }
 
   toggle(box) {
@@ -121,7 +159,8 @@ export class GraphView {
     if (this.expanded.has(key)) this.expanded.delete(key);
     else this.expanded.add(key);
     this.lay(false);
-    const again = this.graph.boxes.find((b) => b.group && b.group.key === key); // the box stays where it was on the screen
+    // the box stays where it was on the screen
+    const again = this.graph.boxes.find((b) => b.group && b.group.key === key);
     this.canvas.x += (x - again.x) * this.canvas.scale;
     this.canvas.y += (y - again.y) * this.canvas.scale;
     this.canvas.chosen = again;
@@ -135,7 +174,7 @@ export class GraphView {
     this.lay(true);
   }
 
-  // Selecting --------------------------------------------------------------------------------------------------------------
+  // Selecting -----------------------------------------------------------------------------------------------
 
   pick(box) {
     if (box.kind !== "node") return;
@@ -151,14 +190,34 @@ export class GraphView {
   tell(node) {
     const line = this.app.store.artifact(this.artifact).nodes.line[node];
     const rows = factsOfNode(this.app.store, this.artifact, node, new Map());
-    const code = line ? element("button", { type: "button", class: "link", onclick: () => this.app.goTo(this.artifact, line) }, `line ${line} of its text`) : null;
+    const code = line
+      ? element(
+          "button",
+          { type: "button", class: "link", onclick: () => this.app.goTo(this.artifact, line) },
+          `line ${line} of its text`,
+        )
+      : null;
     const held = this.held === node;
-    const hold = this.mine.length ? element("button", { type: "button", "aria-pressed": String(held), title: "each node chosen after it is compared with this one (space)", onclick: () => this.hold() }, held ? "held: choose another node" : "why fused, or not, with …") : null;
+    const hold = this.mine.length
+      ? element(
+          "button",
+          {
+            type: "button",
+            "aria-pressed": String(held),
+            title: "each node chosen after it is compared with this one (space)",
+            onclick: () => this.hold(),
+          },
+          held ? "held: choose another node" : "why fused, or not, with …",
+        )
+      : null;
     this.detail.hidden = false;
-    this.detail.replaceChildren(element("dl", { class: "facts-list" }, ...cells(rows)), element("p", { class: "actions" }, code, hold));
+    this.detail.replaceChildren(
+      element("dl", { class: "facts-list" }, ...cells(rows)),
+      element("p", { class: "actions" }, code, hold),
+    );
   }
 
-  // Two nodes --------------------------------------------------------------------------------------------------------------
+  // Two nodes -----------------------------------------------------------------------------------------------
 
   // Hold the chosen node: those chosen from now on are compared with it, not with the one before.
   hold() {
@@ -166,7 +225,12 @@ export class GraphView {
     this.held = this.held === this.last ? null : this.last;
     const { name } = this.app.store.artifact(this.artifact).nodes;
     this.tell(this.last);
-    this.say(this.held === null ? `${name[this.last]} is not held any more.` : `${name[this.last]} is held: choose another node to read why they are one kernel or not.`, "soft");
+    this.say(
+      this.held === null
+        ? `${name[this.last]} is not held any more.`
+        : `${name[this.last]} is held: choose another node to read why they are one kernel or not.`,
+      "soft",
+    );
   }
 
   // Why two nodes are one kernel or not, in the words of `Fusion.why`.
@@ -174,12 +238,25 @@ export class GraphView {
     const { name } = this.app.store.artifact(this.artifact).nodes;
     const { stage } = this.app.store.artifact(this.artifact);
     if (!this.mine.length) return;
-    if (!SCHEDULED.includes(stage)) return this.say("What is fused is decided on the post-grad graph: choose it above to ask about two of its nodes.", "soft");
+    if (!SCHEDULED.includes(stage))
+      return this.say(
+        "What is fused is decided on the post-grad graph: choose it above to ask about two of its nodes.",
+        "soft",
+      );
     this.verdicts ||= this.mine.map((one) => new Verdicts(one));
     const of = this.verdicts.find(({ numbers }) => numbers.has(name[first]) && numbers.has(name[second]));
-    if (!of) return this.say(this.unscheduled(first) || this.unscheduled(second) || `${name[first]} and ${name[second]} are of different graphs: each is compiled by itself.`, "soft");
+    if (!of)
+      return this.say(
+        this.unscheduled(first) ||
+          this.unscheduled(second) ||
+          `${name[first]} and ${name[second]} are of different graphs: each is compiled by itself.`,
+        "soft",
+      );
     const { fused, sentence } = of.why(name[first], name[second]);
-    this.say(`${name[first]} and ${name[second]}: ${fused ? "✓ fused" : "✕ not fused"}: ${sentence}`, fused ? "good" : "bad");
+    this.say(
+      `${name[first]} and ${name[second]}: ${fused ? "✓ fused" : "✕ not fused"}: ${sentence}`,
+      fused ? "good" : "bad",
+    );
   }
 
   // What is said of a node that no scheduler node computes; null for others.
@@ -188,7 +265,9 @@ export class GraphView {
     if (this.verdicts.some(({ numbers }) => numbers.has(name[node]))) return null;
     const op = this.app.store.fact(this.artifact, node, "op");
     if (op === "placeholder") return `${name[node]} is an input of the graph: nothing computes it.`;
-    return op === "output" ? `${name[node]} is what the graph returns: nothing computes it.` : `No scheduler node is said to compute ${name[node]}, so nothing was decided about it.`;
+    return op === "output"
+      ? `${name[node]} is what the graph returns: nothing computes it.`
+      : `No scheduler node is said to compute ${name[node]}, so nothing was decided about it.`;
   }
 
   say(text, kind) {
@@ -199,7 +278,15 @@ export class GraphView {
 
   // What is said of a box under the pointer: of a node the facts that its line has in a text.
   tip(box) {
-    if (box.kind !== "node") return element("dl", {}, ...cells([["group", box.label], ["nodes", String(box.count)]]));
+    if (box.kind !== "node")
+      return element(
+        "dl",
+        {},
+        ...cells([
+          ["group", box.label],
+          ["nodes", String(box.count)],
+        ]),
+      );
     return element("dl", {}, ...cells(factsOfNode(this.app.store, this.artifact, box.node, this.app.lit)));
   }
 
@@ -224,7 +311,14 @@ export class GraphView {
   find(by) {
     const query = this.box.value.toLowerCase();
     const { nodes } = this.app.store.artifact(this.artifact);
-    const hits = nodes.name.map((name, node) => [name, node]).filter(([name, node]) => query && (name.toLowerCase().includes(query) || this.app.store.fact(this.artifact, node, "target").toLowerCase().includes(query)));
+    const hits = nodes.name
+      .map((name, node) => [name, node])
+      .filter(
+        ([name, node]) =>
+          query &&
+          (name.toLowerCase().includes(query) ||
+            this.app.store.fact(this.artifact, node, "target").toLowerCase().includes(query)),
+      );
     this.count.textContent = plural(hits.length, "node found").replace("founds", "found");
     if (!hits.length) return;
     this.hit = this.lastQuery === query ? (this.hit + by + hits.length) % hits.length : 0;

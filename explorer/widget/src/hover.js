@@ -1,4 +1,5 @@
-// What is said of a line under the pointer: its node, its user line, how its links are known, and what an instruction does.
+// What is said of a line under the pointer: its node, its user line, how its links are known, and what an
+// instruction does.
 
 import { element } from "./dom.js";
 import { instruction } from "./help.js";
@@ -8,14 +9,20 @@ const MOST = 6; // texts whose links are listed
 
 // An element of facts, or null where nothing is known of the line.
 export function facts(store, index, line, word, lit) {
-  const rows = [...lineFacts(store, index, store.nodeAt(index, line), line, lit), ...help(store, index, word)];
+  const rows = [
+    ...lineFacts(store, index, store.nodeAt(index, line), line, lit),
+    ...help(store, index, word),
+  ];
   return rows.length ? element("div", { class: "hover" }, element("dl", {}, ...cells(rows))) : null;
 }
 
-export const cells = (rows) => rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
+export const cells = (rows) =>
+  rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
 
 // The same facts of a node of a graph, also of one that its text does not show.
-export const factsOfNode = (store, index, node, lit) => [...lineFacts(store, index, node, store.artifact(index).nodes.line[node], lit)];
+export const factsOfNode = (store, index, node, lit) => [
+  ...lineFacts(store, index, node, store.artifact(index).nodes.line[node], lit),
+];
 
 function* lineFacts(store, index, node, line, lit) {
   if (node >= 0) yield* nodeFacts(store, index, node);
@@ -29,7 +36,12 @@ function* nodeFacts(store, index, node) {
   yield ["node", nodes.name[node]];
   const target = store.fact(index, node, "target");
   yield [target || !nodes.origins ? "operator" : "kind", target || store.fact(index, node, "op")];
-  for (const [label, column] of [["tensor", "type"], ["module", "module"], ["user line", "place"], ["code", "code"]]) {
+  for (const [label, column] of [
+    ["tensor", "type"],
+    ["module", "module"],
+    ["user line", "place"],
+    ["code", "code"],
+  ]) {
     const value = store.fact(index, node, column);
     if (value) yield [label, value];
   }
@@ -41,22 +53,35 @@ function* nodeFacts(store, index, node) {
 function* partFacts(store, index, names) {
   yield ["FX nodes", listed(names)];
   const { frame, graph } = store.artifact(index);
-  const at = store.payload.artifacts.findIndex((a) => a.stage === "post_grad" && a.frame === frame && a.graph === graph && a.nodes);
+  const at = store.payload.artifacts.findIndex(
+    (a) => a.stage === "post_grad" && a.frame === frame && a.graph === graph && a.nodes,
+  );
   if (at < 0) return;
   const { name } = store.artifact(at).nodes;
   const parts = names.map((one) => name.indexOf(one)).filter((node) => node >= 0);
-  for (const [label, column] of [["operators", "target"], ["tensors", "type"], ["modules", "module"], ["user lines", "place"], ["code", "code"]]) {
+  for (const [label, column] of [
+    ["operators", "target"],
+    ["tensors", "type"],
+    ["modules", "module"],
+    ["user lines", "place"],
+    ["code", "code"],
+  ]) {
     const values = [...new Set(parts.map((node) => store.fact(at, node, column)).filter(Boolean))];
     if (values.length) yield [label, listed(values)];
   }
   yield ["known by", "the scheduler's own list of origins"];
 }
 
-const listed = (values) => values.slice(0, MOST).join(", ") + (values.length > MOST ? ` and ${values.length - MOST} more` : "");
+const listed = (values) =>
+  values.slice(0, MOST).join(", ") + (values.length > MOST ? ` and ${values.length - MOST} more` : "");
 
 // The user's line, where the node does not say it itself, and how it is known.
 function* originFacts(store, index, node, line) {
-  if (store.artifact(index).stage === "source" || (node >= 0 && store.artifact(index).nodes.origins?.[node].length)) return;
+  if (
+    store.artifact(index).stage === "source" ||
+    (node >= 0 && store.artifact(index).nodes.origins?.[node].length)
+  )
+    return;
   const origin = store.origin(index, line);
   if (!origin) return;
   const [source, at] = origin;
@@ -74,7 +99,9 @@ function* linkFacts(store, index, line, lit) {
   else {
     const found = [...store.links.follow(index, line)];
     if (!found.length) return;
-    const some = found.slice(0, MOST).map(([artifact, lines]) => `${store.stage(artifact).title} (${lines.size})`);
+    const some = found
+      .slice(0, MOST)
+      .map(([artifact, lines]) => `${store.stage(artifact).title} (${lines.size})`);
     yield ["linked", some.join(", ") + (found.length > MOST ? ` and ${found.length - MOST} more texts` : "")];
   }
 }

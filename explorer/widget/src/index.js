@@ -5,7 +5,8 @@ import { App } from "./app.js";
 import { start } from "./page.js";
 import { render } from "./widget.js";
 
-// Show a payload in an element, behind a shadow root so that no style of the page reaches it; returns the view.
+// Show a payload in an element, behind a shadow root so that no style of the page reaches it; returns the
+// view.
 export function mount(element, payload, host) {
   const root = element.shadowRoot || element.attachShadow({ mode: "open" });
   const sheet = new CSSStyleSheet();

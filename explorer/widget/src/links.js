@@ -3,15 +3,24 @@
 
 // How a line is linked to the calls that led to the one that made it, as explorer/model.py has it.
 const CALLED_FROM = "called from";
-// Links between a whole and its parts, as explorer/model.py has them: a scheduler node and the FX nodes in it, a kernel and its
-// scheduler nodes. A walk goes from a chosen whole down to its parts and from a part up to its wholes, and never on from there.
+// Links between a whole and its parts, as explorer/model.py has them: a scheduler node and the FX nodes in
+// it, a kernel and its scheduler nodes. A walk goes from a chosen whole down to its parts and from a part up
+// to its wholes, and never on from there.
 const WHOLES = new Set(["origins", "fused", "define_kernel", "launch", "buffer name", "pass"]);
 
-// Links to the line of a call, where no text says which line inside it is meant, as explorer/model.py has them.
-const COARSE = new Set(["called from", "stack_trace of the call", "from_node of the call", "made by, within a graph"]);
+// Links to the line of a call, where no text says which line inside it is meant, as explorer/model.py has
+// them.
+const COARSE = new Set([
+  "called from",
+  "stack_trace of the call",
+  "from_node of the call",
+  "made by, within a graph",
+]);
 
 // A route in words, with what it does not say.
-export const routeWords = (route) => route.join(" → ") + (route.some((how) => COARSE.has(how)) ? " (coarse: the line of a call, not the line inside it)" : "");
+export const routeWords = (route) =>
+  route.join(" → ") +
+  (route.some((how) => COARSE.has(how)) ? " (coarse: the line of a call, not the line inside it)" : "");
 
 // A place, one line of one artifact, as one number; a text may have up to 16,777,215 lines.
 const LINES = 0x1000000;
@@ -31,12 +40,14 @@ export class Links {
     this.tables = { down: new Map(), up: new Map() };
   }
 
-  // Every place linked to a line, as a Map from artifact to a Map from line to its route, a list of kinds of links.
+  // Every place linked to a line, as a Map from artifact to a Map from line to its route, a list of kinds of
+  // links.
   follow(artifact, line) {
     const start = place(artifact, line);
     const chosen = new Map([[start, null]]);
     const reached = this.reach(this.reach(chosen, "down", false), "up", false);
-    // The wholes that a line is part of are shown; their other parts are related only when a whole is the chosen line.
+    // The wholes that a line is part of are shown; their other parts are related only when a whole is the
+    // chosen line.
     for (const way of ["down", "up"])
       for (const [key, step] of this.reach(chosen, way, true)) if (!reached.has(key)) reached.set(key, step);
     const found = new Map();
@@ -59,17 +70,23 @@ export class Links {
     return (this.table("up", artifact).get(line) || []).length;
   }
 
-  // With `wholes` also over calls and wholes: on the way down the wholes come first, on the way up they come last.
+  // With `wholes` also over calls and wholes: on the way down the wholes come first, on the way up they come
+  // last.
   reach(start, way, wholes) {
     const reached = new Map(start);
     const queue = [...start.keys()];
     const down = way === "down";
-    const onWholes = new Map(queue.map((key) => [key, down])); // down: all links so far are wholes; up: one of them is
+    // down: all links so far are wholes; up: one of them is
+    const onWholes = new Map(queue.map((key) => [key, down]));
     for (let at = 0; at < queue.length; at++) {
       const before = onWholes.get(queue[at]);
       for (const [key, how] of this.beside(way, queue[at])) {
         const whole = WHOLES.has(this.hows[how]);
-        const goes = wholes ? (down ? !whole || before : whole || !before) : !whole && this.hows[how] !== CALLED_FROM;
+        const goes = wholes
+          ? down
+            ? !whole || before
+            : whole || !before
+          : !whole && this.hows[how] !== CALLED_FROM;
         if (reached.has(key) || !goes) continue;
         reached.set(key, [queue[at], how]);
         onWholes.set(key, down ? whole && before : whole || before);
@@ -115,7 +132,9 @@ export class Links {
 function across([source, target, how, runs], at, way, line) {
   const [sourceLine, sourceCount, targetLine, targetCount] = runs.slice(at, at + 4);
   const [artifact, here, there, count] =
-    way === "down" ? [target, sourceLine, targetLine, targetCount] : [source, targetLine, sourceLine, sourceCount];
+    way === "down"
+      ? [target, sourceLine, targetLine, targetCount]
+      : [source, targetLine, sourceLine, sourceCount];
   if (targetCount === 0) return [[place(artifact, there + line - here), how]];
   return Array.from({ length: count }, (_, k) => [place(artifact, there + k), how]);
 }

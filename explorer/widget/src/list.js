@@ -38,7 +38,8 @@ export class List {
   reveal(at) {
     const top = at * this.height;
     const { scrollTop, clientHeight } = this.element;
-    if (top < scrollTop || top + this.height > scrollTop + clientHeight) this.element.scrollTop = top - clientHeight / 2;
+    if (top < scrollTop || top + this.height > scrollTop + clientHeight)
+      this.element.scrollTop = top - clientHeight / 2;
     this.redraw();
   }
 

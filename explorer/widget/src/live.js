@@ -1,4 +1,5 @@
-// What a live process can do for the view: make texts on demand, run, check, benchmark. Messages go by the widget's model.
+// What a live process can do for the view: make texts on demand, run, check, benchmark. Messages go by the
+// widget's model.
 
 // The stages that Python makes when asked, by what a kernel has already.
 const MAKES = [
@@ -26,7 +27,11 @@ export class Live {
     const has = (what) => list.some((a) => a.stage === what || (a.stage === "kernel" && a.language === what));
     const kernel = list.find((a) => a.stage === "kernel");
     if (!kernel) return [];
-    return MAKES.filter(({ stage, from }) => has(from) && !has(stage)).map(({ stage, label }) => ({ stage, label, artifact: kernel.index }));
+    return MAKES.filter(({ stage, from }) => has(from) && !has(stage)).map(({ stage, label }) => ({
+      stage,
+      label,
+      artifact: kernel.index,
+    }));
   }
 
   make(artifact, stage) {

@@ -1,11 +1,23 @@
-// Location noise: what a text says only for debuggers, such as MLIR's loc(…). Links are made of it; a reader can do without.
+// Location noise: what a text says only for debuggers, such as MLIR's loc(…). Links are made of it; a reader
+// can do without.
 
 const PARTS = {
-  mlir: { part: /\s*loc\((?:#loc\d*|"[^"]*"\(#loc\d*\)|"[^"]*"(?::\d+:\d+)?|unknown)\)/g, whole: /^#loc\d* = / },
+  mlir: {
+    part: /\s*loc\((?:#loc\d*|"[^"]*"\(#loc\d*\)|"[^"]*"(?::\d+:\d+)?|unknown)\)/g,
+    whole: /^#loc\d* = /,
+  },
   llvm: { part: /,? ?!dbg !\d+/g, whole: /^!(?:\d+ = (?:distinct )?!DI|\d+ = !\{|llvm\.)/ },
-  ptx: { part: /(?!)/g, whole: /^\s*(?:\.loc\b|\.file\b|\$L__tmp\d+:|\/\/ \S+:\d+)/, rest: /^\s*\.section\s+\.debug_/ },
+  ptx: {
+    part: /(?!)/g,
+    whole: /^\s*(?:\.loc\b|\.file\b|\$L__tmp\d+:|\/\/ \S+:\d+)/,
+    rest: /^\s*\.section\s+\.debug_/,
+  },
   sass: { part: /^\s{4,}(?=\/\*)|(?<=\*\/ {2})\s{4,}/g, whole: /^\s*\/\/## File / },
-  asm: { part: /(?!)/g, whole: /^\s*(?:\.loc\b|\.file\b|\.cfi_|\.L(?:FB|FE|BB|BE|VL|M)\w*:)/, rest: /^\s*\.section\s+\.debug_/ },
+  asm: {
+    part: /(?!)/g,
+    whole: /^\s*(?:\.loc\b|\.file\b|\.cfi_|\.L(?:FB|FE|BB|BE|VL|M)\w*:)/,
+    rest: /^\s*\.section\s+\.debug_/,
+  },
 };
 PARTS.ttir = PARTS.ttgir = PARTS.mlir;
 PARTS.llir = PARTS.llvm;
@@ -48,6 +60,10 @@ export function quietLine(line, language) {
 
 // The lines that say something, without their noise.
 export function quietLines(lines, language) {
-  const hidden = new Set(noiseLines(lines, language).flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, k) => first + k)));
+  const hidden = new Set(
+    noiseLines(lines, language).flatMap(([first, last]) =>
+      Array.from({ length: last - first + 1 }, (_, k) => first + k),
+    ),
+  );
   return lines.filter((_, at) => !hidden.has(at + 1)).map((line) => quietLine(line, language));
 }

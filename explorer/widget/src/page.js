@@ -6,7 +6,9 @@ export async function start(block, element, mount) {
   try {
     const payload = await unpack(decoded(block.textContent));
     element.replaceChildren();
-    const app = (element.app = mount(element, payload, { select: (place) => place.artifact && remember(place.artifact, place.line) }));
+    const app = (element.app = mount(element, payload, {
+      select: (place) => place.artifact && remember(place.artifact, place.line),
+    }));
     const go = () => app.goToPlace(decode(location.hash.slice(1)));
     window.addEventListener("hashchange", go);
     document.addEventListener("keydown", (event) => event.target === document.body && app.key(event));
@@ -21,7 +23,8 @@ export async function start(block, element, mount) {
 function decoded(base64) {
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
-  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at); // ten times as fast as Uint8Array.from
+  // ten times as fast as Uint8Array.from
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
   return bytes;
 }
 

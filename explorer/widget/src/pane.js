@@ -7,7 +7,8 @@ const MAP = 300; // marks in the map at most
 const ROW = 18; // pixels a line, for where a short text's marks stand
 
 export class Pane {
-  // `app` answers: store, root, choose(index, line, pane), step(pane, by), hover(index, line, word), show(pane, index).
+  // `app` answers: store, root, choose(index, line, pane), step(pane, by), hover(index, line, word),
+  // show(pane, index).
   constructor(app, name, picker) {
     this.app = app;
     this.name = name;
@@ -38,12 +39,38 @@ export class Pane {
     this.down = button("↓", `next linked line, ${label}`, () => this.nextLit(1));
     this.wrap = this.toggle("wrap", `wrap long lines, ${label}`, (on) => this.editor.setWrap(on), false);
     this.quiet = this.toggle("loc", `show locations, ${label}`, (on) => this.editor.setQuiet(!on), false);
-    const copy = element("button", { type: "button", title: "copy the whole text", "aria-label": `copy ${label}`, onclick: () => this.copy(copy) }, "copy");
-    this.closer = button("✕", `close the ${this.name} pane`, () => this.app.closePane(this), { class: "quiet" });
-    const tools = element("div", { class: "tools" },
-      this.quiet, this.wrap, button("⊟", `fold all, ${label}`, () => this.editor.foldAll()), button("⊞", `unfold all, ${label}`, () => this.editor.unfoldAll()),
-      element("button", { type: "button", title: "go to a line (Alt+G)", "aria-label": `go to line, ${label}`, onclick: () => this.editor.goToLine() }, "line…"), copy,
-    ); // prettier-ignore
+    const copy = element(
+      "button",
+      {
+        type: "button",
+        title: "copy the whole text",
+        "aria-label": `copy ${label}`,
+        onclick: () => this.copy(copy),
+      },
+      "copy",
+    );
+    this.closer = button("✕", `close the ${this.name} pane`, () => this.app.closePane(this), {
+      class: "quiet",
+    });
+    const tools = element(
+      "div",
+      { class: "tools" },
+      this.quiet,
+      this.wrap,
+      button("⊟", `fold all, ${label}`, () => this.editor.foldAll()),
+      button("⊞", `unfold all, ${label}`, () => this.editor.unfoldAll()),
+      element(
+        "button",
+        {
+          type: "button",
+          title: "go to a line (Alt+G)",
+          "aria-label": `go to line, ${label}`,
+          onclick: () => this.editor.goToLine(),
+        },
+        "line…",
+      ),
+      copy,
+    );
     const bar = element("div", { class: "bar" }, this.picker, this.count, this.up, this.down, this.closer);
     const about = element("div", { class: "about" }, this.facts, tools);
     const view = element("div", { class: "view" }, this.editor.element, this.map);
@@ -56,7 +83,11 @@ export class Pane {
       made.setAttribute("aria-pressed", String(on));
       action(on);
     };
-    const made = element("button", { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: flip }, sign);
+    const made = element(
+      "button",
+      { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: flip },
+      sign,
+    );
     return made;
   }
 
@@ -67,16 +98,24 @@ export class Pane {
     this.lines = store.lines(index);
     this.picker.value = String(index);
     this.picker.title = artifact.title;
-    const facts = [plural(this.lines.length, "line"), seconds(artifact.seconds), artifact.note, store.stage(index).about];
+    const facts = [
+      plural(this.lines.length, "line"),
+      seconds(artifact.seconds),
+      artifact.note,
+      store.stage(index).about,
+    ];
     this.facts.textContent = facts.filter(Boolean).join(" · ");
-    this.facts.title = [artifact.id, ...facts, artifact.made_by && `made by ${artifact.made_by}`].filter(Boolean).join("\n");
+    this.facts.title = [artifact.id, ...facts, artifact.made_by && `made by ${artifact.made_by}`]
+      .filter(Boolean)
+      .join("\n");
     this.editor.show(this.lines);
     this.quiet.hidden = !this.editor.hasNoise;
     this.lit = new Map();
     this.chosen = 0;
   }
 
-  // Light lines: `lit` maps a line to a function that gives its route; `chosen` is the selected line, 0 for none here.
+  // Light lines: `lit` maps a line to a function that gives its route; `chosen` is the selected line, 0 for
+  // none here.
   mark(lit, chosen, query) {
     this.lit = lit;
     this.chosen = chosen;
@@ -89,7 +128,8 @@ export class Pane {
     this.drawMap();
   }
 
-  // The map is as tall as the view: a short text's marks stand beside their lines, a long text is scaled to fit.
+  // The map is as tall as the view: a short text's marks stand beside their lines, a long text is scaled to
+  // fit.
   drawMap() {
     const whole = Math.max(this.lines.length, this.map.clientHeight / ROW, 1);
     const buckets = new Map(this.sorted.map((line) => [Math.floor(((line - 1) / whole) * MAP), line]));
@@ -112,7 +152,8 @@ export class Pane {
     this.editor.reveal(1 + Math.floor(((event.clientY - box.top) / box.height) * whole));
   }
 
-  // Bring the linked line into view that the fewest links lead to; the first of several, unless one is there already.
+  // Bring the linked line into view that the fewest links lead to; the first of several, unless one is there
+  // already.
   revealLit() {
     if (!this.sorted.length) return;
     const far = new Map(this.sorted.map((line) => [line, this.lit.get(line)().length]));
@@ -125,7 +166,8 @@ export class Pane {
   nextLit(by) {
     const [first, last] = this.editor.inView();
     const here = this.pointer && this.lit.has(this.pointer) ? this.pointer : (first + last) / 2;
-    const onward = by > 0 ? this.sorted.find((line) => line > here) : this.sorted.findLast((line) => line < here);
+    const onward =
+      by > 0 ? this.sorted.find((line) => line > here) : this.sorted.findLast((line) => line < here);
     this.pointer = onward || (by > 0 ? this.sorted[0] : this.sorted[this.sorted.length - 1]);
     this.editor.reveal(this.pointer);
   }

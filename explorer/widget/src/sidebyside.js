@@ -1,4 +1,5 @@
-// Two lists of lines side by side: equal lines next to each other, runs of them folded, and steps from change to change.
+// Two lists of lines side by side: equal lines next to each other, runs of them folded, and steps from change
+// to change.
 
 import { button, element, plural } from "./dom.js";
 import { alignByOrigin, common, diffLines } from "./diff.js";
@@ -16,13 +17,31 @@ export class SideBySide {
     this.shown = [];
     this.opened = new Set();
     this.status = element("span", { class: "count", role: "status" });
-    this.list = new List((at) => this.row(at), { class: "diff", role: "list", "aria-label": "differences, line by line" });
+    this.list = new List((at) => this.row(at), {
+      class: "diff",
+      role: "list",
+      "aria-label": "differences, line by line",
+    });
     this.list.element.addEventListener("click", (event) => this.click(event));
     this.list.element.addEventListener("keydown", (event) => this.key(event));
     this.list.element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.within = element("div", {});
-    this.slider = element("div", { class: "slider", "aria-hidden": "true", onscroll: () => this.slide(this.slider.scrollLeft - this.slid) }, this.within);
-    this.bar = element("div", { class: "diff-bar" }, this.status, button("↑", "previous change", () => this.jump(-1)), button("↓", "next change", () => this.jump(1)));
+    this.slider = element(
+      "div",
+      {
+        class: "slider",
+        "aria-hidden": "true",
+        onscroll: () => this.slide(this.slider.scrollLeft - this.slid),
+      },
+      this.within,
+    );
+    this.bar = element(
+      "div",
+      { class: "diff-bar" },
+      this.status,
+      button("↑", "previous change", () => this.jump(-1)),
+      button("↓", "next change", () => this.jump(1)),
+    );
     this.element = element("div", { class: "side-by-side" }, this.list.element, this.slider);
   }
 
@@ -36,11 +55,16 @@ export class SideBySide {
     const changed = this.rows.filter(([, , same]) => !same);
     const gone = changed.filter(([i]) => i >= 0).length;
     const made = changed.filter(([, j]) => j >= 0).length;
+    const paired = this.rows.length - changed.length;
     this.status.textContent = origin
-      ? `${plural(this.rows.filter(([, , same]) => same).length, "line")} on both sides came from the same place`
-      : changed.length ? `−${gone.toLocaleString("en")}  +${made.toLocaleString("en")} lines` : "the same on both sides";
+      ? `${plural(paired, "line")} on both sides came from the same place`
+      : changed.length
+        ? `−${gone.toLocaleString("en")}  +${made.toLocaleString("en")} lines`
+        : "the same on both sides";
     this.list.element.scrollTop = 0;
-    this.widest = this.sides.reduce((most, lines) => lines.reduce((m, line) => Math.max(m, line.length), most), 0) * LETTER;
+    this.widest =
+      this.sides.reduce((most, lines) => lines.reduce((m, line) => Math.max(m, line.length), most), 0) *
+      LETTER;
     this.slide(-Infinity);
   }
 
@@ -67,7 +91,8 @@ export class SideBySide {
     const [head, tail] = common(...texts);
     const [from, to] = [head * LETTER, (Math.max(...texts.map((text) => text.length)) - tail) * LETTER];
     const room = this.room();
-    if (from < this.slid || Math.min(to, from + room / 2) > this.slid + room) this.slide(Math.max(0, from - room / 3) - this.slid);
+    if (from < this.slid || Math.min(to, from + room / 2) > this.slid + room)
+      this.slide(Math.max(0, from - room / 3) - this.slid);
   }
 
   wheel(event) {
@@ -81,7 +106,7 @@ export class SideBySide {
   fold() {
     const { rows } = this;
     this.shown = [];
-    for (let at = 0; at < rows.length; ) {
+    for (let at = 0; at < rows.length;) {
       let end = at;
       while (end < rows.length && rows[end][2]) end++;
       const from = at ? at + AROUND : 0;
@@ -94,7 +119,9 @@ export class SideBySide {
       at = end;
       while (at < rows.length && !rows[at][2]) this.shown.push(at++);
     }
-    this.changes = this.shown.flatMap((row, at) => (this.isChange(row) && !this.isChange(this.shown[at - 1]) ? [at] : []));
+    this.changes = this.shown.flatMap((row, at) =>
+      this.isChange(row) && !this.isChange(this.shown[at - 1]) ? [at] : [],
+    );
     this.pointer = -1;
     this.list.show(this.shown.length);
   }
@@ -107,19 +134,40 @@ export class SideBySide {
     const row = this.shown[at];
     if (typeof row !== "number") {
       const [from, to] = row;
-      return element("div", { class: "diff-row folded", role: "listitem", "data-at": at }, `⋯ ${plural(to - from, "equal line")}`);
+      return element(
+        "div",
+        { class: "diff-row folded", role: "listitem", "data-at": at },
+        `⋯ ${plural(to - from, "equal line")}`,
+      );
     }
     const [i, j, same] = this.rows[row];
     const texts = [i >= 0 ? this.sides[0][i] : "", j >= 0 ? this.sides[1][j] : ""];
     const [head, tail] = !same && i >= 0 && j >= 0 ? common(...texts) : [0, 0];
     const cell = (side, line) => {
       const kind = line < 0 ? " none" : same ? "" : side ? " made" : " gone";
-      return element("div", { class: `cell${kind}`, "data-side": side, "data-line": line + 1, title: texts[side].length * LETTER > this.room() ? texts[side].trim() : null },
-        element("span", { class: "number" }, line < 0 ? "" : String(line + 1)), element("span", { class: "mark" }, line < 0 || same ? "" : side ? "+" : "−"),
-        element("span", { class: "code" }, ...words(texts[side], same || i < 0 || j < 0 ? null : [head, tail])),
-      ); // prettier-ignore
+      return element(
+        "div",
+        {
+          class: `cell${kind}`,
+          "data-side": side,
+          "data-line": line + 1,
+          title: texts[side].length * LETTER > this.room() ? texts[side].trim() : null,
+        },
+        element("span", { class: "number" }, line < 0 ? "" : String(line + 1)),
+        element("span", { class: "mark" }, line < 0 || same ? "" : side ? "+" : "−"),
+        element(
+          "span",
+          { class: "code" },
+          ...words(texts[side], same || i < 0 || j < 0 ? null : [head, tail]),
+        ),
+      );
     };
-    return element("div", { class: `diff-row${at === this.changes[this.pointer] ? " here" : ""}`, role: "listitem" }, cell(0, i), cell(1, j));
+    return element(
+      "div",
+      { class: `diff-row${at === this.changes[this.pointer] ? " here" : ""}`, role: "listitem" },
+      cell(0, i),
+      cell(1, j),
+    );
   }
 
   click(event) {
@@ -129,7 +177,8 @@ export class SideBySide {
       return this.fold();
     }
     const cell = event.target.closest(".cell");
-    if (cell && Number(cell.dataset.line) > 0) this.choose(Number(cell.dataset.side), Number(cell.dataset.line));
+    if (cell && Number(cell.dataset.line) > 0)
+      this.choose(Number(cell.dataset.side), Number(cell.dataset.line));
   }
 
   key(event) {
@@ -159,5 +208,9 @@ export class SideBySide {
 function words(text, span) {
   if (!span) return [text];
   const [head, tail] = span;
-  return [text.slice(0, head), element("b", {}, text.slice(head, text.length - tail)), text.slice(text.length - tail)];
+  return [
+    text.slice(0, head),
+    element("b", {}, text.slice(head, text.length - tail)),
+    text.slice(text.length - tail),
+  ];
 }

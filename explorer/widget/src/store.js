@@ -1,4 +1,5 @@
-// The trace in the browser: the payload, its texts as lines, and what is worked out of them once. No element is made here.
+// The trace in the browser: the payload, its texts as lines, and what is worked out of them once. No element
+// is made here.
 
 import { Links, artifactOf, lineOf } from "./links.js";
 import { splitLines } from "./text.js";
@@ -20,7 +21,9 @@ export class Store {
     this.links = new Links(links, hows);
     this.stages = new Map(stages.map((stage) => [stage.name, stage]));
     this.byId = new Map(artifacts.map((artifact, index) => [artifact.id, index]));
-    this.byKernel = new Map(kernels.flatMap((kernel) => Object.values(kernel.forms).map((index) => [index, kernel])));
+    this.byKernel = new Map(
+      kernels.flatMap((kernel) => Object.values(kernel.forms).map((index) => [index, kernel])),
+    );
   }
 
   // Texts that were made on demand: artifacts, their stages, and their links by index into all artifacts.
@@ -30,7 +33,8 @@ export class Store {
     payload.stages = stages;
     payload.hows = hows;
     payload.links.push(...links);
-    for (const [kernel, stage, index] of forms) payload.kernels.find((k) => k.artifact === kernel).forms[stage] = index;
+    for (const [kernel, stage, index] of forms)
+      payload.kernels.find((k) => k.artifact === kernel).forms[stage] = index;
     this.hues.clear();
     this.read();
   }
@@ -71,9 +75,10 @@ export class Store {
     return this.byKernel.get(index) || null;
   }
 
-  // Colours ------------------------------------------------------------------------------------------------------------
+  // Colours -------------------------------------------------------------------------------------------------
 
-  // The hue of the user's line that this line came from in the end, the same in every text; null where there is none.
+  // The hue of the user's line that this line came from in the end, the same in every text; null where there
+  // is none.
   hue(index, line) {
     const key = `${index}:${line}`;
     if (!this.hues.has(key)) this.hues.set(key, this.hueOf(index, line));
@@ -82,25 +87,31 @@ export class Store {
 
   hueOf(index, line) {
     const origin = this.origin(index, line);
-    return origin && this.links.heirs(...origin) ? Math.round((origin[1] * GOLDEN + origin[0] * 47) % 360) : null;
+    return origin && this.links.heirs(...origin)
+      ? Math.round((origin[1] * GOLDEN + origin[0] * 47) % 360)
+      : null;
   }
 
-  // The user's line, [artifact, line]; of several, such as a call and what it called, the one that least else came from.
+  // The user's line, [artifact, line]; of several, such as a call and what it called, the one that least else
+  // came from.
   origin(index, line) {
-    const sources = this.links.origins(index, line).filter((key) => this.artifact(artifactOf(key)).stage === "source");
+    const sources = this.links
+      .origins(index, line)
+      .filter((key) => this.artifact(artifactOf(key)).stage === "source");
     if (!sources.length) return null;
     const heirs = new Map(sources.map((key) => [key, this.links.heirs(artifactOf(key), lineOf(key))]));
     const key = sources.reduce((best, other) => (heirs.get(other) < heirs.get(best) ? other : best));
     return [artifactOf(key), lineOf(key)];
   }
 
-  // Nodes --------------------------------------------------------------------------------------------------------------
+  // Nodes ---------------------------------------------------------------------------------------------------
 
   // The node of a graph's text on this line, -1 where there is none.
   nodeAt(index, line) {
     const { nodes } = this.artifact(index);
     if (!nodes) return -1;
-    if (!this.nodeLines.has(index)) this.nodeLines.set(index, new Map(nodes.line.map((at, node) => [at, node]).filter(([at]) => at)));
+    if (!this.nodeLines.has(index))
+      this.nodeLines.set(index, new Map(nodes.line.map((at, node) => [at, node]).filter(([at]) => at)));
     return this.nodeLines.get(index).get(line) ?? -1;
   }
 

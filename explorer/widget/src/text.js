@@ -1,4 +1,5 @@
-// Lines and tokens of a text. Lines break where explorer/model.py breaks them (`text_lines`), so that line numbers agree.
+// Lines and tokens of a text. Lines break where explorer/model.py breaks them (`text_lines`), so that line
+// numbers agree.
 
 const BREAK = /\r\n|\n|\r/;
 
@@ -11,35 +12,111 @@ export function splitLines(text) {
 // Longer lines are coloured up to here and plain after it.
 const COLOURED = 2000;
 
-const PYTHON =
-  "and as assert async await break class continue def del elif else except False finally for from global if import in is lambda None nonlocal not or pass raise return True try while with yield";
-const CPP =
-  "auto bool break case char class const constexpr continue double else extern false float for if inline int int32_t int64_t long namespace new nullptr return short signed sizeof static struct switch template this true typedef typename uint32_t uint64_t uint8_t unsigned using void while";
-const LLVM =
-  "declare define target attributes ret br label phi add fadd fmul fsub fdiv mul sub shl lshr ashr and or xor icmp fcmp select bitcast extractvalue insertvalue insertelement extractelement getelementptr load store call tail asm sideeffect zext sext trunc fptrunc fpext sitofp uitofp fptosi";
-const words = (list) => `\\b(?:${list.split(" ").join("|")})\\b`;
+const PYTHON = `
+  and as assert async await break class continue def del elif else except False finally for from global if
+  import in is lambda None nonlocal not or pass raise return True try while with yield
+`;
+const CPP = `
+  auto bool break case char class const constexpr continue double else extern false float for if inline
+  int int32_t int64_t long namespace new nullptr return short signed sizeof static struct switch template
+  this true typedef typename uint32_t uint64_t uint8_t unsigned using void while
+`;
+const LLVM = `
+  declare define target attributes ret br label phi add fadd fmul fsub fdiv mul sub shl lshr ashr and or
+  xor icmp fcmp select bitcast extractvalue insertvalue insertelement extractelement getelementptr load
+  store call tail asm sideeffect zext sext trunc fptrunc fpext sitofp uitofp fptosi
+`;
+const words = (list) => `\\b(?:${list.trim().split(/\s+/).join("|")})\\b`;
 const STRING = `"(?:[^"\\\\]|\\\\.)*"`;
 const NUMBER = "\\b(?:0[xX][\\da-fA-F]+|\\d+\\.?\\d*(?:[eE][+-]?\\d+)?)\\b";
 const CALLED = "[A-Za-z_]\\w*(?=\\()";
 
 // What each family of languages has: the kinds of tokens, the first that fits wins.
 const GRAMMARS = {
-  python: { comment: "#.*", string: `${STRING}|'(?:[^'\\\\]|\\\\.)*'`, keyword: words(PYTHON), number: NUMBER, name: CALLED },
-  cpp: { comment: "//.*|/\\*.*?\\*/|^\\s*#\\w+", string: `${STRING}|'(?:[^'\\\\]|\\\\.)'`, keyword: words(CPP), number: NUMBER, name: CALLED },
-  mlir: { comment: "//.*|loc\\(.*?\\)+", string: STRING, value: "%[\\w.$#-]+", type: "![\\w.]+|\\b(?:tensor|memref|vector)\\b|#\\w[\\w.]*", keyword: "\\b[a-z_]\\w*(?:\\.[a-z_]\\w*)+\\b|\\b(?:module|attributes)\\b", number: `${NUMBER}|\\bdense<[^>]*>`, name: "@[\\w.$]+" },
-  llvm: { comment: ";.*|!dbg !\\d+", string: STRING, value: "%[\\w.$-]+", name: "@[\\w.$]+", keyword: words(LLVM), number: NUMBER, type: "\\b(?:i\\d+|float|half|double|bfloat|ptr|void)\\b|![\\w.]+" },
-  ptx: { comment: "//.*", string: STRING, type: "(?<=^\\s*)\\.\\w+", value: "%[\\w.$]+", keyword: "(?<=^\\s*(?:@!?%\\w+\\s+)?)[a-z]\\w*(?:\\.[\\w:]+)*", number: NUMBER, name: "\\$?\\w+:$" },
-  sass: { comment: "//.*|/\\*.*?\\*/", string: STRING, value: "\\b(?:R\\d+|RZ|UR\\d+|URZ|!?U?P\\d|PT)\\b", keyword: "\\b[A-Z][A-Z0-9]+(?:\\.[A-Z0-9_]+)*\\b", number: NUMBER, name: "\\.L_x_\\d+" },
-  asm: { comment: "#.*|;.*|//.*", string: STRING, type: "(?<=^\\s*)\\.\\w+", value: "%\\w+|\\b[vs]\\d+\\b|\\b[vs]\\[\\d+:\\d+\\]", keyword: "(?<=^\\s+)[a-z]\\w*(?:\\.\\w+)*", number: NUMBER, name: "^[.\\w$]+:" },
+  python: {
+    comment: "#.*",
+    string: `${STRING}|'(?:[^'\\\\]|\\\\.)*'`,
+    keyword: words(PYTHON),
+    number: NUMBER,
+    name: CALLED,
+  },
+  cpp: {
+    comment: "//.*|/\\*.*?\\*/|^\\s*#\\w+",
+    string: `${STRING}|'(?:[^'\\\\]|\\\\.)'`,
+    keyword: words(CPP),
+    number: NUMBER,
+    name: CALLED,
+  },
+  mlir: {
+    comment: "//.*|loc\\(.*?\\)+",
+    string: STRING,
+    value: "%[\\w.$#-]+",
+    type: "![\\w.]+|\\b(?:tensor|memref|vector)\\b|#\\w[\\w.]*",
+    keyword: "\\b[a-z_]\\w*(?:\\.[a-z_]\\w*)+\\b|\\b(?:module|attributes)\\b",
+    number: `${NUMBER}|\\bdense<[^>]*>`,
+    name: "@[\\w.$]+",
+  },
+  llvm: {
+    comment: ";.*|!dbg !\\d+",
+    string: STRING,
+    value: "%[\\w.$-]+",
+    name: "@[\\w.$]+",
+    keyword: words(LLVM),
+    number: NUMBER,
+    type: "\\b(?:i\\d+|float|half|double|bfloat|ptr|void)\\b|![\\w.]+",
+  },
+  ptx: {
+    comment: "//.*",
+    string: STRING,
+    type: "(?<=^\\s*)\\.\\w+",
+    value: "%[\\w.$]+",
+    keyword: "(?<=^\\s*(?:@!?%\\w+\\s+)?)[a-z]\\w*(?:\\.[\\w:]+)*",
+    number: NUMBER,
+    name: "\\$?\\w+:$",
+  },
+  sass: {
+    comment: "//.*|/\\*.*?\\*/",
+    string: STRING,
+    value: "\\b(?:R\\d+|RZ|UR\\d+|URZ|!?U?P\\d|PT)\\b",
+    keyword: "\\b[A-Z][A-Z0-9]+(?:\\.[A-Z0-9_]+)*\\b",
+    number: NUMBER,
+    name: "\\.L_x_\\d+",
+  },
+  asm: {
+    comment: "#.*|;.*|//.*",
+    string: STRING,
+    type: "(?<=^\\s*)\\.\\w+",
+    value: "%\\w+|\\b[vs]\\d+\\b|\\b[vs]\\[\\d+:\\d+\\]",
+    keyword: "(?<=^\\s+)[a-z]\\w*(?:\\.\\w+)*",
+    number: NUMBER,
+    name: "^[.\\w$]+:",
+  },
   bytecode: { comment: "\\(.*\\)$", keyword: "\\b[A-Z][A-Z_]{2,}\\b", number: NUMBER, value: ">>" },
   plain: {},
-}; // prettier-ignore
+};
 
 const FAMILY = {
-  python: "python", fx: "python", "fx-lines": "python", triton: "python", "inductor-ir": "python", guards: "python", cpp: "cpp", cuda: "cpp",
-  hip: "cpp", c: "cpp", asm: "asm", amdgcn: "asm", ptx: "ptx", sass: "sass", llvm: "llvm", llir: "llvm", ttir: "mlir", ttgir: "mlir",
-  mlir: "mlir", bytecode: "bytecode",
-}; // prettier-ignore
+  python: "python",
+  fx: "python",
+  "fx-lines": "python",
+  triton: "python",
+  "inductor-ir": "python",
+  guards: "python",
+  cpp: "cpp",
+  cuda: "cpp",
+  hip: "cpp",
+  c: "cpp",
+  asm: "asm",
+  amdgcn: "asm",
+  ptx: "ptx",
+  sass: "sass",
+  llvm: "llvm",
+  llir: "llvm",
+  ttir: "mlir",
+  ttgir: "mlir",
+  mlir: "mlir",
+  bytecode: "bytecode",
+};
 
 const grammars = {};
 for (const [family, kinds] of Object.entries(GRAMMARS)) {
@@ -67,7 +144,9 @@ export function tokens(line, language) {
 export function occurrences(line, query) {
   const found = [];
   const lower = line.toLowerCase();
-  if (!query || lower.length !== line.length) return found; // a few letters change length in lower case: no marks there
-  for (let at = lower.indexOf(query); at >= 0; at = lower.indexOf(query, at + query.length)) found.push([at, at + query.length]);
+  // a few letters change length in lower case: no marks there
+  if (!query || lower.length !== line.length) return found;
+  for (let at = lower.indexOf(query); at >= 0; at = lower.indexOf(query, at + query.length))
+    found.push([at, at + query.length]);
   return found;
 }

@@ -17,7 +17,10 @@ export function followTheme(element, changed) {
     changed();
   };
   const observer = new MutationObserver(apply);
-  observer.observe(document.body, { attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-jp-theme-name"] });
+  observer.observe(document.body, {
+    attributes: true,
+    attributeFilter: ["class", "data-jp-theme-light", "data-jp-theme-name"],
+  });
   observer.observe(document.documentElement, { attributes: true, attributeFilter: ["theme"] });
   const system = matchMedia("(prefers-color-scheme: dark)");
   system.addEventListener("change", apply);

@@ -1,5 +1,5 @@
-// Why two scheduler nodes are one kernel or not, from the trace's own verdicts: what `Fusion.why` of explorer/fusion.py says, in
-// its words. No element is made here.
+// Why two scheduler nodes are one kernel or not, from the trace's own verdicts: what `Fusion.why` of
+// explorer/fusion.py says, in its words. No element is made here.
 
 // Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
 const WRONG_WAY = "node1 must go before node2";
@@ -30,7 +30,9 @@ export class Verdicts {
 
   title(number) {
     const names = this.parts(number).map((n) => this.names[n]);
-    return names.length > MOST_NAMED ? `${names[0]}_…_${names[names.length - 1]} (${names.length} nodes)` : names.join("_");
+    return names.length > MOST_NAMED
+      ? `${names[0]}_…_${names[names.length - 1]} (${names.length} nodes)`
+      : names.join("_");
   }
 
   kernelsOf(numbers) {
@@ -41,43 +43,68 @@ export class Verdicts {
   // {fused, sentence} for two names that the scheduler, its buffers, FX nodes or kernels have.
   why(first, second) {
     const [one, other] = [this.numbers.get(first), this.numbers.get(second)];
-    if (!one || !other) return { fused: false, sentence: `${one ? second : first} is no node of this graph.` };
+    if (!one || !other)
+      return { fused: false, sentence: `${one ? second : first} is no node of this graph.` };
     const both = one.filter((n) => other.includes(n));
-    if (both.length) return { fused: true, sentence: this.same(first, second, this.names[Math.min(...both)]) };
+    if (both.length)
+      return { fused: true, sentence: this.same(first, second, this.names[Math.min(...both)]) };
     const places = new Set(one.map((n) => this.groupOf.get(n)));
     const shared = other.map((n) => this.groupOf.get(n)).filter((at) => places.has(at));
     const verdicts = this.between(one, other);
     if (shared.length) return { fused: true, sentence: this.fused(first, second, shared, verdicts) };
     const refused = verdicts.filter((v) => v.verdict === "refused");
-    return { fused: false, sentence: refused.length ? this.refused(refused, verdicts) : this.never(first, second, one, other) };
+    return {
+      fused: false,
+      sentence: refused.length ? this.refused(refused, verdicts) : this.never(first, second, one, other),
+    };
   }
 
   same(first, second, name) {
-    return first === second ? `${first} is ${name} itself.` : `${first} and ${second} are one scheduler node, ${name}: lowering computes one where the other reads it.`;
+    return first === second
+      ? `${first} is ${name} itself.`
+      : `${first} and ${second} are one scheduler node, ${name}: ` +
+          "lowering computes one where the other reads it.";
   }
 
   // Every verdict on two nodes, or on what they had become, in the order of the rounds.
   between(one, other) {
     const holds = (number, nodes) => this.parts(number).some((n) => nodes.includes(n));
-    const found = this.rows.filter(({ pair: [a, b] }) => (holds(a, one) && holds(b, other)) || (holds(a, other) && holds(b, one)));
+    const found = this.rows.filter(
+      ({ pair: [a, b] }) => (holds(a, one) && holds(b, other)) || (holds(a, other) && holds(b, one)),
+    );
     const key = ({ pair: [a, b], rounds }) => [rounds[rounds.length - 1], Math.max(a, b), a, b];
     const compare = (a, b) => a.reduce((sign, value, at) => sign || value - b[at], 0);
-    return found.map((row) => [key(row), row]).sort(([a], [b]) => compare(a, b)).map(([, row]) => row); // prettier-ignore
+    return found
+      .map((row) => [key(row), row])
+      .sort(([a], [b]) => compare(a, b))
+      .map(([, row]) => row);
   }
 
   fused(first, second, shared, verdicts) {
     const at = shared.reduce((a, b) => (this.final[b] < this.final[a] ? b : a));
     const kernels = this.kernelsOf(this.parts(this.final[at]));
-    const one = kernels.length < 2 ? "one kernel" : `one group, for which ${kernels.length} kernels were written`;
+    const one =
+      kernels.length < 2 ? "one kernel" : `one group, for which ${kernels.length} kernels were written`;
     const joined = verdicts.find((v) => v.verdict === "fused");
-    const how = joined ? ` In round ${joined.rounds[0]} ${joined.reason}` : GROUPED[this.groups[at].kind] || "";
-    return `${first} and ${second} are ${one}, ${kernels.join(", ") || this.title(this.final[at])}.${how}${this.roles([first, second], this.groups[at])}`;
+    const how = joined
+      ? ` In round ${joined.rounds[0]} ${joined.reason}`
+      : GROUPED[this.groups[at].kind] || "";
+    const called = kernels.join(", ") || this.title(this.final[at]);
+    const roles = this.roles([first, second], this.groups[at]);
+    return `${first} and ${second} are ${one}, ${called}.${how}${roles}`;
   }
 
   // Where in a template two nodes are computed; "" outside of one.
   roles(names, group) {
-    const inside = (name, role) => this.numbers.get(name).every((n) => (group[role] || []).includes(this.names[n]));
-    return names.flatMap((name) => Object.keys(ROLES).filter((role) => inside(name, role)).map((role) => ` ${name} is in the template's ${role}: computed ${ROLES[role]}.`)).join(""); // prettier-ignore
+    const inside = (name, role) =>
+      this.numbers.get(name).every((n) => (group[role] || []).includes(this.names[n]));
+    return names
+      .flatMap((name) =>
+        Object.keys(ROLES)
+          .filter((role) => inside(name, role))
+          .map((role) => ` ${name} is in the template's ${role}: computed ${ROLES[role]}.`),
+      )
+      .join("");
   }
 
   refused(refused, verdicts) {
@@ -85,33 +112,51 @@ export class Verdicts {
     const last = (real.length ? real : refused).at(-1);
     const possible = verdicts.find((v) => v.verdict === "possible");
     const before = possible && String(possible.pair) !== String(last.pair);
-    const came = before ? `${possible.reason} But a fusion that scored higher came first and made ${last.after.map((n) => this.title(n)).join(" and ")}. ` : "";
+    const came = before
+      ? `${possible.reason} But a fusion that scored higher came first and made ` +
+        `${last.after.map((n) => this.title(n)).join(" and ")}. `
+      : "";
     const [one, other] = last.pair.map((n) => this.kernelsOf(this.parts(n)));
     const both = one.filter((name) => other.includes(name)).sort();
-    return `${came}${last.reason}${both.length ? ` Both are in the kernel ${both.join(", ")} all the same, as loops one after the other.` : ""}`;
+    const beside = both.length
+      ? ` Both are in the kernel ${both.join(", ")} all the same, as loops one after the other.`
+      : "";
+    return `${came}${last.reason}${beside}`;
   }
 
   // Why the scheduler did not ask about two nodes.
   never(first, second, one, other) {
-    for (const [name, [number]] of [[first, one], [second, other]]) if (this.apart[number]) return name + this.apart[number]; // prettier-ignore
+    for (const [name, [number]] of [
+      [first, one],
+      [second, other],
+    ])
+      if (this.apart[number]) return name + this.apart[number];
     const [a, b] = [one, other].map((nodes) => new Set(nodes.flatMap((n) => this.touched[n])));
     const both = [...a].filter((name) => b.has(name)).sort();
-    if (!both.length) return `${first} and ${second} were never considered: they neither read nor write a buffer that both touch.`;
+    const never = `${first} and ${second} were never considered`;
+    if (!both.length) return `${never}: they neither read nor write a buffer that both touch.`;
     const devices = new Set(one.map((n) => this.devices[n]));
-    if (!other.some((n) => devices.has(this.devices[n]))) return `${first} and ${second} were never considered: they run on different devices.`;
+    if (!other.some((n) => devices.has(this.devices[n]))) return `${never}: they run on different devices.`;
     const shared = both.slice(0, MOST_LISTED).join(", ");
-    return `${first} and ${second} were never considered: both touch ${shared}, but of the nodes that touch a buffer the scheduler asks about each only with the ${this.attempts} that come next (max_fusion_buffer_group_pairwise_attempts).`;
+    return (
+      `${never}: both touch ${shared}, but of the nodes that touch a buffer the scheduler asks about each ` +
+      `only with the ${this.attempts} that come next (max_fusion_buffer_group_pairwise_attempts).`
+    );
   }
 }
 
 // How nodes came to be in one group without a fusion of two.
 const GROUPED = {
-  combo: " They do not depend on each other, and combo kernels put such kernels into one launch (combo_kernels).",
+  combo:
+    " They do not depend on each other, and combo kernels put such kernels into one launch (combo_kernels).",
   foreach: " They come from one operation on a list of tensors, which is lowered to one foreach kernel.",
 };
 
 // Where what was fused into a template is computed.
-const ROLES = { prologue: "where the template loads its input", epilogue: "on the template's result before it is stored" };
+const ROLES = {
+  prologue: "where the template loads its input",
+  epilogue: "on the template's result before it is stored",
+};
 
 // What people call a group: its kernels, or the library call it is.
 export const title = (group) => group.kernels.join(", ") || group.call || group.name;

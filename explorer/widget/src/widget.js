@@ -7,11 +7,14 @@ import { Live } from "./live.js";
 export async function render({ model, el }, mount) {
   const holder = document.createElement("div");
   holder.className = "explorer-host";
-  holder.style.cssText = "height:680px;min-height:320px;resize:vertical;overflow:auto;border:1px solid var(--jp-border-color2,#d9dde3);border-radius:6px";
-  // A notebook in command mode takes letters as commands: what is typed in the view stays in it. Notebook 7 looks at keys before
-  // they come here, and leaves alone what is marked so.
+  holder.style.cssText =
+    "height:680px;min-height:320px;resize:vertical;overflow:auto;" +
+    "border:1px solid var(--jp-border-color2,#d9dde3);border-radius:6px";
+  // A notebook in command mode takes letters as commands: what is typed in the view stays in it. Notebook 7
+  // looks at keys before they come here, and leaves alone what is marked so.
   holder.dataset.lmSuppressShortcuts = "true";
-  for (const kind of ["keydown", "keyup", "keypress"]) holder.addEventListener(kind, (event) => event.stopPropagation());
+  for (const kind of ["keydown", "keyup", "keypress"])
+    holder.addEventListener(kind, (event) => event.stopPropagation());
   el.append(holder);
   const view = new View(model, holder, mount);
   await view.open();
@@ -30,7 +33,11 @@ class View {
     const { model } = this;
     const data = model.get("payload");
     // a DataView by Jupyter's protocol; other notebooks have handed over the buffer itself
-    const payload = await unpack(data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    const payload = await unpack(
+      data instanceof ArrayBuffer
+        ? new Uint8Array(data)
+        : new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
+    );
     const live = model.get("is_live") ? new Live(model) : null;
     this.app = this.mount(this.holder, payload, { live, select: (place) => this.tell(place) });
     this.holder.app = this.app; // for consoles and tests
@@ -64,14 +71,19 @@ class View {
     const { chosen } = this.app;
     if (index === undefined) return void (!place.artifact && chosen && this.silently(() => this.app.clear()));
     if (chosen && chosen.artifact === index && chosen.line === place.line) return;
-    this.silently(() => (this.app.panes.some((pane) => pane.artifact === index) ? this.app.choose(index, place.line) : this.app.goTo(index, place.line)));
+    this.silently(() =>
+      this.app.panes.some((pane) => pane.artifact === index)
+        ? this.app.choose(index, place.line)
+        : this.app.goTo(index, place.line),
+    );
   }
 
   obey() {
     const command = this.model.get("command");
     if (!command.kind || command.number === this.obeyed) return;
     this.obeyed = command.number;
-    if (command.kind === "open") this.silently(() => this.app.openAt(command.artifact, command.line, command.pane));
+    if (command.kind === "open")
+      this.silently(() => this.app.openAt(command.artifact, command.line, command.pane));
     if (command.kind === "compare") this.app.compare(command.a, command.b);
     if (command.kind === "view") this.app.panel(command.name);
   }
