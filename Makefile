@@ -33,9 +33,9 @@ test: $(INSTALLED) ## the tests
 	$(BIN)/python -m pytest -n $(JOBS) tests
 
 faults: $(INSTALLED) ## fail each function that runs while a program compiles, one after the other: an hour
-	$(BIN)/python benchmarks/faults.py h100 7200
-	$(BIN)/python benchmarks/faults.py record_h100 7200
-	$(BIN)/python benchmarks/faults.py record 7200
+	$(BIN)/python benchmarks/faults.py h100 --jobs $(JOBS)
+	$(BIN)/python benchmarks/faults.py record_h100 --jobs $(JOBS)
+	$(BIN)/python benchmarks/faults.py record --jobs $(JOBS)
 
 check: $(INSTALLED) node_modules/.installed ## lint, format and types, of Python and of the front end
 	$(BIN)/ruff check .

@@ -1,30 +1,31 @@
 """Right programs that a check must not call wrong: PyTorch's operator database, one sample of each operator, forward.
 
     python benchmarks/check_operators.py [--target cpu|h100|…] [--backend inductor|aot_eager] [--dtypes float32,bfloat16]
-                                         [--sample N] [--seed S] [--jobs J] [--only NAME …] [--seconds 60]
+                                         [--sample N] [--seed S] [--jobs J] [--part I/N] [--only NAME …] [--seconds 120]
 
-Prints how many were checked, each false alarm with its row, what was not compared and why, and what could not be traced.
-Operators run in processes of their own, several in one, so that one that crashes or hangs takes no others with it. With
-`--sample` so many are drawn. A whole run for h100 takes minutes on 16 cores, one for the CPU compiles C++ for each.
+Prints each sample that is not equal as it comes, a false alarm with its row, and the counts of each type. Operators run in
+processes of their own, several in one, so that one that crashes or hangs takes no others with it. With `--sample` so many
+are drawn. A whole run for h100 takes minutes on 16 cores, one for the CPU compiles C++ for each.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import concurrent.futures
 import json
 import random
-import subprocess
 import sys
+import time
 import types
 import unittest
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-#: How many operators a process takes.
-GROUP = 12
-#: Results of one kind that are printed with their reason; of false alarms all are.
-SHOWN = 12
+sys.path.insert(0, str(Path(__file__).parent))
+import children
+from children import Step, part
 
 
 def database() -> list[object]:
@@ -90,82 +91,59 @@ def checked(name: str, dtype: str, target: str, backend: str) -> dict[str, objec
     return {"kind": "equal"}
 
 
-def work(target: str, backend: str) -> None:
-    """Check what stands on stdin, one [name, dtype] a line; one answer a line."""
-    import warnings
-
-    warnings.simplefilter("ignore")
-    for line in sys.stdin:
-        name, dtype = json.loads(line)
-        answer = checked(name, dtype, target, backend)
-        print("answer", json.dumps({"operator": name, "dtype": dtype, **answer}), flush=True)
-
-
-def group(jobs: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
-    """The answers of a process for several operators; another goes on behind one that kills it or takes too long."""
-    left = list(jobs)
-    while left:
-        command = [sys.executable, __file__, "--work", "--target", arguments.target, "--backend", arguments.backend]
-        given = "\n".join(map(json.dumps, left))
-        try:
-            done = subprocess.run(
-                command, input=given, capture_output=True, text=True, check=False, timeout=arguments.seconds * len(left)
-            )
-            said, how = done.stdout, f"exit {done.returncode}: {done.stderr[-200:]}"
-        except subprocess.TimeoutExpired as error:
-            said = (error.stdout or b"").decode() if isinstance(error.stdout, bytes) else str(error.stdout or "")
-            how = "took too long"
-        answers = [json.loads(line.removeprefix("answer ")) for line in said.splitlines() if line.startswith("answer ")]
-        yield from answers
-        left = left[len(answers) :]
-        if left:
-            name, dtype = left.pop(0)
-            yield {"operator": name, "dtype": dtype, "kind": "died", "why": how}
+def steps(target: str, backend: str) -> Callable[[list[str]], Iterator[Step]]:
+    """What is done for an item, [operator, dtype]: it is checked."""
+    return lambda item: iter([(item[0], lambda: checked(item[0], item[1], target, backend))])
 
 
 def main() -> int:
-    """Check, and print the figures; 1 where a right program was called wrong."""
+    """Check, and print the figures; 1 where a right program was called wrong, or a process ended."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="h100")
     parser.add_argument("--backend", default="inductor")
     parser.add_argument("--dtypes", default="float32,bfloat16,int64")
     parser.add_argument("--sample", type=int)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=60, help="for one operator, on average of its group")
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.work:
-        work(arguments.target, arguments.backend)
+    children.add_arguments(parser, 120)
+    options = parser.parse_args()
+    if options.child:
+        warnings.simplefilter("ignore")
+        children.serve(steps(options.target, options.backend))
         return 0
-    jobs = samples(arguments.dtypes.split(","))
-    if arguments.only:
-        jobs = [job for job in jobs if job[0] in arguments.only]
-    if arguments.sample:
-        jobs = random.Random(arguments.seed).sample(jobs, min(arguments.sample, len(jobs)))
-    groups = [jobs[n : n + GROUP] for n in range(0, len(jobs), GROUP)]
-    counts: collections.Counter[str] = collections.Counter()
-    told: dict[str, list[str]] = collections.defaultdict(list)
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as threads:
-        for answers in threads.map(lambda some: list(group(some, arguments)), groups):
-            for answer in answers:
-                kind = str(answer["kind"])
-                counts[kind] += 1
-                told[kind].append(f"{answer['operator']} {answer['dtype']}: {answer.get('why', '')}")
-                if kind == "false alarm":
-                    print("FALSE ALARM", told[kind][-1], flush=True)
-    for kind in sorted(told.keys() - {"equal", "false alarm"}):
-        print(f"\n{kind}: {counts[kind]}")
-        print("\n".join(f"  {line}" for line in told[kind][:SHOWN]))
-        if len(told[kind]) > SHOWN:
-            print(f"  and {len(told[kind]) - SHOWN} more")
-    whole = counts["equal"] + counts["false alarm"] + counts["not compared"]
-    print(
-        f"\n{whole} of {len(jobs)} samples checked for {arguments.target} by {arguments.backend}: {counts['equal']} equal, "
-        f"{counts['false alarm']} false alarms, {counts['not compared']} not compared"
-    )
-    return 1 if counts["false alarm"] else 0
+    began, rows = time.perf_counter(), []
+    command = [sys.executable, __file__, "--child", "--target", options.target, "--backend", options.backend]
+    chosen = items(options)
+    for row in children.rows(chosen, command, options):
+        rows.append(row)
+        if row["kind"] != "equal":
+            print(f"{row['kind']:14}", *(row["item"] or ()), row.get("why", ""), flush=True)
+        if len(rows) % 100 == 0:
+            print(f"{len(rows)} of {len(chosen)} after {time.perf_counter() - began:.0f} s", flush=True)
+    print("", *total(rows, options), f"{len(rows)} samples in {time.perf_counter() - began:.0f} s", sep="\n", flush=True)
+    return int(not rows or any(row["kind"] in ("false alarm", "died", "not tried") for row in rows))
+
+
+def items(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """(operator, dtype) of the samples that were asked for."""
+    found = samples(options.dtypes.split(","))
+    if options.only:
+        found = [item for item in found if item[0] in options.only]
+    if options.sample:
+        found = random.Random(options.seed).sample(found, min(options.sample, len(found)))
+    return part(found, options.part)
+
+
+def total(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> Iterator[str]:
+    """The counts of each dtype."""
+    for dtype in dict.fromkeys(row["item"][1] for row in rows if row["item"]):
+        counts = collections.Counter(row["kind"] for row in rows if row["item"] and row["item"][1] == dtype)
+        whole = sum(counts[kind] for kind in ("equal", "false alarm", "not compared"))
+        yield (
+            f"{whole} of {counts.total()} samples of {dtype} checked for {options.target} by {options.backend}: "
+            f"{counts['equal']} equal, {counts['false alarm']} false alarms, {counts['not compared']} not compared"
+        )
+        yield "    " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
 if __name__ == "__main__":

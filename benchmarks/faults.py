@@ -1,7 +1,7 @@
 """Make each function of explorer that runs while a program compiles fail, one after the other, and see whether the program minds.
 
-    python benchmarks/faults.py record 600
-    python benchmarks/faults.py h100 600 --every 10
+    python benchmarks/faults.py record --jobs 8
+    python benchmarks/faults.py h100 --every 10 --within 600
 
 Every function and lambda of the package gets a call at its entry that raises where asked to; which of them run is found by
 running the program once. Exempt is `hooks/patch.py` alone, the guard that catches what the others raise. For each site the
@@ -20,10 +20,15 @@ import importlib.util
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import children
+from children import Step
 
 ROOT = Path(__file__).parents[1]
 #: The guard itself; and what runs in a process of its own.
@@ -179,31 +184,76 @@ def sites_of(faults: Faults, run: Callable[[], tuple[Any, bool]], modules: tuple
     return [site for site in faults.seen if site.startswith(modules)]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one program with each of its sites failing, for so many seconds."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program")
-    parser.add_argument("seconds", type=float)
-    parser.add_argument("--every", type=int, default=1, help="only each so-manieth site")
-    parser.add_argument("--start", type=int, default=0, help="the first site")
-    asked = parser.parse_args(arguments)
+def prepared(program: str, faults: Faults) -> tuple[Callable[[], tuple[Any, bool]], list[str]]:
+    """What runs a program with explorer's modules loaded so that they can fail, and the sites that it enters."""
     warnings.simplefilter("ignore")
-    faults = Faults()
     setattr(builtins, ENTRY, faults.enter)
     sys.meta_path.insert(0, Finder())
-    run, modules = programs()[asked.program]
-    sites = sites_of(faults, run, modules)
-    chosen = sites[asked.start :: asked.every]
-    until, tried, wrong = time.monotonic() + asked.seconds, 0, 0
-    for site in chosen:
-        if time.monotonic() > until:
-            break
-        tried += 1
-        if found := fail_at(site, faults, run):
-            wrong += 1
-            print(f"{site}: {found}", flush=True)
-    print(f"{asked.program}: {len(sites)} sites run, {tried} made to fail, {wrong} not as they must be", flush=True)
-    return int(wrong > 0 or not tried)
+    run, modules = programs()[program]
+    return run, sites_of(faults, run, modules)
+
+
+def steps(program: str) -> Callable[[str], Iterator[Step]]:
+    """In the child: what is done for an item, a site; for "" the sites are listed, a row each."""
+    faults = Faults()
+    state: list[Any] = []
+
+    def of(site: str) -> Iterator[Step]:
+        if not state:
+            state.extend(prepared(program, faults))
+        run, sites = state
+        if not site:
+            return iter([("sites", lambda: {"kind": "sites", "sites": sites})])
+        if site not in sites:  # a warm process may know what another asked for
+            return iter([(site, lambda: {"kind": "not reached"})])
+        return iter([(site, lambda: outcome(fail_at(site, faults, run)))])
+
+    return of
+
+
+def outcome(wrong: str) -> dict[str, Any]:
+    """The row of a site that failed."""
+    return {"kind": "broke" if wrong else "held", "why": wrong}
+
+
+def chosen_sites(command: Sequence[str], options: argparse.Namespace) -> tuple[int, list[str]]:
+    """How many sites a child finds in the program, and those that were asked for."""
+    one = argparse.Namespace(**{**vars(options), "jobs": 1, "within": None})
+    (row,) = children.rows([""], command, one)
+    if row["kind"] != "sites":
+        raise SystemExit(f"{options.program}: the sites were not found: {row.get('why')}")
+    return len(row["sites"]), children.part(row["sites"][options.start :: options.every], options.part)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one program with each of its sites failing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", choices=("h100", "record", "record_h100"))
+    parser.add_argument("--every", type=int, default=1, help="only each so-manieth site")
+    parser.add_argument("--start", type=int, default=0, help="the first site")
+    children.add_arguments(parser, 180)
+    options = parser.parse_args(arguments)
+    if options.child:
+        children.serve(steps(options.program))
+        return 0
+    began, counts = time.perf_counter(), Counter[str]()
+    command = [sys.executable, __file__, options.program, "--child"]
+    found, sites = chosen_sites(command, options)
+    print(f"{options.program}: {found} sites run, {len(sites)} to fail", flush=True)
+    for row in children.rows(sites, command, options):
+        counts[row["kind"]] += 1
+        if row["kind"] != "held":
+            print(f"{row['kind']}: {row['item']}: {row.get('why', '')}", flush=True)
+        if counts.total() % 50 == 0:
+            print(f"{counts.total()} of {len(sites)} after {time.perf_counter() - began:.0f} s", flush=True)
+    tried = counts["held"] + counts["broke"] + counts["died"]
+    print(
+        f"{options.program}: {found} sites run, {tried} made to fail, {tried - counts['held']} not as they must be: "
+        + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        + f"; {time.perf_counter() - began:.0f} s",
+        flush=True,
+    )
+    return int(not tried or set(counts) != {"held"})
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Trace files that somebody altered, checksum and all: each is refused with a FileError, or is a trace whose verbs work.
 
-    python benchmarks/mutated_files.py [--files 500] [--seed 0]
+    python benchmarks/mutated_files.py [--files 500] [--seed 0] [--jobs 4] [--part 1/2]
 
 Prints how many were refused and how many loaded, each raw error with where it came from, the slowest file in seconds and
-the most memory the process took in MB.
+the most memory that a process took in MB, the recorded traces that the files are made of included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import hashlib
 import json
 import random
 import resource
-import time
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,6 +29,12 @@ from explorer.payload import payload
 from explorer.replay import replay
 from explorer.traced import Trace
 
+sys.path.insert(0, str(Path(__file__).parent))
+import children
+from children import Step
+
+#: What a file may take at most.
+SECONDS, MEGABYTES = 5, 1000
 DATA = Path(__file__).parent.parent / "tests" / "data"
 PROGRAMS = ("mlp_train-torch2.11-cuda", "toy_example-torch2.13-cpu", "recompile-torch2.13-cpu", "attention-torch2.13-cpu")
 #: What is put in the place of a value.
@@ -135,28 +141,47 @@ def raw_errors(data: bytes, original: Trace) -> list[str] | None:
     return found
 
 
-def main() -> None:
-    """Print the figures."""
+def steps(seed: int) -> Callable[[list[int]], Iterator[Step]]:
+    """In the child: what is done for an item, [which of the traces, which of its files]."""
+    several = traces()
+
+    def tried(trace: Trace, data: bytes) -> dict[str, Any]:
+        found = raw_errors(data, trace)
+        kind = "refused" if found is None else "raw error" if found else "safe"
+        return {"kind": kind, "errors": found or [], "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3}
+
+    def of(item: list[int]) -> Iterator[Step]:
+        trace, number = several[item[0]], item[1]
+        (data,) = mutants(trace, 1, random.Random(f"{seed} {item[0]} {number}"))
+        return iter([(f"{PROGRAMS[item[0]]} {number}", lambda: tried(trace, data))])
+
+    return of
+
+
+def main() -> int:
+    """Print the figures; 1 where a file gave a raw error, took too long or too much memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
+    children.add_arguments(parser, 60)
     options = parser.parse_args()
-    rng = random.Random(options.seed)
-    counts, errors, slowest = Counter[str](), Counter[str](), 0.0
-    several = traces()
-    for trace in several:
-        for data in mutants(trace, options.files // len(several), rng):
-            began = time.perf_counter()
-            found = raw_errors(data, trace)
-            slowest = max(slowest, time.perf_counter() - began)
-            counts["refused" if found is None else "raw error" if found else "safe"] += 1
-            errors.update(found or ())
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    if options.child:
+        children.serve(steps(options.seed))
+        return 0
+    items = children.part([[n % len(PROGRAMS), n // len(PROGRAMS)] for n in range(options.files)], options.part)
+    counts, errors, slowest, megabytes = Counter[str](), Counter[str](), 0.0, 0.0
+    for row in children.rows(items, [sys.executable, __file__, "--child", "--seed", str(options.seed)], options):
+        counts[row["kind"]] += 1
+        errors.update(row.get("errors", ()))
+        slowest, megabytes = max(slowest, row.get("seconds", 0.0)), max(megabytes, row.get("megabytes", 0.0))
+        if row["kind"] not in ("safe", "refused"):
+            print(row["kind"], row["item"], row.get("why", ""), *row.get("errors", ()), flush=True)
     print(f"{counts.total()} files: " + ", ".join(f"{count} {what}" for what, count in counts.most_common()))
-    print(f"slowest {slowest:.1f} s, most memory {memory:,.0f} MB")
+    print(f"slowest {slowest:.1f} s of {SECONDS}, most memory {megabytes:,.0f} MB of {MEGABYTES:,}", flush=True)
     for error, count in errors.most_common():
         print(f"{count:4} {error}")
+    return int(not counts or not set(counts) <= {"safe", "refused"} or slowest > SECONDS or megabytes > MEGABYTES)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,10 +1,14 @@
-"""Faults planted in generated kernels: how many of them a check finds.
+"""Faults planted in what the compiler makes: how many of them a check finds, and whether it calls a right program wrong.
 
-    python benchmarks/planted_faults.py [--target h100] [--dtypes float32,bfloat16] [--programs NAME …] [--show]
+    python benchmarks/planted_faults.py [--targets cpu,h100] [--jobs 4] [--part 1/3] [--only lowering right text] [--match WORD]
 
-Each program is traced once; then one thing in the text of what was generated for it is changed (a constant, a sign, an
-operator, an index, a mask, the length of a sum), what results is interpreted, and compared with eager. A change after which
-every number is the same to the bit is no fault and not counted. Prints the faults that were not found, and found of all.
+Three kinds, each printed as it comes and in a total:
+
+- lowering: an operator is lowered to something else (`wrong_lowerings.py`), for each target;
+- right: programs that are lowered as they should be, which a check must call equal;
+- text: one thing in the text of a generated kernel is changed (a constant, a sign, an operator, an index, a mask, the length
+  of a sum), and the kernel is interpreted. A change that alters no bit is no fault; nor is one after which the numbers are
+  as near to float64 as eager mode's, since no values can tell it from rounding. For GPUs that are not attached.
 """
 
 from __future__ import annotations
@@ -12,8 +16,11 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +30,17 @@ import explorer
 from explorer.hooks.generated import interpreted
 from explorer.hooks.tensors import same_bits
 from explorer.live.outcome import Outcome, outcome_of
+from explorer.live.reference import wide_call
+
+sys.path.insert(0, str(Path(__file__).parent))
+import children
+from children import Step, part
+from wrong_lowerings import FAULTS, RIGHT, planted
+
+#: How many items the faults in one program's texts are.
+SHARES = 4
+#: What is not as it must be.
+BAD = ("NOT FOUND", "FALSE ALARM", "not checked", "not planted", "died", "not tried")
 
 
 def step(weight: Any, gradient: Any, momentum: Any) -> None:
@@ -109,53 +127,166 @@ def faults(text: str) -> Iterator[tuple[str, str]]:
 
 def same(one: Outcome, other: Outcome) -> bool:
     """True where nothing differs in any bit."""
-    pairs = [(one.returned[n].value, other.returned[n].value) for n in one.returned]
-    pairs += [(one.state[n].value, other.state[n].value) for n in one.changed | other.changed]
-    return all(a is b or same_bits(a, b) for a, b in pairs)
+    return all(a is b or same_bits(a, b) for a, b in values(one, other))
 
 
-def planted(name: str, dtype: Any, target: str) -> Iterator[tuple[str, bool | None]]:
-    """Each fault of a program, and whether it was found: None where it changes nothing."""
-    function, shapes, train = PROGRAMS[name]
+def values(*outcomes: Outcome) -> Iterator[tuple[Any, ...]]:
+    """Each value that is returned or changed, in each of the outcomes."""
+    for name in outcomes[0].returned:
+        yield tuple(outcome.returned[name].value for outcome in outcomes)
+    for name in set().union(*(outcome.changed for outcome in outcomes)):
+        yield tuple(outcome.state[name].value for outcome in outcomes)
+
+
+def as_near(wrong: Outcome, eager: Outcome, exact: Outcome) -> bool:
+    """Whether all numbers are as near to float64 as eager's: from the largest error to the least, none is much larger."""
+    return all(_as_near(*tensors) for tensors in values(wrong, eager, exact) if isinstance(tensors[0], torch.Tensor))
+
+
+def _as_near(wrong: Any, eager: Any, exact: Any) -> bool:
+    if not wrong.is_floating_point():
+        return bool((wrong == eager).all())
+    info = torch.finfo(wrong.dtype)
+    unit = info.eps * exact.abs().clamp_min(info.smallest_normal)
+    errors, of_eager = (
+        ((t.double() - exact).abs() / unit).nan_to_num(nan=torch.inf).flatten().sort().values for t in (wrong, eager)
+    )
+    return bool((errors <= 2 * of_eager + 0.5).all())
+
+
+# Steps -------------------------------------------------------------------------------------------------------------------
+
+
+def steps(item: list[Any]) -> Iterator[Step]:
+    """What is done for an item: [kind, program, target] or ["text", program, target, dtype, which of its faults]."""
+    kind, program, target, *more = item
+    if kind == "text":
+        yield from in_texts(program, target, *more)
+    else:
+        yield program, lambda: in_lowering(kind, program, target)
+
+
+def in_lowering(kind: str, program: str, target: str) -> dict[str, Any]:
+    """What a check says of a program with a wrong lowering, or of one without."""
+    fault = (FAULTS if kind == "lowering" else RIGHT)[program]
+    torch._dynamo.reset()
     torch.manual_seed(0)
-    inputs = [torch.randn(shape, dtype=dtype, requires_grad=train) for shape in shapes]
+    function, inputs = fault.build()
+    try:
+        with planted(fault) as reached, torch._dynamo.config.patch(capture_scalar_outputs=True):
+            trace = explorer.trace(function, *inputs, target=target, train=fault.train)
+            checked = trace.check()
+    except Exception as error:  # noqa: BLE001 one program's error is its row
+        return {"kind": "not checked", "why": f"{type(error).__name__}: {error}"[:300]}
+    if fault.wrong and not reached:
+        return {"kind": "not planted", "why": "the operator was not lowered"}
+    return verdict(checked, right=kind == "right")
+
+
+def verdict(checked: Any, right: bool = False) -> dict[str, Any]:
+    """A check's rows as the row of a fault, or of a right program."""
+    wrong = next((dict(row) for row in checked if row["equal"] is False), None)
+    shown = wrong or dict(checked[0])
+    why = f"{shown['output']}: max_abs {shown['max_abs']}, {shown['bound']}; {shown['note']}"
+    if right:
+        return {"kind": "FALSE ALARM" if wrong else "right", "why": why if wrong else ""}
+    return {"kind": "found" if wrong else "NOT FOUND", "why": "" if wrong else why}
+
+
+def in_texts(program: str, target: str, dtype: str, which: str) -> Iterator[Step]:
+    """Some of the faults in the texts that are generated for a program."""
+    function, shapes, train = PROGRAMS[program]
+    torch.manual_seed(0)
+    inputs = [torch.randn(shape, dtype=getattr(torch, dtype), requires_grad=train) for shape in shapes]
     trace = explorer.trace(function, *inputs, target=target, train=train)
-    right = outcome_of(trace.live.compiled, trace.live.call, within=interpreted)
-    if any(row["equal"] is not True for row in trace.check()):
-        yield "FALSE ALARM without a fault", False
-    for code in trace.live.codes:
-        text = code.text
-        for what, wrong in faults(text):
-            object.__setattr__(code, "text", wrong)
-            try:
-                unlike = not same(right, outcome_of(trace.live.compiled, trace.live.call, within=interpreted))
-                yield what, any(row["equal"] is False for row in trace.check()) if unlike else None
-            except explorer.InputError as error:
-                yield f"{what}: {error}", True
-            except Exception as error:  # noqa: BLE001
-                yield f"{what}: the interpreter does not take it: {type(error).__name__}", None
-            finally:
-                object.__setattr__(code, "text", text)
+    live = trace.live
+    right = outcome_of(live.compiled, live.call, within=interpreted)
+    eager, exact = (outcome_of(call.function, call) for call in (live.call, wide_call(live.call)))
+    number = int(which.partition("/")[0])
+    if number == 1:
+        yield "no fault", lambda: verdict(trace.check(), right=True)
+    every = [(code, what, wrong) for code in live.codes for what, wrong in faults(code.text)]
+    for code, what, wrong in part(every, which):
+        yield what, lambda code=code, wrong=wrong: in_text(trace, code, wrong, right, eager, exact)  # type: ignore[misc]
+
+
+def in_text(trace: Any, code: Any, wrong: str, right: Outcome, eager: Outcome, exact: Outcome) -> dict[str, Any]:
+    """What a check says of a text with a fault."""
+    text = code.text
+    object.__setattr__(code, "text", wrong)
+    try:
+        made = outcome_of(trace.live.compiled, trace.live.call, within=interpreted)
+        if same(right, made):
+            return {"kind": "no bit altered"}
+        row = verdict(trace.check())
+        return {"kind": f"as near as eager, {row['kind']}"} if as_near(made, eager, exact) else row
+    except explorer.InputError as error:
+        return {"kind": "found", "why": str(error)}
+    except Exception as error:  # noqa: BLE001 what is no program any more is no fault
+        return {"kind": "not interpreted", "why": f"{type(error).__name__}: {error}"[:200]}
+    finally:
+        object.__setattr__(code, "text", text)
+
+
+# The report --------------------------------------------------------------------------------------------------------------
+
+
+def items(options: argparse.Namespace) -> list[list[Any]]:
+    """All that is to be done, what takes longest first."""
+    targets = options.targets.split(",")
+    of_texts = [
+        ["text", name, target, dtype, f"{n}/{SHARES}"]
+        for name in PROGRAMS for target in targets if target != "cpu"
+        for dtype in options.dtypes.split(",") for n in range(1, SHARES + 1)
+    ]  # fmt: skip
+    others = [[kind, name, target] for target in targets for kind, of in (("lowering", FAULTS), ("right", RIGHT)) for name in of]
+    every = [item for item in [*of_texts, *others] if item[0] in options.only]
+    return part([item for item in every if options.match in " ".join(item)], options.part)
+
+
+def total(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The counts by kind and target, and what was not tried."""
+    counts = Counter((row["item"][0], row["item"][2], row["kind"]) for row in rows if row["item"])
+    for kind, target in dict.fromkeys(key[:2] for key in counts):
+        of = {row: count for (*group, row), count in counts.items() if group == [kind, target]}
+        if kind == "right":
+            tried = of.get("right", 0) + of.get("FALSE ALARM", 0)
+            yield f"{kind}, {target}: {of.get('FALSE ALARM', 0)} false alarms on {tried} right programs"
+        else:
+            good = of.get("found", 0)
+            tried = good + sum(of.get(name, 0) for name in ("NOT FOUND", "not checked", "not planted", "died"))
+            yield f"{kind}, {target}: {good} of {tried} planted faults found, {of.get('FALSE ALARM', 0)} false alarms"
+        yield "    " + ", ".join(f"{count} {name}" for name, count in sorted(of.items()))
 
 
 def main() -> int:
-    """Plant faults, and print what was found."""
+    """Plant faults, and print what was found; 1 where one was not, or a right program was called wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", default="h100")
-    parser.add_argument("--dtypes", default="float32,bfloat16")
-    parser.add_argument("--programs", nargs="*", default=list(PROGRAMS))
-    parser.add_argument("--show", action="store_true", help="print the faults that were found too, and those that are none")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    found = total = none = 0
-    for name in arguments.programs:
-        for dtype in arguments.dtypes.split(","):
-            for what, seen in planted(name, getattr(torch, dtype), arguments.target):
-                found, total, none = found + bool(seen), total + (seen is not None), none + (seen is None)
-                if seen is False or arguments.show:
-                    print(f"{ {True: 'found', False: 'NOT FOUND', None: 'no fault'}[seen] }  {name} {dtype}  {what}", flush=True)
-    print(f"{found} of {total} planted faults found for {arguments.target}; {none} changes were no fault")
-    return 0 if found == total else 1
+    parser.add_argument("--targets", default="cpu,h100")
+    parser.add_argument("--dtypes", default="float32,bfloat16", help="of the programs whose texts are changed")
+    parser.add_argument("--only", nargs="+", default=["lowering", "right", "text"], choices=("lowering", "right", "text"))
+    parser.add_argument("--match", default="", metavar="WORD", help="only items with that word: a program, a target, a dtype")
+    parser.add_argument("--bad", action="store_true", help="print only what is not as it must be")
+    children.add_arguments(parser, 120)
+    options = parser.parse_args()
+    if options.child:
+        warnings.simplefilter("ignore")
+        children.serve(steps)
+        return 0
+    began, rows = time.perf_counter(), []
+    for row in children.rows(items(options), [sys.executable, __file__, "--child"], options):
+        rows.append(row)
+        if row["kind"] in BAD or not options.bad:
+            print(
+                f"{row['kind']:14} {row.get('seconds', 0):5}",
+                *(row["item"] or ()),
+                "|",
+                row["name"],
+                row.get("why", ""),
+                flush=True,
+            )
+    print("", *total(rows), f"{len(rows)} rows in {time.perf_counter() - began:.0f} s", sep="\n", flush=True)
+    return int(not rows or any(row["kind"] in BAD for row in rows))
 
 
 if __name__ == "__main__":
