@@ -149,9 +149,14 @@ class _Child:
         if self._process is None:
             self._log.truncate(0)
             self._process = subprocess.Popen(
-                list(self._command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
-                env=self._environment, start_new_session=True,
-            )  # fmt: skip
+                list(self._command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                text=True,
+                env=self._environment,
+                start_new_session=True,
+            )
         return self._process
 
     def _said(self) -> str:

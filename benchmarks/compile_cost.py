@@ -36,8 +36,12 @@ PACKAGES = ("torch", "triton", "transformers", "depyf")
 
 #: Variables of the caller's that would change what is measured.
 SET_ASIDE = (
-    "TORCH_COMPILE_DEBUG", "TORCH_TRACE", "TORCH_LOGS", "TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE",
-)  # fmt: skip
+    "TORCH_COMPILE_DEBUG",
+    "TORCH_TRACE",
+    "TORCH_LOGS",
+    "TORCHINDUCTOR_FX_GRAPH_CACHE",
+    "TORCHINDUCTOR_AUTOGRAD_CACHE",
+)
 
 # Workloads: name → (function or module, its arguments) ------------------------------------------------------------
 
@@ -91,8 +95,10 @@ def gpt2(layers: int, device: str) -> tuple[Any, tuple[Any, ...]]:
 
 
 BUILDERS: Mapping[str, Callable[[str], tuple[Any, tuple[Any, ...]]]] = {
-    "sin_cos": sin_cos, "mlp": mlp, "attention": attention,
-}  # fmt: skip
+    "sin_cos": sin_cos,
+    "mlp": mlp,
+    "attention": attention,
+}
 WORKLOADS = (*BUILDERS, "gpt2-6", "gpt2-12")
 
 
@@ -167,12 +173,19 @@ def call_depyf(function: Any, args: tuple[Any, ...], train: bool, folder: Path) 
 
 
 CALLS = {
-    "plain": call_plain, "explorer": call_explorer, "depyf": call_depyf, "debug": call_plain, "torch_trace": call_plain,
-}  # fmt: skip
+    "plain": call_plain,
+    "explorer": call_explorer,
+    "depyf": call_depyf,
+    "debug": call_plain,
+    "torch_trace": call_plain,
+}
 TITLES = {
-    "plain": "torch.compile", "explorer": "explorer.trace", "depyf": "depyf", "debug": "TORCH_COMPILE_DEBUG=1",
+    "plain": "torch.compile",
+    "explorer": "explorer.trace",
+    "depyf": "depyf",
+    "debug": "TORCH_COMPILE_DEBUG=1",
     "torch_trace": "TORCH_TRACE",
-}  # fmt: skip
+}
 
 
 # In the child -----------------------------------------------------------------------------------------------------
@@ -413,9 +426,17 @@ def comparison_row(results: Sequence[Result], name: str, tool: str) -> tuple[str
     spread = f"{min(every):.2f} to {max(every):.2f}" if every else "failed"
     ratios = {field: ratio(value, base[field]) for field, value in found.items()}
     return (
-        name, TITLES[tool], cell(found["seconds"]), ratios["seconds"], spread, cell(found["cpu"]), ratios["cpu"],
-        cell(found["peak"], 0), ratios["peak"], cell(found["peak_child"], 0),
-    )  # fmt: skip
+        name,
+        TITLES[tool],
+        cell(found["seconds"]),
+        ratios["seconds"],
+        spread,
+        cell(found["cpu"]),
+        ratios["cpu"],
+        cell(found["peak"], 0),
+        ratios["peak"],
+        cell(found["peak_child"], 0),
+    )
 
 
 def growth(results: Sequence[Result], layers: Sequence[int]) -> str:
@@ -430,10 +451,16 @@ def growth_row(results: Sequence[Result], number: int) -> tuple[str, ...]:
 
     plain, seconds, cost = found("plain", "seconds"), found("explorer", "seconds"), found("explorer", "cost")
     return (
-        str(number), cell(plain), cell(seconds), ratio(seconds, plain), ratio(found("explorer", "cpu"), found("plain", "cpu")),
+        str(number),
+        cell(plain),
+        cell(seconds),
+        ratio(seconds, plain),
+        ratio(found("explorer", "cpu"), found("plain", "cpu")),
         cell(seconds, 3, 1 / number),
-        cell(cost, 3), cell(cost, 2, 1000 / number), ratio(found("explorer", "peak"), found("plain", "peak")),
-    )  # fmt: skip
+        cell(cost, 3),
+        cell(cost, 2, 1000 / number),
+        ratio(found("explorer", "peak"), found("plain", "peak")),
+    )
 
 
 def after(results: Sequence[Result]) -> str:

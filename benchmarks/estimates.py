@@ -82,8 +82,13 @@ def elementwise(device: str) -> dict[str, Callable[[], Case]]:
 
     gelu = torch.nn.functional.gelu
     return {
-        "add 1 Ki": add(1 << 10), "add 64 Ki": add(1 << 16), "add 1 Mi": add(1 << 20), "add 4 Mi": add(1 << 22),
-        "add 16 Mi": add(1 << 24), "add 128 Mi": add(1 << 27), "add 64 Mi bf16": add(1 << 26, "bfloat16"),
+        "add 1 Ki": add(1 << 10),
+        "add 64 Ki": add(1 << 16),
+        "add 1 Mi": add(1 << 20),
+        "add 4 Mi": add(1 << 22),
+        "add 16 Mi": add(1 << 24),
+        "add 128 Mi": add(1 << 27),
+        "add 64 Mi bf16": add(1 << 26, "bfloat16"),
         "gelu 16 Mi bf16": lambda: (gelu, (t(1 << 24, dtype="bfloat16"),), {}),
         "sin 16 Mi fp64": lambda: (torch.sin, (t(1 << 24, dtype="float64"),), {}),
         "sgd 16 Mi": lambda: (sgd, (t(1 << 24), t(1 << 24), t(1 << 24)), {}),
@@ -93,7 +98,7 @@ def elementwise(device: str) -> dict[str, Callable[[], Case]]:
         "embedding 1 Mi x 64": lambda: tokens(1 << 20, 64, 1 << 16),
         "index_add": scatter,
         "dropout 16 Mi bf16": lambda: (lambda x: torch.nn.functional.dropout(x, 0.1), (t(1 << 24, dtype="bfloat16"),), {}),
-    }  # fmt: skip
+    }
 
 
 def reductions(device: str) -> dict[str, Callable[[], Case]]:
@@ -104,8 +109,11 @@ def reductions(device: str) -> dict[str, Callable[[], Case]]:
     f = torch.nn.functional
 
     def norm(rows: int, width: int, dtype: str) -> Callable[[], Case]:
-        return lambda: (lambda x, w, b: f.layer_norm(x, (width,), w, b),
-                        (t(rows, width, dtype=dtype), t(width, dtype=dtype), t(width, dtype=dtype)), {})  # fmt: skip
+        return lambda: (
+            lambda x, w, b: f.layer_norm(x, (width,), w, b),
+            (t(rows, width, dtype=dtype), t(width, dtype=dtype), t(width, dtype=dtype)),
+            {},
+        )
 
     def loss() -> Case:
         labels = torch.randint(0, 32000, (4096,), device=device)
@@ -118,13 +126,15 @@ def reductions(device: str) -> dict[str, Callable[[], Case]]:
         "softmax 64x512 bf16": lambda: (lambda x: x.softmax(-1), (t(64, 512, dtype="bfloat16"),), {}),
         "softmax 4096x4096": lambda: (lambda x: x.softmax(-1), (t(4096, 4096),), {}),
         "softmax 16384x32000 bf16": lambda: (lambda x: x.softmax(-1), (t(16384, 32000, dtype="bfloat16"),), {}),
-        "layer norm 128x768": norm(128, 768, "float32"), "layer norm 8192x4096 bf16": norm(8192, 4096, "bfloat16"),
+        "layer norm 128x768": norm(128, 768, "float32"),
+        "layer norm 8192x4096 bf16": norm(8192, 4096, "bfloat16"),
         "rms norm 16384x4096 bf16": lambda: (rms, (t(16384, 4096, dtype="bfloat16"), t(4096, dtype="bfloat16")), {}),
-        "sum 16 Mi": lambda: (torch.sum, (t(1 << 24),), {}), "sum 256 Mi": lambda: (torch.sum, (t(1 << 28),), {}),
+        "sum 16 Mi": lambda: (torch.sum, (t(1 << 24),), {}),
+        "sum 256 Mi": lambda: (torch.sum, (t(1 << 28),), {}),
         "sum of columns 4096": lambda: (lambda x: x.sum(0), (t(4096, 4096),), {}),
         "cross entropy 4096x32000": loss,
         "cumsum 4096x4096": lambda: (lambda x: x.cumsum(-1), (t(4096, 4096),), {}),
-    }  # fmt: skip
+    }
 
 
 def products(device: str) -> dict[str, Callable[[], Case]]:
@@ -155,22 +165,32 @@ def products(device: str) -> dict[str, Callable[[], Case]]:
 
     triton = {"options": {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}}
     return {
-        "mm bf16 256": mm(256, 256, 256), "mm bf16 1024": mm(1024, 1024, 1024), "mm bf16 2048": mm(2048, 2048, 2048),
-        "mm bf16 4096": mm(4096, 4096, 4096), "mm bf16 8192": mm(8192, 8192, 8192),
+        "mm bf16 256": mm(256, 256, 256),
+        "mm bf16 1024": mm(1024, 1024, 1024),
+        "mm bf16 2048": mm(2048, 2048, 2048),
+        "mm bf16 4096": mm(4096, 4096, 4096),
+        "mm bf16 8192": mm(8192, 8192, 8192),
         "mm bf16 dynamic": mm(4096, 4096, 4096, dynamic=True),
-        "mm bf16 16x4096x4096": mm(16, 4096, 4096), "mm bf16 512x16384x512": mm(512, 16384, 512),
-        "mm bf16 8192x1024x50257": mm(8192, 1024, 50257), "mm fp16 4096": mm(4096, 4096, 4096, "float16"),
-        "mm fp32 4096": mm(4096, 4096, 4096, "float32"), "mm fp32 512": mm(512, 512, 512, "float32"),
-        "mm tf32 4096": mm(4096, 4096, 4096, "float32", tf32=True), "mm tf32 1024": mm(1024, 1024, 1024, "float32", tf32=True),
+        "mm bf16 16x4096x4096": mm(16, 4096, 4096),
+        "mm bf16 512x16384x512": mm(512, 16384, 512),
+        "mm bf16 8192x1024x50257": mm(8192, 1024, 50257),
+        "mm fp16 4096": mm(4096, 4096, 4096, "float16"),
+        "mm fp32 4096": mm(4096, 4096, 4096, "float32"),
+        "mm fp32 512": mm(512, 512, 512, "float32"),
+        "mm tf32 4096": mm(4096, 4096, 4096, "float32", tf32=True),
+        "mm tf32 1024": mm(1024, 1024, 1024, "float32", tf32=True),
         "mm fp64 2048": mm(2048, 2048, 2048, "float64"),
         "mm bf16 4096 triton": mm(4096, 4096, 4096, **triton),
-        "bmm bf16 64x512": bmm(64, 512, 512, 512), "bmm bf16 512x128x64": bmm(512, 128, 64, 128),
+        "bmm bf16 64x512": bmm(64, 512, 512, 512),
+        "bmm bf16 512x128x64": bmm(512, 128, 64, 128),
         "baddbmm bf16": lambda: (torch.baddbmm, tuple(t(16, 1024, 1024, dtype="bfloat16") for _ in "cab"), {}),
-        "scaled_mm fp8 1024": lambda: scaled(1024), "scaled_mm fp8 4096": lambda: scaled(4096),
+        "scaled_mm fp8 1024": lambda: scaled(1024),
+        "scaled_mm fp8 4096": lambda: scaled(4096),
         "scaled_mm fp8 8192": lambda: scaled(8192),
         "int_mm 4096": lambda: (torch._int_mm, (t(4096, 4096, dtype="int8"), t(4096, 4096, dtype="int8")), {}),
-        "grouped_mm 8x1024": grouped, "two layers, training": linear,
-    }  # fmt: skip
+        "grouped_mm 8x1024": grouped,
+        "two layers, training": linear,
+    }
 
 
 def convolutions(device: str) -> dict[str, Callable[[], Case]]:
@@ -203,7 +223,7 @@ def convolutions(device: str) -> dict[str, Callable[[], Case]]:
         "conv transposed 256 of 64": transposed,
         "conv 3x3 256 of 28, training": conv((32, 256, 28, 28), (256, 256, 3, 3), train=True, padding=1),
         "conv 3x3 64 of 56, training": conv((32, 64, 56, 56), (64, 64, 3, 3), train=True, padding=1),
-    }  # fmt: skip
+    }
 
 
 def attentions(device: str) -> dict[str, Callable[[], Case]]:
@@ -225,15 +245,17 @@ def attentions(device: str) -> dict[str, Callable[[], Case]]:
         return lambda q, k, v: flex_attention(q, k, v), tuple(t(4, 16, 2048, 64, dtype="bfloat16") for _ in "qkv"), {}
 
     return {
-        "attention 2x4x64x32": attend(2, 4, 64, 32), "attention 4x16x512x64": attend(4, 16, 512, 64),
-        "attention 4x16x2048x64": attend(4, 16, 2048, 64), "attention 2x32x4096x128": attend(2, 32, 4096, 128),
+        "attention 2x4x64x32": attend(2, 4, 64, 32),
+        "attention 4x16x512x64": attend(4, 16, 512, 64),
+        "attention 4x16x2048x64": attend(4, 16, 2048, 64),
+        "attention 2x32x4096x128": attend(2, 32, 4096, 128),
         "attention 2x32x4096x128 causal": attend(2, 32, 4096, 128, causal=True),
         "attention 4x16x2048x64 fp32": attend(4, 16, 2048, 64, "float32"),
         "attention q = k = v": lambda: (lambda q: sdpa(q, q, q), (t(4, 16, 2048, 64, dtype="bfloat16"),), {}),
         "attention 4x16x2048x64, training": attend(4, 16, 2048, 64, train=True),
         "attention 2x32x4096x128 causal, training": attend(2, 32, 4096, 128, train=True, causal=True),
         "attention flex": flex,
-    }  # fmt: skip
+    }
 
 
 def functions(device: str) -> dict[str, Callable[[], Case]]:
@@ -256,20 +278,27 @@ def functions(device: str) -> dict[str, Callable[[], Case]]:
         return f.layer_norm(x, x.shape[-1:])
 
     return {
-        "exp 16 Mi": of(torch.exp), "log 16 Mi": of(torch.log), "sqrt 16 Mi": of(torch.sqrt), "sin 16 Mi": of(torch.sin),
-        "pow 16 Mi": of(lambda x: x**2.7), "erfinv 16 Mi": of(torch.erfinv), "lgamma 16 Mi": of(torch.lgamma),
-        "remainder 16 Mi": of(lambda x: x % 1.7), "randn 16 Mi": of(torch.randn_like),
+        "exp 16 Mi": of(torch.exp),
+        "log 16 Mi": of(torch.log),
+        "sqrt 16 Mi": of(torch.sqrt),
+        "sin 16 Mi": of(torch.sin),
+        "pow 16 Mi": of(lambda x: x**2.7),
+        "erfinv 16 Mi": of(torch.erfinv),
+        "lgamma 16 Mi": of(torch.lgamma),
+        "remainder 16 Mi": of(lambda x: x % 1.7),
+        "randn 16 Mi": of(torch.randn_like),
         "eight exp 16 Mi": of(lambda x: sum(torch.exp(x * n) for n in range(1, 9))),
         "softmax 65536x256": rows(lambda x: x.softmax(-1), 65536, 256),
         "softmax 32768x1024": rows(lambda x: x.softmax(-1), 32768, 1024),
         "softmax 4096x8192": rows(lambda x: x.softmax(-1), 4096, 8192),
         "logsumexp 32768x1024": rows(lambda x: x.float().logsumexp(-1), 32768, 1024),
         "logsumexp 4096x32000": rows(lambda x: x.float().logsumexp(-1), 4096, 32000),
-        "layer norm 65536x512": rows(norm, 65536, 512), "layer norm 8192x8192": rows(norm, 8192, 8192),
+        "layer norm 65536x512": rows(norm, 65536, 512),
+        "layer norm 8192x8192": rows(norm, 8192, 8192),
         "argmax 32768x1024": rows(lambda x: x.argmax(-1), 32768, 1024),
         "argmax 4096x32000": rows(lambda x: x.argmax(-1), 4096, 32000),
         "var 8192x8192": rows(lambda x: x.float().var(-1), 8192, 8192),
-    }  # fmt: skip
+    }
 
 
 def unseen(device: str) -> dict[str, Callable[[], Case]]:
@@ -305,7 +334,10 @@ def unseen(device: str) -> dict[str, Callable[[], Case]]:
         "transpose 2048x8192 bf16": lambda: (lambda x: x.t().contiguous() * 2, (half(2048, 8192),), {}),
         "softmax 8192x1024 bf16": lambda: (lambda x: x.softmax(-1), (half(8192, 1024),), {}),
         "layer norm 32768x768 bf16": lambda: (
-            lambda x, w, b: f.layer_norm(x, (768,), w, b), (half(32768, 768), half(768), half(768)), {}),
+            lambda x, w, b: f.layer_norm(x, (768,), w, b),
+            (half(32768, 768), half(768), half(768)),
+            {},
+        ),
         "sum of rows 8192": lambda: (lambda x: x.sum(1), (t(8192, 8192),), {}),
         "amax of columns 2048x8192": lambda: (lambda x: x.amax(0), (t(2048, 8192),), {}),
         "mm bf16 768x3072x768": lambda: (torch.mm, (half(768, 3072), half(3072, 768)), {}),
@@ -318,31 +350,56 @@ def unseen(device: str) -> dict[str, Callable[[], Case]]:
         "addmm bf16 4096x1024x4096": lambda: (torch.addmm, (half(4096), half(4096, 1024), half(1024, 4096)), {}),
         "scaled_mm fp8 2048": lambda: (
             lambda a, b, s: torch._scaled_mm(a, b, s, s, out_dtype=torch.bfloat16),
-            (t(2048, 2048).to(torch.float8_e4m3fn), t(2048, 2048).to(torch.float8_e4m3fn).t(), one), {}),
+            (t(2048, 2048).to(torch.float8_e4m3fn), t(2048, 2048).to(torch.float8_e4m3fn).t(), one),
+            {},
+        ),
         "int_mm 4096 of columns": lambda: (torch._int_mm, (t(4096, 4096, dtype="int8"), t(4096, 4096, dtype="int8").t()), {}),
         "int_mm 2048": lambda: (torch._int_mm, (t(2048, 2048, dtype="int8"), t(2048, 2048, dtype="int8")), {}),
         "conv 3x3 128 of 56": lambda: (lambda x, w: conv(x, w, padding=1), (half(16, 128, 56, 56), half(128, 128, 3, 3)), {}),
         "conv 3x3 512 of 14 by 2": lambda: (
-            lambda x, w: conv(x, w, padding=1, stride=2), (half(64, 512, 14, 14), half(512, 512, 3, 3)), {}),
+            lambda x, w: conv(x, w, padding=1, stride=2),
+            (half(64, 512, 14, 14), half(512, 512, 3, 3)),
+            {},
+        ),
         "conv depthwise 7x7 96 of 56": lambda: (
-            lambda x, w: conv(x, w, padding=3, groups=96), (half(16, 96, 56, 56), half(96, 1, 7, 7)), {}),
+            lambda x, w: conv(x, w, padding=3, groups=96),
+            (half(16, 96, 56, 56), half(96, 1, 7, 7)),
+            {},
+        ),
         "conv transposed 2x2 128 of 64": lambda: (
-            lambda x, w: up(x, w, stride=2), (half(8, 128, 64, 64), half(128, 64, 2, 2)), {}),
+            lambda x, w: up(x, w, stride=2),
+            (half(8, 128, 64, 64), half(128, 64, 2, 2)),
+            {},
+        ),
         "conv transposed 4x4 256 of 32": lambda: (
-            lambda x, w: up(x, w, stride=2, padding=1), (half(8, 256, 32, 32), half(256, 128, 4, 4)), {}),
+            lambda x, w: up(x, w, stride=2, padding=1),
+            (half(8, 256, 32, 32), half(256, 128, 4, 4)),
+            {},
+        ),
         "conv transposed 4x4 256 of 32 fp32": lambda: (
-            lambda x, w: up(x, w, stride=2, padding=1), (t(8, 256, 32, 32), t(256, 128, 4, 4)), {}),
+            lambda x, w: up(x, w, stride=2, padding=1),
+            (t(8, 256, 32, 32), t(256, 128, 4, 4)),
+            {},
+        ),
         "conv 3x3 128 of 28, training": lambda: (
             lambda x, w: conv(x, w, padding=1),
-            (half(32, 128, 28, 28, grad=True), half(128, 128, 3, 3, grad=True)), {"train": True}),
+            (half(32, 128, 28, 28, grad=True), half(128, 128, 3, 3, grad=True)),
+            {"train": True},
+        ),
         "attention 8x12x1024x64": lambda: (sdpa, tuple(half(8, 12, 1024, 64) for _ in "qkv"), {}),
         "attention 1x32x8192x128 causal": lambda: (
-            lambda q, k, v: sdpa(q, k, v, is_causal=True), tuple(half(1, 32, 8192, 128) for _ in "qkv"), {}),
+            lambda q, k, v: sdpa(q, k, v, is_causal=True),
+            tuple(half(1, 32, 8192, 128) for _ in "qkv"),
+            {},
+        ),
         "attention 16x8x256x32": lambda: (sdpa, tuple(half(16, 8, 256, 32) for _ in "qkv"), {}),
         "attention 8x12x1024x64, training": lambda: (
-            sdpa, tuple(half(8, 12, 1024, 64, grad=True) for _ in "qkv"), {"train": True}),
+            sdpa,
+            tuple(half(8, 12, 1024, 64, grad=True) for _ in "qkv"),
+            {"train": True},
+        ),
         "a block of a transformer": lambda: (block, (half(4096, 2048), half(2048), half(2048, 8192), half(8192, 2048)), {}),
-    }  # fmt: skip
+    }
 
 
 # Estimated and measured ------------------------------------------------------------------------------------------------
@@ -386,7 +443,7 @@ def traced(case: Case, **target: str) -> Any:
 
 def counted_rows(trace: Any) -> Iterator[dict[str, Any]]:
     """Each kernel of a trace by name with the groups that it computes and its own facts, and the groups of all library calls."""
-    from explorer.costs import is_call
+    from explorer.questions.costs import is_call
 
     groups = list(trace.fusion.groups()) if trace.kernels or trace.library_calls else []
     kernels = {kernel.name: kernel for kernel in trace.kernels}
@@ -404,9 +461,13 @@ def kernel_facts(kernel: Any) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 a kernel without machine code has its other facts
         mix, why = {}, f"{type(error).__name__}: {error}"
     return {
-        "text": kernel.text("kernel"), "launches": [dict(row) for row in kernel.launches], "resources": dict(kernel.resources),
-        "candidates": [dict(row) for row in kernel.candidates], "mix": mix, "no_mix": why[:300],
-    }  # fmt: skip
+        "text": kernel.text("kernel"),
+        "launches": [dict(row) for row in kernel.launches],
+        "resources": dict(kernel.resources),
+        "candidates": [dict(row) for row in kernel.candidates],
+        "mix": mix,
+        "no_mix": why[:300],
+    }
 
 
 def measured(compiled: Any, arguments: tuple[Any, ...], train: bool) -> dict[str, float]:
@@ -439,18 +500,21 @@ def measured(compiled: Any, arguments: tuple[Any, ...], train: bool) -> dict[str
 
 def compared(row: dict[str, Any], target: Any) -> dict[str, Any]:
     """A measured row with what the estimate says of its groups on a GPU."""
-    from explorer.costs import estimate
+    from explorer.questions.costs import estimate
 
     found = [estimate(target, group) for group in row["groups"]]
     operators = [str(call["operator"]) for group in row["groups"] for call in group["calls"] or ()]
     title = " + ".join(operators) if row["what"] == CALLS_TOGETHER else row["what"]
     return {
-        **row, "title": title or "no call in the trace", "estimated": 1e6 * sum(one.seconds for one in found),
+        **row,
+        "title": title or "no call in the trace",
+        "estimated": 1e6 * sum(one.seconds for one in found),
         "limits": "+".join(dict.fromkeys(one.limit for one in found)),
         "outside": "; ".join(dict.fromkeys(one.outside for one in found if one.outside)),
-        "read": sum(group["read"] for group in row["groups"]), "written": sum(group["written"] for group in row["groups"]),
+        "read": sum(group["read"] for group in row["groups"]),
+        "written": sum(group["written"] for group in row["groups"]),
         "operations": sum(n for group in row["groups"] for n in (group["elementwise"] or {}).values()),
-    }  # fmt: skip
+    }
 
 
 HEAD = (
@@ -625,7 +689,7 @@ def wanted(name: str, only: Sequence[str]) -> bool:
 
 def stored(options: argparse.Namespace) -> int:
     """Print what the estimate says of a file of measurements now."""
-    from explorer.gpus import Target
+    from explorer.gpus.figures.figures import Target
 
     rows = read(options.source)
     target = Target.parse(options.target)
@@ -643,7 +707,7 @@ def attached(options: argparse.Namespace) -> int:
     """Measure the cases on the attached GPU and print the table."""
     import torch
 
-    from explorer.target import attached_gpu
+    from explorer.absent.target import attached_gpu
 
     if not torch.cuda.is_available():
         sys.exit("No GPU is attached, and this compares with one. Run it on a machine that has one, or use --from FILE.")

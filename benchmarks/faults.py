@@ -4,7 +4,7 @@
     python benchmarks/faults.py h100 --every 10 --within 600
 
 Every function and lambda of the package gets a call at its entry that raises where asked to; which of them run is found by
-running the program once. Exempt is `hooks/patch.py` alone, the guard that catches what the others raise. For each site the
+running the program once. Exempt is `observe/patch.py` alone, the guard that catches what the others raise. For each site the
 program's own result must be right, and a failure of the trace must name the loss. Prints a line for each site that
 does not hold, and the counts; the exit status is 1 where there is one.
 """
@@ -32,7 +32,7 @@ from children import Step
 
 ROOT = Path(__file__).parents[1]
 #: The guard itself; and what runs in a process of its own.
-EXEMPT = ("explorer.hooks.patch", "explorer.hooks.triton_worker")
+EXEMPT = ("explorer.observe.patch", "explorer.ladder.triton_worker")
 #: What every call at an entry is named.
 ENTRY = "__explorer_fault__"
 
@@ -148,7 +148,17 @@ def programs() -> dict[str, tuple[Callable[[], tuple[Any, bool]], tuple[str, ...
             right(weights[0].grad, weights[1].grad)
         return recording.trace, right(results, [broken(one[:n]) for n in (3, 4)])
 
-    around = ("explorer.hooks.", "explorer.stages.", "explorer.recorder", "explorer.replay", "explorer.live.call")
+    around = (
+        "explorer.observe.",
+        "explorer.absent.",
+        "explorer.ladder.",
+        "explorer.interpret.",
+        "explorer.compilers.",
+        "explorer.stages.",
+        "explorer.recording.recorder",
+        "explorer.recording.replay",
+        "explorer.live.call",
+    )
     return {
         "h100": (traced, around),
         "record": (lambda: recorded("auto"), around),

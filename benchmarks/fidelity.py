@@ -46,44 +46,84 @@ DECODER = {**ENCODER, "num_key_value_heads": 2}
 GPT = {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 128, "n_positions": 128, "rotary_dim": 8}
 TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 SEQ2SEQ = {
-    "vocab_size": 128, "d_model": 64, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, **TOKENS, "decoder_start_token_id": 1,
-}  # fmt: skip
+    "vocab_size": 128,
+    "d_model": 64,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 128,
+    "decoder_ffn_dim": 128,
+    **TOKENS,
+    "decoder_start_token_id": 1,
+}
 IMAGE = {"image_size": 32, "patch_size": 8}
 VIT = {name: size for name, size in {**TEXT, **IMAGE}.items() if name != "vocab_size"}
 STAGES = {"hidden_sizes": [16, 32, 64, 64], "depths": [1, 1, 1, 1]}
 #: Architectures of transformers by their config's type, with what makes them small. Their weights are random.
 ARCHITECTURES: dict[str, dict[str, Any]] = {
-    "mistral": DECODER, "mixtral": {**DECODER, "num_local_experts": 4}, "qwen2": DECODER,
+    "mistral": DECODER,
+    "mixtral": {**DECODER, "num_local_experts": 4},
+    "qwen2": DECODER,
     "qwen2_moe": {
-        **DECODER, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64,
+        **DECODER,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 64,
+        "shared_expert_intermediate_size": 64,
     },
-    "qwen3": {**DECODER, "head_dim": 16}, "gemma": {**DECODER, "head_dim": 16},
-    "gemma2": {**DECODER, "head_dim": 16, "sliding_window": 32}, "gemma3_text": {**DECODER, "head_dim": 16, "sliding_window": 32},
-    "phi": ENCODER, "phi3": {**DECODER, **TOKENS}, "gpt_neox": ENCODER, "gptj": GPT, "codegen": GPT,
+    "qwen3": {**DECODER, "head_dim": 16},
+    "gemma": {**DECODER, "head_dim": 16},
+    "gemma2": {**DECODER, "head_dim": 16, "sliding_window": 32},
+    "gemma3_text": {**DECODER, "head_dim": 16, "sliding_window": 32},
+    "phi": ENCODER,
+    "phi3": {**DECODER, **TOKENS},
+    "gpt_neox": ENCODER,
+    "gptj": GPT,
+    "codegen": GPT,
     "gpt_neo": {
-        "hidden_size": 64, "num_layers": 2, "attention_types": [[["global", "local"], 1]], "num_heads": 4, "vocab_size": 128,
-        "max_position_embeddings": 128, "window_size": 32,
+        "hidden_size": 64,
+        "num_layers": 2,
+        "attention_types": [[["global", "local"], 1]],
+        "num_heads": 4,
+        "vocab_size": 128,
+        "max_position_embeddings": 128,
+        "window_size": 32,
     },
     "opt": {**ENCODER, **TOKENS, "ffn_dim": 128, "word_embed_proj_dim": 64},
-    "bloom": {"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": 128}, "falcon": TEXT,
+    "bloom": {"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": 128},
+    "falcon": TEXT,
     "mpt": {"d_model": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 128, "max_seq_len": 128},
-    "stablelm": DECODER, "olmo": DECODER, "olmo2": DECODER, "starcoder2": DECODER, "granite": DECODER, "cohere": DECODER,
+    "stablelm": DECODER,
+    "olmo": DECODER,
+    "olmo2": DECODER,
+    "starcoder2": DECODER,
+    "granite": DECODER,
+    "cohere": DECODER,
     "mamba": {"hidden_size": 64, "num_hidden_layers": 1, "vocab_size": 128, "state_size": 8},
     "roberta": {**ENCODER, **TOKENS},
     "distilbert": {"dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128, "vocab_size": 128},
-    "albert": {**ENCODER, "embedding_size": 32}, "electra": {**ENCODER, "embedding_size": 32}, "deberta-v2": ENCODER,
+    "albert": {**ENCODER, "embedding_size": 32},
+    "electra": {**ENCODER, "embedding_size": 32},
+    "deberta-v2": ENCODER,
     "mpnet": {**ENCODER, **TOKENS},
     "modernbert": {**ENCODER, **TOKENS, "cls_token_id": 1, "sep_token_id": 2, "local_attention": 32},
-    "convbert": {**ENCODER, "embedding_size": 32}, "fnet": {k: v for k, v in ENCODER.items() if k != "num_attention_heads"},
-    "rembert": {**ENCODER, "input_embedding_size": 32, "output_embedding_size": 32}, "layoutlm": ENCODER,
+    "convbert": {**ENCODER, "embedding_size": 32},
+    "fnet": {k: v for k, v in ENCODER.items() if k != "num_attention_heads"},
+    "rembert": {**ENCODER, "input_embedding_size": 32, "output_embedding_size": 32},
+    "layoutlm": ENCODER,
     "t5": {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 128},
     **{name: {**SEQ2SEQ, "max_position_embeddings": 128} for name in ("bart", "pegasus", "blenderbot", "m2m_100")},
     "whisper": {**SEQ2SEQ, "num_mel_bins": 16, "max_source_positions": 64, "max_target_positions": 64},
-    "deit": VIT, "beit": VIT, "dinov2": VIT, "convnext": STAGES, "regnet": {**STAGES, "embedding_size": 16, "groups_width": 16},
+    "deit": VIT,
+    "beit": VIT,
+    "dinov2": VIT,
+    "convnext": STAGES,
+    "regnet": {**STAGES, "embedding_size": 16, "groups_width": 16},
     "swin": {"image_size": 32, "patch_size": 4, "embed_dim": 32, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4},
-    "mobilenet_v2": {"depth_multiplier": 0.35}, "segformer": {"hidden_sizes": [16, 32, 32, 64], "depths": [1, 1, 1, 1]},
-}  # fmt: skip
+    "mobilenet_v2": {"depth_multiplier": 0.35},
+    "segformer": {"hidden_sizes": [16, 32, 32, 64], "depths": [1, 1, 1, 1]},
+}
 DTYPES = ("float32", "bfloat16")
 #: The forms of a kernel that are compared, and what else is said of it.
 FORMS = ("ttgir", "ptx", "registers")
@@ -139,18 +179,25 @@ def workloads(device: str) -> dict[str, Callable[[Any], tuple[Any, tuple[Any, ..
         "mlp": lambda d: (MLP().to(device, d), (randn(64, 256, dtype=d),), {}),
         "attention": lambda d: (lambda q, k, v: sdpa(q, k, v).relu(), tuple(randn(2, 4, 64, 32, dtype=d) for _ in "qkv"), {}),
         "gpt2": lambda d: (
-            model(t.GPT2Model, t.GPT2Config(n_layer=2, n_embd=64, n_head=4, vocab_size=128), d), (tokens,), {"use_cache": False}),
+            model(t.GPT2Model, t.GPT2Config(n_layer=2, n_embd=64, n_head=4, vocab_size=128), d),
+            (tokens,),
+            {"use_cache": False},
+        ),
         "bert": lambda d: (model(t.BertModel, t.BertConfig(**sizes, vocab_size=128), d), (tokens,), {}),
         "vit": lambda d: (model(t.ViTModel, t.ViTConfig(**sizes, image_size=32, patch_size=8), d), (image(d),), {}),
         "llama": lambda d: (
             model(t.LlamaModel, t.LlamaConfig(**sizes, num_key_value_heads=2, vocab_size=128), d),
-            (tokens,), {"use_cache": False}),
+            (tokens,),
+            {"use_cache": False},
+        ),
         "resnet": lambda d: (
             model(t.ResNetModel, t.ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic"), d),
-            (image(d),), {}),
+            (image(d),),
+            {},
+        ),
         **{name: lambda d, name=name: architecture(name, device, d) for name in ARCHITECTURES},
         "unaligned": lambda d: (Unaligned().to(device, d), (randn(1000, 1023, dtype=d),), {}),
-    }  # fmt: skip
+    }
 
 
 def architecture(name: str, device: str, dtype: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -416,7 +463,7 @@ def with_hashes(cases: dict[str, Any]) -> dict[str, Any]:
     return {
         key: {**case, "kernels": [{**k, "forms": {c: hashed(f) for c, f in k["forms"].items()}} for k in case.get("kernels", ())]}
         for key, case in cases.items()
-    }  # fmt: skip
+    }
 
 
 def load(file: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 
 The kernels are compiled for a named GPU down to SASS. Where the code does not jump back, every thread issues each instruction
 at most once: instructions × threads / elements is an upper bound of what an element costs, and near it where the code does not
-branch. Counted is what `explorer.hooks.work` says of the same kernel. No time is in it: what is counted is held to the
+branch. Counted is what `explorer.observe.work` says of the same kernel. No time is in it: what is counted is held to the
 assembler's own text, so that seconds are not fitted twice.
 """
 
@@ -18,14 +18,39 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from explorer.stages._mix import SASS_INSTRUCTION
+from explorer.stages.triton.instruction_mix import SASS_INSTRUCTION
 
 #: A case: function and its arguments.
 Case = tuple[Callable[..., Any], tuple[Any, ...]]
 NAMES = (
-    "sin", "cos", "tan", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "erfc", "erfinv", "sigmoid",
-    "sqrt", "rsqrt", "lgamma", "atan", "asin", "acos", "neg", "abs", "relu", "reciprocal", "floor", "frac",
-)  # fmt: skip
+    "sin",
+    "cos",
+    "tan",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "tanh",
+    "erf",
+    "erfc",
+    "erfinv",
+    "sigmoid",
+    "sqrt",
+    "rsqrt",
+    "lgamma",
+    "atan",
+    "asin",
+    "acos",
+    "neg",
+    "abs",
+    "relu",
+    "reciprocal",
+    "floor",
+    "frac",
+)
 _PLACE = re.compile(r"/\*([0-9a-f]{4,})\*/")
 _JUMP = re.compile(r"\bBRA(?:\.\w+)*\s+.*?(?:0x([0-9a-f]+)|`\((\.L_\w+)\))")
 
@@ -44,27 +69,38 @@ def cases() -> dict[str, Case]:
     found = {name: named(name) for name in NAMES}
     pair = (t(1 << 20), t(1 << 20))
     both = {
-        "add": torch.add, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "atan2": torch.atan2, "fmod": torch.fmod,
-        "remainder": torch.remainder, "maximum": torch.maximum, "where": lambda a, b: torch.where(a > b, a, b),
-    }  # fmt: skip
+        "add": torch.add,
+        "mul": torch.mul,
+        "div": torch.div,
+        "pow": torch.pow,
+        "atan2": torch.atan2,
+        "fmod": torch.fmod,
+        "remainder": torch.remainder,
+        "maximum": torch.maximum,
+        "where": lambda a, b: torch.where(a > b, a, b),
+    }
     found |= {name: (function, pair) for name, function in both.items()}
     half = torch.bfloat16
     found |= {
         "add bf16": (torch.add, (t(1 << 20, dtype=half), t(1 << 20, dtype=half))),
         "gelu bf16": (f.gelu, (t(1 << 20, dtype=half),)),
-        "rand": (lambda x: torch.rand_like(x), (t(1 << 20),)), "randn": (lambda x: torch.randn_like(x), (t(1 << 20),)),
+        "rand": (lambda x: torch.rand_like(x), (t(1 << 20),)),
+        "randn": (lambda x: torch.randn_like(x), (t(1 << 20),)),
         "dropout": (lambda x: f.dropout(x, 0.1), (t(1 << 20),)),
-    }  # fmt: skip
+    }
     for rows, width in ((8192, 512), (8192, 1024), (2048, 4096)):
         x, w = t(rows, width, dtype=half), t(width, dtype=half)
         found |= {
-            f"sum {width}": (lambda x: x.sum(-1), (x,)), f"amax {width}": (lambda x: x.amax(-1), (x,)),
-            f"argmax {width}": (lambda x: x.argmax(-1), (x,)), f"var {width}": (lambda x: x.float().var(-1), (x,)),
-            f"logsumexp {width}": (lambda x: x.float().logsumexp(-1), (x,)), f"softmax {width}": (lambda x: x.softmax(-1), (x,)),
+            f"sum {width}": (lambda x: x.sum(-1), (x,)),
+            f"amax {width}": (lambda x: x.amax(-1), (x,)),
+            f"argmax {width}": (lambda x: x.argmax(-1), (x,)),
+            f"var {width}": (lambda x: x.float().var(-1), (x,)),
+            f"logsumexp {width}": (lambda x: x.float().logsumexp(-1), (x,)),
+            f"softmax {width}": (lambda x: x.softmax(-1), (x,)),
             f"log softmax {width}": (lambda x: x.log_softmax(-1), (x,)),
             f"layer norm {width}": (lambda x, w: f.layer_norm(x, (x.shape[-1],), w, w), (x, w)),
             f"rms norm {width}": (lambda x, w: f.rms_norm(x, (x.shape[-1],), w), (x, w)),
-        }  # fmt: skip
+        }
     return found
 
 

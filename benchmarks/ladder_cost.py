@@ -58,10 +58,11 @@ def facts(trace: Any, seconds: float) -> cost.Result:
     lowered = {id(ladder.lowered): ladder for ladder in trace.live.ladders.by_source.values()}
     missing = [kernel.name for kernel in trace.kernels if not kernel.resources]
     return {
-        "kernels": len(trace.kernels), "compiled": len(lowered),
+        "kernels": len(trace.kernels),
+        "compiled": len(lowered),
         "failures": [str(f) for f in trace.failures if f.fatal] + [f"{name} has no machine code" for name in missing],
         "steps": steps(trace, seconds, sum(sum(ladder.seconds.values()) for ladder in lowered.values())),
-    }  # fmt: skip
+    }
 
 
 def steps(trace: Any, seconds: float, ladders: float) -> dict[str, float]:
@@ -72,11 +73,13 @@ def steps(trace: Any, seconds: float, ladders: float) -> dict[str, float]:
 
     dynamo, whole, inductor = phase("bytecode_tracing"), phase("create_aot_dispatcher_function"), phase("inductor_compile")
     return {
-        "Dynamo": dynamo, "AOTAutograd": whole - inductor, "Inductor": inductor,
+        "Dynamo": dynamo,
+        "AOTAutograd": whole - inductor,
+        "Inductor": inductor,
         "the rest: guards, the call itself, waiting for kernels, links": seconds - dynamo - whole,
         "in all of these, recording": trace.meta["cost"],
         "beside these, in worker processes: triton's passes, LLVM, ptxas": ladders,
-    }  # fmt: skip
+    }
 
 
 # In the parent ----------------------------------------------------------------------------------------------------

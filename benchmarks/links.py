@@ -25,30 +25,52 @@ from typing import Any, NamedTuple
 #: A program's body, one operator a line with a number of its own, and the shapes of its arguments.
 PROGRAMS = {
     "pointwise": (
-        ["a = x * 1.0117", "b = y + 1.0229", "c = a - b", "d = torch.sin(c) * 1.0331", "e = torch.exp(b * 1.0447)",
-         "return d / 1.0559, e"],
+        [
+            "a = x * 1.0117",
+            "b = y + 1.0229",
+            "c = a - b",
+            "d = torch.sin(c) * 1.0331",
+            "e = torch.exp(b * 1.0447)",
+            "return d / 1.0559, e",
+        ],
         ((64, 64), (64, 64)),
     ),
     "reduction": (
-        ["a = x * 1.0117", "b = torch.softmax(a, -1) * 1.0229", "c = torch.sin(b) + y * 1.0331",
-         "d = c.sum(0, keepdim=True) * 1.0447", "return c * d + 1.0559"],
+        [
+            "a = x * 1.0117",
+            "b = torch.softmax(a, -1) * 1.0229",
+            "c = torch.sin(b) + y * 1.0331",
+            "d = c.sum(0, keepdim=True) * 1.0447",
+            "return c * d + 1.0559",
+        ],
         ((32, 96), (96,)),
     ),
     "views": (
-        ["a = torch.flip(x, (0,)) * 1.0117", "b = a[:, 2:34] + 1.0229", "c = torch.cos(y.t() * 1.0331)",
-         "d = torch.roll(c, 1, 0) * 1.0447", "return b * d + 1.0559"],
+        [
+            "a = torch.flip(x, (0,)) * 1.0117",
+            "b = a[:, 2:34] + 1.0229",
+            "c = torch.cos(y.t() * 1.0331)",
+            "d = torch.roll(c, 1, 0) * 1.0447",
+            "return b * d + 1.0559",
+        ],
         ((32, 64), (32, 32)),
     ),
     "matmul": (
         ["a = torch.relu(x * 1.0117)", "b = a @ y", "c = torch.tanh(b * 1.0229)", "return c + 1.0331"],
         ((64, 64), (64, 64)),
     ),
-}  # fmt: skip
+}
 #: What a line has → what is put in its place; the first that is found. The shape of the graph stays.
 OTHER = {
-    "torch.sin(": "torch.cos(", "torch.cos(": "torch.sin(", "torch.tanh(": "torch.exp(", "torch.relu(": "torch.exp(",
-    "* 1.": "* 2.", "+ 1.": "+ 2.", "/ 1.": "/ 2.", " - b": " + b",
-}  # fmt: skip
+    "torch.sin(": "torch.cos(",
+    "torch.cos(": "torch.sin(",
+    "torch.tanh(": "torch.exp(",
+    "torch.relu(": "torch.exp(",
+    "* 1.": "* 2.",
+    "+ 1.": "+ 2.",
+    "/ 1.": "/ 2.",
+    " - b": " + b",
+}
 BELOW = ("ttir", "llir", "ptx", "amdgcn", "sass")
 NUMBER = re.compile(r"\b1\.\d{4}\b")
 
@@ -87,7 +109,7 @@ def traced(body: Sequence[str], shapes: Sequence[tuple[int, ...]], target: str) 
 
 def kernel_lines(trace: Any) -> list[tuple[str, int, str]]:
     """(kernel, number, text) of each line of the kernels that computes, without the kernels' names."""
-    from explorer.stages._kinds import kernel_kinds
+    from explorer.stages.kinds import kernel_kinds
 
     found = []
     for kernel in trace.find("kernel"):

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import explorer
-from explorer import files
 from explorer.errors import ExplorerError, FileError
+from explorer.files import trace_file as files
 from explorer.payload import payload
-from explorer.replay import replay
+from explorer.recording.replay import replay
 from explorer.traced import Trace
 
 sys.path.insert(0, str(Path(__file__).parent))

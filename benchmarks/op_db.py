@@ -38,8 +38,19 @@ from compile_cost import machine, table
 
 #: Which type a sample has: the first of these that the operator takes.
 DTYPES = (
-    "float32", "float64", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "int16", "int8", "uint8", "bool",
-)  # fmt: skip
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "complex64",
+    "complex128",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+)
 #: What a row can say, best first, and what that means.
 OUTCOMES = {
     "whole": "traced, every kernel to SASS, check() equal",
@@ -296,8 +307,10 @@ class Job:
         self.log = self.place.with_suffix(f".{self.starts}.log").open("wb")
         self.process = subprocess.Popen(
             [*command, *(["--backward"] if self.options.backward else [])],
-            env={**os.environ, **hidden, **threads}, stdout=self.log, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            env={**os.environ, **hidden, **threads},
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+        )
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows that are new, one for an operator that ended or stopped its process included."""
@@ -420,9 +433,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.json.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as place:
         rows = collected(options.target, names, options, Path(place), options.target)
-        again = names if options.plain == "all" or options.device == "cuda" else [
-            row["name"] for row in rows if row["outcome"] not in (*GOOD, *ASIDE)
-        ]  # fmt: skip
+        again = (
+            names
+            if options.plain == "all" or options.device == "cuda"
+            else [row["name"] for row in rows if row["outcome"] not in (*GOOD, *ASIDE)]
+        )
         beside = (
             [] if options.plain == "none" else collected(options.device, again, options, Path(place), f"plain, {options.device}")
         )

@@ -33,10 +33,15 @@ TORCH, TEXTS, LINKS, VERDICTS, REST = "torch's own", "texts and tables", "links"
 OWN = (TEXTS, LINKS, VERDICTS, REST)
 #: A file of explorer's and the beginning of a function's name in it → what its time counts as; the first found counts.
 FILES = (
-    ("hooks/fusion.py", "", VERDICTS), ("stages/fusion.py", "", VERDICTS), ("hooks/kernel_lines.py", "", LINKS),
-    ("provenance.py", "", LINKS), ("stages/", "link", LINKS), ("hooks/dynamo.py", "_decompiled_facts", REST),
-    ("recorder.py", "_append", TEXTS), ("replay.py", "", TEXTS),
-)  # fmt: skip
+    ("observe/fusion.py", "", VERDICTS),
+    ("stages/inductor/fusion.py", "", VERDICTS),
+    ("observe/kernel_lines.py", "", LINKS),
+    ("provenance.py", "", LINKS),
+    ("stages/", "link", LINKS),
+    ("observe/dynamo.py", "_decompiled_facts", REST),
+    ("recorder.py", "_append", TEXTS),
+    ("replay.py", "", TEXTS),
+)
 #: While one of these is under way all is explorer's, also what of torch it calls.
 WHOLE = (("recorder.py", "_append"), ("recorder.py", "finish"), ("session.py", "_finished"))
 

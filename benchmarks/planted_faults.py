@@ -27,10 +27,10 @@ import torch
 from torch.nn import functional as F
 
 import explorer
-from explorer.hooks.generated import interpreted
-from explorer.hooks.tensors import same_bits
+from explorer.absent.generated import interpreted
 from explorer.live.outcome import Outcome, outcome_of
 from explorer.live.reference import wide_call
+from explorer.observe.tensors import same_bits
 
 sys.path.insert(0, str(Path(__file__).parent))
 import children
@@ -89,10 +89,14 @@ CHANGES: tuple[tuple[str, str, str], ...] = (
     ("swapped", r"return \((buf\d+, buf\d+)", "swap"),
 )
 _OTHER = {
-    "tl_math.exp": "libdevice.exp2", "libdevice.exp": "libdevice.exp2", "tl_math.sin": "tl_math.cos",
+    "tl_math.exp": "libdevice.exp2",
+    "libdevice.exp": "libdevice.exp2",
+    "tl_math.sin": "tl_math.cos",
     "tl_math.cos": "tl_math.sin",
-    "tl_math.log": "libdevice.log2", "libdevice.erf": "libdevice.tanh", "tl.sigmoid": "libdevice.tanh",
-}  # fmt: skip
+    "tl_math.log": "libdevice.log2",
+    "libdevice.erf": "libdevice.tanh",
+    "tl.sigmoid": "libdevice.tanh",
+}
 
 
 def changed(how: str, text: str) -> str:
@@ -236,9 +240,12 @@ def items(options: argparse.Namespace) -> list[list[Any]]:
     targets = options.targets.split(",")
     of_texts = [
         ["text", name, target, dtype, f"{n}/{SHARES}"]
-        for name in PROGRAMS for target in targets if target != "cpu"
-        for dtype in options.dtypes.split(",") for n in range(1, SHARES + 1)
-    ]  # fmt: skip
+        for name in PROGRAMS
+        for target in targets
+        if target != "cpu"
+        for dtype in options.dtypes.split(",")
+        for n in range(1, SHARES + 1)
+    ]
     others = [[kind, name, target] for target in targets for kind, of in (("lowering", FAULTS), ("right", RIGHT)) for name in of]
     every = [item for item in [*of_texts, *others] if item[0] in options.only]
     return part([item for item in every if options.match in " ".join(item)], options.part)

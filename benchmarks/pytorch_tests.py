@@ -164,9 +164,7 @@ def run_child(file: str, options: argparse.Namespace, *more: str) -> Ended:
         command += ["--limit", str(options.limit)]
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache", "PYTHONPATH": _path(options)}
         with errors.open("w") as stderr:
-            process = subprocess.Popen(
-                command, stdout=stderr, stderr=stderr, env=environment, cwd=folder, start_new_session=True
-            )  # fmt: skip
+            process = subprocess.Popen(command, stdout=stderr, stderr=stderr, env=environment, cwd=folder, start_new_session=True)
             try:
                 status: int | None = process.wait(max(options.end - time.time(), 1))
             except subprocess.TimeoutExpired:

@@ -102,8 +102,9 @@ def shortened(cuts: dict[str, int], seconds: float) -> None:
     """Make what would take hours short, for the rest of this process; `cuts` counts each."""
     import triton.testing
 
+    from explorer.absent import user_kernels
     from explorer.errors import InputError
-    from explorer.hooks import estimate, user_kernels
+    from explorer.interpret import estimate
 
     def count(what: str) -> None:
         cuts[what] = cuts.get(what, 0) + 1

@@ -74,17 +74,23 @@ def gpt2(layers: int) -> Any:
 
 def long_text() -> Any:
     """A trace with two texts of 50,000 lines, of which one in ten lines differs, and a graph of 10,000 nodes."""
-    from explorer.model import Artifact, plain
+    from explorer.model.values import Artifact, plain
     from explorer.traced import Trace
 
     lines = [f"    %{n} = arith.addf %{n % 97}, %c_{n % 13} : tensor<1024xf32> loc(#loc{n % 9})" for n in range(LINES)]
     changed = [f"{line} // {n}" if n % 20 == 0 else line for n, line in enumerate(lines) if n % 20 != 10]
     nodes = [
-        {"name": f"n{n}", "op": "call_function", "target": "aten.add", "shape": ("4", "8"), "dtype": "float32",
-         "module": f"model.layers.{n // 100}.{'attn' if n % 100 < 60 else 'mlp'}",
-         "inputs": tuple(f"n{m}" for m in {n - 1, n - 7 if n % 6 == 0 else n - 1} if m >= 0)}
+        {
+            "name": f"n{n}",
+            "op": "call_function",
+            "target": "aten.add",
+            "shape": ("4", "8"),
+            "dtype": "float32",
+            "module": f"model.layers.{n // 100}.{'attn' if n % 100 < 60 else 'mlp'}",
+            "inputs": tuple(f"n{m}" for m in {n - 1, n - 7 if n % 6 == 0 else n - 1} if m >= 0),
+        }
         for n in range(NODES)
-    ]  # fmt: skip
+    ]
     graph = "\n".join(f"    n{n}: f32 = aten.add(n{n - 1})" for n in range(NODES))
     return Trace(
         artifacts=(

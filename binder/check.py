@@ -15,9 +15,22 @@ from pathlib import Path
 
 #: The files that repo2docker 2026.4 reads from a binder/ folder, after its documentation, "Configuration Files".
 KNOWN = {
-    "DESCRIPTION", "Dockerfile", "Pipfile", "Pipfile.lock", "Project.toml", "REQUIRE", "apt.txt", "default.nix",
-    "environment.yml", "install.R", "postBuild", "requirements.txt", "runtime.txt", "setup.py", "start",
-}  # fmt: skip
+    "DESCRIPTION",
+    "Dockerfile",
+    "Pipfile",
+    "Pipfile.lock",
+    "Project.toml",
+    "REQUIRE",
+    "apt.txt",
+    "default.nix",
+    "environment.yml",
+    "install.R",
+    "postBuild",
+    "requirements.txt",
+    "runtime.txt",
+    "setup.py",
+    "start",
+}
 #: What lies here for people and CI; repo2docker leaves it alone.
 OURS = {"README.md", "check.py"}
 SCRIPTS = ("start", "postBuild")

@@ -82,7 +82,7 @@ def gpt2() -> Any:
 
 def without_folders(trace: Any) -> Any:
     """The trace without the folders of the machine that it was made on."""
-    from explorer.model import jsonable, plain
+    from explorer.model.values import jsonable, plain
 
     folders = [f"{folder}/" for folder in (sysconfig.get_paths()["purelib"], Path(__file__).parents[1])]
 
@@ -146,9 +146,17 @@ def jupyterlab() -> Iterator[str]:
         folders = {f"JUPYTER_{name}_DIR": str(Path(home) / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
         more = {"JUPYTERLAB_SETTINGS_DIR": str(Path(home) / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(Path(home) / "spaces")}
         command = [
-            sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root",
-            "--IdentityProvider.token=picture", f"--ServerApp.root_dir={home}", "--LabApp.expose_app_in_browser=True",
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "jupyterlab",
+            "--no-browser",
+            "--ip=127.0.0.1",
+            f"--port={port}",
+            "--allow-root",
+            "--IdentityProvider.token=picture",
+            f"--ServerApp.root_dir={home}",
+            "--LabApp.expose_app_in_browser=True",
+        ]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with subprocess.Popen(command, cwd=home, env={**os.environ, **folders, **more}, **quiet) as server:
             time.sleep(8)

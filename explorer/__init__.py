@@ -14,9 +14,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from explorer.backend import backends as backends
-    from explorer.choices import Choice as Choice
-    from explorer.comparison import compare as compare
+    from explorer.absent.target import targets as targets
+    from explorer.compilers.backend import backends as backends
     from explorer.errors import BusyError as BusyError
     from explorer.errors import CompileError as CompileError
     from explorer.errors import ExplorerError as ExplorerError
@@ -25,22 +24,23 @@ if TYPE_CHECKING:
     from explorer.errors import InterpretError as InterpretError
     from explorer.errors import LiveError as LiveError
     from explorer.errors import NoKernelError as NoKernelError
-    from explorer.files import load as load
-    from explorer.gpus import Target as Target
-    from explorer.handwritten import trace_kernel as trace_kernel
-    from explorer.model import Artifact as Artifact
-    from explorer.model import Event as Event
-    from explorer.model import Failure as Failure
-    from explorer.model import Force as Force
-    from explorer.model import Link as Link
-    from explorer.model import Veto as Veto
-    from explorer.session import explore as explore
-    from explorer.session import record as record
-    from explorer.session import show as show
-    from explorer.session import trace as trace
-    from explorer.stage import Stage as Stage
+    from explorer.files.trace_file import load as load
+    from explorer.gpus.figures import Target as Target
+    from explorer.model.stage import Stage as Stage
+    from explorer.model.values import Artifact as Artifact
+    from explorer.model.values import Event as Event
+    from explorer.model.values import Failure as Failure
+    from explorer.model.values import Force as Force
+    from explorer.model.values import Link as Link
+    from explorer.model.values import Veto as Veto
+    from explorer.questions.choices import Choice as Choice
+    from explorer.questions.comparison import compare as compare
+    from explorer.recording.handwritten import trace_kernel as trace_kernel
+    from explorer.recording.session import explore as explore
+    from explorer.recording.session import record as record
+    from explorer.recording.session import show as show
+    from explorer.recording.session import trace as trace
     from explorer.stages import STAGES as STAGES
-    from explorer.target import targets as targets
     from explorer.traced import Kernel as Kernel
     from explorer.traced import Trace as Trace
 
@@ -48,15 +48,36 @@ __version__ = "0.1.0"
 
 #: Where each public name is defined; it is imported when first asked for.
 _HOMES = {
-    "Artifact": "model", "BusyError": "errors", "Choice": "choices", "CompileError": "errors", "Event": "model",
+    "Artifact": "model.values",
+    "BusyError": "errors",
+    "Choice": "questions.choices",
+    "CompileError": "errors",
+    "Event": "model.values",
     "ExplorerError": "errors",
-    "Failure": "model", "FileError": "errors", "Force": "model", "InputError": "errors", "InterpretError": "errors",
-    "Kernel": "traced", "Link": "model", "LiveError": "errors", "NoKernelError": "errors",
-    "STAGES": "stages", "Stage": "stage", "Target": "gpus",
-    "Trace": "traced", "Veto": "model", "backends": "backend", "compare": "comparison", "explore": "session",
-    "load": "files", "record": "session", "show": "session",
-    "targets": "target", "trace": "session", "trace_kernel": "handwritten",
-}  # fmt: skip
+    "Failure": "model.values",
+    "FileError": "errors",
+    "Force": "model.values",
+    "InputError": "errors",
+    "InterpretError": "errors",
+    "Kernel": "traced",
+    "Link": "model.values",
+    "LiveError": "errors",
+    "NoKernelError": "errors",
+    "STAGES": "stages",
+    "Stage": "model.stage",
+    "Target": "gpus.figures",
+    "Trace": "traced",
+    "Veto": "model.values",
+    "backends": "compilers.backend",
+    "compare": "questions.comparison",
+    "explore": "recording.session",
+    "load": "files.trace_file",
+    "record": "recording.session",
+    "show": "recording.session",
+    "targets": "absent.target",
+    "trace": "recording.session",
+    "trace_kernel": "recording.handwritten",
+}
 __all__ = [*sorted(_HOMES), "__version__"]
 
 

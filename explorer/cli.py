@@ -26,7 +26,7 @@ from typing import Any
 
 from explorer import __version__
 from explorer.errors import ExplorerError, FileError, InputError
-from explorer.processes import LAUNCHERS, launch_inside, of_rank, rank
+from explorer.process.ranks import LAUNCHERS, launch_inside, of_rank, rank
 
 #: The exit status for a mistake in the use of explorer itself, as argparse has it.
 MISUSE = 2
@@ -131,7 +131,7 @@ def trace(options: argparse.Namespace) -> int:
 
 def _advice(made: Any, names: Mapping[str, Any], program: str) -> list[str]:
     """What to do where a program compiled nothing: by the names of the program's own modules, where they are at its top level."""
-    from explorer.hooks.compile import could_be_compiled, unwrapped
+    from explorer.compilers.torch_compile import could_be_compiled, unwrapped
 
     if made.artifacts or made.failures:
         return []
@@ -181,7 +181,7 @@ def targets(options: argparse.Namespace) -> int:
 def backends(options: argparse.Namespace) -> int:
     """Print one line a backend as soon as it was tried; an unknown name is refused before any is."""
     from explorer import backends as tried
-    from explorer.backend import registered, resolve
+    from explorer.compilers.backend import registered, resolve
 
     names = options.names or registered()
     for name in names:
@@ -336,7 +336,7 @@ class Outcome:
                 one.__traceback__ = without_own_frames(one.__traceback__)
             sys.excepthook(type(error), error, error.__traceback__)
             if "active drivers" in str(error):
-                from explorer.hooks.compile import no_driver
+                from explorer.compilers.torch_compile import no_driver
 
                 print(f"explorer: {no_driver(error)}", file=sys.stderr)
         return True

@@ -17,8 +17,8 @@ from importlib.resources import files
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from explorer.files import write
-from explorer.model import Artifact
+from explorer.files.trace_file import write
+from explorer.model.values import Artifact
 from explorer.payload import payload
 from explorer.traced import counts
 

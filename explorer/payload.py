@@ -30,13 +30,13 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from explorer.model import Artifact, Link, Plain, jsonable, record_to_json, text_lines
+from explorer.model.values import Artifact, Link, Plain, jsonable, record_to_json, text_lines
 from explorer.stages import STAGES
-from explorer.stages._fx import node_lines
+from explorer.stages.fx_graph import node_lines
 from explorer.traced import changes, counts
 
 if TYPE_CHECKING:
-    from explorer.fusion import Graph
+    from explorer.questions.fusion import Graph
     from explorer.traced import Kernel, Trace
 
 FORMAT = 3
@@ -108,11 +108,21 @@ def stages(trace: Trace) -> Iterator[dict[str, str]]:
 def _artifact(a: Artifact) -> dict[str, Any]:
     file, line, function = a.path[-1] if a.path else ("", 0, "")
     return {
-        "id": a.id, "stage": a.stage, "frame": a.frame, "graph": a.graph, "kernel": a.kernel, "title": a.title,
-        "language": a.language, "text": a.text, "lines": len(a.lines), "seconds": a.seconds, "time": round(a.time, 4),
+        "id": a.id,
+        "stage": a.stage,
+        "frame": a.frame,
+        "graph": a.graph,
+        "kernel": a.kernel,
+        "title": a.title,
+        "language": a.language,
+        "text": a.text,
+        "lines": len(a.lines),
+        "seconds": a.seconds,
+        "time": round(a.time, 4),
         "note": changes([a]),
-        "made_by": f"{function} ({file}:{line})" if a.path else "", "data": small(a.data),
-    }  # fmt: skip
+        "made_by": f"{function} ({file}:{line})" if a.path else "",
+        "data": small(a.data),
+    }
 
 
 def _more(a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) -> dict[str, Any]:
@@ -174,10 +184,14 @@ def _facts(node: Mapping[str, Plain]) -> dict[str, str]:
         kind = " × ".join(f"({', '.join(map(str, size))})" for size in sizes)
     place = f"{node['file']}:{node['line']} in {node.get('function', '')}" if node.get("file") else ""
     return {
-        "op": str(node.get("op") or node.get("kind", "")), "target": str(node.get("target", "")), "type": kind,
-        "module": str(node.get("module", "")), "place": place, "code": str(node.get("code", "")),
+        "op": str(node.get("op") or node.get("kind", "")),
+        "target": str(node.get("target", "")),
+        "type": kind,
+        "module": str(node.get("module", "")),
+        "place": place,
+        "code": str(node.get("code", "")),
         "args": str(node.get("args", ""))[:SMALL],
-    }  # fmt: skip
+    }
 
 
 def lines_of_nodes(a: Artifact) -> Mapping[str, int]:
@@ -205,12 +219,20 @@ def _kernel(trace: Trace, kernel: Kernel, cost: Mapping[str, Plain]) -> dict[str
     for form in forms:
         data = {**form.data, **data}
     return {
-        "artifact": index[own.id], "name": kernel.name, "language": kernel.language, "frame": own.frame,
-        "graph": own.graph, "forms": {form.stage: index[form.id] for form in forms}, "operators": list(kernel.operators),
-        "resources": jsonable(data.get("metadata", {})), "launches": jsonable(data.get("launches", ())),
-        "candidates": jsonable(data.get("candidates", ())), "config": jsonable(data.get("config", {})),
-        "chosen": str(data.get("chosen", "")), "cost": {key: jsonable(cost[key]) for key in COSTS},
-    }  # fmt: skip
+        "artifact": index[own.id],
+        "name": kernel.name,
+        "language": kernel.language,
+        "frame": own.frame,
+        "graph": own.graph,
+        "forms": {form.stage: index[form.id] for form in forms},
+        "operators": list(kernel.operators),
+        "resources": jsonable(data.get("metadata", {})),
+        "launches": jsonable(data.get("launches", ())),
+        "candidates": jsonable(data.get("candidates", ())),
+        "config": jsonable(data.get("config", {})),
+        "chosen": str(data.get("chosen", "")),
+        "cost": {key: jsonable(cost[key]) for key in COSTS},
+    }
 
 
 def small(data: Mapping[str, Plain]) -> dict[str, Any]:
@@ -236,19 +258,26 @@ def _fusion(trace: Trace, graph: Graph) -> dict[str, Any]:
     singles = range(len(v.names))
     nodes = (n for n, other in enumerate(trace.artifacts) if other.stage == "ir_pre_fusion" and graph.is_of(other))
     return {
-        "frame": a.frame, "graph": a.graph, "of": a.data["of"], "nodes": next(nodes, -1),
-        "groups": _rows(graph.groups()), "made": _rows(graph.made()), "inlined": _rows(graph.inlined()),
+        "frame": a.frame,
+        "graph": a.graph,
+        "of": a.data["of"],
+        "nodes": next(nodes, -1),
+        "groups": _rows(graph.groups()),
+        "made": _rows(graph.made()),
+        "inlined": _rows(graph.inlined()),
         "verdicts": [
             {**_plain(graph.row(each)), "pair": [each.first, each.second], "after": list(v.earlier(each))} for each in v.each()
         ],
-        "names": list(v.names), "members": [list(v.members(len(v.names) + n)) for n in range(len(v.data["groups"]))],
+        "names": list(v.names),
+        "members": [list(v.members(len(v.names) + n)) for n in range(len(v.data["groups"]))],
         "known": {name: list(of) for name, of in graph.numbers_by_name.items() if name not in v.names},
         "touched": [sorted(graph.touched((n,))) for n in singles],
         "devices": [graph.nodes.get(name, {}).get("device") for name in v.names],
         "apart": [graph.unfusable("", n) for n in singles],
-        "kernels": jsonable(v.data["kernels"]), "final": [row["number"] for row in v.data["final"]],
+        "kernels": jsonable(v.data["kernels"]),
+        "final": [row["number"] for row in v.data["final"]],
         "attempts": v.settings.get("max_fusion_buffer_group_pairwise_attempts"),
-    }  # fmt: skip
+    }
 
 
 def _choices(trace: Trace) -> Iterator[dict[str, Any]]:

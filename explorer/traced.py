@@ -14,15 +14,15 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.errors import CompileError, InputError, LiveError, unknown_name
-from explorer.model import EMPTY, Artifact, Failure, Link, Plain, Rows
+from explorer.model.values import EMPTY, Artifact, Failure, Link, Plain, Rows
 
 if TYPE_CHECKING:
-    from explorer.choices import Choice
-    from explorer.fusion import Fusion
-    from explorer.memory import Memory
-    from explorer.model import Force, Veto
-    from explorer.provenance import Index
-    from explorer.whatif import WhatIf
+    from explorer.model.values import Force, Veto
+    from explorer.questions.choices import Choice
+    from explorer.questions.fusion import Fusion
+    from explorer.questions.memory import Memory
+    from explorer.questions.provenance import Index
+    from explorer.questions.what_if import WhatIf
 
 T = TypeVar("T")
 _OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
@@ -68,7 +68,7 @@ class Kernel:
             self.trace.explain_missing(stage)
             return str(self.trace.needs_live("SASS").sass(self.artifact))
         self.trace.explain_missing(stage)
-        from explorer.missing import no_form
+        from explorer.questions.missing import no_form
 
         raise no_form(self.name, self.language, stage, self.stages)
 
@@ -87,7 +87,7 @@ class Kernel:
 
         SASS is made for it where the trace does not hold it (0.3 s); LiveError where this process cannot.
         """
-        from explorer.stages._mix import amdgcn_mix, sass_mix
+        from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 
         if "amdgcn" in self.stages:
             return amdgcn_mix(self.text("amdgcn"))
@@ -116,7 +116,7 @@ class Kernel:
 
         `inputs` says of those that come from the program what it calls them: "h.0.attn.weight" for a parameter.
         """
-        from explorer.stages._fx import input_names
+        from explorer.stages.fx_graph import input_names
 
         found = next((a.data["launches"] for a in self._forms() if "launches" in a.data), ())
         names = input_names(self.trace, self.artifact.frame, self.artifact.graph)
@@ -189,7 +189,7 @@ class Kernels(tuple[Kernel, ...]):
         if isinstance(index, slice):
             return super().__getitem__(index)
         if not isinstance(index, int) or not -len(self) <= index < len(self):
-            from explorer.missing import no_kernel
+            from explorer.questions.missing import no_kernel
 
             raise no_kernel(self.trace, index)
         return super().__getitem__(index)
@@ -203,7 +203,7 @@ class Kernels(tuple[Kernel, ...]):
         say how a figure is known, or why there is none. `outside` says what makes an estimate unlike those that were
         compared with measured times (benchmarks/estimates.py), "" where nothing does.
         """
-        from explorer.costs import kernel_table
+        from explorer.questions.costs import kernel_table
 
         return kernel_table(self[0].trace) if self else Rows()
 
@@ -271,7 +271,7 @@ class Trace:
 
     def no_text(self, stage: object) -> InputError:
         """The error for a stage that the trace has no text of: why, and what to do to have it."""
-        from explorer import missing
+        from explorer.questions import missing
 
         return missing.no_text(self, stage)
 
@@ -306,7 +306,7 @@ class Trace:
 
         `operations` are multiplications and additions, None where nothing says how many. The rest is as in `kernels.table()`.
         """
-        from explorer.costs import call_table
+        from explorer.questions.costs import call_table
 
         return call_table(self)
 
@@ -390,12 +390,13 @@ class Trace:
         The caches are "AOTAutograd" and "FX graph", and for an attached GPU "Triton" and "autotune". `not_seen` names the
         stages that did not run because of a hit and that the cache does not keep; `seconds_saved` is torch's own figure.
         """
-        from explorer.stages.cache import not_seen
+        from explorer.stages.torch_compile.cache import not_seen
 
         return Rows(
             {"frame": a.frame, **row, "not_seen": not_seen(self, a.frame, row)}
-            for a in self.find("cache") for row in a.data["rows"]
-        )  # fmt: skip
+            for a in self.find("cache")
+            for row in a.data["rows"]
+        )
 
     @property
     def compile_metrics(self) -> Rows:
@@ -437,7 +438,7 @@ class Trace:
 
         The graphs are those that the trace holds, from Dynamo's to the scheduler's loop bodies before and after fusion.
         """
-        from explorer.stages._fx import operator_counts
+        from explorer.stages.fx_graph import operator_counts
 
         return Rows(row for a in self.artifacts for row in operator_counts(a))
 
@@ -466,15 +467,16 @@ class Trace:
         """
         return Rows(
             {"frame": a.frame, "graph": a.graph, "operation": a.data["operation"], "inputs": a.data["inputs"], **row}
-            for a in self.find("autotune") for row in a.data["choices"]
-        )  # fmt: skip
+            for a in self.find("autotune")
+            for row in a.data["choices"]
+        )
 
     def choice(self, which: int | str) -> Choice:
         """One of `choices`, by its row's number or its name: its config, and on request its source and its ladder.
 
         InputError for a row or name that there is not, and for a name that several operations have a choice of.
         """
-        from explorer.choices import chosen
+        from explorer.questions.choices import chosen
 
         return chosen(self, which)
 
@@ -499,7 +501,7 @@ class Trace:
     @property
     def memory(self) -> Memory:
         """Where each compiled graph's memory goes: `memory.table()`, `.peak()`, `.timeline()` and `.saved()`."""
-        from explorer.memory import Memory
+        from explorer.questions.memory import Memory
 
         return Memory(self)
 
@@ -533,10 +535,15 @@ class Trace:
             group = several[frame, stage, graph]
             seconds = [a.seconds for a in group if a.seconds is not None]
             yield {
-                "frame": frame, "stage": stage, "graph": graph, "count": len(group),
-                "lines": sum(len(a.lines) for a in group), "seconds": sum(seconds) if seconds else None,
-                "changes": changes(group), "failures": "; ".join(str(f) for f in self.failures if f.stage == stage),
-            }  # fmt: skip
+                "frame": frame,
+                "stage": stage,
+                "graph": graph,
+                "count": len(group),
+                "lines": sum(len(a.lines) for a in group),
+                "seconds": sum(seconds) if seconds else None,
+                "changes": changes(group),
+                "failures": "; ".join(str(f) for f in self.failures if f.stage == stage),
+            }
 
     def diagram(
         self, stage: str = "ir_post_fusion", frame: str | None = None, graph: str | None = None, boxes: int | None = None
@@ -547,7 +554,7 @@ class Trace:
         notebook shows it where graphviz's `dot` program is installed; `.source` is its text. InputError, with what there
         is, where the trace has no such graph or several.
         """
-        from explorer.diagram import diagram
+        from explorer.questions.diagram import diagram
 
         return diagram(self, stage, frame, graph, boxes)
 
@@ -576,7 +583,7 @@ class Trace:
         to the line of a call only: of a scan, of flex attention, of torch.func.grad, no text says which line inside it is meant.
         Lines count from 1. The artifact is given by its id, or itself.
         """
-        from explorer import provenance
+        from explorer.questions import provenance
 
         chosen = self.artifact(artifact_id)
         if type(line) is not int or not 1 <= line <= max(1, len(chosen.lines)):
@@ -588,7 +595,7 @@ class Trace:
 
         InputError where no kernel has PTX; LiveError, for a trace that does not hold it, where this process cannot make it.
         """
-        from explorer import replay
+        from explorer.recording import replay
 
         texts = {a.id: self._kernel(a).text("sass") for a in self.find("ptx")}
         if not texts:
@@ -603,7 +610,7 @@ class Trace:
 
         InputError where no kernel is C++; LiveError, for a trace that does not hold it, where this process cannot make it.
         """
-        from explorer import replay
+        from explorer.recording import replay
 
         kernels = [a for a in self.find("kernel") if a.language == "cpp"]
         if not kernels:
@@ -622,7 +629,7 @@ class Trace:
     @cached_property
     def fusion(self) -> Fusion:
         """What became one kernel and what did not: `fusion.groups()`, `.table()`, `.why("op3", "op7")`, see `fusion.py`."""
-        from explorer.fusion import Fusion
+        from explorer.questions.fusion import Fusion
 
         return Fusion(self)
 
@@ -643,7 +650,7 @@ class Trace:
         For a GPU that is not there the result is checked as `check` does, unless that takes more than `limit` seconds.
         LiveError for a loaded trace; InputError for names that this trace does not have.
         """
-        from explorer import whatif
+        from explorer.questions import what_if as whatif
 
         return whatif.what_if(
             self, fusion=fusion, without_pass=without_pass, without_pattern=without_pattern, options=options or {}, limit=limit
@@ -654,7 +661,7 @@ class Trace:
 
         InputError, with the nearest paths, where no node is of that module.
         """
-        from explorer import provenance
+        from explorer.questions import provenance
 
         paths = {str(node["module"]) for a in self.artifacts for node in (*a.nodes, *a.inner) if node.get("module")}
         if not paths:
@@ -668,14 +675,14 @@ class Trace:
 
         With `stage` one row a text of that stage, in which `missing` lists the lines that lead to none, as (line, text).
         """
-        from explorer import coverage
+        from explorer.questions import coverage
 
         return coverage.coverage(self, stage)
 
     @cached_property
     def index(self) -> Index:
         """The links by place, made when first asked for; no part of the value."""
-        from explorer import provenance
+        from explorer.questions import provenance
 
         return provenance.Index(self.links)
 
@@ -691,7 +698,7 @@ class Trace:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trace as gzipped JSON; `explorer.load` reads an equal one. The format is described in `files.py`."""
-        from explorer import files
+        from explorer.files import trace_file as files
 
         files.save(self, path)
 
@@ -700,7 +707,7 @@ class Trace:
 
         The two diagrams need graphviz's `dot` program; without it their source is written as .dot, and said so.
         """
-        from explorer import debug_dir
+        from explorer.files import debug_dir
 
         return debug_dir.save(self, path)
 
@@ -800,7 +807,7 @@ class Trace:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """In a notebook the widget; elsewhere, where only text is asked for, nothing of it."""
-        from explorer.progress import in_notebook
+        from explorer.process.progress import in_notebook
 
         if not in_notebook():
             return {}
@@ -810,7 +817,7 @@ class Trace:
         return {**data, "text/plain": repr(self)}, metadata
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from explorer import files
+        from explorer.files import trace_file as files
 
         return files.loads, (files.dumps(self),)
 
@@ -893,9 +900,13 @@ def counts(trace: Trace) -> str:
     """ "2 frames, 1 graph break, 3 kernels", leaving out what there is none of."""
     compiled = [f for f in trace.functions if f["compiled"]]
     numbers = {
-        "frame": len(compiled), "graph break": len(trace.graph_breaks), "recompile": len(trace.find("recompile")),
-        "kernel": len(trace.kernels), "assumption": len(trace.assumptions), "failure": len(trace.failures),
-    }  # fmt: skip
+        "frame": len(compiled),
+        "graph break": len(trace.graph_breaks),
+        "recompile": len(trace.find("recompile")),
+        "kernel": len(trace.kernels),
+        "assumption": len(trace.assumptions),
+        "failure": len(trace.failures),
+    }
     return ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in numbers.items() if n) or "nothing compiled"
 
 

@@ -42,9 +42,12 @@ FLOAT, HALF, BFLOAT = torch.float32, torch.float16, torch.bfloat16
 def cases() -> Iterator[Case]:
     """Dtypes × masks × is_causal × head sizes × dropout × training; then lengths, heads and layouts."""
     for dtype, (mask, causal), size, dropout, grad in product(
-        (FLOAT, HALF, BFLOAT, torch.float64), (("", False), ("", True), ("bool", False), ("same", False)), SIZES,
-        (0.0, 0.1, 0.25), (False, True),
-    ):  # fmt: skip
+        (FLOAT, HALF, BFLOAT, torch.float64),
+        (("", False), ("", True), ("bool", False), ("same", False)),
+        SIZES,
+        (0.0, 0.1, 0.25),
+        (False, True),
+    ):
         yield Case(dtype, mask, causal, size, dropout, grad)
     for dtype, lengths, causal, dropout, grad in product((FLOAT, BFLOAT), LENGTHS, (False, True), (0.0, 0.25), (False, True)):
         yield Case(dtype, "", causal, lengths=lengths, dropout=dropout, grad=grad)

@@ -12,18 +12,23 @@ from typing import Any
 import pytest
 
 from explorer import page
-from explorer.files import load_events
-from explorer.model import Artifact, Event, Failure, plain
-from explorer.replay import replay
+from explorer.files.trace_file import load_events
+from explorer.model.values import Artifact, Event, Failure, plain
+from explorer.recording.replay import replay
 from explorer.traced import Trace
 
 HERE = Path(__file__).parent
 #: One headless chromium is asked for everything that a browser must show.
 CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), Path("/usr/bin/chromium"))
 FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 Recorded = tuple[list[Event], list[Failure], dict[str, object]]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from explorer.model import Artifact, Link, plain
+from explorer.model.values import Artifact, Link, plain
 from explorer.traced import Trace
 
 AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"

@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_written_is_said(command: Command, tmp_path: Path,
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("explorer.files.save", full)
+    monkeypatch.setattr("explorer.files.trace_file.save", full)
     (tmp_path / "program.py").write_text("print('ran')")
     status, out, err = command("trace", "-o", "x.gz", "program.py")
     assert (status, out, err) == (2, "ran\n", "explorer: cannot write x.gz: No space left on device\n")

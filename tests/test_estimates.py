@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from explorer.gpus import Target
+from explorer.gpus.figures import Target
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "estimates.py"
 #: In place of the script's own process: prints a row a case, dies at "bad", and says nothing more at "slow".

@@ -23,9 +23,14 @@ ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests" / "data" / "fidelity-h200-torch2.11.json.gz"
 #: Workloads that are traced here; `benchmarks/fidelity.py --against` does so with all.
 FUNCTIONS = (
-    "elementwise bfloat16 training", "mlp float32 training", "mlp bfloat16 inference", "attention float32 inference",
-    "attention bfloat16 training", "unaligned float32 inference", "unaligned bfloat16 training",
-)  # fmt: skip
+    "elementwise bfloat16 training",
+    "mlp float32 training",
+    "mlp bfloat16 inference",
+    "attention float32 inference",
+    "attention bfloat16 training",
+    "unaligned float32 inference",
+    "unaligned bfloat16 training",
+)
 #: Models are split into other kernels by each release of torch, and are other programs in each of transformers.
 MODELS = ("llama bfloat16 training",)
 #: Operators that a release names, or does not name, in a fused kernel where torch 2.11 does otherwise: kernel → operators.

@@ -84,17 +84,21 @@ CALLS: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Callable[[], torch.
     "matmul": ("matmul", PRODUCT, {**TILE, "grid": tiles}, lambda: A @ B),
     "autotuned": ("tuned", PRODUCT, {"grid": tiles}, lambda: A @ B),
     "exact": (
-        "matmul_exact", (A.float(), B.float(), C.float(), M, N, K),
-        {"BM": 64, "BN": 64, "BK": 32, "PRECISION": "ieee", "grid": tiles}, lambda: A.float() @ B.float(),
+        "matmul_exact",
+        (A.float(), B.float(), C.float(), M, N, K),
+        {"BM": 64, "BN": 64, "BK": 32, "PRECISION": "ieee", "grid": tiles},
+        lambda: A.float() @ B.float(),
     ),
     "persistent": ("persistent", PRODUCT, {**TILE, "PROGRAMS": 3, "grid": (3,)}, lambda: A @ B),
     "descriptors": ("matmul_tma", PRODUCT, {**SPECIAL, "SPECIALIZE": True, "grid": tiles}, lambda: A @ B),
     "swish": ("swish_kernel", (X, torch.zeros(1000), 1000), {"BLOCK": 256, "grid": (4,)}, lambda: SILU(X)),
     "swish backward": (
-        "swish_backward_kernel", (X, Y, torch.zeros(1000), 1000), {"BLOCK": 256, "grid": (4,)},
+        "swish_backward_kernel",
+        (X, Y, torch.zeros(1000), 1000),
+        {"BLOCK": 256, "grid": (4,)},
         lambda: torch.autograd.functional.vjp(SILU, X, Y)[1],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CALLS)

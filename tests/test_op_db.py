@@ -24,8 +24,9 @@ def test_operators_are_traced_with_every_kernel_and_a_check(tmp_path: Path) -> N
     assert "5 of 5 operators are whole" in done.stdout
     rows = {row["name"]: row for row in map(json.loads, file.read_text().splitlines())}
     assert {name: row["outcome"] for name, row in rows.items()} == {
-        **dict.fromkeys(names[:4], "whole"), "sparse.sampled_addmm": "python",
-    }  # fmt: skip
+        **dict.fromkeys(names[:4], "whole"),
+        "sparse.sampled_addmm": "python",
+    }
     assert [len(rows[name]["kernels"]) for name in names[:3]] == [1, 1, 0]
 
 

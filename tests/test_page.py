@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from explorer import page, provenance
-from explorer.model import Artifact, Failure, Link, plain, text_lines
+from explorer import page
+from explorer.model.values import Artifact, Failure, Link, plain, text_lines
 from explorer.payload import payload
+from explorer.questions import provenance
 from explorer.traced import Trace
 
 FOCUSED = "document.querySelector('#explorer').shadowRoot.activeElement"
@@ -346,11 +347,20 @@ def hostile() -> Trace:
     data = {"qualname": HOSTILE, "file": HOSTILE, "first_line": 1, "compiled": True, "resume": False}
     artifacts = tuple(
         Artifact(
-            f"{n}{HOSTILE}", stage, HOSTILE, graph, HOSTILE, HOSTILE, f"{HOSTILE}\n{HOSTILE}", kernel, 1.0,
-            data=plain(data), path=((HOSTILE, 1, HOSTILE),),
+            f"{n}{HOSTILE}",
+            stage,
+            HOSTILE,
+            graph,
+            HOSTILE,
+            HOSTILE,
+            f"{HOSTILE}\n{HOSTILE}",
+            kernel,
+            1.0,
+            data=plain(data),
+            path=((HOSTILE, 1, HOSTILE),),
         )
         for n, (stage, graph, kernel) in enumerate([("source", "", ""), ("kernel", HOSTILE, HOSTILE), (HOSTILE, HOSTILE, "")])
-    )  # fmt: skip
+    )
     links = (Link(artifacts[1].id, (1, 2), artifacts[0].id, (1, 2), HOSTILE),)
     names = ("name", "target", "mode", "backend", "torch", "triton", HOSTILE)
     failures = (Failure(HOSTILE, HOSTILE, HOSTILE, fatal=True), Failure("kernel", HOSTILE, HOSTILE))

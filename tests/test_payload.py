@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from explorer.model import Artifact, Failure, Link, plain
+from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.payload import SMALL, merged, neighbours, payload, runs
 from explorer.stages import STAGES
 from explorer.traced import Trace
@@ -118,5 +118,5 @@ def test_empty_trace_has_a_payload():
 
 def test_payload_needs_no_torch():
     """Payload, page and debug folder are made without importing torch or triton."""
-    code = "import sys, explorer.payload, explorer.page, explorer.debug_dir; print({'torch', 'triton'} & set(sys.modules))"
+    code = "import sys, explorer.payload, explorer.page, explorer.files.debug_dir; print({'torch', 'triton'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"

@@ -20,20 +20,39 @@ import explorer
 PACKAGE = Path(explorer.__file__).parent
 #: From the bottom up: a room imports, when it is itself imported, only from itself and from the rooms before it.
 ROOMS = (
-    "errors", "stopping", "scratch", "model", "gpus", "occupancy", "stage", "hooks", "processes", "progress", "target", "backend",
-    "stages", "missing",
+    "errors",
+    "model",
+    "process",
+    "gpus",
+    "observe",
+    "ladder",
+    "interpret",
+    "absent",
+    "compilers",
+    "stages",
     "traced",
-    "provenance", "coverage", "memory", "fusion", "costs", "choices", "whatif", "comparison", "diagram", "shapes",
-    "files", "payload", "page", "debug_dir", "widget", "replay", "recorder", "live", "session", "handwritten", "explorer",
-    "magics", "demo", "cli", "__main__",
-)  # fmt: skip
+    "questions",
+    "files",
+    "payload",
+    "page",
+    "live",
+    "recording",
+    "widget",
+    "explorer",
+    "magics",
+    "demo",
+    "cli",
+    "__main__",
+)
 
 #: Private modules of torch, and anything inside triton, by name or by path.
-PRIVATE = re.compile(r"\btorch(?:[./]\w+)*[./]_[a-zA-Z]\w*|(?<![\w.])_(?:inductor|dynamo|functorch)\b|\btriton[./]\w+")
+PRIVATE = re.compile(
+    r"\btorch(?:[./]\w+)*[./]_[a-zA-Z]\w*|(?<![\w.])_(?:inductor|dynamo|functorch)\b|(?<!stages.)\btriton[./]\w+"
+)
 #: (file, what is named there): the reason why it may be.
 PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {
-    ("handwritten.py", "triton.jit"): "triton's public decorator, named in a docstring",
-    ("handwritten.py", "triton.autotune"): "triton's public decorator, named in a docstring",
+    ("recording/handwritten.py", "triton.jit"): "triton's public decorator, named in a docstring",
+    ("recording/handwritten.py", "triton.autotune"): "triton's public decorator, named in a docstring",
 }
 
 #: How a version is asked for.
@@ -41,25 +60,38 @@ VERSION = re.compile(r"__version__|version_info|importlib\.metadata|\bhexversion
 VERSIONS_ALLOWED = {
     ("__init__.py", "__version__"): "explorer's own",
     ("cli.py", "__version__"): "explorer's own, printed by --version",
-    ("target/__init__.py", "__version__"): "torch's, said in a message; nothing is decided by it",
+    ("absent/target.py", "__version__"): "torch's, said in a message; nothing is decided by it",
 }
 
 #: Files in which an error of any kind is caught, and why.
 CATCHES_EVERYTHING = {
-    "recorder.py": "an error in a hook must not break the user's compile",
-    "replay.py": "what one stage cannot render must not take the rest away",
-    "session.py": "the trace up to an error goes with the error",
-    "hooks/ladder.py": "what fails in a kernel's source, in Inductor's heuristics or in triton is raised as explorer's own error",
+    "recording/recorder.py": "an error in a hook must not break the user's compile",
+    "recording/replay.py": "what one stage cannot render must not take the rest away",
+    "recording/session.py": "the trace up to an error goes with the error",
+    "ladder/ladder.py": "what fails in a kernel's source, in heuristics or in triton is raised as explorer's own error",
     "widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
-    "hooks/triton_worker.py": "a process of its own: what fails is its answer",
-    "hooks/patch.py": "an error of explorer's in place of torch's function must not break the compile: the original answers",
-    "hooks/retarget.py": "a compile for a GPU that is not there, that explorer breaks is given up: the graph runs",
+    "ladder/triton_worker.py": "a process of its own: what fails is its answer",
+    "observe/patch.py": "an error of explorer's in place of torch's function must not break the compile: the original answers",
+    "absent/retarget.py": "a compile for a GPU that is not there, that explorer breaks is given up: the graph runs",
 }
 
 MUTATORS = {
-    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse",
-    "add", "discard", "update", "setdefault", "popitem", "__setitem__", "__delitem__",
-}  # fmt: skip
+    "append",
+    "extend",
+    "insert",
+    "remove",
+    "pop",
+    "clear",
+    "sort",
+    "reverse",
+    "add",
+    "discard",
+    "update",
+    "setdefault",
+    "popitem",
+    "__setitem__",
+    "__delitem__",
+}
 
 
 def name_of(path: Path) -> str:
@@ -70,7 +102,9 @@ def name_of(path: Path) -> str:
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 MODULES = {name_of(path): path for path in FILES.values()}
 TREES = {file: ast.parse(path.read_text(encoding="utf-8")) for file, path in FILES.items()}
-OUTSIDE_HOOKS = [file for file in FILES if not file.startswith("hooks/")]
+#: The rooms that may look inside torch and triton.
+INSIDE_TORCH = ("observe/", "ladder/", "interpret/", "absent/", "compilers/")
+OUTSIDE_TORCH = [file for file in FILES if not file.startswith(INSIDE_TORCH)]
 
 
 def room_of(module: str) -> str:
@@ -156,18 +190,20 @@ def test_rooms_import_downwards(file: str) -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Modules can be imported one after the other, also inside a room."""
-    graph = {name: [n for n in imports_at_import(path.relative_to(PACKAGE).as_posix()) if n in MODULES and n != name]
-             for name, path in MODULES.items()}  # fmt: skip
+    graph = {
+        name: [n for n in imports_at_import(path.relative_to(PACKAGE).as_posix()) if n in MODULES and n != name]
+        for name, path in MODULES.items()
+    }
     assert set(TopologicalSorter(graph).static_order()) == set(MODULES)
 
 
 # Private names and versions ----------------------------------------------------------------------------------------
 
 
-def test_private_names_of_torch_and_triton_are_only_in_hooks() -> None:
+def test_private_names_of_torch_and_triton_are_only_in_five_rooms() -> None:
     """No other room names torch's private modules or triton's insides, in code or in a string; nor imports triton."""
-    assert found(OUTSIDE_HOOKS, PRIVATE) == set(PRIVATE_NAMES_ALLOWED)
-    whole = [(file, name) for file in OUTSIDE_HOOKS for name in imported(ast.walk(TREES[file]))]
+    assert found(OUTSIDE_TORCH, PRIVATE) == set(PRIVATE_NAMES_ALLOWED)
+    whole = [(file, name) for file in OUTSIDE_TORCH for name in imported(ast.walk(TREES[file]))]
     assert [(file, name) for file, name in whole if name.partition(".")[0] == "triton"] == []
 
 
@@ -188,9 +224,9 @@ def test_the_search_for_private_names_finds_them(text: str, monkeypatch: pytest.
     assert found(["sample.py"], PRIVATE)
 
 
-def test_only_hooks_versions_asks_for_a_version() -> None:
+def test_only_versions_asks_for_a_version() -> None:
     """Which torch, triton or Python it is, is asked in one file; elsewhere only for the exceptions named above."""
-    assert found([f for f in FILES if f != "hooks/versions.py"], VERSION) == set(VERSIONS_ALLOWED)
+    assert found([f for f in FILES if f != "observe/versions.py"], VERSION) == set(VERSIONS_ALLOWED)
 
 
 # State -------------------------------------------------------------------------------------------------------------
@@ -210,8 +246,16 @@ def collections_of(file: str) -> set[str]:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         value = getattr(node, "value", None)
         made = isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] in (
-            "list", "dict", "set", "defaultdict", "deque", "OrderedDict", "Counter", "WeakKeyDictionary", "WeakValueDictionary",
-        )  # fmt: skip
+            "list",
+            "dict",
+            "set",
+            "defaultdict",
+            "deque",
+            "OrderedDict",
+            "Counter",
+            "WeakKeyDictionary",
+            "WeakValueDictionary",
+        )
         if isinstance(value, kinds) or made:
             names |= {t.id for t in targets if isinstance(t, ast.Name)}
     return names
@@ -244,9 +288,10 @@ def test_no_list_dict_or_set_of_a_module_is_changed() -> None:
     local = {
         (file, name)
         for file, tree in TREES.items()
-        for function in ast.walk(tree) if isinstance(function, (ast.FunctionDef, ast.Lambda))
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.Lambda))
         for name in assigned(function)
-    }  # fmt: skip
+    }
     broken = [(f, n, line) for f, tree in TREES.items() for n, line in changed(tree) if n in held and (f, n) not in local]
     assert held and broken == []
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from explorer.errors import CompileError, InputError, LiveError
-from explorer.files import dumps, loads
-from explorer.model import Artifact, Failure, Link, plain
+from explorer.files.trace_file import dumps, loads
+from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.traced import Trace
 
 Replayed = Callable[[str], Trace]

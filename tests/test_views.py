@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from explorer import page
-from explorer.model import Artifact, Failure, Link, plain
+from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.payload import payload
 from explorer.traced import Trace
 
@@ -261,9 +261,16 @@ def test_what_inductor_chose_among_is_a_table(opened):
     """Each way of doing an operation has a row: its time or that there is none, whether it was taken, and why."""
     choices = (
         {"choice": "mm", "kind": "ExternKernelCaller", "config": "", "ms": 0.02, "fastest": True, "taken": False, "why": ""},
-        {"choice": "triton_mm_1", "kind": "TritonTemplateCaller", "config": f"BLOCK_M=64{HOSTILE}", "ms": None, "fastest": False,
-         "taken": True, "why": "with the relu in it"},
-    )  # fmt: skip
+        {
+            "choice": "triton_mm_1",
+            "kind": "TritonTemplateCaller",
+            "config": f"BLOCK_M=64{HOSTILE}",
+            "ms": None,
+            "fastest": False,
+            "taken": True,
+            "why": "with the relu in it",
+        },
+    )
     data = plain({"operation": "mm", "inputs": ["float32[8, 8]"], "choices": choices})
     text = "mm(float32[8, 8])\n0.02 ms mm\nnot timed triton_mm_1"
     tuned = Artifact("a", "autotune", "0/0", "inference", "Choices for mm", "text", text, data=data)

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from explorer import session
 from explorer.errors import InputError
-from explorer.model import Artifact, Event, Rows
+from explorer.model.values import Artifact, Event, Rows
 from explorer.page import packed
 from explorer.payload import payload
-from explorer.stages import assembly
-from explorer.stopping import interruptible
+from explorer.process.stopping import interruptible
+from explorer.recording import session
+from explorer.stages.cpp import assembly
 from explorer.traced import Trace
 from explorer.widget import BUNDLE, Explorer
 from explorer.widget.worker import MOST_WAITING

@@ -7,15 +7,15 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+from explorer.absent.autocast import Ambient
+from explorer.absent.in_place_of_gpu import in_place_of_gpu
+from explorer.absent.seen_by_dynamo import seeing
+from explorer.absent.torch_cuda import torch_cuda_answers
 from explorer.errors import InputError
-from explorer.gpus import Target
-from explorer.hooks.autocast import Ambient
-from explorer.hooks.in_place_of_gpu import in_place_of_gpu
-from explorer.hooks.patch import guard_here, shielded
-from explorer.hooks.seen_by_dynamo import seeing
-from explorer.hooks.tensors import copier, dense_parts, hidden_tensors, map_tensors, named_tensors
-from explorer.hooks.torch_cuda import torch_cuda_answers
-from explorer.stopping import interruptible
+from explorer.gpus.figures import Target
+from explorer.observe.patch import guard_here, shielded
+from explorer.observe.tensors import copier, dense_parts, hidden_tensors, map_tensors, named_tensors
+from explorer.process.stopping import interruptible
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from explorer.errors import LiveError
-from explorer.model import text_lines
-from explorer.stages.assembly import Calls, is_instruction
+from explorer.model.values import text_lines
+from explorer.stages.cpp.assembly import Calls, is_instruction
 
 _LABEL = "explorer.instruction."
 _ANSWER = re.compile(r"^0x[0-9a-f]+\n", re.MULTILINE)

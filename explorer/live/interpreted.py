@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.absent.generated import Code, estimate, interpreted
 from explorer.errors import InputError
-from explorer.hooks.estimate import Estimate, estimate_call, speed
-from explorer.hooks.generated import Code, estimate, interpreted
-from explorer.hooks.interpreter import interpreting
-from explorer.hooks.triton_jit import argument_names, function_name, launched
-from explorer.hooks.without_data import NO_DATA, without_data
+from explorer.interpret.estimate import Estimate, estimate_call, speed
+from explorer.interpret.interpreter import interpreting
+from explorer.ladder.triton_jit import argument_names, function_name, launched
 from explorer.live.call import Call
-from explorer.progress import progress
+from explorer.observe.without_data import NO_DATA, without_data
+from explorer.process.progress import progress
 
 #: Seconds of interpreting that a check may be estimated to take, unless asked for more.
 LIMIT = 120.0

@@ -8,19 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from explorer.absent.launches import Launches, Specialized
 from explorer.errors import CompileError, ExplorerError, InputError
-from explorer.gpus import Target
-from explorer.hooks.ladder import BINARIES, TEXTS, Ladder, UnderWay, compile_ladder
-from explorer.hooks.launched import Find
-from explorer.hooks.launches import Launches, Specialized
-from explorer.hooks.sass_lines import ptx_lines
-from explorer.hooks.triton_passes import passes
-from explorer.hooks.triton_tools import disassemble, makers, missing_backend, no_sass
+from explorer.gpus.figures import Target
+from explorer.ladder.ladder import BINARIES, TEXTS, Ladder, UnderWay, compile_ladder
+from explorer.ladder.sass_lines import ptx_lines
+from explorer.ladder.triton_passes import passes
+from explorer.ladder.triton_tools import disassemble, makers, missing_backend, no_sass
 from explorer.live.interpreted import KernelCall, matched
 from explorer.live.reference import written_rows
-from explorer.model import Artifact, Event, Failure, Plain, Rows, plain
-from explorer.stages._launch import launches
-from explorer.stages.output_code import kernel_events
+from explorer.model.values import Artifact, Event, Failure, Plain, Rows, plain
+from explorer.observe.launched import Find
+from explorer.stages.inductor.launch import launches
+from explorer.stages.inductor.output_code import kernel_events
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Ladders:
     call: KernelCall | None = None  # of a hand-written kernel
     again: Callable[[int | Mapping[str, Plain]], Ladder] | None = None  # for a hand-written kernel, with another config
     target: Target | None = None  # what the kernels are for; None for the CPU
-    sources: dict[str, Mapping[str, Plain]] = field(default_factory=dict)  # of Inductor's choices, see `hooks.inductor`
+    sources: dict[str, Mapping[str, Plain]] = field(default_factory=dict)  # of Inductor's choices, see `observe.inductor`
     choices: dict[str, Ladder] = field(default_factory=dict)  # those that were asked for
     launched: dict[str, Ladder] = field(default_factory=dict)  # of kernels launched outside of torch.compile, by name
 
@@ -56,7 +56,7 @@ class Ladders:
         return ptx_lines([self.of(kernel) for kernel in kernels])
 
     def passes(self, kernel: Artifact) -> Rows:
-        """Each MLIR pass of a kernel: see `hooks.triton_passes.passes`."""
+        """Each MLIR pass of a kernel: see `ladder.triton_passes.passes`."""
         lowered = self.of(kernel).lowered
         if lowered is None:
             raise InputError(f"{kernel.kernel} was not compiled down the ladder in this process")
@@ -271,10 +271,11 @@ def _too_large(name: str, ladder: Ladder) -> Iterator[Failure]:
     needed, there = int(ladder.metadata.get("shared") or 0), ladder.target.shared_per_block
     if needed > there:
         yield Failure(
-            "launch", name,
+            "launch",
+            name,
             f"{ladder.target.name} could not launch it: a block needs {needed} bytes of shared memory, and it has {there}; "
             "triton raises OutOfResources there, and autotuning takes another config",
-        )  # fmt: skip
+        )
 
 
 def without_sass(target: Target, events: Sequence[Event]) -> list[Failure]:
@@ -320,10 +321,17 @@ def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:
     """What every event of a kernel's ladder says: where its lines are, its config and candidates, metadata, launches."""
     run = launches(wrapper, ladder.name, ladder.arguments, ladder.grid, ladder.prefix) if wrapper else ()
     return {
-        "file": ladder.file, "first_line": ladder.first_line, "target": ladder.target.name, "config": ladder.config,
-        "candidates": ladder.candidates, "measured": ladder.measured, "launched": ladder.launched, "chosen": chosen(ladder),
-        "metadata": ladder.metadata, "launches": run,
-    }  # fmt: skip
+        "file": ladder.file,
+        "first_line": ladder.first_line,
+        "target": ladder.target.name,
+        "config": ladder.config,
+        "candidates": ladder.candidates,
+        "measured": ladder.measured,
+        "launched": ladder.launched,
+        "chosen": chosen(ladder),
+        "metadata": ladder.metadata,
+        "launches": run,
+    }
 
 
 def chosen(ladder: Ladder) -> str:

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.hooks.tensors import dense_parts, map_tensors, opened_leaves, same_bits, storage_of
 from explorer.live.call import Call, run_call, weighted
 from explorer.live.state import State
+from explorer.observe.tensors import dense_parts, map_tensors, opened_leaves, same_bits, storage_of
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from explorer.errors import ExplorerError
-from explorer.hooks.rounding import not_compiled_in_modes, random_numbers, varied, widened
-from explorer.hooks.tensors import copier, map_tensors, strided_parts
+from explorer.interpret.rounding import not_compiled_in_modes, random_numbers, varied, widened
 from explorer.live.call import Call
 from explorer.live.judge import NEAR, Evidence, Varied, Verdict, beside, draws_alike, exactly, gaps, judged, near
 from explorer.live.outcome import Outcome, Part, outcome_of
+from explorer.observe.tensors import copier, map_tensors, strided_parts
 
 #: How many ways to round are tried before a value is called unequal; a value that is right mostly needs the first few.
 TRIALS = (3, 8, 18)
@@ -26,8 +26,16 @@ TRIALS = (3, 8, 18)
 DRAWS = 8
 #: What a changed function can raise where it has constants, types or operators that are not for float64.
 _IMPOSSIBLE = (
-    RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError, ArithmeticError, MemoryError, ExplorerError,
-)  # fmt: skip
+    RuntimeError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    LookupError,
+    AssertionError,
+    ArithmeticError,
+    MemoryError,
+    ExplorerError,
+)
 
 Redo = Callable[[int], Outcome]
 
@@ -227,8 +235,10 @@ def _tensors(name: str, one: Part, other: Part, truth: Truth, strides: str) -> d
     """Two tensors: what they are, then what is in them."""
     a, b = one.value, other.value
     for what, mine, theirs in (
-        ("type", a.dtype, b.dtype), ("shape", tuple(a.shape), tuple(b.shape)), ("layout", a.layout, b.layout),
-    ):  # fmt: skip
+        ("type", a.dtype, b.dtype),
+        ("shape", tuple(a.shape), tuple(b.shape)),
+        ("layout", a.layout, b.layout),
+    ):
         if mine != theirs:
             nan = float("nan")
             note = f"the {what} is {theirs}, of eager {mine}"

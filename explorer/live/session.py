@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from explorer import scratch
+from explorer.absent.generated import Code, Generated
 from explorer.errors import CompileError, InputError, InterpretError, LiveError
-from explorer.gpus import Target
-from explorer.hooks.generated import Code, Generated
-from explorer.hooks.ladder import Ladder
-from explorer.hooks.without_data import NO_DATA
+from explorer.gpus.figures import Target
+from explorer.ladder.ladder import Ladder
 from explorer.live.call import Call, clone, run_call
 from explorer.live.inlining import calls_of
 from explorer.live.interpreted import interpreting_calls
 from explorer.live.ladders import Ladders
 from explorer.live.outcome import Outcome, detached_of_state, on_copies, outcome_of
 from explorer.live.reference import DRAWS, compared
-from explorer.model import Artifact, Rows
+from explorer.model.values import Artifact, Rows
+from explorer.observe.without_data import NO_DATA
+from explorer.process import scratch
 
 
 @dataclass
@@ -212,9 +212,9 @@ def assemble(kernel: Artifact) -> Artifact:
 
     Where the debug information cannot be read, the artifact's `unlinked` says why.
     """
-    from explorer.hooks.inductor import assembly_command
-    from explorer.model import Event, plain
-    from explorer.stages import assembly
+    from explorer.model.values import Event, plain
+    from explorer.observe.inductor import assembly_command
+    from explorer.stages.cpp import assembly
 
     with scratch.folder() as folder:
         source, output = Path(folder) / "kernel.cpp", Path(folder) / "kernel.s"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.hooks.tensors import plain_objects, put_back, same_bits, version_of
+from explorer.observe.tensors import plain_objects, put_back, same_bits, version_of
 
 #: How deep, and through how many values, it is looked for tensors.
 DEPTH, VALUES = 40, 100_000

@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-from explorer.stage import Stage
-from explorer.stages import (
-    amdgcn,
-    assembly,
+from explorer.model.stage import Stage
+from explorer.stages.aot import backward, forward, joint
+from explorer.stages.cpp import assembly
+from explorer.stages.dynamo import bytecode, decompiled, dynamo_bytecode, graph_break, guards, recompile, source, symbol
+from explorer.stages.dynamo import graph as dynamo
+from explorer.stages.inductor import (
     assumption,
     autotune,
-    backward,
-    bytecode,
-    cache,
-    compilation_metrics,
-    compile_call,
     cuda_graph,
-    decompiled,
-    dynamo,
-    dynamo_bytecode,
-    forward,
     fusion,
     fx_graph_runnable,
     fx_pass,
-    graph_break,
-    guards,
     inductor_input,
     ir_post_fusion,
     ir_pre_fusion,
-    joint,
     kernel,
-    llir,
     output_code,
     pattern_match,
     perf_hint,
-    phase,
     post_grad,
     pre_grad,
-    ptx,
-    recompile,
-    sass,
-    setting,
-    source,
-    symbol,
-    ttgir,
-    ttir,
-    written_file,
 )
+from explorer.stages.torch_compile import cache, compilation_metrics, compile_call, phase, setting, written_file
+from explorer.stages.triton import amdgcn, llir, ptx, sass, ttgir, ttir
 
 #: Every stage, in the order in which the compiler comes to it.
 STAGES: tuple[Stage, ...] = (

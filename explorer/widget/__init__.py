@@ -26,7 +26,7 @@ from explorer.payload import lines_of_nodes
 from explorer.widget.worker import Worker
 
 if TYPE_CHECKING:
-    from explorer.model import Artifact
+    from explorer.model.values import Artifact
     from explorer.traced import Trace
 
 #: The front end: `make widget` bundles it of the modules in `src`.

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import InputError, LiveError
-from explorer.model import Artifact, Event, jsonable
+from explorer.model.values import Artifact, Event, jsonable
 from explorer.payload import addition
+from explorer.process.stopping import Stopped, Stopping
 from explorer.stages import STAGES
-from explorer.stopping import Stopped, Stopping
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -70,8 +70,12 @@ class Worker:
         """Do one thing and say what came of it; an error of any kind is what came of it."""
         self._tell(what=ask, done=0, of=0)
         actions: dict[str, Callable[[Mapping[str, Any]], list[Any]]] = {
-            "make": self._make, "passes": self._passes, "run": self._run, "check": self._check, "benchmark": self._benchmark,
-        }  # fmt: skip
+            "make": self._make,
+            "passes": self._passes,
+            "run": self._run,
+            "check": self._check,
+            "benchmark": self._benchmark,
+        }
         try:
             with self._stopping.during():
                 rows = actions[ask](message)
@@ -104,12 +108,14 @@ class Worker:
         index = [{k: texts.setdefault(str(row[k]), len(texts)) for k in ("before", "after")} for row in rows]
         rest = [{k: v for k, v in jsonable(row).items() if k not in ("before", "after")} for row in rows]
         self._widget.passes = {
-            "artifact": kernel.id, "texts": list(texts), "rows": [{**r, **i} for r, i in zip(rest, index, strict=True)],
-        }  # fmt: skip
+            "artifact": kernel.id,
+            "texts": list(texts),
+            "rows": [{**r, **i} for r, i in zip(rest, index, strict=True)],
+        }
         return []
 
     def _run(self, message: Mapping[str, Any]) -> list[Any]:
-        from explorer.hooks.tensors import named_tensors
+        from explorer.observe.tensors import named_tensors
 
         result = self._widget.trace.run()
         return [
@@ -138,7 +144,7 @@ class Worker:
 
 def with_text(trace: Trace, artifact: Artifact) -> Trace:
     """The trace with one more text and its links."""
-    from explorer.replay import with_assembly
+    from explorer.recording.replay import with_assembly
 
     if artifact.stage == "assembly":
         return with_assembly(trace, [artifact])

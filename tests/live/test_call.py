@@ -59,9 +59,11 @@ def test_a_jagged_argument_is_differentiated() -> None:
     made = explorer.trace(lambda x, w: torch.sin(x) @ w, jagged(grad=True), torch.randn(8, 4), target="h100", train=True)
     assert not made.failures and set(made.gradients) == {"args[0]"}
     assert equal(made) == {
-        "output.values()": True, "output.offsets()": True,
-        "gradient of args[0].values()": True, "gradient of args[0].offsets()": True,
-    }  # fmt: skip
+        "output.values()": True,
+        "output.offsets()": True,
+        "gradient of args[0].values()": True,
+        "gradient of args[0].offsets()": True,
+    }
 
 
 def test_two_jagged_arguments_of_one_shape_stay_so() -> None:
@@ -93,8 +95,9 @@ def test_one_tensor_given_twice_stays_one() -> None:
     """A function that changes one of its arguments sees the change in the other, also when it is checked."""
     x = torch.randn(8)
     assert equal(explorer.trace(lambda a, b: a.add_(1) * b, x, x, target="h100")) == {
-        "output": True, "args[0] after the call": True,
-    }  # fmt: skip
+        "output": True,
+        "args[0] after the call": True,
+    }
 
 
 @pytest.mark.parametrize("target", ["h100", "auto"])

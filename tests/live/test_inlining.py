@@ -17,12 +17,12 @@ from torch.nn import functional
 
 import explorer
 from explorer.errors import InputError, LiveError
-from explorer.files import dumps, loads
-from explorer.hooks.inductor import assembly_command
+from explorer.files.trace_file import dumps, loads
 from explorer.live import inlining
 from explorer.live.inlining import addresses, calls_of, labelled, read_answer
 from explorer.live.session import assemble
-from explorer.stages.assembly import INLINED, LOC, is_instruction, nested_lines, own_places
+from explorer.observe.inductor import assembly_command
+from explorer.stages.cpp.assembly import INLINED, LOC, is_instruction, nested_lines, own_places
 from explorer.traced import Trace
 
 needs_binutils = pytest.mark.skipif(not shutil.which("addr2line"), reason="addr2line is not installed: apt install binutils")
@@ -41,10 +41,14 @@ def operators(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 #: An instruction of x86-64 → what the user's line that it came from says.
 X86 = {
-    r"v?sqrt[ps]s": "torch.sqrt", r"v?max[ps]s": "torch.maximum", r"v?div[ps]s": "largest / y",
-    r"v?min[ps]s": "torch.minimum", r"v?sub[ps]s": "least - y", r"v?(rndscale|round)[ps]s": "torch.round",
+    r"v?sqrt[ps]s": "torch.sqrt",
+    r"v?max[ps]s": "torch.maximum",
+    r"v?div[ps]s": "largest / y",
+    r"v?min[ps]s": "torch.minimum",
+    r"v?sub[ps]s": "least - y",
+    r"v?(rndscale|round)[ps]s": "torch.round",
     r"v?mul[ps]s": "whole * x",
-}  # fmt: skip
+}
 
 
 class Block(nn.Module):
@@ -144,8 +148,10 @@ def test_the_text_is_what_runs(one_a_line: Trace) -> None:
     loaded = [p.with_suffix(".so") for p in Path(cache_dir()).rglob("*.cpp") if source in p.read_text(encoding="utf-8")]
     code = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", "--disassemble=kernel", next(p for p in loaded if p.exists())],
-        check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     # objdump writes what a comparison is for into its name, and numbers where the text has symbols
     ran = [(m[1][:4], m[2]) for m in re.finditer(r"^\s+[0-9a-f]+:\s+(v\w+)\b.*?(%[xyz]mm\d+)?(?:\{.*)?$", code, re.MULTILINE)]
     body = one_a_line.text("assembly").partition("\nkernel:\n")[2].partition("\nkernel.cold:\n")[0]

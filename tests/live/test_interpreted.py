@@ -192,7 +192,7 @@ def test_a_check_that_takes_too_long_is_refused_before_it_starts() -> None:
 
 def test_a_check_that_is_stopped_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the middle of a kernel goes through, and torch, triton, random numbers and buffers are untouched."""
-    from explorer.hooks.interpreter import Interpreter
+    from explorer.interpret.interpreter import Interpreter
 
     module = Conv()
     trace = explorer.trace(module, torch.randn(2, 3, 8, 8), target="h100", train=True)

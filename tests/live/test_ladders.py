@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.files import dumps, loads
+from explorer.files.trace_file import dumps, loads
 
 pytest.importorskip("triton")
 

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.hooks.tensors import storage_of
 from explorer.live.call import clone
+from explorer.observe.tensors import storage_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 
@@ -36,10 +36,14 @@ class Counting(nn.Module):
 
 
 VERBS: dict[str, Callable[[explorer.Trace], object]] = {
-    "result": lambda t: t.result, "gradients": lambda t: t.gradients, "run": lambda t: t.run(), "check": lambda t: t.check(),
+    "result": lambda t: t.result,
+    "gradients": lambda t: t.gradients,
+    "run": lambda t: t.run(),
+    "check": lambda t: t.check(),
     "run with others": lambda t: t.run(torch.ones(8, 4), torch.zeros(4)),
-    "what_if": lambda t: t.what_if(options={"max_fusion_size": 1}), "benchmark": lambda t: t.benchmark(2),
-}  # fmt: skip
+    "what_if": lambda t: t.what_if(options={"max_fusion_size": 1}),
+    "benchmark": lambda t: t.benchmark(2),
+}
 
 
 def held(module: Counting, *inputs: torch.Tensor) -> list[Any]:
@@ -125,7 +129,9 @@ FAULTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Callable[[Any, Any]
     "swapped outputs": (lambda x: (x.sin(), x.cos()), (torch.randn(9),), lambda a, o: o[::-1]),
     "one infinity": (lambda x: x * 1e38, (torch.ones(9),), lambda a, o: [q.where(torch.arange(9) > 0, torch.inf) for q in o]),
     "beside an overflow": (
-        lambda x: x * x + 0.5, (torch.tensor([300.0, 1.0]).half(),), lambda a, o: [q.where(q > 9, 1.6) for q in o],
+        lambda x: x * x + 0.5,
+        (torch.tensor([300.0, 1.0]).half(),),
+        lambda a, o: [q.where(q > 9, 1.6) for q in o],
     ),
     "a masked NaN": (lambda x: x.log(), (torch.tensor([-1.0, 2.0]),), lambda a, o: [q.nan_to_num() for q in o]),
     "the type": (lambda x: x * 2, (torch.randn(4),), lambda a, o: [q.double() for q in o]),
@@ -134,7 +140,7 @@ FAULTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Callable[[Any, Any]
     "an input that is changed": (lambda x: x * 2, (torch.randn(4),), lambda a, o: (o, a[0].zero_())[0]),
     "an update in place": (lambda x: (x.mul_(0.5).add_(x.sin()), None)[1], (torch.randn(4),), lambda a, o: (o, a[0].add_(1))[0]),
     "a tensor of the program's": (stores, (torch.randn(3),), lambda a, o: (o, [t.add_(1) for t in a])[0]),
-}  # fmt: skip
+}
 
 
 def wrongly(how: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -154,9 +160,11 @@ def test_a_planted_fault_is_found(name: str) -> None:
 def test_a_small_gradient_of_the_wrong_sign_is_found() -> None:
     """The gradient of a mean is small: that it is near zero is no reason to take it for any other small number."""
     wrong = explorer.trace(
-        lambda x: (x * x).mean(), torch.randn(20_000, requires_grad=True), train=True,
+        lambda x: (x * x).mean(),
+        torch.randn(20_000, requires_grad=True),
+        train=True,
         backend=lambda graph, _: lambda *a: tuple(Flipped.apply(o) for o in graph(*a)),
-    )  # fmt: skip
+    )
     assert {row["output"]: row["equal"] for row in wrong.check()} == {"output": True, "gradient of args[0]": False}
 
 
@@ -201,7 +209,7 @@ RIGHT: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
     "a product in bfloat16": (lambda x: (x @ x.t()).softmax(-1), torch.randn(48, 64).bfloat16()),
     "floats to whole numbers": (lambda x: (torch.sigmoid(x) * 255).to(torch.uint8), torch.randn(2000)),
     "differences that cancel": (lambda x: torch.expm1(x * 1e-4) - x * 1e-4, torch.randn(500)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -12,7 +12,7 @@ import torch
 
 import explorer
 from explorer.errors import InputError
-from explorer.hooks.interpreter import interpreting
+from explorer.interpret.interpreter import interpreting
 
 triton = pytest.importorskip("triton")
 tl = pytest.importorskip("triton.language")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.model import Event, plain
-from explorer.replay import replay
+from explorer.model.values import Event, plain
+from explorer.recording.replay import replay
 from explorer.traced import Trace
 
 SOURCE = """@triton.jit

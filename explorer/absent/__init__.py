@@ -1,0 +1,1 @@
+"""Inductor for an absent GPU: a named one that is not attached."""

@@ -1,0 +1,397 @@
+"""Answer torch's and triton's questions about a GPU that is not there, for the time of one Inductor call.
+
+Everything here is a context manager; `pretending` is all of them. Inside it torch.cuda, or torch.xpu for an Intel GPU, the
+device interface, triton's driver and torch's C++ libraries describe the target, and torch's other kind of device is not
+there. Nothing is allocated on it, launched on it or timed on it.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from explorer.absent.measured import Assume, measured_on_the_cpu, no_one
+from explorer.absent.native import cpp_answers
+from explorer.absent.xpu import xpu_attention, xpu_lowerings
+from explorer.observe.patch import added, beside, compile_lock, replaced
+from explorer.observe.versions import release_of_libraries
+
+if TYPE_CHECKING:
+    from explorer.gpus.figures import Target
+
+
+@contextmanager
+def pretending(target: Target, assume: Assume = no_one) -> Iterator[None]:
+    """Inside the block torch and triton take the target for the machine's only GPU.
+
+    What torch would have found out by running an operator on it is given to `assume`.
+    """
+    with ExitStack() as stack:
+        # Functions answer so in this thread alone. What is no function, and what torch's C++ side answers, every thread would
+        # see: none compiles while this one holds the lock, be it for a compile or for the interpreter.
+        stack.enter_context(compile_lock())
+        stack.enter_context(cpp_answers(target))
+        stack.enter_context(_versions(target))
+        stack.enter_context(_torch_device(target))
+        stack.enter_context(_interface(target))
+        stack.enter_context(_triton_driver(target))
+        stack.enter_context(_fake_tensors())
+        stack.enter_context(measured_on_the_cpu(assume))
+        stack.enter_context(_constants())
+        stack.enter_context(_import_time_choices(target))
+        stack.enter_context(_fresh_answers())
+        yield
+
+
+def properties(target: Target) -> types.SimpleNamespace:
+    """What torch.cuda.get_device_properties or torch.xpu's gives for the target; memory in bytes, clocks in kHz or MHz.
+
+    Of an Intel GPU those that the torch at hand documents: they differ from release to release.
+    """
+    if target.device == "xpu":
+        import torch
+
+        documented = str(torch.xpu.get_device_properties.__doc__)
+        return types.SimpleNamespace(**{name: fact for name, fact in target.xpu.items() if f"``{name}``" in documented})
+    major, minor = target.capability
+    return types.SimpleNamespace(
+        name=target.title,
+        major=major,
+        minor=minor,
+        gcnArchName=str(target.arch) if target.backend == "hip" else target.title,
+        multi_processor_count=target.multiprocessors,
+        total_memory=target.memory,
+        max_threads_per_multi_processor=target.threads,
+        max_threads_per_block=target.threads_per_block,
+        regs_per_multiprocessor=target.registers,
+        warp_size=target.warp,
+        L2_cache_size=target.l2,
+        shared_memory_per_block=target.shared_static,
+        shared_memory_per_block_optin=target.shared_per_block,
+        shared_memory_per_multiprocessor=target.shared_per_multiprocessor,
+        clock_rate=int(target.clock / 1000),
+        memory_clock_rate=int(target.memory_clock / 1000),
+        memory_bus_width=target.bus,
+        is_integrated=0,
+        is_multi_gpu_board=0,
+    )
+
+
+@contextmanager
+def _all(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
+    """Each attribute of `owner` that exists is the given value."""
+    with ExitStack() as stack:
+        for name, value in values.items():
+            if hasattr(owner, name):
+                stack.enter_context(replaced(owner, name, _instead(value)))
+        yield
+
+
+@contextmanager
+def _all_here(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
+    """Each attribute of the class or module that exists is the given value, in this thread alone."""
+    with ExitStack() as stack:
+        for name, value in values.items():
+            if hasattr(owner, name):
+                stack.enter_context(added(owner, name, value))
+        yield
+
+
+def _instead(value: Any) -> Callable[[Any], Any]:
+    return lambda original: value
+
+
+def _always(value: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: value
+
+
+@contextmanager
+def _versions(target: Target) -> Iterator[None]:
+    """torch.version names the toolkit that a build for the target has, and no other."""
+    import torch.version
+
+    published = release_of_libraries()
+    values: dict[str, str | None] = {"cuda": None, "hip": None, "xpu": None}
+    own = getattr(torch.version, target.backend, None)
+    values[target.backend] = own or {"cuda": published.cuda, "hip": published.hip, "xpu": published.xpu}[target.backend]
+    with _all_here(torch.version, values):
+        yield
+
+
+@contextmanager
+def _torch_device(target: Target) -> Iterator[None]:
+    """torch.cuda or torch.xpu describes the target and starts nothing; the other of the two sees no device."""
+    import torch
+
+    module, other = (torch.xpu, torch.cuda) if target.device == "xpu" else (torch.cuda, torch.xpu)
+    absent = {"is_available": _always(False), "device_count": _always(0), "_is_compiled": _always(False)}
+    started = {"_lazy_init": _always(None), "_lazy_call": _always(None)}
+    with _all(module, _answers(target)), _all(module.random, started), _all(other, absent):
+        yield
+
+
+def _answers(target: Target) -> dict[str, Any]:
+    """What the functions of torch.cuda or torch.xpu answer for the target."""
+    import torch
+
+    state = torch.zeros(16, dtype=torch.uint8)
+    described = properties(target)
+    names = {"nvidia": f"sm_{target.arch}", "intel": f"intel_gpu_{str(target.arch).replace('.', '_')}"}
+    capability = vars(described) if target.device == "xpu" else (described.major, described.minor)
+    return {
+        **({"_is_compiled": _always(True)} if target.device == "xpu" else {}),
+        "is_available": _always(True),
+        "is_initialized": _always(True),
+        "_lazy_init": _always(None),
+        "_lazy_call": _always(None),
+        "device_count": _always(1),
+        "current_device": _always(0),
+        "set_device": _always(None),
+        "_exchange_device": _always(0),
+        "_maybe_exchange_device": _always(0),
+        "get_device_properties": _always(described),
+        "get_device_capability": _always(capability),
+        "get_device_name": _always(described.name),
+        "get_arch_list": _always([names.get(target.vendor, str(target.arch))]),
+        "is_current_stream_capturing": _always(False),
+        "can_device_access_peer": _always(False),
+        "synchronize": _always(None),
+        "empty_cache": _always(None),
+        "mem_get_info": _always((target.memory, target.memory)),
+        "memory_allocated": _always(0),
+        "get_rng_state": lambda *args: state.clone(),
+        "set_rng_state": _always(None),
+        "default_generators": (torch.Generator(),),
+    }
+
+
+@contextmanager
+def _interface(target: Target) -> Iterator[None]:
+    """Dynamo's device interface of the target's device type answers as torch.cuda or torch.xpu does."""
+    import torch
+    from torch._dynamo import device_interface
+
+    device_interface.get_interface_for_device("cpu")  # the table is filled at the first question
+    base = device_interface.XpuInterface if target.device == "xpu" else device_interface.CudaInterface
+    module = getattr(torch, target.device)
+    worker = type(
+        "Worker",
+        (base.Worker,),
+        {
+            "current_device": staticmethod(_always(0)),
+            "get_device_properties": staticmethod(_always(properties(target))),
+        },
+    )
+    answers = {
+        name: staticmethod(getattr(module, name))
+        for name in (
+            "current_device",
+            "set_device",
+            "device_count",
+            "synchronize",
+            "get_device_properties",
+            "is_available",
+            "memory_allocated",
+            "is_bf16_supported",
+        )
+    }
+    answers |= {
+        "exchange_device": staticmethod(_always(0)),
+        "maybe_exchange_device": staticmethod(_always(0)),
+        "get_raw_stream": staticmethod(_always(0)),
+    }
+    if target.device == "xpu":  # it asks for triton's Intel backend, which Inductor's own stages do without
+        answers["raise_if_triton_unavailable"] = staticmethod(_always(None))
+    interface = type(base.__name__, (base,), {**answers, "Worker": worker})
+    table = {**device_interface.device_interfaces, target.device: interface, f"{target.device}:0": interface}
+    kept: dict[str, Any] = {"caching_worker_device_properties": {}, "caching_worker_current_devices": {}}
+    with _all(device_interface, {"device_interfaces": table, **kept}):
+        yield
+
+
+@contextmanager
+def _triton_driver(target: Target) -> Iterator[None]:
+    """triton's active driver names the target and its figures."""
+    import torch
+    import triton.testing
+    from torch._inductor.runtime import triton_helpers
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime.driver import driver
+
+    figures = {
+        "max_shared_mem": target.shared_per_block,
+        "max_num_regs": target.registers,
+        "multiprocessor_count": target.multiprocessors,
+        "warpSize": target.warp,
+        "sm_clock_rate": int(target.clock / 1000),
+        "mem_clock_rate": int(target.memory_clock / 1000),
+        "mem_bus_width": target.bus,
+    }
+    absent = types.SimpleNamespace(
+        get_current_target=_always(GPUTarget(*target.triple)),
+        get_current_device=_always(0),
+        set_current_device=_always(None),
+        get_current_stream=_always(0),
+        get_active_torch_device=_always(torch.device(target.device, 0)),
+        get_device_interface=_always(getattr(torch, target.device)),
+        utils=types.SimpleNamespace(get_device_properties=_always(figures)),
+        is_active=_always(True),
+        binary_ext={"cuda": "cubin", "hip": "hsaco", "xpu": "spv"}[target.backend],
+    )
+    clock = [int(target.clock / 1e6)]
+    with _all_here(type(driver), {"active": property(_always(absent))}), _all(triton.testing, {"nvsmi": _always(clock)}):
+        with _all(triton_helpers, {"set_driver_to_gpu": _always(None)}), _backend_hash(target):
+            yield
+
+
+@contextmanager
+def _backend_hash(target: Target) -> Iterator[None]:
+    """Inductor writes a hash of triton's backend into each kernel: where triton has none for the target, it says so."""
+    from torch.utils import _triton
+
+    from explorer.ladder.triton_tools import missing_backend
+
+    with _all(_triton, {"triton_hash_with_backend": _always("NO_BACKEND")} if missing_backend(target) else {}):
+        yield
+
+
+@contextmanager
+def _fake_tensors() -> Iterator[None]:
+    """A FakeTensor on the GPU starts no CUDA, torch.tensor(…, device="cuda") makes none, and results kept are not shared."""
+    from collections import defaultdict
+
+    from torch._subclasses import fake_tensor
+
+    kept = {"cache": {}, "cache_hits": 0, "cache_misses": 0, "cache_bypasses": defaultdict(int)}
+    avoid = {"avoid_device_init": property(lambda self: True)}
+    with _all(fake_tensor, {"init_gpu_context": _always(None)}), _all_here(fake_tensor.FakeTensorMode, avoid):
+        with _all(fake_tensor.FakeTensorMode, kept):
+            yield
+
+
+@contextmanager
+def _constants() -> Iterator[None]:
+    """What tracing and constant folding compute for real, such as torch.tensor([1.0], device=x.device), is on the CPU.
+
+    A constant that the code has on the GPU is not copied there: it keeps its name, as if it had been made there.
+    """
+    from torch._inductor.constant_folding import ConstantFolder
+    from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder
+    from torch._inductor.graph import GraphLowering
+    from torch.fx.experimental import proxy_tensor
+
+    mode = _real_on_cpu()
+
+    make_unset = beside(mode, "unset_fake_temporarily", inside=True)
+
+    def make_call(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with mode():
+                return original(*args, **kwargs)
+
+        return call
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(proxy_tensor, "unset_fake_temporarily", make_unset))
+        stack.enter_context(replaced(ConstantFolder, "run", make_call))
+        stack.enter_context(replaced(GraphLowering, "constant_name", lambda _: lambda self, name, device: name))
+        stack.enter_context(replaced(UniformValueConstantFolder, "__init__", make_call))
+        yield
+
+
+def _real_on_cpu() -> Any:
+    """A dispatch mode that puts on the CPU what would be made on the GPU."""
+    import torch
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    def moved(value: Any) -> Any:
+        return torch.device("cpu") if isinstance(value, torch.device) and value.type in ("cuda", "xpu") else value
+
+    class RealOnCpu(TorchDispatchMode):  # type: ignore[misc]
+        """Real tensors of a GPU that is not there."""
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if any(isinstance(leaf, torch._subclasses.FakeTensor) for leaf in pytree.arg_tree_leaves(*args, **(kwargs or {}))):
+                return func(*args, **(kwargs or {}))
+            args, kwargs = pytree.tree_map(moved, (args, kwargs or {}))
+            if kwargs.get("pin_memory"):  # pinned for a GPU that is not there
+                kwargs["pin_memory"] = False
+            return func(*args, **kwargs)
+
+    return RealOnCpu
+
+
+@contextmanager
+def _import_time_choices(target: Target) -> Iterator[None]:
+    """What Inductor decides from the build while it is imported, decided again for an AMD or Intel GPU."""
+    from torch._inductor import config
+    from torch._inductor.runtime import hints
+
+    with ExitStack() as stack:
+        if target.backend == "hip" and not _built_for_hip():
+            stack.enter_context(config.patch({"layout_optimization": False, "triton.spill_threshold": 32}))
+            stack.enter_context(_all(hints, {"TRITON_MAX_BLOCK": {**hints.TRITON_MAX_BLOCK, "X": 8192}}))
+        if target.device == "xpu":
+            stack.enter_context(xpu_lowerings())
+            stack.enter_context(xpu_attention())
+        yield
+
+
+def _built_for_hip() -> bool:
+    import torch
+
+    return hasattr(torch._C, "_CudaDeviceProperties") and not hasattr(torch._C, "_cudnn")
+
+
+#: Modules whose cached functions all answer questions about the device.
+CACHING = (
+    "torch.utils._triton",
+    "torch._inductor.utils",
+    "torch._inductor.comm_analysis",
+    "torch._inductor.kernel.mm",
+    "torch._inductor.kernel_inputs",
+    "torch._inductor.codegen.cuda.cuda_env",
+    "torch._inductor.codegen.triton_utils",
+    "torch._inductor.fx_passes.pad_mm",
+    "torch._inductor.analysis.device_info",
+)
+#: A module that has one of these functions by name, also while the original's place is taken: see `user_kernels`.
+BESIDE = ("torch._inductor.scheduler",)
+#: Cached methods that do.
+CACHED_METHODS = (
+    ("torch._inductor.runtime.hints", "DeviceProperties", "create"),
+    ("torch._inductor.codecache", "CacheBase", "get_system"),
+    ("torch._inductor.codegen.triton", "TritonKernel", "gen_common_triton_imports"),
+)
+#: Cached functions of those modules that are about something else and must stay: pattern tables are filled once.
+NOT_DEVICE = ("_pad_mm_init", "lazy_init")
+
+
+@contextmanager
+def _fresh_answers() -> Iterator[None]:
+    """Answers about another device that torch keeps are dropped before and after."""
+    forget_devices()
+    try:
+        yield
+    finally:
+        forget_devices()
+
+
+def forget_devices() -> None:
+    """Drop what torch keeps of the devices it asked about; it asks again."""
+    import sys
+    from functools import _lru_cache_wrapper
+
+    for name in (*CACHING, *BESIDE):
+        for function in vars(sys.modules.get(name, types)).values():
+            own = isinstance(function, _lru_cache_wrapper) and function.__module__ in CACHING
+            if own and function.__name__ not in NOT_DEVICE:
+                function.cache_clear()
+    for module, kind, method in CACHED_METHODS:
+        found = getattr(getattr(sys.modules.get(module), kind, None), method, None)
+        clear = getattr(found, "cache_clear", None) or getattr(getattr(found, "__func__", None), "cache_clear", None)
+        if clear is not None:
+            clear()

@@ -1,0 +1,166 @@
+"""Triton's active driver while a program runs for a GPU that is not there: the target's name and figures, and no times.
+
+    triton.runtime.driver.active.get_current_target()                       the target's
+    triton.runtime.driver.active.utils.get_device_properties(0)             the target's
+    triton.runtime.driver.active.get_active_torch_device()                  the target's, where the program sees it
+    triton.testing.do_bench(f)                                              runs f once, and gives NaN
+
+Only what is recorded is answered so; other threads have the drivers of this machine. A driver that the program sets itself
+stays.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from explorer.absent.seen_by_dynamo import seen_here
+from explorer.errors import InterpretError
+from explorer.ladder.ladder import AbsentDriver
+from explorer.observe.patch import added
+
+if TYPE_CHECKING:
+    from explorer.gpus.figures import Target
+
+#: Whether this thread is to be answered for the machine's own GPU.
+_THIS_MACHINES: ContextVar[bool] = ContextVar("explorer driver of this machine", default=False)
+#: Called with what was lost and a sentence on it; True for the first time.
+Note = Callable[[str, str], bool]
+
+
+class ActiveDriver(AbsentDriver):
+    """What a program is told of a GPU that is not there; it launches and times nothing."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.utils = types.SimpleNamespace(get_device_properties=lambda device: figures(target))
+        self.binary_ext = {"cuda": "cubin", "hip": "hsaco", "xpu": "spv"}[target.backend]
+
+    def get_current_device(self) -> int:  # type: ignore[override]
+        """The only GPU."""
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        """There is one GPU."""
+
+    def get_active_torch_device(self) -> Any:
+        """The target's, where what the program makes on it is made on the CPU; else the CPU."""
+        import torch
+
+        return torch.device(self._target.device, 0) if seen_here() else torch.device("cpu")
+
+    def get_device_capability(self, device: int = 0) -> tuple[int, int]:
+        """The compute capability of the target."""
+        return self._target.capability
+
+    def get_device_interface(self) -> Any:
+        """What waits for the GPU, which has nothing under way, and its events, which time nothing."""
+        return types.SimpleNamespace(synchronize=lambda *args: None, current_device=lambda: 0, Event=self._event)
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """Triton's own, which runs the function once and gives NaN."""
+        import triton.testing
+
+        benchmarker: Callable[..., Any] = triton.testing.do_bench
+        return benchmarker
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """An empty buffer: there is no L2 cache to clear."""
+        import torch
+
+        return torch.empty(0, dtype=torch.int8)
+
+    def clear_cache(self, cache: Any) -> None:
+        """There is nothing to clear."""
+
+    def is_active(self) -> bool:
+        """The target is the GPU that the program is for."""
+        return True
+
+    def _event(self, enable_timing: bool = False, **rest: Any) -> Any:
+        if enable_timing:
+            raise InterpretError(untimed(self._target))
+        return types.SimpleNamespace(record=lambda *args: None, synchronize=lambda: None, wait=lambda *args: None)
+
+
+def figures(target: Target) -> dict[str, int]:
+    """What triton's drivers say of a device: bytes of shared memory a block, registers, multiprocessors, clocks in kHz."""
+    return {
+        "max_shared_mem": target.shared_per_block,
+        "max_num_regs": target.registers,
+        "max_threads_per_sm": target.threads,
+        "multiprocessor_count": target.multiprocessors,
+        "warpSize": target.warp,
+        "sm_clock_rate": int(target.clock / 1000),
+        "mem_clock_rate": int(target.memory_clock / 1000),
+        "mem_bus_width": target.bus,
+    }
+
+
+def untimed(target: Target) -> str:
+    """Why there are no times, and what there is."""
+    return (
+        f"nothing can be timed on {target.name}, which is not here: do_bench runs its function once and gives NaN; "
+        "kernels.table() of the trace has estimates of what torch.compile made"
+    )
+
+
+@contextmanager
+def answered(target: Target, note: Note) -> Iterator[None]:
+    """Inside the block the program's questions to triton's driver are answered for the target, and do_bench times nothing.
+
+    `note` is told when something was to be timed. Where triton is not installed nothing is done.
+    """
+    try:
+        import triton.testing
+        from triton.runtime.driver import DriverConfig
+    except ImportError:
+        yield
+        return
+    import torch
+
+    own, driver = vars(DriverConfig)["active"], ActiveDriver(target)
+
+    def active(config: Any) -> Any:
+        chosen = config._active
+        if _THIS_MACHINES.get() or (chosen is not None and chosen is not config._default):
+            return own.__get__(config, DriverConfig)
+        return driver
+
+    def do_bench(fn: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
+        fn()
+        if note("do_bench", untimed(target)):
+            warnings.warn(f"explorer: {untimed(target)}", stacklevel=2)
+        return _nothing(*args, **kwargs)
+
+    with ExitStack() as stack:
+        stack.enter_context(added(DriverConfig, "active", property(active)))
+        for name in ("set_stream", "empty_cache"):  # the program's device is the CPU, whose module has streams, but not these
+            if not hasattr(torch.cpu, name):
+                stack.enter_context(added(torch.cpu, name, lambda *args: None))
+        for name in ("do_bench", "do_bench_cudagraph"):
+            if hasattr(triton.testing, name):
+                stack.enter_context(added(triton.testing, name, do_bench))
+        yield
+
+
+def _nothing(*args: Any, quantiles: Any = None, return_mode: str = "mean", **kwargs: Any) -> Any:
+    """NaN in the form that do_bench gives its times in."""
+    if quantiles is not None:
+        return [math.nan] * len(quantiles) if len(quantiles) > 1 else math.nan
+    return [math.nan] if return_mode == "all" else math.nan
+
+
+@contextmanager
+def this_machines() -> Iterator[None]:
+    """Inside the block triton's driver is the machine's own again: for launches on tensors of the attached GPU."""
+    before = _THIS_MACHINES.set(True)
+    try:
+        yield
+    finally:
+        _THIS_MACHINES.reset(before)

@@ -1,0 +1,144 @@
+"""AOTInductor for a GPU that is not there: its C++ is written and recorded, but not compiled, linked or packaged.
+
+AOTInductor tunes and compiles each Triton kernel while it writes the C++ that launches it: names, warps and shared memory
+stand in that text. Here explorer compiles the kernel, with the first of its candidates.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from explorer.absent.generated import Kernel
+from explorer.ladder.ladder import compile_ladder
+from explorer.observe.patch import replaced
+
+if TYPE_CHECKING:
+    from explorer.gpus.figures import Target
+
+
+def packaging() -> bool:
+    """Whether what is compiled now is compiled by AOTInductor."""
+    from torch._inductor.virtualized import V
+
+    return bool(V.aot_compilation)
+
+
+def inputs_on_gpu(graph: Any, inputs: Any, device: str) -> list[Any]:
+    """Fake tensors on the GPU in the place of an exported graph's inputs, which the graph's placeholders get too."""
+    import torch
+
+    gpu = torch.device(device, 0)
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, torch._subclasses.FakeTensor):
+            return value
+        with value.fake_mode:
+            return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=gpu)
+
+    nodes = graph.graph.find_nodes(op="placeholder")
+    for node in nodes:
+        node.meta["val"] = moved(node.meta.get("val"))
+    fakes = [node.meta["val"] for node in nodes]
+    return [fake if isinstance(given, torch.Tensor) else given for fake, given in zip(fakes, inputs, strict=True)]
+
+
+@contextmanager
+def not_packaged(target: Target, folder: str) -> Iterator[None]:
+    """Inside the block AOTInductor's C++ for the target ends in a file in `folder`, with constants that are on the GPU."""
+    from torch._inductor import graph as module
+    from torch._inductor.codecache import AotCodeCompiler, CudaKernelParamCache
+    from torch._inductor.virtualized import V
+
+    def make_compile(original: Callable[..., Any]) -> Any:
+        def compile(graph: Any, wrapper_code: str, kernel_code: str, *args: Any, **kwargs: Any) -> str:
+            path = Path(folder) / "aot_inductor.cpp"
+            path.write_text(f"{wrapper_code}\n{kernel_code}\n", encoding="utf-8")
+            V.debug.output_code(str(path), extension="cpp")
+            return str(path)
+
+        return staticmethod(compile)
+
+    def make_attribute(original: Callable[..., Any]) -> Callable[..., Any]:
+        def getattr_recursive(owner: Any, name: str) -> Any:
+            return placed(original(owner, name), target.device)
+
+        return getattr_recursive
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(CudaKernelParamCache, "cache", lambda _: {}))
+        stack.enter_context(_kernels_compiled_here(target, folder))
+        stack.enter_context(replaced(AotCodeCompiler, "compile", make_compile))
+        stack.enter_context(replaced(module, "getattr_recursive", make_attribute))
+        yield
+
+
+@contextmanager
+def _kernels_compiled_here(target: Target, folder: str) -> Iterator[None]:
+    """What AOTInductor would learn of each kernel by running it comes from explorer's own compile of it."""
+    from torch._inductor.codecache import CudaKernelParamCache
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def generate_and_run_autotune_block(wrapper: Any) -> None:
+            for name, body in getattr(wrapper, "_kernel_name_to_body", {}).items():
+                CudaKernelParamCache.cache[name] = launch_parameters(name, body, target, folder)
+
+        return generate_and_run_autotune_block
+
+    with replaced(PythonWrapperCodegen, "generate_and_run_autotune_block", make):
+        yield
+
+
+def launch_parameters(name: str, body: str, target: Target, folder: str) -> dict[str, Any]:
+    """What the C++ that launches a kernel states of it: its names, arguments, config, warps and bytes of shared memory."""
+    from torch._inductor.codecache import get_cpp_wrapper_cubin_path_name
+    from torch._inductor.runtime.triton_heuristics import config_to_dict
+
+    call = ast.parse(body.strip(), mode="eval").body
+    assert isinstance(call, ast.Call)
+    source = str(ast.literal_eval(call.args[1]))
+    kernel, ladder = Kernel.of(name, source, target, None), compile_ladder(source, name, target)
+    binary = Path(folder) / f"{name}.bin"
+    binary.write_bytes(ladder.binary)
+    return {
+        "mangled_name": kernel.function.__name__,
+        "num_warps": ladder.metadata["num_warps"],
+        "shared_mem": ladder.metadata["shared"],
+        "stream": "stream",
+        "config": config_to_dict(kernel.config),
+        "inductor_meta": dict(kernel.about),
+        "triton_meta": dict(kernel.triton_meta),
+        "def_args": list(kernel.names),
+        "call_args": [n for n in kernel.names if n in kernel.function.arg_names],
+        "global_scratch": None,
+        "profile_scratch": None,
+        get_cpp_wrapper_cubin_path_name(): str(binary),
+    }
+
+
+def placed(value: Any, device: str) -> Any:
+    """A constant of the graph as one that says it is on the GPU; it stays where it is, and anything else as it is."""
+    import torch
+
+    if not isinstance(value, torch.Tensor) or isinstance(value, torch._subclasses.FakeTensor) or value.device.type != "cpu":
+        return value
+    return value.detach().as_subclass(_on_gpu(device))
+
+
+def _on_gpu(device: str) -> type:
+    """The class of constants that say that they are on the GPU."""
+    import torch
+
+    gpu = torch.device(device, 0)
+    return type(
+        "OnGpu",
+        (torch.Tensor,),
+        {
+            "device": property(lambda self: gpu),
+            "__torch_function__": torch._C._disabled_torch_function_impl,
+        },
+    )

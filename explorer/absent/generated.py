@@ -1,0 +1,263 @@
+"""Run what Inductor generated for a GPU that is not there: the wrapper as it is, its Triton kernels interpreted.
+
+In place of the code for the GPU Dynamo calls the graph on the CPU. Inside `interpreted` it runs what
+was compiled: AOTAutograd's own wrappers, and in them Inductor's module, whose text is executed. Tensors are the CPU's;
+torch's questions about the device are answered as while compiling, ATen's operators run on the CPU.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from explorer.absent.absent_gpu import pretending
+from explorer.absent.cuda_on_cpu import on_the_cpu
+from explorer.errors import InputError
+from explorer.interpret.estimate import Estimate, learn, number, of_launch
+from explorer.interpret.interpreter import WAITS, Interpreter, interpreting
+from explorer.observe.patch import Guard, added, guarded, guarding, replaced
+
+if TYPE_CHECKING:
+    from explorer.gpus.figures import Target
+
+#: How a kernel or wrapper draws random numbers.
+RANDOM = ("tl.rand", "tl.randn", "tl.randint", "tl.philox", "triton_helpers.rand", "inductor_seeds", "aten.randint.", "bernoulli")
+
+
+@dataclass(frozen=True)
+class Code:
+    """Inductor's module for one graph: its text, its constants, and the values that its symbols had while compiling."""
+
+    text: str
+    file: str
+    target: Target
+    constants: Mapping[str, Any]
+    sizes: Mapping[str, int]
+
+    def __call__(self, args: Any) -> Any:
+        """What the module's `call` does on the GPU."""
+        if _HERE.wrappers is None:
+            raise RuntimeError("this code was compiled for a GPU that is not here")
+        return _HERE.wrappers.call(self, args)
+
+    @property
+    def random(self) -> bool:
+        """True where the code draws random numbers, which are not those of eager."""
+        return any(name in self.text for name in RANDOM) or "dropout" in self.text
+
+
+class Compiled:
+    """What AOTAutograd made of one of Dynamo's graphs, with Inductor's code in it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+
+@dataclass
+class Generated:
+    """What was generated for a GPU that is not there in one trace, which keeps it: Dynamo's own cache does not."""
+
+    codes: list[Code] = field(default_factory=list)
+    compiled: list[Compiled] = field(default_factory=list)
+
+    def in_place_of(self, graph: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What Dynamo gets for a graph: the graph itself, but in a thread that interprets, what was generated for it.
+
+        Dynamo keeps it as long as the program's own function lives, so that what was compiled, which lives as long as the
+        trace, is not kept by it.
+        """
+        self.compiled.append(Compiled(function))
+        found = weakref.ref(self.compiled[-1])
+
+        def generated(*args: Any) -> Any:
+            """What was generated, run; InputError where its trace is gone."""
+            compiled = found()
+            if compiled is None:
+                raise InputError("the trace that this code was generated for is gone")
+            return compiled.function(*args)
+
+        with guarding(Guard(lambda: _HERE.wrappers is not None, {}, essential=True)):
+            return guarded(graph, lambda _: generated, "generated")
+
+
+class _Here(threading.local):
+    """What this thread interprets generated code with; None in a thread that does not."""
+
+    wrappers: Wrappers | None = None
+
+
+_HERE = _Here()
+
+
+@contextmanager
+def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrappers]:
+    """Inside the block a function traced for a GPU that is not there runs, in this thread, what was generated for it.
+
+    `progress` is told how far each kernel is. InputError where Dynamo would have to compile anew in this thread.
+    """
+    from torch._dynamo.exc import BackendCompilerFailed
+    from torch._inductor import compile_fx
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise InputError(
+            "the function would be compiled anew: it does not do what it did when it was traced, or torch._dynamo.reset() "
+            "dropped what was compiled; trace it again"
+        )
+
+    with guarding(Guard()), ExitStack() as stack:
+        wrappers = Wrappers(stack.enter_context(interpreting(progress)))
+        stack.enter_context(replaced(compile_fx, "compile_fx", lambda _: refuse))
+        outer, _HERE.wrappers = _HERE.wrappers, wrappers
+        try:
+            yield wrappers
+        except BackendCompilerFailed as error:
+            if isinstance(error.inner_exception, InputError):
+                raise error.inner_exception from None
+            raise
+        finally:
+            _HERE.wrappers = outer
+
+
+@dataclass
+class Wrappers:
+    """Inductor's modules, each executed once, and what they launched."""
+
+    interpreter: Interpreter
+    spaces: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def call(self, code: Code, args: Any) -> Any:
+        """The module's `call` on CPU tensors."""
+        with pretending(code.target), on_the_cpu(code.target.device):
+            if id(code) not in self.spaces:
+                self.spaces[id(code)] = self._executed(code)
+            return self.spaces[id(code)]["call"](args)
+
+    def _executed(self, code: Code) -> dict[str, Any]:
+        """The names that the module defines, with tensors of the GPU made on the CPU."""
+        import torch
+        from torch._inductor.async_compile import AsyncCompile
+
+        if "AtenTensorHandle" in code.text:
+            raise InputError(
+                "the wrapper is in C++, which is compiled for its GPU and runs only there: check a trace without cpp_wrapper, "
+                "whose kernels are the same"
+            )
+
+        def triton(self_: Any, name: str, source: str, device_str: str = "cuda") -> Kernel:
+            return Kernel.of(name, source, code.target, self)
+
+        space: dict[str, Any] = {"__name__": "explorer_wrapper", "__file__": code.file}
+        with ExitStack() as stack:
+            stack.enter_context(replaced(AsyncCompile, "triton", lambda _: triton))
+            stack.enter_context(added(torch._C, f"_{code.target.device}_getCurrentRawStream", lambda index: 0))
+            exec(compile(code.text, code.file, "exec"), space)
+        space.update({**code.constants, **_allocators(space)})
+        return space
+
+
+def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:
+    """The wrapper's allocation on a GPU, on the CPU; floats that no kernel writes are NaN, so that it is seen."""
+    import torch
+
+    on_cpu = space["empty_strided_cpu"]
+
+    def empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
+        made = on_cpu(size, stride, dtype)
+        return made.fill_(math.nan) if dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16) else made
+
+    allocators = ("empty_strided_cuda", "empty_strided_xpu", "empty_strided_cpu_pinned")
+    return {name: empty_strided for name in allocators if name in space}
+
+
+@dataclass
+class Kernel:
+    """A generated Triton kernel as the wrapper calls it, with the config that its ladder shows."""
+
+    name: str
+    function: Any
+    config: Any
+    names: tuple[str, ...]
+    constants: Mapping[str, Any]
+    about: Mapping[str, Any]
+    wrappers: Wrappers | None
+    triton_meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(name: str, source: str, target: Target, wrappers: Wrappers | None) -> Kernel:
+        """The kernel that a source defines; InputError where it defines none."""
+        from explorer.ladder.ladder import autotuner, choose, executed, inductor_ready, lines_of
+        from explorer.ladder.ladder import pretending as front_end
+
+        file = f"{name}.py"
+        with front_end(target), inductor_ready(target), lines_of(file, source):
+            tuner = autotuner(executed(source, name, file), name)
+        config = choose(tuner.configs, None)
+        constants = {**tuner.triton_meta.get("constants", {}), **config.kwargs}
+        declared = {p.name for p in tuner.fn.params if p.is_constexpr}
+        left_out = (declared & set(constants)) | {k for k, v in constants.items() if v is None and k not in declared}
+        left_out -= {k for k in tuner.triton_meta.get("signature", {}) if k not in declared}
+        names = (*(a for a in tuner.fn.arg_names if a not in left_out), *tuner.inductor_meta.get("extra_launcher_args", ()))
+        return Kernel(name, tuner.fn, config, names, constants, tuner.inductor_meta, wrappers, tuner.triton_meta)
+
+    def grid(self, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
+        """The launch grid that Inductor computes from the arguments."""
+        from torch._inductor.runtime.triton_heuristics import GridExpr
+
+        x, y, z = GridExpr.from_meta(dict(self.about), self.config).eval_slow({**self.constants, **arguments})
+        return int(x), int(y), int(z)
+
+    def run(self, *args: Any, stream: Any = None, **rest: Any) -> None:
+        """The launch that the wrapper writes."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        assert self.wrappers is not None
+        given = {**dict(zip(self.names, args, strict=False)), **{k: v for k, v in rest.items() if k in self.names}}
+        named = {**self.constants, **given}
+        arguments = {name: named[name] for name in self.function.arg_names if name in named}
+        with _disable_current_modes():  # what a kernel computes with torch's help is no call of the wrapper's
+            self.wrappers.interpreter.launch(self.function, arguments, self.grid(given))
+
+
+def stated(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:
+    """Each launch in a module's text, with its arguments that are numbers."""
+    tree = ast.parse(code.text)
+    names: dict[str, Any] = dict(code.sizes)
+    learn(tree, names)
+    kernels: dict[str, Kernel] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("async_compile.triton("):
+            name, source = (ast.literal_eval(a) for a in node.value.args[:2])  # type: ignore[attr-defined]
+            kernels[ast.unparse(node.targets[0])] = Kernel.of(name, source, code.target, None)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
+            kernel = kernels.get(ast.unparse(node.func.value))
+            if kernel is not None:
+                pairs = zip(kernel.names, (number(a, names) for a in node.args), strict=False)
+                yield kernel, {k: v for k, v in pairs if v is not None}
+
+
+def estimate(codes: Sequence[Code]) -> Estimate:
+    """What every launch that the modules' text states takes, each once; where sizes are not known, one program.
+
+    InputError for a cooperative reduction, whose programs meet at a barrier: it could never be run to its end.
+    """
+    total = Estimate()
+    for code in codes:
+        for kernel, arguments in stated(code):
+            if "x_grid_barrier" in kernel.function.src:
+                raise InputError(f"{kernel.name} is a cooperative reduction: its programs meet at a barrier, and {WAITS}")
+            try:
+                grid = kernel.grid(arguments)
+            except (NameError, TypeError, ZeroDivisionError):
+                grid = (1, 1, 1)
+            total += of_launch(kernel.function.src, {**kernel.constants, **arguments}, grid)
+    return total
+
+
+__all__ = ["Code", "Generated", "Kernel", "Wrappers", "estimate", "interpreted"]

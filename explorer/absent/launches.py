@@ -1,0 +1,363 @@
+"""Launches of Triton kernels outside of torch.compile, for a GPU that is not there: what that GPU would compile for them.
+
+    kernel[grid](*args)  →  Launches.launched  →  triton's own specialization  →  TTIR, in this process
+                                               →  a worker process  →  Ladder
+
+As on a GPU a kernel is compiled once for each way in which triton specializes it: by the types of the arguments, by those
+that are 1 or a multiple of 16, and by its constants. The program gets an AbsentKernel where a GPU gives triton's
+CompiledKernel. The launch itself is run by the interpreter, see `user_kernels`.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import time
+import weakref
+from collections import defaultdict, deque, namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import ExplorerError
+from explorer.ladder.ladder import Ladder, Lowered, finished, front_end, portable, pretending
+from explorer.ladder.triton_jit import call_arguments, grid_of, jit_function, own_copy, said, settings
+from explorer.ladder.triton_pool import Pool
+from explorer.model.values import Plain
+from explorer.observe.dynamo import code_facts
+from explorer.observe.places import in_package
+from explorer.observe.sources import CHANGED, NONE_KEPT, agrees, source_of, unseen
+from explorer.observe.without_data import on_meta
+
+if TYPE_CHECKING:
+    from explorer.gpus.figures import Target
+
+#: What runs a launch of a kernel that is in one of Dynamo's graphs: that one is among the kernels of Inductor's code.
+IN_A_GRAPH = "triton_kernel_wrapper_mutation_dense"
+#: Rows kept of one kernel's launches: a loop may launch it a million times, each with other numbers.
+MOST_ROWS = 256
+#: Launches that are told apart by their place, arguments and grid; the others of a kernel are one row.
+OTHERS = "others, with other arguments"
+
+
+@dataclass
+class Specialized:
+    """A kernel as triton specializes it for some launches: what it is compiled from, and each kind of launch.
+
+    `error` says why it has no ladder. `rows` has a launch's place, arguments and grid, and how many `times` it was made so.
+    """
+
+    name: str
+    function: str
+    source: str
+    place: tuple[str, int]
+    time: float
+    lowered: Lowered | None = None
+    answer: Future[dict[str, Any]] | None = None
+    error: ExplorerError | None = None
+    rows: dict[Any, dict[str, Plain]] = field(default_factory=dict)
+
+    def ladder(self) -> Ladder:
+        """The ladder, once the worker has made it; CompileError or InputError, with the compiler's words, where it has none."""
+        if self.error is not None:
+            raise self.error
+        assert self.lowered is not None and self.answer is not None
+        return finished(self.lowered, self.answer.result())
+
+    def count(self, where: tuple[str, int, str], arguments: Mapping[str, Plain], grid: Sequence[int]) -> None:
+        """Note one launch."""
+        key: Any = (where, tuple(arguments.items()), tuple(grid))
+        row = {"line": 0, "arguments": arguments, "grid": tuple(grid)}
+        if key not in self.rows and len(self.rows) >= MOST_ROWS:
+            key, row = (
+                OTHERS,
+                {
+                    "line": 0,
+                    "arguments": {},
+                    "grid": (),
+                },
+            )
+        file, line, function = where
+        new = {**row, "times": 0, "place": {"file": file, "line": line, "function": function}}
+        kept = self.rows.setdefault(key, new)
+        kept["times"] += 1
+
+
+class Launches:
+    """The launches of one recording, and the workers that compile their kernels; `close` ends these."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.kernels: list[Specialized] = []
+        self.callers: dict[CodeType, Mapping[str, Plain]] = {}
+        self.notes: dict[str, str] = {}
+        self._began = time.perf_counter()
+        self._pool: Pool | None = None
+        self._copies: dict[int, tuple[Any, Any]] = {}
+        self._depth = 0  # graphs of Dynamo's that are running
+        self._numbers: deque[tuple[int, int]] = deque(maxlen=4096)  # of the autograd nodes that such graphs made
+        self._asked: tuple[Mapping[str, Plain], tuple[Mapping[str, Plain], ...]] = {}, ()  # the config taken, and all
+
+    def inside(self, graph: Callable[..., Any]) -> Callable[..., Any]:
+        """Dynamo's graph on the CPU, whose launches are not noted: Inductor's code has them, those of its backward too."""
+        return InGraph(graph, weakref.ref(self))
+
+    def in_a_graph(self) -> bool:
+        """Whether a launch now is one of a graph of Dynamo's, or of the backward of one."""
+        import torch
+
+        node = torch._C._current_autograd_node()
+        made = node._sequence_nr() if node is not None else None
+        return bool(self._depth) or (made is not None and any(first <= made < last for first, last in self._numbers))
+
+    def launched(self, kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any) -> AbsentKernel | None:
+        """Note a launch; what the GPU would launch, None where the launch is one of a graph of Dynamo's."""
+        frame = users_frame()
+        if frame is None or self.in_a_graph():
+            return None
+        function, (_, _, meta) = jit_function(kernel), settings(kernel, args, constants, None, prepare=True)
+        compiled = self.compiled(kernel, args, constants)
+        named = call_arguments(function, args, meta)
+        if compiled is not None:
+            fixed = {p.name for p in function.params if p.is_constexpr}
+            shown = {name: said(value) for name, value in named.items() if name in function.arg_names and name not in fixed}
+            compiled.specialized.count(self._place(frame), shown, grid_of(grid, named))
+        return compiled
+
+    def compiled(self, kernel: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> AbsentKernel | None:
+        """What triton would compile for such a launch, begun when it is first asked for."""
+        function = jit_function(kernel)
+        with pretending(self.target):
+            config, candidates, meta = settings(kernel, args, constants, None)
+            self._asked = config, candidates
+            args = on_meta(tuple(args))
+            found: AbsentKernel | None = self._copy(function).run(*args, grid=None, warmup=True, **meta)
+        return found
+
+    def _copy(self, function: Any) -> Any:
+        """The function with kernels of its own, which are AbsentKernels: triton's caches on disk and in it stay as they are."""
+        if id(function) in self._copies:
+            return self._copies[id(function)][1]
+        own = own_copy(function)
+
+        def compile(src: Any, target: Any = None, options: Any = None, **rest: Any) -> AbsentKernel:
+            return AbsentKernel(self, function, src, self._specialized(function, src, dict(options or {})))
+
+        def create_binder() -> Any:
+            made = type(own).create_binder(own)
+            own.compile = compile
+            return made
+
+        own.device_caches = defaultdict(create_binder)
+        self._copies[id(function)] = function, own
+        return own
+
+    def _specialized(self, function: Any, src: Any, options: Mapping[str, Any]) -> Specialized:
+        """The kernel taken through triton's front end, and on its way down the ladder in a worker."""
+        name, place = function.__name__, (portable(f'"{function.fn.__code__.co_filename}"').strip('"'), _first_line(function))
+        made = Specialized(
+            self._unused(name),
+            str(function.fn.__qualname__),
+            "".join(function.raw_src).rstrip(),
+            place,
+            time.perf_counter() - self._began,
+        )
+        self.kernels.append(made)
+        try:
+            ttir = front_end(src, options, self.target, name)
+        except ExplorerError as error:
+            made.error = error
+            return made
+        arguments = tuple(function.arg_names)
+        made.lowered = Lowered(name, self.target, ttir, options, *self._asked, *place, arguments)
+        made.answer = self._workers().submit(made.lowered.job)
+        return made
+
+    def _unused(self, name: str) -> str:
+        """A name that no kernel of the recording has: of the second specialization the function's and "_1"."""
+        taken = {kernel.name for kernel in self.kernels}
+        numbered = (f"{name}_{n}" if n else name for n in range(len(taken) + 1))
+        return next(candidate for candidate in numbered if candidate not in taken)
+
+    def _workers(self) -> Pool:
+        if self._pool is None:
+            self._pool = Pool(1)
+        self._pool.grow(len(self.kernels) // 4)
+        return self._pool
+
+    def _place(self, frame: FrameType) -> tuple[str, int, str]:
+        """The file, line and function of a launch; the function's source is kept to show it."""
+        code = frame.f_code
+        if code not in self.callers:
+            self.callers[code] = _caller_facts(code)
+        return code.co_filename, frame.f_lineno, code.co_qualname
+
+    def note(self, step: str, message: str) -> bool:
+        """Keep a sentence of what was lost, once for each step; True for the first time."""
+        new = step not in self.notes
+        self.notes.setdefault(step, message)
+        return new
+
+    def close(self) -> None:
+        """Wait for the kernels under way, and end the workers."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def __enter__(self) -> Launches:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class InGraph:
+    """One of Dynamo's graphs on the CPU: while it runs, and while what it made is differentiated, no launch is noted."""
+
+    def __init__(self, graph: Callable[..., Any], launches: Callable[[], Launches | None]) -> None:
+        self.graph, self.launches = graph, launches
+
+    def __call__(self, *args: Any) -> Any:
+        """What the graph returns."""
+        import torch
+
+        launches = self.launches()
+        if launches is None:
+            return self.graph(*args)
+        first = torch.autograd._get_sequence_nr()
+        launches._depth += 1
+        try:
+            return self.graph(*args)
+        finally:
+            launches._depth -= 1
+            if (last := torch.autograd._get_sequence_nr()) > first:
+                launches._numbers.append((first, last))
+
+
+class AbsentKernel:
+    """What the program gets of a launch or of `warmup`, in place of triton's CompiledKernel.
+
+    It has the texts in `asm`, the metadata, and the registers; CompileError, with the compiler's words, where there are none.
+    `kernel[grid](*args)` is run by the interpreter.
+    """
+
+    def __init__(self, launches: Launches, function: Any, src: Any, specialized: Specialized) -> None:
+        self.launches, self.function, self.src, self.specialized = launches, function, src, specialized
+        self.name = function.__name__
+        self._made: Ladder | None = None
+
+    @property
+    def ladder(self) -> Ladder:
+        """The kernel in every form; waits for it."""
+        if self._made is None:
+            self._made = self.specialized.ladder()
+        return self._made
+
+    @property
+    def asm(self) -> Mapping[str, Any]:
+        """The texts by stage, the binary, and the SASS when it is asked for, as triton names them."""
+        from explorer.ladder.ladder import BINARIES
+
+        return _Texts(self.ladder, {**self.ladder.texts, BINARIES[self.launches.target.backend]: self.ladder.binary})
+
+    @property
+    def kernel(self) -> bytes:
+        """The cubin, hsaco or SPIR-V."""
+        return self.ladder.binary
+
+    @property
+    def metadata(self) -> Any:
+        """Triton's own metadata: shared, num_warps, …"""
+        assert self.specialized.answer is not None or self.specialized.error is not None
+        self.ladder  # noqa: B018 its error, where there is none
+        raw = {**self.specialized.answer.result()["metadata"], "name": self.name}  # type: ignore[union-attr]
+        return namedtuple("KernelMetadata", sorted(raw))(**raw)
+
+    @property
+    def n_regs(self) -> int:
+        """Registers a thread."""
+        return int(self.ladder.metadata.get("registers", 0))
+
+    @property
+    def n_spills(self) -> int:
+        """Words a thread that are spilled, as triton counts them."""
+        return int(self.ladder.metadata.get("spill_stores", 0)) // 4
+
+    @property
+    def n_max_threads(self) -> int:
+        """The most threads a block on the target."""
+        return self.launches.target.threads_per_block
+
+    def _init_handles(self) -> None:
+        """What triton does before the first launch; the GPU's limits are held here too."""
+        from triton.runtime.errors import OutOfResources
+
+        needed, there = int(self.ladder.metadata.get("shared") or 0), self.launches.target.shared_per_block
+        if needed > there:
+            raise OutOfResources(needed, there, "shared memory")
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        """The kernel, to be called with all of its arguments."""
+
+        def runner(*args: Any, stream: Any = None) -> None:
+            from explorer.absent.user_kernels import interpret
+
+            frame = users_frame()
+            if frame is not None and not self.launches.in_a_graph():
+                fixed = {p.name for p in self.function.params if p.is_constexpr}
+                shown = {n: said(a) for n, a in zip(self.function.arg_names, args, strict=False) if n not in fixed}
+                self.specialized.count(self.launches._place(frame), shown, grid_of(grid, {}))
+            interpret(self.function, args, {}, grid)
+
+        return runner
+
+    def __repr__(self) -> str:
+        return f"<{self.name}, compiled for {self.launches.target.name}, which is not here>"
+
+
+class _Texts(dict[str, Any]):
+    """The texts of a kernel; SASS is made when it is asked for, as in triton's own."""
+
+    def __init__(self, ladder: Ladder, texts: Mapping[str, Any]) -> None:
+        super().__init__(texts)
+        self._ladder = ladder
+
+    def __missing__(self, key: str) -> Any:
+        if key != "sass":
+            raise KeyError(key)
+        return self._ladder.sass()
+
+
+def _caller_facts(code: CodeType) -> Mapping[str, Plain]:
+    """The source of a function that launches a kernel; of a module's own lines the whole file."""
+    if code.co_name == "<module>":
+        lines = linecache.getlines(code.co_filename)
+        whole = bool(lines) and agrees(code, lines, 1)
+        text, first, why = ("".join(lines), 1, "") if whole else unseen(code, CHANGED if lines else NONE_KEPT)
+    else:
+        text, first, why = source_of(code)
+    return {**code_facts(code), "text": text, "first_line": first, **({"unseen": why} if why else {})}
+
+
+def _first_line(function: Any) -> int:
+    return int(function.starting_line_number)
+
+
+def users_frame() -> FrameType | None:
+    """The innermost frame that is the program's own; None below one of Dynamo's graphs, whose kernels Inductor has."""
+    own = str(Path(__file__).parent.parent)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == IN_A_GRAPH:
+            return None
+        if not in_package(code.co_filename) and not code.co_filename.startswith((own, "<eval_with_key>", "<frozen ")):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+__all__ = ["AbsentKernel", "Launches", "Specialized", "users_frame"]

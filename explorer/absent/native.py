@@ -1,0 +1,103 @@
+"""Build and load `absent_gpu.cpp`: torch's C++ side of a GPU that is not there."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.errors import InputError
+from explorer.observe.versions import release_of_libraries, version_of
+from explorer.process import scratch
+
+if TYPE_CHECKING:
+    from explorer.gpus.figures import Target
+
+SOURCE = Path(__file__).with_name("absent_gpu.cpp")
+
+
+def cache_directory() -> Path:
+    """Where this user's built libraries are kept: below XDG_CACHE_HOME, ~/.cache without it."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "torch-compile-explorer"
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL:
+    """The library for the torch at hand, built once with g++ (5 s) and kept; InputError where that cannot be done."""
+    key = hashlib.sha256(SOURCE.read_bytes() + version_of("torch").encode()).hexdigest()[:12]
+    path = cache_directory() / f"absent-gpu-{version_of('torch')}-{key}.so"
+    if not path.exists():
+        _build(path)
+    loaded = ctypes.CDLL(str(path))
+    loaded.explorer_enter.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_long]
+    loaded.explorer_places.argtypes = [ctypes.POINTER(ctypes.c_void_p)]
+    _start_autograd()
+    return loaded
+
+
+def _start_autograd() -> None:
+    """Autograd starts a thread a device at its first backward: it must not find the GPU that is not there."""
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with torch.enable_grad(), _disable_current_modes():
+        number = torch.ones(1, requires_grad=True)
+        torch.autograd.grad(number * 1.0, number, torch.ones(1))
+
+
+def build_command(output: str) -> list[str]:
+    """The command that builds the library; InputError, which says what to install, where there is no g++."""
+    import torch
+
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+    if not compiler:
+        raise InputError(
+            "a trace for a GPU that is not here needs a C++ compiler once, and there is no g++: "
+            "install it (Debian, Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`)"
+        )
+    root = Path(torch.__file__).parent
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
+    flags = ["-std=c++20", "-O0", "-fPIC", "-shared", "-w", abi, f"-I{root / 'include'}", str(SOURCE), "-o", output]
+    return [*compiler.split(), *flags, f"-L{root / 'lib'}", "-lc10", "-ltorch_cpu"]
+
+
+def _build(path: Path) -> None:
+    """Build beside the place and move into it, so that two processes never load half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with scratch.folder() as folder:
+        made = Path(folder) / "library.so"
+        done = subprocess.run(build_command(str(made)), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise InputError(f"g++ could not build the explorer's helper for torch {version_of('torch')}:\n{done.stderr}")
+        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        shutil.copy(made, part)
+        part.replace(path)
+
+
+@contextmanager
+def cpp_answers(target: Target) -> Iterator[None]:
+    """Inside the block torch's C++ answers for the target: device guard, hooks, and the choice of an attention operator."""
+    native = library()
+    major, minor = target.capability
+    cudnn = release_of_libraries().cudnn if target.backend == "cuda" else 0
+    native.explorer_enter(target.backend.encode(), 10 * major + minor, cudnn)
+    try:
+        yield
+    finally:
+        native.explorer_leave()
+
+
+def places() -> tuple[int, ...]:
+    """The addresses that stand in the five places the library writes to."""
+    found = (ctypes.c_void_p * 5)()
+    library().explorer_places(found)
+    return tuple(place or 0 for place in found)

@@ -1,0 +1,359 @@
+"""What a program learns of its GPU while Dynamo traces it, though the tensors that it is traced with are on the CPU.
+
+Models branch on where a tensor is: a mixture of experts takes a grouped product on a GPU, and counts tokens in integers. So
+`x.device`, `x.is_cuda` and the like answer for the GPU, unless the program put that tensor on the CPU itself, and what the
+program makes on the GPU or moves there (`device="cuda"`, `.to("cuda")`, `.cuda()`) stands in Dynamo's graph as on the CPU: that
+is the device which the graph is moved from afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from explorer.absent.torch_cuda import torch_cuda_answers
+from explorer.observe.patch import added_in_plain_sight, replaced
+
+if TYPE_CHECKING:
+    from explorer.gpus.figures import Target
+
+#: What Dynamo answers itself of a tensor's device, where the torch at hand has it.
+ANSWERS = ("method_attr_device", "method_attr_is_cuda", "method_get_device", "method_type")
+#: The attribute of Dynamo's tracer that holds the nodes whose tensors the program put on the CPU.
+ON_CPU = "explorer_on_cpu"
+
+
+@contextmanager
+def seen_by_dynamo(target: Target) -> Iterator[None]:
+    """Inside the block a program that Dynamo traces on the CPU sees the target."""
+    import torch
+    from torch import _meta_registrations as rules
+    from torch._dynamo.output_graph import SubgraphTracer
+    from torch._dynamo.variables.tensor import TensorVariable
+
+    gpu = torch.device(target.device, 0)
+
+    def make_answer(original: Callable[..., Any]) -> Callable[..., Any]:
+        def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
+            own = self.device
+            if own is None or own.type != "cpu" or _put_on_cpu(self.as_proxy()):
+                return original(self, *args, **kwargs)
+            self.device = gpu
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                self.device = own
+
+        return answer
+
+    def make_proxy(original: Callable[..., Any]) -> Callable[..., Any]:
+        def create_proxy(self: Any, kind: str, target: Any, args: Any, kwargs: Any, *rest: Any, **options: Any) -> Any:
+            on_cpu = kind in ("call_function", "call_method") and _makes_on_cpu(target, args, kwargs)
+            target, args, kwargs = _from_gpu(kind, target, args, kwargs, gpu.type)
+            made = original(self, kind, target, args, kwargs, *rest, **options)
+            if on_cpu:
+                vars(self).setdefault(ON_CPU, set()).add(made.node)
+            return made
+
+        return create_proxy
+
+    def make_hint(original: Callable[..., Any]) -> Callable[..., Any]:
+        def device_hint(tensor: Any) -> str:
+            found = str(original(tensor))
+            return gpu.type if found == "cpu" else found
+
+        device_hint.__wrapped__ = original  # type: ignore[attr-defined]
+        return device_hint
+
+    with ExitStack() as stack:
+        stack.enter_context(torch_cuda_answers(target))
+        for name in ANSWERS:
+            if hasattr(TensorVariable, name):
+                stack.enter_context(replaced(TensorVariable, name, make_answer))
+        stack.enter_context(replaced(SubgraphTracer, "create_proxy", make_proxy))
+        stack.enter_context(replaced(rules, "device_hint", make_hint))
+        yield
+
+
+@contextmanager
+def seen_as_they_are() -> Iterator[None]:
+    """Inside the block, while a graph on the GPU is compiled, the rules for fake tensors see where each tensor is."""
+    import inspect
+
+    from torch import _meta_registrations as rules
+
+    with replaced(rules, "device_hint", inspect.unwrap):
+        yield
+
+
+def _put_on_cpu(proxy: Any) -> bool:
+    """Whether the program put the tensor on the CPU itself."""
+    return getattr(proxy, "node", None) in getattr(getattr(proxy, "tracer", None), ON_CPU, ())
+
+
+def _makes_on_cpu(called: Any, args: Any, kwargs: Any) -> bool:
+    """Whether what a call returns is on the CPU of a program whose inputs are on the GPU."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.fx.Proxy)]
+    return _stays_on_cpu(called, args, kwargs, [_put_on_cpu(proxy) for proxy in given])
+
+
+def _stays_on_cpu(called: Any, args: Any, kwargs: Any, given: Sequence[bool]) -> bool:
+    """The same of a call by name or function, with for each tensor that it is given whether the program put it on the CPU."""
+    import torch
+
+    named = kwargs.get("device", args[1] if called == "to" and len(args) > 1 else None)
+    if isinstance(named, torch.device):
+        return False  # the CPU as an object is where the program's own inputs are: see `to_gpu`
+    if isinstance(named, str):
+        return named.partition(":")[0] == "cpu"
+    if called in ("cpu", "cuda"):
+        return bool(called == "cpu")
+    return all(given)
+
+
+def _from_gpu(kind: str, called: Any, args: Any, kwargs: Any, gpu: str) -> tuple[Any, Any, Any]:
+    """A call with the CPU, as a torch.device, wherever it names the GPU as one."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    if kind not in ("call_function", "call_method") or str(getattr(called, "__module__", "")).startswith("torch.cuda"):
+        return called, args, kwargs  # a question about the GPU
+    here = torch.device("cpu")
+
+    def moved(value: Any) -> Any:
+        return here if isinstance(value, torch.device) and value.type == gpu and not value.index else value
+
+    args, kwargs = pytree.tree_map(moved, (args, kwargs))
+    if kind == "call_method" and called == gpu:
+        return "to", (args[0], here), {name: value for name, value in kwargs.items() if name != "device"}
+    if kind == "call_method" and called == "to" and len(args) > 1 and _names(args[1], gpu):
+        args = (args[0], here, *args[2:])
+    if kind == "call_method" and called == "type" and len(args) > 1 and isinstance(args[1], str):
+        args = (args[0], args[1].replace(f"torch.{gpu}.", "torch."), *args[2:])
+    if _names(kwargs.get("device"), gpu):
+        kwargs = {**kwargs, "device": here}
+    return called, args, kwargs
+
+
+def _names(value: Any, gpu: str) -> bool:
+    """Whether a text names the GPU that is pretended, the only one."""
+    return isinstance(value, str) and value in (gpu, f"{gpu}:0")
+
+
+# Eager mode ----------------------------------------------------------------------------------------------------------
+
+
+def seeing(function: Callable[..., Any], target: Target) -> Callable[..., Any]:
+    """A function that sees the target as Dynamo shows it to the program, when it is called in eager mode on the CPU."""
+    import functools
+
+    import torch
+
+    @functools.wraps(function, assigned=(), updated=())
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with _eager_mode(target.device), replaced(torch, "compile", _compiles_without_mode):
+            return function(*args, **kwargs)
+
+    return called
+
+
+def _compiles_without_mode(original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.compile, as flex_attention calls it in eager mode: Dynamo would trace the mode into what it compiles."""
+    import functools
+
+    from torch.overrides import _pop_mode_temporarily
+
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        made = original(*args, **kwargs)
+        if not args and kwargs.get("model") is None:
+            return made  # a decorator
+
+        @functools.wraps(made, assigned=(), updated=())
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            with _pop_mode_temporarily():
+                return made(*args, **kwargs)
+
+        return compiled
+
+    return compile
+
+
+@contextmanager
+def seen_in_eager_mode(target: Target) -> Iterator[None]:
+    """Inside the block this thread's program may make tensors on the target, which are on the CPU, and is told so of them.
+
+    What it made before, and what compiled code or autograd made, is on the GPU once it has put anything there. Inside of compiled
+    functions Dynamo answers, and what they run in eager mode themselves is not told.
+    """
+    import torch
+    from torch._dynamo.eval_frame import _TorchDynamoContext
+
+    if getattr(torch, target.device).is_available():  # the program's tensors are on this machine's own
+        yield
+        return
+
+    def hooks(context: Any) -> Any:
+        return _Hooks(vars(context)["enter_exit_hooks"])
+
+    def set_hooks(context: Any, own: Any) -> None:
+        vars(context)["enter_exit_hooks"] = own
+
+    with added_in_plain_sight(_TorchDynamoContext, "enter_exit_hooks", property(hooks, set_hooks)):
+        with _eager_mode(target.device, used=False):
+            yield
+
+
+class _Hooks:
+    """What Dynamo enters before a compiled function and leaves after it, with the mode off between them."""
+
+    def __init__(self, own: list[Any]) -> None:
+        self._own = own
+
+    def __iter__(self) -> Iterator[Callable[[], Any]]:
+        return iter([_mode_off, *self._own])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+def seen_here() -> bool:
+    """Whether this thread's program sees the GPU now."""
+    from torch.overrides import _get_current_function_mode_stack as stack
+
+    return any(getattr(mode, "sees_the_gpu", False) for mode in stack())
+
+
+@contextmanager
+def not_seen_in_eager_mode() -> Iterator[None]:
+    """Inside the block this thread's tensors are where they are: what compiles is no program of the user's."""
+    put_back = _mode_off()
+    try:
+        yield
+    finally:
+        put_back()
+
+
+def _mode_off() -> Callable[[], None]:
+    """Take the mode off this thread's stack; gives what puts it back where it was."""
+    from torch.overrides import _get_current_function_mode_stack as stack
+    from torch.overrides import _pop_mode, _push_mode
+
+    def become(modes: list[Any]) -> None:
+        for _ in stack():
+            _pop_mode()
+        for mode in modes:
+            _push_mode(mode)
+
+    own = [(place, mode) for place, mode in enumerate(stack()) if getattr(mode, "sees_the_gpu", False)]
+    if own:
+        become([mode for mode in stack() if not getattr(mode, "sees_the_gpu", False)])
+
+    def put_back() -> None:
+        modes = stack()
+        for place, mode in own:
+            modes.insert(place, mode)
+        if own:
+            become(modes)
+
+    return put_back
+
+
+def _moves_to(where: str, method: str, args: Any, kwargs: Any) -> bool:
+    """Whether a call names the device on which its result is to be."""
+    named = kwargs.get("device", args[1] if method == "to" and len(args) > 1 else None)
+    named = getattr(named, "type", named)
+    return method == where or (isinstance(named, str) and named.partition(":")[0] == where)
+
+
+class _Marks:
+    """Which memory the program put on the CPU itself, by the tensors' storages: views of one are where it is."""
+
+    def __init__(self) -> None:
+        from torch.utils.weak import WeakIdKeyDictionary
+
+        self._on_cpu = WeakIdKeyDictionary()
+
+    def on_cpu(self, tensor: Any) -> bool:
+        """Whether the tensor was put on the CPU."""
+        return self._key(tensor) in self._on_cpu
+
+    def put(self, tensor: Any) -> None:
+        """Note that it was."""
+        self._on_cpu[self._key(tensor)] = True
+
+    def _key(self, tensor: Any) -> Any:
+        try:
+            return tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # a sparse tensor has none
+            return tensor
+
+
+def _eager_mode(gpu: str, used: bool = True) -> Any:
+    """The mode for torch's functions in which tensors on the CPU say that they are on the GPU, but for those put on the CPU.
+
+    Unless the GPU is `used` from the beginning they say so only after the program has made something on it.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+    from torch.utils import _device as default
+    from torch.utils import _pytree as pytree
+
+    marks, begun, constructors = _Marks(), used, default._device_constructors()
+    device = torch.device(gpu, 0)
+    getters = {torch.Tensor.device: device, torch.Tensor.is_cuda: gpu == "cuda", torch.Tensor.is_xpu: gpu == "xpu"}
+    instead = {torch.Tensor.get_device: 0, torch.Tensor.is_cpu: False}
+
+    class SeesTheGPU(TorchFunctionMode):  # type: ignore[misc]
+        """What a program asks of its tensors' device, and what it makes on the GPU."""
+
+        sees_the_gpu = True
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            asked = getattr(func, "__self__", None) if getattr(func, "__name__", "") == "__get__" else func
+            there = used and args and isinstance(args[0], torch.Tensor) and args[0].device.type == "cpu"
+            if there and getattr(asked, "__hash__", None) and not marks.on_cpu(args[0]):
+                for answers in (getters, instead):
+                    if asked in answers:
+                        return answers[asked]
+                if asked is torch.Tensor.type and len(args) == 1 and not kwargs:
+                    return func(*args).replace("torch.", f"torch.{gpu}.")
+            return self._made(func, args, kwargs)
+
+        def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
+            nonlocal used
+            if func is torch.device:
+                return func(*args, **kwargs)
+            name = getattr(func, "__name__", "")
+            method = name if func is getattr(torch.Tensor, name, None) else ""
+            given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            stays = _stays_on_cpu(method, args, kwargs, [marks.on_cpu(tensor) for tensor in given])
+            if not begun:
+                stays = stays or _moves_to("cpu", method, args, kwargs)
+                used = used or _moves_to(gpu, method, args, kwargs)
+            if func in constructors and kwargs.get("device") is None and getattr(default.CURRENT_DEVICE, "type", "") == gpu:
+                stays, used, kwargs = False, True, {**kwargs, "device": torch.device("cpu")}
+            called, args, kwargs = _from_gpu("call_method" if method else "call_function", method or func, args, kwargs, gpu)
+            if kwargs.get("pin_memory"):
+                kwargs = {**kwargs, "pin_memory": False}
+            if method == "pin_memory":
+                return args[0]
+            if method in ("to", "cpu", gpu) and stays != marks.on_cpu(args[0]) and (stays or used):  # it is other memory then
+                called, args, kwargs = (
+                    "to",
+                    (args if called == "to" else (*args[:1], torch.device("cpu"))),
+                    {**kwargs, "copy": True},
+                )
+            if name == "histc" and not args[0].is_floating_point():
+                return func(args[0].double(), *args[1:], **kwargs).to(args[0].dtype)
+            made = getattr(torch.Tensor, called)(*args, **kwargs) if method else func(*args, **kwargs)
+            if stays:
+                for tensor in (leaf for leaf in pytree.tree_leaves(made) if isinstance(leaf, torch.Tensor)):
+                    marks.put(tensor)
+            return made
+
+    return SeesTheGPU()

@@ -1,0 +1,178 @@
+"""Targets: the devices a trace can be made for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.errors import InputError, unknown_name
+from explorer.gpus.figures import NAMED, Target
+from explorer.ladder.triton_tools import missing_backend, missing_triton, no_sass
+from explorer.model.values import Rows
+from explorer.observe.tensors import map_tensors, named_tensors
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A device of this machine: its name for `target=`, what it is, and why it cannot be used, "" where it can."""
+
+    name: str
+    title: str
+    missing: str = ""
+
+
+def attached() -> tuple[Attached, ...]:
+    """The CPU, and the CUDA GPU where torch sees one."""
+    import platform
+
+    import torch
+
+    cpu = Attached("cpu", f"this machine's CPU ({platform.machine()})")
+    if torch.cuda.is_available():
+        return cpu, Attached("cuda", torch.cuda.get_device_name())
+    built = "sees no GPU" if torch.version.cuda or torch.version.hip else "is built for the CPU only"
+    return cpu, Attached("cuda", "the attached NVIDIA or AMD GPU", f"torch {torch.__version__} {built}")
+
+
+def attached_gpu() -> Target:
+    """The attached GPU as a Target, from what torch reads of it; InputError where there is none, with what to name instead.
+
+    Its peak rates are those of the named GPU of the same title, else it has none.
+    """
+    import torch
+
+    here = attached()[1]
+    if here.missing:
+        names = ", ".join(t.name for t in NAMED)
+        raise InputError(f"no GPU is attached ({here.missing}): name one, such as target='h100', of {names}")
+    own = torch.cuda.get_device_properties()
+    amd = torch.version.hip is not None
+    same = next((t for t in NAMED if t.title in own.name or own.name in t.title), None)
+    clock, bus = float(getattr(own, "memory_clock_rate", 0)) * 1e3, int(getattr(own, "memory_bus_width", 0))
+    return Target(
+        name="cuda",
+        title=own.name,
+        vendor="amd" if amd else "nvidia",
+        arch=own.gcnArchName.partition(":")[0] if amd else own.major * 10 + own.minor,
+        multiprocessors=own.multi_processor_count,
+        memory=own.total_memory,
+        bandwidth=same.bandwidth if same else 2 * clock * bus / 8,
+        peak=same.peak if same else {},
+        l2=own.L2_cache_size,
+        shared_per_block=getattr(own, "shared_memory_per_block_optin", own.shared_memory_per_block),
+        shared_per_multiprocessor=own.shared_memory_per_multiprocessor,
+        shared_static=own.shared_memory_per_block,
+        registers=own.regs_per_multiprocessor,
+        threads=own.max_threads_per_multi_processor,
+        blocks=same.blocks if same else 32,
+        warp=own.warp_size,
+        clock=float(getattr(own, "clock_rate", 0)) * 1e3,
+        memory_clock=clock,
+        bus=bus,
+        sources=("torch.cuda.get_device_properties",),
+    )
+
+
+def targets() -> Rows:
+    """One row a target: its name, what it is, whether it works here, why not where it does not, and its figures.
+
+    GPUs by name work without being here. Their figures: arch, multiprocessors, memory (GB), bandwidth (GB/s), the dense
+    peak rate of each dtype (TFLOP/s, TOP/s for integers), L2 (MB), shared memory a block (KB), registers a
+    multiprocessor, and the public sources of these.
+    """
+    auto = {"target": "auto", "title": "the device that the arguments are on", "works": True, "why": ""}
+    here = ({"target": t.name, "title": t.title, "works": not t.missing, "why": t.missing} for t in attached())
+    missing = compiler_missing()
+    named = ({"target": t.name, "title": t.title, "works": not missing, "why": missing or _said_of(t), **t.row} for t in NAMED)
+    return Rows([auto, *here, *named])
+
+
+def _said_of(target: Target) -> str:
+    """What must be known of a GPU that works: its own note, and how far down its kernels can be compiled here."""
+    below = missing_backend(target)
+    read = no_sass(target) if not below else ""
+    told = (below and f"down to Inductor's Triton source only: {below}", read and f"down to PTX and cubin: {read}", target.note)
+    return "; ".join(filter(None, told))
+
+
+def compiler_missing() -> str:
+    """Why a GPU that is not here cannot be compiled for, "" where it can: triton has no wheel outside Linux."""
+    return missing_triton()
+
+
+def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str | Target:
+    """The device a trace is made for: "cpu", "cuda", or the Target of a GPU that need not be here.
+
+    "auto" is the accelerator when the arguments or the module's parameters are on it, else the CPU. InputError for
+    a target that is unknown, attached but not here, or for a named GPU where triton is missing.
+    """
+    names = {t.name: t for t in attached()}
+    target = _device_name(target)
+    if target == "auto":
+        return next((d for d in device_types(arguments, function) if d in names and d != "cpu"), "cpu")
+    if not isinstance(target, str) or target not in names:
+        return _named(target, names)
+    if names[target].missing:
+        raise InputError(f"target {target!r} is not here: {names[target].missing}")
+    return target
+
+
+def _device_name(target: object) -> object:
+    """A torch.device's type; InputError for a GPU by number, since kernels are the same on each. Anything else as it is."""
+    import torch
+
+    name = str(target) if isinstance(target, torch.device) else target
+    if isinstance(name, str) and (m := re.fullmatch(r"(cpu|cuda)(:\d+)?", name)):
+        if m[2] and m[1] == "cuda":
+            raise InputError(f"target {name!r}: a GPU is not chosen by number; put the arguments on it, and write target='auto'")
+        return m[1]
+    return target
+
+
+def _named(target: object, attached: Iterable[str]) -> Target:
+    """The GPU of that name; InputError lists everything a target may be."""
+    try:
+        found = Target.parse(target)
+    except InputError as error:
+        if str(target).partition(":")[0] == "xpu":
+            intels = ", ".join(repr(t.name) for t in NAMED if t.device == "xpu")
+            raise InputError(f"target {target!r}: name an Intel GPU by its model, which need not be here: {intels}") from error
+        raise unknown_name("target", target, ["auto", *attached, *(t.name for t in NAMED)]) from error
+    if compiler_missing():
+        raise InputError(f"target {found.name!r} cannot be compiled for: it {compiler_missing()}")
+    return found
+
+
+def device_types(arguments: Any, function: Callable[..., Any]) -> list[str]:
+    """The types of the devices that the arguments and the module's parameters are on."""
+    import torch
+
+    tensors = [tensor for _, tensor in named_tensors(arguments)]
+    if isinstance(function, torch.nn.Module):
+        tensors += [*function.parameters(), *function.buffers()]
+    return list(dict.fromkeys(t.device.type for t in tensors))
+
+
+def moved(value: Any, device: str) -> Any:
+    """A nest of arguments with copies on `device` of the tensors that are elsewhere."""
+
+    def one(tensor: Any) -> Any:
+        if tensor.device.type == device:
+            return tensor
+        return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+
+    return map_tensors(one, value)
+
+
+def moved_function(function: Callable[..., Any], device: str) -> Callable[..., Any]:
+    """The function itself, or a copy on `device` of a module that is elsewhere."""
+    import copy
+
+    import torch
+
+    if not isinstance(function, torch.nn.Module) or not device_types((), function) or device_types((), function) == [device]:
+        return function
+    placed: Callable[..., Any] = copy.deepcopy(function).to(device)
+    return placed

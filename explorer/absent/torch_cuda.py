@@ -1,0 +1,144 @@
+"""What a program is told by `torch.cuda`, outside of what Inductor compiles, of a GPU that is not there.
+
+Answered is what the functions of torch.cuda ask below themselves. They stay as they are: Dynamo knows by the function what it
+may fold into a constant, and what ends a graph.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError
+from explorer.observe.patch import Guard, answered, guard_here, guarding, replaced, replaced_in_plain_sight
+
+if TYPE_CHECKING:
+    from explorer.gpus.figures import Target
+
+JITERATOR = (
+    "a jiterator function is compiled by its GPU's driver when it is called, and that GPU is not here: run the program on the "
+    "GPU itself, with target='cuda', or write the function as a Triton kernel"
+)
+
+STREAM = (
+    "a stream or an event is made by its GPU's driver, and that GPU is not here: leave streams and events out of what is "
+    "compiled, or run the program on the GPU itself, with target='cuda'"
+)
+
+
+@contextmanager
+def torch_cuda_answers(target: Target) -> Iterator[None]:
+    """Inside the block torch.cuda says that the target is there, that it is idle, and that nothing is in its memory."""
+    import torch
+    from torch._dynamo.variables.ctx_manager import CUDADeviceVariable
+    from torch.cuda import jiterator
+
+    from explorer.absent.absent_gpu import forget_devices
+
+    if target.device != "cuda" or torch.cuda.is_available():
+        yield
+        return
+    guard = _outside_of_inductor(guard_here())
+    with ExitStack() as stack:
+        with guarding(guard):  # only what is put on here: not what is inside the block
+            stack.enter_context(_DEVICES.to(guard))
+            for owner, answers in ((torch._C, _below(target)), (torch.cuda, _of_module(target))):
+                for name, answer in answers.items():
+                    stack.enter_context(answered(owner, name, answer))
+            for name in ("_exchange_fn", "_maybe_exchange_fn"):  # Dynamo's own of `with torch.cuda.device(0)`
+                stack.enter_context(replaced(CUDADeviceVariable, name, lambda _: staticmethod(_the_only_device)))
+            for name in ("_lazy_init", "_lazy_call"):  # imported there by name
+                stack.enter_context(answered(torch.cuda.random, name, _always(None)))
+            stack.enter_context(replaced_in_plain_sight(jiterator._JittedFunction, "__call__", lambda _: _no_jiterator))
+        stack.callback(forget_devices)  # what torch found out of the target and keeps, such as that triton can be used
+        yield
+
+
+def _outside_of_inductor(guard: Guard) -> Guard:
+    """The guard without Inductor's own questions: a recorded compile has answers of its own, and any other is for the CPU.
+
+    A function that is run with other arguments than those of its trace may be compiled anew, by torch alone.
+    """
+    from torch._inductor.virtualized import NullHandler, V
+
+    def covers() -> bool:
+        return guard.acts("torch.cuda") and isinstance(V.graph, NullHandler)
+
+    return Guard(covers, guard.losses, stage=guard.stage, essential=guard.essential)
+
+
+class _Devices:
+    """How many GPUs there are for whom asks: another thread than those that are told of one has none."""
+
+    def __init__(self) -> None:
+        self._told: tuple[Guard, ...] = ()
+
+    @contextmanager
+    def to(self, guard: Guard) -> Iterator[None]:
+        """Inside the block there is one for those whom the guard covers."""
+        self._told = (*self._told, guard)
+        try:
+            yield
+        finally:
+            self._told = tuple(other for other in self._told if other is not guard)
+
+    def __call__(self) -> int:
+        return int(any(guard.acts("torch.cuda.device_count") for guard in self._told))
+
+
+_DEVICES = _Devices()
+
+
+def _below(target: Target) -> dict[str, Callable[..., Any]]:
+    """What torch.cuda asks of its C++ side; another thread is told that there is no GPU, so that it asks for no more."""
+    architecture = f"sm_{target.arch}" if target.vendor == "nvidia" else str(target.arch)
+    return {
+        "_cuda_getDeviceCount": _DEVICES,
+        "_cuda_getDevice": _always(0),
+        "_cuda_setDevice": _always(None),
+        "_cuda_synchronize": _always(None),
+        "_cuda_getArchFlags": _always(architecture),
+        "_cuda_canDeviceAccessPeer": _always(False),
+        "_cuda_emptyCache": _always(None),
+        "_cuda_getCurrentStream": _no_stream,
+        "_cuda_getDefaultStream": _no_stream,
+    }
+
+
+def _of_module(target: Target) -> dict[str, Any]:
+    """What its functions ask of one another; `torch.cuda.is_initialized()` stays False, so nothing is counted as allocated."""
+    import torch
+
+    from explorer.absent.absent_gpu import properties
+
+    described, memory = properties(target), int(target.memory)
+    return {
+        "_lazy_init": _always(None),
+        "_lazy_call": _always(None),
+        "_nvml_based_avail": _always(False),
+        "_device_count_nvml": _always(-1),
+        "_device_count_amdsmi": _always(-1),
+        "_get_device_properties": _always(described),
+        "_exchange_device": _always(0),
+        "_maybe_exchange_device": _always(0),
+        "cudart": _always(types.SimpleNamespace(cudaMemGetInfo=_always((memory, memory)))),
+        "default_generators": (torch.Generator(),),
+    }
+
+
+def _always(value: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: value
+
+
+def _the_only_device(index: int) -> int:
+    return 0
+
+
+def _no_jiterator(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise InputError(JITERATOR)
+
+
+def _no_stream(*args: Any, **kwargs: Any) -> Any:
+    raise InputError(STREAM)

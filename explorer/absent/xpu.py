@@ -1,0 +1,171 @@
+"""What torch's build for Intel GPUs decides when it is built or imported, decided here for the time of one compile.
+
+A build for the CPU has no place where an XPU's choice of an attention operator could be put: its table of choices has no
+entry for that device. So the operator itself is given a Python kernel, which Dynamo's and AOTAutograd's traces ask first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+#: The backends in the order that XPU prefers, where the user set no order of his own.
+ORDER = ("OVERRIDEABLE", "FLASH_ATTENTION", "MATH", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")
+#: torch's order where nobody set one.
+UNTOUCHED = ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH", "CUDNN_ATTENTION", "OVERRIDEABLE")
+#: The largest head size of oneDNN's attention, and of the flash attention made with SYCL-TLA.
+LARGEST_HEAD, LARGEST_FLASH_HEAD = 576, 192
+
+
+@contextmanager
+def xpu_lowerings() -> Iterator[None]:
+    """The backward of an embedding stays an operator, as in Inductor's lowerings of a build for XPU."""
+    import torch
+    from torch._inductor import lowering
+
+    with ExitStack() as stack:
+        if not torch._C._has_xpu:
+            for table in (lowering.lowerings, lowering.fallbacks, lowering.needs_realized_inputs):
+                stack.enter_context(_restored(table))
+            lowering.make_fallback(torch.ops.aten.embedding_dense_backward, warn=False)
+        yield
+
+
+@contextmanager
+def _restored(table: Any) -> Iterator[None]:
+    """A dict or set has what it had, whatever was put into it or taken from it."""
+    before = table.copy()
+    try:
+        yield
+    finally:
+        table.clear()
+        table.update(before)
+
+
+@contextmanager
+def xpu_attention() -> Iterator[None]:
+    """`scaled_dot_product_attention` on an XPU becomes the operator that XPU would choose."""
+    import torch
+
+    operator = torch.ops.aten.scaled_dot_product_attention.default
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    if torch._C._has_xpu:  # its own choice is there
+        yield
+        return
+    before = operator.py_kernels.get(composite)
+    operator.py_kernels[composite] = _attention(operator, composite)
+    operator._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        del operator.py_kernels[composite]
+        if before is not None:
+            operator.py_kernels[composite] = before
+        operator._dispatch_cache.clear()
+
+
+def _attention(operator: Any, composite: Any) -> Callable[..., Any]:
+    """The operator's Python kernel: XPU's choice for tensors there, ATen's own decomposition for all others."""
+    import torch
+
+    aten = torch.ops.aten
+
+    def attention(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Any:
+        if query.device.type != "xpu":
+            given = (query, key, value, attn_mask, dropout_p, is_causal)
+            return operator._op_dk(composite, *given, scale=scale, enable_gqa=enable_gqa)
+        chosen = choice(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+        if chosen == "FLASH_ATTENTION":
+            return aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+        given = (query, key, value, additive(attn_mask, query), dropout_p, is_causal)
+        if chosen == "OVERRIDEABLE":
+            return aten._scaled_dot_product_fused_attention_overrideable(*given, False, scale=scale)[0]
+        return aten._scaled_dot_product_attention_math(*given, None, scale=scale, enable_gqa=enable_gqa)[0]
+
+    return attention
+
+
+def additive(mask: Any, query: Any) -> Any:
+    """A mask of truth values as one that is added, of the query's dtype, as ATen makes it; any other as it is."""
+    import torch
+
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    return torch.where(mask, 0.0, torch.scalar_tensor(float("-inf"), dtype=query.dtype, device=mask.device))
+
+
+def choice(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, grouped: bool) -> str:
+    """The backend that torch chooses on an XPU, "MATH" where no other takes the tensors.
+
+    The order and the conditions are those of aten/src/ATen/native/mkldnn/xpu/Attention.cpp and
+    aten/src/ATen/native/transformers/xpu/sdp_utils.cpp: oneDNN's ("overrideable") first, for inference only; then flash
+    attention in half precision, without a mask. Neither takes dropout.
+    """
+    import torch
+    from torch.nn.attention import SDPBackend
+
+    fused = dropout == 0 and _dense(query, key, value, mask, grouped)
+    takes = {
+        "OVERRIDEABLE": fused and torch._C._get_overrideable_sdp_enabled() and _overrideable(query, key, value, mask),
+        "FLASH_ATTENTION": fused and torch._C._get_flash_sdp_enabled() and _flash(query, key, value, mask, causal),
+        "MATH": torch._C._get_math_sdp_enabled(),
+    }
+    own = [SDPBackend(number).name for number in torch._C._get_sdp_priority_order()]
+    order = ORDER if own == list(UNTOUCHED) else own
+    return next((name for name in order if takes.get(name)), "MATH")
+
+
+def _dense(query: Any, key: Any, value: Any, mask: Any, grouped: bool) -> bool:
+    """The conditions of every fused kernel: four dimensions, one dtype, sizes that fit, and nothing between elements."""
+    tensors = (query, key, value)
+    if any(t.is_nested or t.dim() != 4 or t.dtype != query.dtype for t in tensors):
+        return False
+    heads = [t.shape[1] for t in tensors]
+    same = heads[1] == heads[2] and (heads[0] % heads[1] == 0 if grouped else heads[0] == heads[1])
+    filled = query.shape[2] != 0 and key.shape[2] != 0
+    fits = same and filled and query.shape[0] == key.shape[0] and query.shape[0] == value.shape[0]
+    return bool(fits) and all(bool(t.stride(-1) == 1) for t in (*tensors, *([] if mask is None else [mask])))
+
+
+def _overrideable(query: Any, key: Any, value: Any, mask: Any) -> bool:
+    """The conditions of oneDNN's attention."""
+    import torch
+
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value)):
+        return False
+    head, dtypes = query.shape[-1], (torch.float32, torch.bfloat16, torch.float16)
+    small = head == key.shape[-1] and head <= LARGEST_HEAD and value.shape[-1] <= LARGEST_HEAD
+    return query.dtype in dtypes and bool(small) and _mask_fits(mask, query, key)
+
+
+def _flash(query: Any, key: Any, value: Any, mask: Any, causal: bool) -> bool:
+    """The conditions of flash attention, which the released builds for Linux have."""
+    import torch
+
+    if mask is not None or torch.are_deterministic_algorithms_enabled():
+        return False
+    head, dtypes = query.shape[-1], (torch.float16, torch.bfloat16)
+    same = head == key.shape[-1] and head == value.shape[-1] and head <= LARGEST_FLASH_HEAD
+    square = not causal or query.shape[-2] == key.shape[-2]
+    return query.dtype in dtypes and bool(same) and bool(square)
+
+
+def _mask_fits(mask: Any, query: Any, key: Any) -> bool:
+    """A mask has two or four dimensions, each as the scores' or 1, and no gradient is asked of it."""
+    if mask is None:
+        return True
+    if mask.requires_grad or mask.dim() not in (2, 4):
+        return False
+    scores = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    return all(bool(size in (1, wanted)) for size, wanted in zip(reversed(mask.shape), reversed(scores), strict=False))

@@ -1,0 +1,1 @@
+"""What torch.compile can hand a graph to."""

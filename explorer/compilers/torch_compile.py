@@ -1,0 +1,254 @@
+"""Call torch.compile afresh: never an earlier compile of the same function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FunctionType, MethodType
+from typing import Any
+
+from explorer.absent.torch_cuda import STREAM
+from explorer.observe.patch import replaced
+from explorer.observe.versions import isolates_recompiles
+
+#: Names of Dynamo's that messages give to the user.
+CONFIG, MARKS, RESETS = "torch._dynamo.config", "torch._dynamo.mark_dynamic", "torch._dynamo.reset()"
+SUPPRESSES = f"{CONFIG}.suppress_errors"
+
+
+def unwrapped(function: Any) -> Any:
+    """The function or module inside what torch.compile returned; anything else as it is."""
+    for name in ("_orig_mod", "_torchdynamo_orig_callable"):
+        inner = getattr(function, "__dict__", {}).get(name) or getattr(function, "__dict__", {}).get("_modules", {}).get(name)
+        if inner is not None:
+            return unwrapped(inner)
+    return function
+
+
+def could_be_compiled(value: Any) -> bool:
+    """Whether a value is a module, which torch.compile takes as it is; a module's class is none."""
+    import torch
+
+    return isinstance(value, torch.nn.Module)
+
+
+@contextmanager
+def fresh_backends() -> Iterator[None]:
+    """Inside the block each torch.compile gets a backend that equals no other.
+
+    Dynamo takes an earlier compile of the same code for its own where the backends are equal, also from outside
+    an isolated cache; a trace must compile anew, and must not be found by the user's own calls later.
+    """
+    import torch
+
+    def unequal(original: Any) -> Any:
+        return type(original.__name__, (original,), {"__eq__": object.__eq__, "__hash__": object.__hash__})
+
+    with replaced(torch, "_TorchCompileInductorWrapper", unequal), replaced(torch, "_TorchCompileWrapper", unequal):
+        yield
+
+
+def compiled_afresh(function: Any, backend: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """torch.compile(function, backend, **options), with a cache of its own."""
+    import torch
+
+    own_cache = {"isolate_recompiles": True}
+    if not isolates_recompiles():
+        own_cache, function = {}, with_own_code(function)
+    with fresh_backends():
+        compiled: Callable[..., Any] = torch.compile(function, backend=backend, **options, **own_cache)
+    return compiled
+
+
+def with_own_code(function: Any) -> Any:
+    """A function or method with a code object of its own, so that Dynamo's entries for it are nobody else's.
+
+    A module or other callable is returned as it is: its traces count towards the recompile limit of its forward.
+    """
+    if isinstance(function, MethodType):
+        return MethodType(with_own_code(function.__func__), function.__self__)
+    if not isinstance(function, FunctionType):
+        return function
+    parts = (function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)
+    return functools.update_wrapper(_with_keywords(FunctionType(*parts, function.__closure__), function), function)
+
+
+def _with_keywords(copy: FunctionType, function: FunctionType) -> FunctionType:
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def plain(function: Any, backend: Any) -> Callable[..., Any]:
+    """torch.compile(function, backend), as a program has it without explorer."""
+    import torch
+
+    compiled: Callable[..., Any] = torch.compile(function, backend=backend if isinstance(backend, str) else "inductor")
+    return compiled
+
+
+def compiled_by(compiler: Callable[[Any], Callable[..., Any]], function: Any) -> Callable[..., Any]:
+    """What a `compiler(module) -> module`, which calls torch.compile itself, makes of the function."""
+    with fresh_backends():
+        return compiler(function)
+
+
+def is_compiler_error(error: BaseException) -> bool:
+    """True for an error of the compiler; False for one that the user's own function raised."""
+    from torch._dynamo.exc import TorchDynamoException
+
+    named = {type(e).__module__.partition(".")[0] + "." + type(e).__name__ for e in _chain(error)}
+    return isinstance(error, TorchDynamoException) or "torch.InductorError" in named
+
+
+def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
+    """Whether an error is one of others, or was raised because of one of them."""
+    return any(one is other for one in _chain(error) for other in others)
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+#: What torch says of a stream or an event where it has no GPU.
+NO_STREAMS = ("Stream requires CUDA support", "Tried to instantiate dummy base class")
+#: Inductor's pattern for `x[torch.randperm(n)[:k]]`, as `Trace.matches` names it.
+RANDPERM = "_misc_patterns_init.<locals>.randperm_index_pattern"
+
+
+def advice(error: BaseException) -> str:
+    """What the user can do about a compiler error, where that is known; "" elsewhere."""
+    if type(error).__name__ == "BackendCompilerFailed" and any(isinstance(e, ImportError) for e in _chain(error)):
+        return (
+            f"the backend {getattr(error, 'backend_name', '')!r} needs a package that is not installed, see below: install it or "
+            "choose another, as explorer.backends() lists them with what works here"
+        )
+    if any(type(e).__name__ == "InvalidCxxCompiler" for e in _chain(error)):
+        return (
+            "no C++ compiler works here, and Inductor needs one for the CPU: install g++ "
+            "(Debian, Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`; macOS: `xcode-select --install`)"
+        )
+    if said := no_driver(error):
+        return said
+    if any(type(e).__name__ == "FakeTensorDeviceMismatchError" for e in _chain(error)):
+        return "a GPU would refuse this too: a tensor is made on the CPU, so give its maker a device, such as `device=x.device`"
+    if any(type(e).__name__ == "DataDependentOutputException" and "_local_scalar_dense" in str(e) for e in _chain(error)):
+        return (
+            "a number is read from a tensor inside a graph, as the counter of map and scan is; torch compiles that "
+            "only after `torch._dynamo.config.capture_scalar_outputs = True`"
+        )
+    if any("Not all inputs to pattern found in match.kwargs" in str(e) and "slice_shape" in str(e) for e in _chain(error)):
+        return (
+            "torch.compile fails so on every device: Inductor's pattern for torch.randperm as an index cannot replace one that "
+            "takes all rows; leave it out by "
+            f"without_pattern={RANDPERM!r}"
+        )
+    if any(words in str(e) for e in _chain(error) for words in NO_STREAMS):
+        return STREAM
+    return ""
+
+
+def no_driver(error: BaseException) -> str:
+    """What to write where a Triton kernel was launched and triton found no GPU; "" for other errors."""
+    if not any(isinstance(e, RuntimeError) and "active drivers" in str(e) for e in _chain(error)):
+        return ""
+    return (
+        "the program launches a Triton kernel, or asks triton for its GPU, and none is here: name one, as in "
+        "explorer.trace(f, x, target='h100'), explorer.record('h100') or `explorer trace --target h100 SCRIPT`: the kernel is "
+        "compiled for it, and interpreted on the CPU"
+    )
+
+
+def is_module_class(function: object) -> bool:
+    """True for a subclass of nn.Module itself, of which no module was made."""
+    import torch
+
+    return isinstance(function, type) and issubclass(function, torch.nn.Module)
+
+
+def not_for_dynamo(function: object) -> str:
+    """What to do with a callable that Dynamo does not look into; "" for others."""
+    import torch
+
+    if isinstance(function, torch.jit.ScriptModule):
+        return (
+            f"{type(function).__name__} is TorchScript, which has a compiler of its own, and Dynamo does not look into it: "
+            "trace the module that it was scripted from"
+        )
+    if isinstance(function, torch.export.ExportedProgram):
+        return "an ExportedProgram is not called itself: trace its module, explorer.trace(program.module(), x)"
+    return ""
+
+
+def wrong_type(option: str, value: object) -> str:
+    """The type that Inductor's option has, where `value` is of another; "" where it fits, or where torch does not say."""
+    from torch._inductor import config
+
+    kind: Any = config.get_type(option.replace("-", "_"))
+    if getattr(kind, "__origin__", None) is not None or not isinstance(kind, type) or isinstance(value, kind):
+        return ""
+    return kind.__name__
+
+
+def entry_code(function: Any) -> Any:
+    """The code object of a function, a method or a module's forward; None for callables without one."""
+    for candidate in (getattr(function, "forward", None), function, vars(type(function)).get("__call__")):
+        code = getattr(getattr(candidate, "__func__", candidate), "__code__", None)
+        if code is not None:
+            return code
+    return None
+
+
+def registered_backends() -> tuple[str, ...]:
+    """The names of all backends that torch.compile takes, debugging ones included."""
+    import torch
+
+    return tuple(torch._dynamo.list_backends(None))
+
+
+def freezes(options: Mapping[str, Any] | None) -> bool:
+    """True where Inductor would fold the parameters into the graph as constants."""
+    from torch._inductor import config
+
+    return bool((options or {}).get("freezing", config.freezing))
+
+
+def valid_options(backend: Any) -> tuple[str, ...]:
+    """The names Inductor takes in `options=`; none are known for other backends."""
+    if backend != "inductor":
+        return ()
+    import torch._inductor
+
+    return tuple(torch._inductor.list_options())
+
+
+def valid_modes() -> tuple[str, ...]:
+    """The names torch.compile takes in `mode=`."""
+    import torch._inductor
+
+    return ("default", *(m for m in torch._inductor.list_mode_options() if m != "default"))
+
+
+def mode_options(mode: str) -> dict[str, Any]:
+    """The options that a mode stands for."""
+    import torch._inductor
+
+    return dict(torch._inductor.list_mode_options(mode))
+
+
+def torch_versions() -> dict[str, str]:
+    """The versions that made a trace."""
+    from explorer.observe.versions import python_version, version_of
+
+    return {"torch": version_of("torch"), "triton": version_of("triton"), "python": python_version()}
+
+
+def not_compiling() -> str:
+    """Why torch.compile compiles nothing at all in this process; "" where it does."""
+    from explorer.observe.failed import not_compiling as why
+
+    return why()

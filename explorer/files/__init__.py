@@ -1,0 +1,1 @@
+"""Trace files: saved, loaded, and held to their format."""

@@ -1,0 +1,1 @@
+"""Figures of named GPUs, and how many blocks of a kernel fit on one."""

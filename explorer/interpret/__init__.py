@@ -1,0 +1,1 @@
+"""Triton kernels and operators computed on CPU tensors."""

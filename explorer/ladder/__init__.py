@@ -1,0 +1,1 @@
+"""The ladder: a Triton kernel compiled to machine code, in worker processes."""

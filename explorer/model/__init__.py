@@ -1,0 +1,1 @@
+"""The plain values that flow through the explorer."""

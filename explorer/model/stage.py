@@ -1,0 +1,94 @@
+"""A Stage: one step of the compiler, as a frozen value with three functions.
+
+A new stage is one file in `stages/` (or the caller's own, passed as `trace(f, x, stages=(*STAGES, mine))`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from explorer.model.values import Artifact, Event, Link, Plain
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+Facts = Mapping[str, Plain]
+
+
+class Emit(Protocol):
+    """What a hook calls when it has seen something; it never raises and never slows the compile for long."""
+
+    def __call__(self, kind: str, facts: Callable[[], Facts], *, time: float | None = None) -> None:
+        """Record an event of `kind` now; `facts` is called at once, and an error in it becomes a Failure."""
+
+    def later(self, kind: str, facts: Callable[[], Facts]) -> None:
+        """Record an event of `kind` when the recording ends, for what is too slow while compiling."""
+
+    def during(self, graph: str) -> AbstractContextManager[None]:
+        """Name the graph ("forward", "backward", "inference", "joint") that events inside belong to."""
+
+    def within(self, frame: str) -> AbstractContextManager[None]:
+        """Count events inside to a frame whose compile is over."""
+
+    def muted(self) -> AbstractContextManager[None]:
+        """Record nothing of what this thread does inside."""
+
+    def place(self) -> tuple[str, str]:
+        """The frame and graph under way, by the names that the trace will have for them."""
+
+    def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
+        """Run `action`, the explorer's own work inside a hook; an error in it becomes a Failure of `kind`."""
+
+    def compile_failed(self, error: BaseException, facts: Facts) -> None:
+        """Record an error of a compile, so that it can be told from the program's own should it reach the program."""
+
+
+def watch_nothing(emit: Emit) -> AbstractContextManager[object]:
+    """The watch of a stage whose events another stage's hook emits."""
+    return nullcontext()
+
+
+def link_nothing(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """The link of a stage whose text states no origin."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of the compiler.
+
+    `name` is the compiler's own name for it and the kind of its events; `title` is for people; `language`
+    names the syntax of its text; `about` is one sentence on what the stage does and why it exists.
+    `watch(emit)` gives a context manager that watches the compiler; `render(event, id)` makes one Artifact of
+    one event; `link(artifact, trace)` gives the links that the artifact's text itself states.
+    `phases` names the compiler's timed phases that make up this stage's seconds.
+    """
+
+    name: str
+    title: str
+    language: str
+    about: str
+    render: Callable[[Event, str], Artifact]
+    watch: Callable[[Emit], AbstractContextManager[object]] = watch_nothing
+    link: Callable[[Artifact, Trace], Iterable[Link]] = link_nothing
+    phases: tuple[str, ...] = ()
+
+
+def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:
+    """The Artifact of an event whose data has a "text"; the rest of the data is kept as `data`."""
+    rest = {k: v for k, v in event.data.items() if k not in ("text", "title")}
+    known = {"text": str(event.data.get("text", "")), "data": rest, **changes}
+    return Artifact(
+        id=id,
+        stage=event.kind,
+        frame=event.frame,
+        graph=event.graph,
+        title=title,
+        language=language,
+        time=event.time,
+        path=event.path,
+        **known,
+    )

@@ -1,0 +1,161 @@
+"""Watch the caches: which graph or kernel came from one, which did not and why, and what a cached graph holds of its stages."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from explorer.model.stage import Emit
+from explorer.model.values import Plain
+from explorer.observe.dynamo import current_compile_id
+from explorer.observe.patch import replaced
+from explorer.observe.structured import listening
+
+#: The structured records of a lookup: the cache, and what came of it.
+LOOKUPS = {
+    **{f"fx_graph_cache_{state}": ("FX graph", state) for state in ("hit", "miss", "bypass")},
+    **{f"aotautograd_cache_{state}": ("AOTAutograd", state) for state in ("hit", "miss", "bypass")},
+    "fx_graph_bundled_cache_hit": ("FX graph", "hit"),
+}
+#: Why a lookup found nothing, by torch's word for it.
+REASONS = {
+    "full_miss": "the cache has nothing under this key",
+    "guard_miss": "the cache has this key for other sizes only: the guard {guard} fails",
+}
+
+
+@contextmanager
+def lookups(emit: Emit) -> Iterator[None]:
+    """Record each lookup in the caches of graphs, of Triton's binaries and of autotuning; and the texts in a cached graph."""
+    watch = CacheWatch(emit)
+    with ExitStack() as stack:
+        stack.enter_context(watch.graphs())
+        stack.enter_context(watch.kernels())
+        yield
+
+
+class CacheWatch:
+    """Collects what the caches of one recording answered."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._graph = ""
+        self._began = time.time()
+        self._modules: list[tuple[str, str, Any]] = []
+
+    @contextmanager
+    def graphs(self) -> Iterator[None]:
+        """Record the lookups of AOTAutograd's and Inductor's caches of graphs, and the texts that a hit brings with it."""
+        from torch._inductor.codecache import FxGraphCache
+        from torch._inductor.compile_fx import _InProcessFxCompile
+
+        def make_compile(original: Any) -> Any:
+            def codegen_and_compile(self_: Any, gm: Any, inputs: Any, check: Any, kwargs: Any) -> Any:
+                self._graph = graph_of(kwargs)
+                return original(self_, gm, inputs, check, kwargs)
+
+            return codegen_and_compile
+
+        def make_hit(original: Any) -> Any:
+            def cache_hit_post_compile(graph: Any, *args: Any, **kwargs: Any) -> Any:
+                self._graph = graph_of(getattr(graph, "fx_kwargs", None) or {})
+                with self._emit.during(self._graph):
+                    found = original(graph, *args, **kwargs)
+                    if found[0] is not None:
+                        self._emit.attempt("cache", "texts", lambda: self._texts(graph))
+                return found
+
+            return staticmethod(cache_hit_post_compile)
+
+        with ExitStack() as stack:
+            stack.enter_context(listening(self._emit, dict.fromkeys(LOOKUPS, self._heard)))
+            stack.enter_context(replaced(_InProcessFxCompile, "codegen_and_compile", make_compile))
+            stack.enter_context(replaced(FxGraphCache, "cache_hit_post_compile", make_hit))
+            yield
+
+    def _heard(self, metadata: Mapping[str, Any], payload: str) -> None:
+        """One lookup, as torch's structured log tells of it."""
+        cache, state = LOOKUPS[metadata["artifact"]["name"]]
+        info = json.loads(payload)
+        graph, self._graph = (self._graph, "") if cache == "FX graph" else ("", self._graph)
+        self._emit("cache", lambda: lookup_facts(cache, state, graph, info))
+
+    def _texts(self, graph: Any) -> None:
+        """What a cached graph keeps of the stages that made it: the post-grad graph and the output code."""
+        name = f"{graph.cache_key}.py"
+        if post_grad := getattr(graph, "inductor_post_grad_graph_str", ""):
+            self._emit("post_grad", lambda: {"text": post_grad, "cached": True})
+        self._emit("output_code", lambda: {"text": graph.source_code, "file": name, "cached": True})
+
+    @contextmanager
+    def kernels(self) -> Iterator[None]:
+        """When the recording ends, record of each Triton kernel that was loaded where its binary and its config came from."""
+        from torch._inductor.codecache import PyCodeCache
+
+        def make(original: Any) -> Any:
+            def load_by_key_path(key: str, path: str, *args: Any, **kwargs: Any) -> Any:
+                module = original(key, path, *args, **kwargs)
+                self._modules.append((current_compile_id(), self._graph, module))
+                return module
+
+            return staticmethod(load_by_key_path)
+
+        with replaced(PyCodeCache, "load_by_key_path", make):
+            yield
+        for frame, graph, module in self._modules:
+            self._emit.attempt("cache", "kernels", lambda f=frame, g=graph, m=module: self._kernel_rows(f, g, m))  # type: ignore[misc]
+
+    def _kernel_rows(self, frame: str, graph: str, module: Any) -> None:
+        with self._emit.within(frame):
+            for tuner in list(vars(module).values()):
+                if hasattr(tuner, "launchers") and hasattr(tuner, "compile_results"):
+                    for facts in kernel_facts(tuner, self._began):
+                        self._emit("cache", lambda f=facts: {**f, "graph": graph})  # type: ignore[misc]
+
+
+def graph_of(kwargs: Mapping[str, Any]) -> str:
+    """Which graph of a frame Inductor is asked for, by the arguments it is given."""
+    return "backward" if kwargs.get("is_backward") else "inference" if kwargs.get("is_inference") else "forward"
+
+
+def lookup_facts(cache: str, state: str, graph: str, info: Mapping[str, Any]) -> dict[str, Plain]:
+    """One lookup in a cache of graphs: its key, why nothing was found, and the seconds that a hit saved."""
+    saved = info.get("time_saved_ns", 0) / 1e9 or info.get("time_saved_ms", 0) / 1e3
+    guard = str(info.get("cache_status_guard_expr", ""))
+    detail = str(info.get("cache_status_detailed", ""))
+    reason = str(info.get("cache_bypass_reason", "")) or (REASONS.get(detail, detail) if state == "miss" else "")
+    return {
+        "cache": cache,
+        "state": state,
+        "graph": graph,
+        "key": str(info.get("key") or ""),
+        "kernel": "",
+        "reason": reason.replace("{guard}", guard),
+        "seconds_saved": saved or None,
+    }
+
+
+def kernel_facts(tuner: Any, began: float) -> Iterator[dict[str, Plain]]:
+    """Of a loaded Triton kernel: whether its config was measured before, and whether its binary is older than the recording."""
+    from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
+
+    name = str(getattr(tuner.fn, "__name__", ""))
+    row = {"kernel": name, "seconds_saved": None}
+    known = getattr(tuner, "autotune_cache_info", None) or {}
+    state = str(known.get("autotune_cache_state", ""))
+    if state in ("hit", "miss"):
+        reason = "" if state == "hit" else f"none of its {known.get('num_configs', '')} configs was measured before"
+        yield {**row, "cache": "autotune", "state": state, "key": str(known.get("best_config", "")), "reason": reason}
+    elif state:
+        yield {**row, "cache": "autotune", "state": "bypass", "key": "", "reason": state}
+    for launcher in tuner.launchers:
+        key = str(launcher.cache_hash)
+        files = list((Path(triton_cache_dir(tuner.triton_meta.get("device", 0))) / key).glob("*.json"))
+        if files:
+            hit = min(p.stat().st_mtime for p in files) < began
+            reason = "its files are older than the recording" if hit else "it was compiled in this recording"
+            yield {**row, "cache": "Triton", "state": "hit" if hit else "miss", "key": key, "reason": reason}

@@ -1,0 +1,256 @@
+"""Watch what Inductor says of speed: whether a graph is captured in a CUDA graph and why not, and its performance hints.
+
+With `mode="reduce-overhead"` or "max-autotune" Inductor captures what it can. Some reasons against it are known when a graph
+is compiled, others when it is called: both are recorded, each with the user's line where torch has kept one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from explorer.model.stage import Emit
+from explorer.model.values import Plain
+from explorer.observe.dynamo import OWN_FOLDER, current_compile_id
+from explorer.observe.patch import replaced
+
+CAPTURED, SKIPPED, IN_PARTS, NOT_THIS_PART = "captured", "skipped", "captured in parts", "not captured"
+SKIPPED_CALL = "skipped when called"
+#: The folder of Python's own logging.
+LOGGING_FOLDER = str(Path(logging.__file__).parent)
+
+
+@contextmanager
+def cuda_graphs(emit: Emit) -> Iterator[None]:
+    """Record for each graph that was to be captured in a CUDA graph whether it is, and each reason against it."""
+    from torch._inductor import cudagraph_utils
+    from torch._inductor.output_code import CompiledFxGraph
+    from torch._inductor.scheduler import Scheduler
+
+    parts: dict[int, list[dict[str, Plain]]] = {}
+    decided: set[str] = set()
+
+    def make_partition(original: Any) -> Any:
+        def graph_partition(self: Any) -> Any:
+            result = original(self)
+            emit.attempt("cuda_graph", "parts", lambda: parts.update({id(_lowering()): list(left_out(self))}))
+            return result
+
+        return graph_partition
+
+    def make_compiled(original: Any) -> Any:
+        signature = inspect.signature(original)
+
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            given = signature.bind(self, *args, **kwargs).arguments
+            asked = bool(given.get("cudagraphs"))
+            decided.add(current_compile_id())
+            original(self, *args, **kwargs)
+            found: list[dict[str, Plain]] = []
+            left = parts.pop(id(given.get("graph")), [])
+            if asked:
+                emit.attempt("cuda_graph", "decision", lambda: found.extend(decisions(self, given, left)))
+            for row in found:
+                emit("cuda_graph", lambda r=row: r)  # type: ignore[misc]
+
+        return __init__
+
+    def make_said(original: Any) -> Any:
+        def warning(message: str, *args: Any, **kwargs: Any) -> None:
+            frame = current_compile_id()
+            if frame not in decided:  # where a graph is compiled its own event says it; not of one that a cache had
+                decision = SKIPPED if frame else SKIPPED_CALL
+                emit("cuda_graph", lambda: row_of(decision, message % args if args else message))
+            original(message, *args, **kwargs)
+
+        return warning
+
+    with ExitStack() as stack:
+        if hasattr(Scheduler, "graph_partition"):
+            stack.enter_context(replaced(Scheduler, "graph_partition", make_partition))
+        stack.enter_context(replaced(CompiledFxGraph, "__init__", make_compiled))
+        stack.enter_context(_said_by_torch(cudagraph_utils.cudagraphs_log))
+        stack.enter_context(replaced(cudagraph_utils.cudagraphs_log, "warning", make_said))
+        yield
+
+
+class _TorchsPlace(logging.Filter):
+    """Gives a record that went through explorer the place in torch that it came from."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through."""
+        frame: FrameType | None = sys._getframe(1) if record.pathname.startswith(OWN_FOLDER) else None
+        while frame is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, LOGGING_FOLDER)):
+            frame = frame.f_back
+        if frame is not None:
+            record.pathname, record.lineno, record.funcName = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+            record.filename = Path(record.pathname).name
+            record.module = Path(record.pathname).stem
+        return True
+
+
+@contextmanager
+def _said_by_torch(log: logging.Logger) -> Iterator[None]:
+    """Inside the block what torch logs is shown with torch's own line, though explorer listens in between."""
+    place = _TorchsPlace()
+    log.addFilter(place)
+    try:
+        yield
+    finally:
+        log.removeFilter(place)
+
+
+def _lowering() -> Any:
+    """The GraphLowering under way."""
+    from torch._inductor.virtualized import V
+
+    return V.graph
+
+
+def left_out(scheduler: Any) -> Iterator[dict[str, Plain]]:
+    """Each node of the scheduler that ends a part of the graph, as it cannot be captured, with Inductor's reason."""
+    from torch._inductor import config
+
+    for node in scheduler.nodes if config.triton.cudagraphs else ():
+        if reason := scheduler.should_partition(node):
+            origins = [origin for part in node.get_nodes() for origin in _origins(part)]
+            stack = next((s for origin in origins if (s := origin.meta.get("stack_trace"))), "")
+            names = ", ".join(dict.fromkeys(str(origin.target) for origin in origins if origin.op == "call_function"))
+            what = f"{node.get_name()} ({names})" if names else str(node.get_name())
+            yield {"decision": NOT_THIS_PART, "what": what, "reason": str(reason), "stack": stack}
+
+
+def _origins(part: Any) -> list[Any]:
+    inner = getattr(part, "node", None)
+    return list(inner.get_origins()) if inner is not None else []
+
+
+def decisions(compiled: Any, given: Mapping[str, Any], left: list[dict[str, Plain]]) -> Iterator[dict[str, Plain]]:
+    """What was decided of one compiled graph: one row for the graph, one a part that is left out, one a changed input."""
+    from torch._inductor import config
+
+    if "cuda" not in compiled.device_types:
+        devices = ", ".join(sorted(map(str, compiled.device_types))) or "no device"
+        yield row_of(SKIPPED, f"the graph computes on {devices}, and CUDA graphs are captured on a CUDA device")
+        return
+    reason = compiled.disabled_cudagraphs_reason
+    tests = getattr(compiled.cudagraph_info, "cudagraph_fail_reasons", None) or ()
+    if reason or tests:
+        row = row_of(SKIPPED, str(reason or ", ".join(map(str, tests))))
+        yield {**row, "stack": row["stack"] or _named_in(str(row["reason"]), given["gm"])}
+        return
+    partitions = compiled.partition_maps if getattr(config, "graph_partition", False) else None
+    changed = list(changed_inputs(compiled, given))
+    if partitions is not None and not partitions:
+        yield row_of(SKIPPED, "no part of the graph can be captured")
+    elif left:
+        yield row_of(IN_PARTS, f"{len(partitions or ())} of its parts, and not what stands between them")
+    elif not changed:
+        yield row_of(CAPTURED, "at its second call; the first one warms up")
+    yield from left
+    yield from changed
+
+
+def changed_inputs(compiled: Any, given: Mapping[str, Any]) -> Iterator[dict[str, Plain]]:
+    """One row an input that the graph changes: unless a CUDA graph made it, a call that is given it is not captured."""
+    from torch._inductor.cudagraph_utils import get_placeholder_info
+
+    static = set(given.get("static_input_idxs") or ())
+    inputs = [node for node in given["gm"].graph.nodes if node.op == "placeholder"]
+    for index in sorted(set(compiled.mutated_input_idxs) - static):
+        node = inputs[index]
+        known = get_placeholder_info(given["gm"].graph)[index].mutating_use_stack_trace
+        reason = (
+            f"it changes its input {node.name}: a call is captured only where a CUDA graph made that tensor, or where it is a "
+            "parameter or buffer of a module"
+        )
+        yield {"decision": SKIPPED_CALL, "what": node.name, "reason": reason, "stack": known or _change(node)}
+
+
+def _named_in(reason: str, gm: Any) -> str:
+    """The stack of the node that a reason names in parentheses, or of the output that is made of it; "" where there is none."""
+    named = re.search(r"\((\w+)\)", reason)
+    nodes = {node.name: node for node in gm.graph.nodes}
+    node = nodes.get(named[1]) if named else None
+    if node is None:
+        return ""
+    output = next(reversed(nodes.values()))
+    returned = zip(output.args[0], output.meta.get("output_stack_traces") or (), strict=False)
+    stacks = (node.meta.get("stack_trace"), *(stack for value, stack in returned if value is node))
+    return next((str(stack) for stack in stacks if stack), "")
+
+
+def _change(placeholder: Any) -> str:
+    """The stack of what a graph writes into an input: of the value that is copied there, or of the first user."""
+    users = list(placeholder.users)
+    copies = [user for user in users if "copy_" in str(user.target) and user.args[0] is placeholder]
+    writers = [*copies, *(copy.args[1] for copy in copies if hasattr(copy.args[1], "meta")), *users]
+    return next((str(stack) for node in writers if (stack := node.meta.get("stack_trace"))), "")
+
+
+def row_of(decision: str, message: str) -> dict[str, Plain]:
+    """A decision on a whole graph; torch puts the stack behind its reason."""
+    reason, _, stack = message.partition("Found from")
+    for prefix in ("skipping cudagraphs due to", "disabling cudagraphs due to"):
+        while reason.strip().startswith(prefix):
+            reason = reason.strip().removeprefix(prefix)
+    return {"decision": decision, "what": "the graph", "reason": reason.strip().rstrip("."), "stack": stack.lstrip(" :\n")}
+
+
+# Performance hints -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def perf_hints(emit: Emit) -> Iterator[None]:
+    """Record Inductor's performance hints (`TORCH_LOGS=perf_hints`), each with the node that it is about."""
+    from torch._inductor import compile_fx, graph  # noqa: F401 each brings a logger of its own
+    from torch._inductor.codegen import simd, triton  # noqa: F401
+
+    said: set[tuple[Any, ...]] = set()
+
+    def make(original: Any) -> Any:
+        def info(message: str, *args: Any, **kwargs: Any) -> None:
+            emit.attempt("perf_hint", "record", lambda: _hinted(emit, said, message % args if args else message))
+            original(message, *args, **kwargs)
+
+        return info
+
+    known = list(logging.root.manager.loggerDict.items())
+    logs = [log for name, log in known if name.endswith(".__perf_hints") and isinstance(log, logging.Logger)]
+    with ExitStack() as stack:
+        for log in logs:
+            stack.enter_context(_said_by_torch(log))
+            stack.enter_context(replaced(log, "info", make))
+        yield
+
+
+def _hinted(emit: Emit, said: set[tuple[Any, ...]], text: str) -> None:
+    """Emit a hint, once for its node: the scheduler asks about the same nodes in every round."""
+    nodes = _nodes_under_way()
+    names = tuple(dict.fromkeys(node.name for node in nodes))
+    hint = " ".join(text.split())
+    key = (*emit.place(), hint, names)
+    if key not in said:
+        said.add(key)
+        stack = next((str(s) for node in nodes if (s := node.meta.get("stack_trace"))), "")
+        emit("perf_hint", lambda: {"hint": hint, "nodes": list(names), "stack": stack})
+
+
+def _nodes_under_way() -> list[Any]:
+    """The FX nodes that Inductor is at work on: of the scheduler's nodes that are tiled, or the node that is lowered."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if "node_schedule" in frame.f_locals and "simd" in frame.f_code.co_filename:
+            parts = [part for part in frame.f_locals["node_schedule"] if hasattr(part, "node")]
+            return list(dict.fromkeys(origin for part in parts for origin in _origins(part)))
+        if frame.f_code.co_name == "run_node":
+            return [node] if (node := frame.f_locals.get("n")) is not None else []
+        frame = frame.f_back
+    return []

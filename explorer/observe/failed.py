@@ -1,0 +1,208 @@
+"""Watch for compiles that end with an error, whether the program sees it or not, and for what keeps functions uncompiled."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Any
+
+from explorer.model.stage import Emit
+from explorer.model.values import Plain
+from explorer.observe.patch import replaced
+
+#: The settings that limit how often a frame is compiled.
+LIMITS = ("accumulated_recompile_limit", "recompile_limit")
+#: The stances under which a function that is not compiled yet is not compiled.
+UNCOMPILED_STANCES = ("force_eager", "eager_on_recompile", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile")
+
+
+@contextmanager
+def failed_compiles(emit: Emit) -> Iterator[None]:
+    """Record each compile that ends with an error, of a frame or of a backward, and whether Dynamo went on in Python."""
+    watch = FailedCompiles(emit)
+    with ExitStack() as stack:
+        for hooks in (watch.frames, watch.backwards, watch.stances):
+            stack.enter_context(hooks())
+        yield
+
+
+class Noting:
+    """A block whose error is told to `note` on its way out."""
+
+    def __init__(self, note: Callable[[Exception], None]) -> None:
+        self._note = note
+
+    def __enter__(self) -> Noting:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None) -> None:
+        if isinstance(error, Exception):
+            self._note(error)
+
+
+class FailedCompiles:
+    """Emits `compile_error` for an error, and `compile_swallowed` where Dynamo runs the frame in Python instead."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._failed: list[str] = []  # the frames whose compile failed and that may yet be run in Python
+        self._stances: set[str] = set()
+
+    @contextmanager
+    def frames(self) -> Iterator[None]:
+        """Watch Dynamo compile frames."""
+        from torch._dynamo import convert_frame
+
+        def make_compile(original: Any) -> Any:
+            signature = inspect.signature(original)
+
+            def _compile(*args: Any, **kwargs: Any) -> Any:
+                def note(error: Exception) -> None:
+                    self._emit.attempt(
+                        "dynamo", "error", lambda: self._frame_failed(signature.bind(*args, **kwargs).arguments, error)
+                    )
+
+                with Noting(note):
+                    return original(*args, **kwargs)
+
+            return _compile
+
+        def make_convert(original: Any) -> Any:
+            def __call__(convert: Any, *args: Any, **kwargs: Any) -> Any:
+                before = len(self._failed)
+                result = original(convert, *args, **kwargs)
+                self._emit.attempt("dynamo", "error", lambda: self._went_on(before))
+                return result
+
+            return __call__
+
+        with replaced(convert_frame, "_compile", make_compile), replaced(convert_frame.ConvertFrame, "__call__", make_convert):
+            yield
+
+    def _frame_failed(self, compiled: dict[str, Any], error: Exception) -> None:
+        """The compile of a frame ended with an error."""
+        frame = str(compiled["compile_id"])
+        self._failed.append(frame)
+        code = compiled["code"]
+        facts = {**error_facts(error), "function": code.co_qualname, "file": code.co_filename, "line": code.co_firstlineno}
+        limit = limit_reached(error)
+        with self._emit.within(frame):
+            value = limits()[limit] if limit else 0
+            self._emit.compile_failed(error, {**facts, "graph": "", "limit": limit, "limit_value": value})
+            if limit:
+                said = f"{limit} ({value}) is reached: {code.co_name} is not compiled for this call"
+                self._emit("recompile", lambda: {"text": json.dumps([said])})
+
+    def _went_on(self, before: int) -> None:
+        """Dynamo kept the errors since then to itself."""
+        swallowed = self._failed[before:]
+        del self._failed[before:]
+        for frame in swallowed:
+            with self._emit.within(frame):
+                self._emit("compile_swallowed", dict)
+
+    @contextmanager
+    def backwards(self) -> Iterator[None]:
+        """Watch backends compile backward graphs, which AOTAutograd may leave until the backward runs."""
+        from torch._functorch import aot_autograd
+
+        def make(original: Any) -> Any:
+            signature = inspect.signature(original)
+
+            def aot_stage2_compile(*args: Any, **kwargs: Any) -> Any:
+                given = signature.bind(*args, **kwargs).arguments
+                compiler = given.get("bw_compiler") or given.get("fw_compiler")
+                if inspect.isfunction(compiler) or inspect.ismethod(compiler):  # Inductor's is an object, cached by its type
+                    given["bw_compiler"] = self._watched(compiler)
+                return original(**given)
+
+            return aot_stage2_compile
+
+        def make_inductor(original: Any) -> Any:
+            def compile_fx_backward(*args: Any, **kwargs: Any) -> Any:
+                with Noting(self._backward_failed):
+                    return original(*args, **kwargs)
+
+            return compile_fx_backward
+
+        from torch._inductor import compile_fx
+
+        with ExitStack() as stack:
+            if hasattr(aot_autograd, "aot_stage2_compile"):
+                stack.enter_context(replaced(aot_autograd, "aot_stage2_compile", make))
+            if hasattr(compile_fx, "compile_fx_backward"):
+                stack.enter_context(replaced(compile_fx, "compile_fx_backward", make_inductor))
+            yield
+
+    def _watched(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
+        def bw_compiler(*args: Any, **kwargs: Any) -> Any:
+            with Noting(self._backward_failed):
+                return compiler(*args, **kwargs)
+
+        return bw_compiler
+
+    def _backward_failed(self, error: Exception) -> None:
+        self._emit.attempt("backward", "error", lambda: self._emit.compile_failed(error, failed_graph(error, "backward")))
+
+    @contextmanager
+    def stances(self) -> Iterator[None]:
+        """Watch under which stance compiled functions are called: under some of them nothing is compiled."""
+        from torch._dynamo import eval_frame
+
+        def make(original: Any) -> Any:
+            def _callback_from_stance(callback: Any) -> Any:
+                stance = eval_frame._stance.stance
+                if stance != "default" and stance not in self._stances and callback not in (None, False):
+                    self._stances.add(stance)
+                    self._emit("stance", lambda: {"stance": stance})
+                return original(callback)
+
+            return _callback_from_stance
+
+        with replaced(eval_frame, "_callback_from_stance", make):
+            yield
+
+
+def error_facts(error: Exception) -> dict[str, Plain]:
+    """An error as plain facts; `soft` for one of those after which Dynamo may run the frame in Python."""
+    from torch._dynamo.exc import Unsupported, UserError
+
+    return {"error": type(error).__name__, "message": str(error).strip(), "soft": isinstance(error, (Unsupported, UserError))}
+
+
+def failed_graph(error: Exception, graph: str) -> dict[str, Plain]:
+    """An error in the compile of a graph that is no frame's alone."""
+    return {**error_facts(error), "function": "", "file": "", "line": 0, "graph": graph, "limit": "", "limit_value": 0}
+
+
+def limit_reached(error: BaseException | None) -> str:
+    """The limit on compiles of one function that an error says is reached; "" for other errors."""
+    while error is not None:
+        if "recompile limit exceeded" in str(error):
+            return next((limit for limit in LIMITS if limit in str(error)), LIMITS[-1])
+        error = error.__cause__
+    return ""
+
+
+def limits() -> dict[str, int]:
+    """How often one function may be compiled, by the name of the setting."""
+    import torch._dynamo.config
+
+    return {limit: int(getattr(torch._dynamo.config, limit)) for limit in LIMITS}
+
+
+def not_compiling() -> str:
+    """Why torch.compile compiles nothing at all in this process; "" where it does."""
+    import os
+
+    import torch._dynamo.config
+
+    for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
+        if os.environ.get(name) == "1":
+            return f"{name}=1 is set in the environment: unset it and start Python again"
+    if torch._dynamo.config.disable:
+        return "torch._dynamo.config.disable is True: set it to False"
+    return ""

@@ -1,0 +1,78 @@
+"""Compile what a cache could have answered: a trace sets the caches of whole stages aside, a recording may look past them.
+
+Compiled C++ and Triton binaries stay cached in both: their source is seen all the same, and a precompiled header alone
+takes 17 to 35 s to make again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from explorer.observe.patch import replaced
+from explorer.observe.versions import isolates_recompiles
+
+
+@contextmanager
+def cold_compile() -> Iterator[None]:
+    """Inside the block AOTAutograd and Inductor compile every graph themselves, and keep none for later.
+
+    What Inductor measured of a kernel's configs in an earlier process or compile is measured again, so that it can be seen.
+    What earlier calls left is set aside as well: the sizes they were called with, which would make a size dynamic, and the
+    limits on recompiles, since a trace is one more cache entry of the same code object where torch cannot isolate it.
+    """
+    import torch._dynamo.config
+    from torch._dynamo import pgo
+
+    limits = {} if isolates_recompiles() else {"recompile_limit": 1024, "accumulated_recompile_limit": 4096}
+    with ExitStack() as stack:
+        stack.enter_context(nothing_measured())
+        stack.enter_context(no_graph_caches())
+        stack.enter_context(torch._dynamo.config.patch(limits))
+        for name in ("_CODE_STATE", "_INIT_CODE_STATE"):
+            stack.enter_context(replaced(pgo, name, lambda sizes_seen: None))
+        yield
+
+
+@contextmanager
+def no_graph_caches() -> Iterator[None]:
+    """Inside the block no compiled graph is loaded from a cache, and none is put into one."""
+    import torch._functorch.config
+    import torch._inductor.config
+
+    inductor = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
+    autograd = {"enable_autograd_cache": False, "enable_remote_autograd_cache": False}
+    with torch._inductor.config.patch(inductor), torch._functorch.config.patch(autograd):
+        yield
+
+
+@contextmanager
+def every_lookup_misses() -> Iterator[None]:
+    """Inside the block every graph is compiled as if the caches did not have it, and is put into them as ever.
+
+    So a program that saves what it compiled, by `torch.compiler.save_cache_artifacts` for one, still can.
+    """
+    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
+    from torch._inductor.codecache import FxGraphCache
+
+    def nothing(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        return iter(())
+
+    with ExitStack() as stack:
+        stack.enter_context(nothing_measured())
+        for cache in (FxGraphCache, AOTAutogradCache):
+            stack.enter_context(replaced(cache, "iterate_over_candidates", lambda _: nothing))
+        yield
+
+
+@contextmanager
+def nothing_measured() -> Iterator[None]:
+    """Inside the block no earlier autotuning is read; what is measured is kept for later all the same.
+
+    A setting that turns the cache off would be written into each kernel's metadata.
+    """
+    from torch._inductor.runtime.autotune_cache import AutotuneCache
+
+    with replaced(AutotuneCache, "read_best", lambda _: lambda *args: None):
+        yield

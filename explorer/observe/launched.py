@@ -1,0 +1,120 @@
+"""What the attached GPU got: of every Triton kernel that Inductor's code loaded, the binary that was launched, and its times.
+
+Inductor compiles kernels in processes of its own and keeps their binaries only; every text below a kernel's source is in
+triton's cache, where the launched binary came from.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from explorer.model.values import Plain, plain
+from explorer.observe.patch import replaced
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One kernel as the GPU has it: the config that won, every text and the binary of that compile, and all times.
+
+    `file` and `first_line` say where the kernel's source is in the texts' locations. `registers` are those a thread, as
+    the driver counts them; `local` its bytes of local memory. `measured` has a row for each config that was timed, with
+    `ms` None where Inductor refused it for its spilled registers or the GPU could not run it.
+    """
+
+    config: Mapping[str, Plain]
+    texts: Mapping[str, str] = field(repr=False)
+    binary: bytes = field(repr=False)
+    metadata: Mapping[str, Plain]
+    file: str
+    first_line: int
+    registers: int
+    local: int
+    measured: tuple[Mapping[str, Plain], ...] = ()
+    from_cache: bool = False
+
+
+#: The kernel of that name in the output code in that file, None where the GPU has none.
+Find = Callable[[str, str], Launched | None]
+
+
+@contextmanager
+def loaded_kernels() -> Iterator[Find]:
+    """Inside the block the output code that Inductor loads is remembered; the given function finds a kernel in it."""
+    from torch._inductor.codecache import PyCodeCache
+
+    modules: dict[str, Any] = {}
+
+    def make(original: Callable[..., Any]) -> Any:
+        def load_by_key_path(key: str, path: str, *args: Any, **kwargs: Any) -> Any:
+            module = original(key, path, *args, **kwargs)
+            modules[Path(path).name] = module
+            return module
+
+        return staticmethod(load_by_key_path)
+
+    def find(file: str, name: str) -> Launched | None:
+        return launched(getattr(modules.get(file), name, None))
+
+    with replaced(PyCodeCache, "load_by_key_path", make):
+        yield find
+
+
+def launched(tuner: Any) -> Launched | None:
+    """What a CachingAutotuner launches; None where it has not settled on a config, or where no texts are kept."""
+    launchers: Sequence[Any] = getattr(tuner, "launchers", ())
+    if len(launchers) != 1:
+        return None
+    own = launchers[0]
+    folder = _cache_folder(tuner, own.cache_hash)
+    kept = {path.suffix[1:]: path for path in folder.iterdir() if not path.name.startswith("__grp__")} if folder.is_dir() else {}
+    binary = kept.get("cubin") or kept.get("hsaco")
+    if binary is None or "json" not in kept or own.n_regs is None:
+        return None
+    source = Path(tuner.filename).read_text(encoding="utf-8") if tuner.filename and Path(tuner.filename).is_file() else ""
+    texts = {stage: path.read_text(encoding="utf-8") for stage, path in kept.items() if stage not in ("cubin", "hsaco", "json")}
+    known = getattr(tuner, "autotune_cache_info", None) or {}
+    return Launched(
+        described(own.config),
+        plain(texts),
+        binary.read_bytes(),
+        plain(json.loads(kept["json"].read_text(encoding="utf-8"))),
+        str(tuner.filename or ""),
+        1 + len(source) - len(source.lstrip("\n")),
+        int(own.n_regs),
+        4 * int(own.n_spills or 0),
+        measured(tuner),
+        known.get("autotune_cache_state") == "hit",
+    )
+
+
+def _cache_folder(tuner: Any, key: str) -> Path:
+    """The folder of triton's cache that has a binary and what it was made of."""
+    from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
+
+    return Path(triton_cache_dir(tuner.triton_meta.get("device", 0))) / key
+
+
+def described(config: Any) -> Mapping[str, Plain]:
+    """A triton Config as a mapping: its own values, num_warps, num_stages, and num_ctas and maxnreg where set."""
+    rest = {key: getattr(config, key, None) for key in ("num_warps", "num_stages", "num_ctas", "maxnreg")}
+    unset = {"num_ctas": (None, 1), "maxnreg": (None,)}
+    values = {**config.kwargs, **{key: value for key, value in rest.items() if value not in unset.get(key, (None,))}}
+    made: Mapping[str, Plain] = plain(values)
+    return made
+
+
+def measured(tuner: Any) -> tuple[Mapping[str, Plain], ...]:
+    """One row a config that a CachingAutotuner timed, by autotuning or coordinate descent, with its `ms`."""
+    known = getattr(getattr(tuner, "coordesc_tuner", None), "cached_benchmark_results", {})
+    return tuple(plain({**dict(config), "ms": finite(time)}) for config, time in known.items())
+
+
+def finite(time: float) -> float | None:
+    """A time that was measured; None for the infinite one of a config that could not run."""
+    return float(time) if math.isfinite(time) else None

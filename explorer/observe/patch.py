@@ -1,0 +1,559 @@
+"""Replace an attribute for a while, and put it back whatever happens. Every replacement of torch's or triton's stands here.
+
+Each replacement is guarded. It acts only for whom its `Guard` covers, such as the thread that records; everybody else gets
+the original. Where explorer's part of it fails, the original's result is returned (or the original is called, if it was not
+yet), what was lost is written down, and the program goes on. An error that came out of the original goes through
+as it came, without a frame of this file in its traceback.
+
+- A function is replaced by `replaced`: what stands in its place calls the replacement, or the original.
+- A value that other threads must not see is replaced by `added`: each thread reads its own.
+- A value that `replaced` replaces is seen by every thread. That is right only while `compile_lock` is held, which Dynamo
+  holds for each compile, so that a compile in another thread waits; or where the owner belongs to this thread.
+- What Dynamo itself traces is replaced by `replaced_in_plain_sight`: it would trace the guard too.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from explorer.errors import ExplorerError
+from explorer.model.values import Failure
+
+_ABSENT = object()
+#: Held while replacements are put on or taken off: two threads may do so at once, and not end in reverse.
+_CHANGING = threading.RLock()
+#: What a replacement may raise on purpose: what the user did wrong, and what explorer cannot do.
+ON_PURPOSE = (ExplorerError,)
+
+
+class Guard:
+    """For whom replacements act, and what was lost in them.
+
+    Without `covers` they act in the thread that made the guard. `losses` has (stage, step, message) of each error in
+    explorer's part; it is None where such an error is to be raised, as in a verb that the user waits for. `essential`
+    replacements answer in place of torch: where one fails, torch's own answer would be wrong, so the error is raised as well
+    as written down, and who asked for the compile gives it up. `failed` says that there was such an error.
+    """
+
+    def __init__(
+        self,
+        covers: Callable[[], bool] | None = None,
+        losses: dict[tuple[str, str, str], None] | None = None,
+        *,
+        stage: str = "",
+        essential: bool = False,
+    ) -> None:
+        self.thread = threading.get_ident()
+        self.covers = covers
+        self.losses = losses
+        self.stage = stage
+        self.essential = essential
+        self.failed = False
+
+    def of(self, stage: str) -> Guard:
+        """The same guard for the hooks of one stage."""
+        return Guard(self.covers, self.losses, stage=stage, essential=self.essential)
+
+    def essential_here(self) -> Guard:
+        """A guard for answers in place of torch's in this thread, which writes to the same losses."""
+        return Guard(None, self.losses, stage=self.stage, essential=True)
+
+    def acts(self, step: str) -> bool:
+        """Whether replacements act for whoever asks."""
+        if self.covers is None:
+            return threading.get_ident() == self.thread
+        try:
+            return self.covers()
+        except Exception as error:  # noqa: BLE001 rule 5: an error in the explorer never breaks the user's compile
+            self.lose(step, error)
+            return False
+
+    def lose(self, step: str, error: BaseException) -> None:
+        """Write an error of explorer's down; raise it where there is nobody to read it."""
+        self.failed = True
+        if self.losses is None:
+            raise error
+        self.losses.setdefault((self.stage, step, f"{type(error).__name__}: {error}".strip()), None)
+
+    def failures(self, known: Iterable[Failure] = ()) -> list[Failure]:
+        """What was lost, without what is known already."""
+        lost = [Failure(stage or "record", step, message) for stage, step, message in self.losses or ()]
+        return [failure for failure in lost if failure not in known]
+
+
+class _Under(threading.local):
+    """The guard under which this thread puts replacements on."""
+
+    guard: Guard | None = None
+
+
+_UNDER = _Under()
+
+
+@contextmanager
+def guarding(guard: Guard) -> Iterator[Guard]:
+    """Inside the block what this thread replaces is under this guard."""
+    outer, _UNDER.guard = _UNDER.guard, guard
+    try:
+        yield guard
+    finally:
+        _UNDER.guard = outer
+
+
+def guard_here() -> Guard:
+    """The guard of what this thread replaces now; one for this thread alone, that raises, where there is none."""
+    return _UNDER.guard or Guard()
+
+
+def compile_lock() -> AbstractContextManager[object]:
+    """The lock that Dynamo holds while it compiles: inside it no other thread compiles."""
+    from torch._dynamo import convert_frame
+
+    lock: AbstractContextManager[object] = convert_frame.compile_lock
+    return lock
+
+
+# One call of a replacement ----------------------------------------------------------------------------------------------
+
+
+class _Call:
+    """One call of a replacement: what is below it, and what came out of the original."""
+
+    __slots__ = ("error", "original", "place", "result", "returned", "under")
+
+    def __init__(self, original: Callable[..., Any], under: tuple[_Layer, ...]) -> None:
+        self.original, self.under = original, under
+        self.returned, self.result = False, None
+        self.error: BaseException | None = None
+        self.place: types.TracebackType | None = None
+
+    def below(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the original as the replacement does, and remember what came of it."""
+        self.returned, self.error = False, None
+        try:
+            self.result = _through(self.original, self.under, args, kwargs)
+        except BaseException as error:
+            self.error, self.place = error, error.__traceback__ and error.__traceback__.tb_next
+            raise
+        self.returned = True
+        return self.result
+
+
+class _Calls(threading.local):
+    """The calls of one replacement that are under way in a thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[_Call] = []
+
+
+class _Layer:
+    """One replacement of a function, with its guard."""
+
+    def __init__(self, slot: _Slot, step: str, guard: Guard) -> None:
+        self.slot, self.step, self.guard = slot, step, guard
+        self.ours: Callable[..., Any] = slot.original
+        self._calls = _Calls()
+
+    def original(self) -> Callable[..., Any]:
+        """What the replacement takes for the original: it calls what is below."""
+
+        def below(*args: Any, **kwargs: Any) -> Any:
+            if self._calls.stack:
+                return self._calls.stack[-1].below(args, kwargs)
+            return _through(self.slot.original, self.slot.below(self), args, kwargs)
+
+        return _like(below, self.slot.original)
+
+    def call(self, original: Callable[..., Any], under: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the replacement; where explorer's part fails, give what the original gives."""
+        if self.ours is original:  # put on so that nothing below it acts
+            return original(*args, **kwargs)
+        call, stack = _Call(original, under), self._calls.stack
+        stack.append(call)
+        try:
+            return self.ours(*args, **kwargs)
+        except Exception as error:
+            if error is call.error:
+                error.__traceback__ = call.place
+                raise
+            if isinstance(error, ON_PURPOSE):
+                raise
+            self.guard.lose(self.step, error)
+            if self.guard.essential:
+                raise
+        finally:
+            stack.pop()
+            failed, place, call.error, call.place = call.error, call.place, None, None
+        if call.returned:
+            return call.result
+        if failed is not None:
+            raise failed.with_traceback(place)
+        return _through(original, under, args, kwargs)
+
+
+def _through(original: Callable[..., Any], layers: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the topmost replacement that acts for this thread; the original where none does."""
+    for number in range(len(layers) - 1, -1, -1):
+        layer = layers[number]
+        if layer.guard.acts(layer.step):
+            return layer.call(original, layers[:number], args, kwargs)
+    return original(*args, **kwargs)
+
+
+class _Slot:
+    """A function's place: the original, and the replacements that are on, the newest last."""
+
+    def __init__(self, original: Callable[..., Any]) -> None:
+        self.original = original
+        self.own: Any = None  # what the owner itself held
+        self.layers: tuple[_Layer, ...] = ()
+
+    def below(self, layer: _Layer) -> tuple[_Layer, ...]:
+        """The replacements under one; all that are on where it is on no more."""
+        return self.layers[: self.layers.index(layer)] if layer in self.layers else self.layers
+
+    def function(self) -> Callable[..., Any]:
+        """What stands in the function's place; a plain function, so that it binds as a method does."""
+
+        def in_place(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return _through(self.original, self.layers, args, kwargs)
+            except BaseException as error:
+                error.__traceback__ = _without_own_frames(error.__traceback__)
+                raise
+
+        made = _like(in_place, self.original)
+        made.explorer_slot = self  # type: ignore[attr-defined]
+        return made
+
+
+def _without_own_frames(place: types.TracebackType | None) -> types.TracebackType | None:
+    """The part of a traceback below this file's frames: an error that passes through is not explorer's."""
+    while place is not None and place.tb_frame.f_code.co_filename == __file__:
+        place = place.tb_next
+    return place
+
+
+def _like(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with the original's name and signature, but not its attributes, by which torch knows its own functions."""
+    functools.update_wrapper(function, original, ("__module__", "__name__", "__qualname__", "__doc__"), ())
+    return function
+
+
+def guarded(original: Callable[..., Any], make: Callable[[Any], Any], step: str) -> Callable[..., Any]:
+    """A function that calls what `make` makes of the original under the guard here, and the original where that fails."""
+    slot = _Slot(original)
+    layer = _Layer(slot, step, guard_here())
+    layer.ours = make(layer.original())
+    slot.layers = (layer,)
+    return slot.function()
+
+
+@contextmanager
+def shielded(make: Callable[[], AbstractContextManager[Any]], guard: Guard, step: str, leaving: str = "") -> Iterator[Any]:
+    """Enter what `make` gives; where entering or leaving it fails, that is lost and the block runs all the same.
+
+    Gives what was entered, None where that failed. An error of the block goes through.
+    """
+    entered: AbstractContextManager[Any] | None = None
+    value: Any = None
+    try:
+        context = make()
+        value = context.__enter__()
+        entered = context
+    except ON_PURPOSE:
+        raise
+    except Exception as error:
+        guard.lose(step, error)
+        if guard.essential:
+            raise
+    try:
+        yield value
+    finally:
+        if entered is not None:
+            try:
+                entered.__exit__(None, None, None)
+            except Exception as error:  # noqa: BLE001 rule 5
+                guard.lose(leaving or step, error)
+
+
+def beside(context: Callable[..., AbstractContextManager[Any]], step: str, *, inside: bool = False) -> Callable[[Any], Any]:
+    """For `replaced`: a function that gives a context manager gives one that enters `context` of its arguments as well.
+
+    It is entered before the original's, or with `inside` after it.
+    """
+    guard = guard_here()
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @contextmanager
+        def both(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            def extra() -> AbstractContextManager[Any]:
+                return shielded(lambda: context(*args, **kwargs), guard, step)
+
+            if inside:
+                with original(*args, **kwargs) as value, extra():
+                    yield value
+            else:
+                with extra(), original(*args, **kwargs) as value:
+                    yield value
+
+        return both
+
+    return make
+
+
+# Replacing --------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """`owner.name` is `make(original)` inside the block and exactly what it was after it.
+
+    A function's replacement acts for whom the guard here covers, and is guarded as the module says; anything else is
+    seen by every thread. AttributeError where `owner` has no such attribute: the torch at hand is not the one the hook knows.
+    """
+    if not _is_function(getattr(owner, name)):
+        with replaced_in_plain_sight(owner, name, make):
+            yield
+        return
+    layer = _put_on(owner, name, make)
+    try:
+        yield
+    finally:
+        with _CHANGING:
+            slot = layer.slot
+            slot.layers = tuple(other for other in slot.layers if other is not layer)
+            if not slot.layers:
+                _put_back(owner, name, slot.own)
+
+
+def _put_on(owner: Any, name: str, make: Callable[[Any], Any]) -> _Layer:
+    """One more replacement in a function's place."""
+    with _CHANGING:
+        original, own = getattr(owner, name), vars(owner).get(name, _ABSENT)
+        slot = getattr(original, "explorer_slot", None)
+        if not isinstance(slot, _Slot) or own is _ABSENT:
+            slot = _Slot(original)
+        layer = _Layer(slot, f"{getattr(owner, '__name__', type(owner).__name__)}.{name}", guard_here())
+        made = make(layer.original())
+        static = isinstance(made, (staticmethod, classmethod))
+        layer.ours = made.__get__(None, owner) if static else made
+        if not slot.layers:
+            slot.own = own
+            setattr(owner, name, staticmethod(slot.function()) if static else slot.function())
+        slot.layers = (*slot.layers, layer)
+        return layer
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
+
+
+class _PlainSight:
+    """What stands in plain sight in the place of attributes: two threads may put something there, and not end in reverse."""
+
+    def __init__(self) -> None:
+        self._placed: dict[tuple[int, str], tuple[Any, list[list[Any]]]] = {}
+
+    def put(self, owner: Any, name: str, make: Callable[[Any], Any]) -> list[Any]:
+        """Put `make(what is there)` in the attribute's place; gives what `take` asks for."""
+        with _CHANGING:
+            own = vars(owner).get(name, _ABSENT)
+            _, placed = self._placed.setdefault((id(owner), name), (own, []))
+            mine = [make(getattr(owner, name, _ABSENT))]
+            placed.append(mine)
+            setattr(owner, name, mine[0])
+            return mine
+
+    def has(self, owner: Any, name: str) -> bool:
+        """Whether something stands in the attribute's place."""
+        with _CHANGING:
+            return (id(owner), name) in self._placed
+
+    def take(self, owner: Any, name: str, mine: list[Any]) -> None:
+        """Take it away again: the newest of the others is seen then, and at last what was there before all."""
+        with _CHANGING:
+            own, placed = self._placed[id(owner), name]
+            placed[:] = [other for other in placed if other is not mine]
+            if placed:
+                setattr(owner, name, placed[-1][0])
+            else:
+                del self._placed[id(owner), name]
+                _put_back(owner, name, own)
+
+
+_PLAIN_SIGHT = _PlainSight()
+
+
+@contextmanager
+def replaced_in_plain_sight(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """`owner.name` is `make(original)` inside the block, for every thread and with nothing around it."""
+    getattr(owner, name)  # AttributeError where there is none
+    mine = _PLAIN_SIGHT.put(owner, name, make)
+    try:
+        yield
+    finally:
+        _PLAIN_SIGHT.take(owner, name, mine)
+
+
+@contextmanager
+def added_in_plain_sight(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """`owner.name`, which need not exist, is `value` inside the block, for every thread and with nothing around it.
+
+    For what a module's own functions look for among their globals, and for modules that Dynamo must know as modules.
+    """
+    mine = _PLAIN_SIGHT.put(owner, name, lambda _: value)
+    try:
+        yield
+    finally:
+        _PLAIN_SIGHT.take(owner, name, mine)
+
+
+def answered(owner: Any, name: str, answer: Any) -> AbstractContextManager[None]:
+    """`owner.name` is `answer` inside the block: for whom the guard here covers where there is one, else in plain sight."""
+    if hasattr(owner, name) and not _PLAIN_SIGHT.has(owner, name):
+        return replaced(owner, name, lambda _: answer)
+    return added_in_plain_sight(owner, name, answer)
+
+
+def _put_back(owner: Any, name: str, own: Any) -> None:
+    if own is _ABSENT:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, own)
+
+
+# Values that each thread reads for itself -------------------------------------------------------------------------------
+
+
+class _View:
+    """An attribute that has another value for those whom a guard covers, and for others the very object that it was.
+
+    On a class it is a descriptor. On a module it is a property of a class that the module gets for the while; a function's
+    name inside the module itself, which is read past that, leads to the same. A module that Triton kernels name keeps its
+    class, and has something in the attribute's place that each thread takes for what it is to see.
+    """
+
+    def __init__(self, name: str, own: Any, inherited: Any) -> None:
+        self.name, self.own, self._inherited = name, own, inherited
+        self.values: tuple[tuple[Guard, Any], ...] = ()
+
+    def here(self) -> Any:
+        """The value for this thread."""
+        for guard, value in reversed(self.values):
+            if guard.acts(self.name):
+                return value
+        if self._inherited is _ABSENT:
+            raise AttributeError(self.name)
+        return self._inherited
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        value = self.here()
+        bind = getattr(type(value), "__get__", None)
+        return value if bind is None else bind(value, instance, owner)
+
+
+class _Either:
+    """What stands in a module for a function or class: for each thread it is, and is equal to, what that thread is to see."""
+
+    __slots__ = ("_explorer_view",)
+
+    def __init__(self, view: _View) -> None:
+        self._explorer_view = view
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._explorer_view.here()(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._explorer_view.here(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._explorer_view.here() == other)
+
+    def __hash__(self) -> int:
+        return hash(self._explorer_view.here())
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._explorer_view.here())
+
+
+class _Viewed(types.ModuleType):
+    """The class of a module some of whose attributes each thread reads for itself."""
+
+
+@contextmanager
+def added(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """`owner.name` is `value` inside the block, whether or not there is one, for whom the guard here covers.
+
+    `owner` is a class or a module. Others find what they found before; after the block everything is exactly what it was.
+    """
+    with _CHANGING:
+        view = _view_of(owner, name)
+        entry = (guard_here(), value)
+        view.values = (*view.values, entry)
+    try:
+        yield
+    finally:
+        with _CHANGING:
+            view.values = tuple(other for other in view.values if other is not entry)
+            if not view.values:
+                _take_off(owner, name, view)
+
+
+def _view_of(owner: Any, name: str) -> _View:
+    """The view in an attribute's place, put there where there is none."""
+    own = vars(owner).get(name, _ABSENT)
+    if isinstance(owner, type):
+        if isinstance(own, _View):
+            return own
+        inherited = next((vars(kind)[name] for kind in owner.__mro__ if name in vars(kind)), _ABSENT)
+        view = _View(name, own, inherited)
+        setattr(owner, name, view)
+        return view
+    if type(own) is _Either:
+        return own._explorer_view
+    if callable(own) and in_kernels(owner):
+        view = _View(name, own, own)
+        vars(owner)[name] = _Either(view)
+        return view
+    return _view_of_module(owner, name, own)
+
+
+def in_kernels(module: types.ModuleType) -> bool:
+    """Whether a Triton kernel may name the module: triton then takes no other class for a module."""
+    return module.__name__.startswith("triton.") or module.__name__.endswith(("triton_helpers", "libdevice"))
+
+
+def _view_of_module(module: Any, name: str, own: Any) -> _View:
+    """The view that a module's class has for an attribute; the module has such a class while there is one."""
+    kind: Any = type(module)
+    if not issubclass(kind, _Viewed):
+        kind = type(kind.__name__, (_Viewed, kind) if kind is not types.ModuleType else (_Viewed,), {"explorer_views": {}})
+        module.__class__ = kind
+    views: dict[str, _View] = kind.explorer_views
+    if name not in views:
+        views[name] = view = _View(name, own, getattr(module, name, _ABSENT))
+        setattr(kind, name, property(lambda _: view.here(), lambda module, other: vars(module).update({name: other})))
+        if _is_function(own):
+            vars(module)[name] = _Either(view)
+    return views[name]
+
+
+def _take_off(owner: Any, name: str, view: _View) -> None:
+    """Put back what the view stands for; a module gets its own class again with the last of them."""
+    kind: Any = type(owner)
+    if not isinstance(owner, type) and name in getattr(kind, "explorer_views", ()):
+        del kind.explorer_views[name]
+        delattr(kind, name)
+        if not kind.explorer_views:
+            owner.__class__ = kind.__mro__[2]
+        if view.own is not _ABSENT:
+            vars(owner)[name] = view.own
+        return
+    _put_back(owner, name, view.own)

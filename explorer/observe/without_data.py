@@ -1,0 +1,114 @@
+"""Tensors without data, fake or on the meta device: a model of any size is compiled for a GPU without its memory.
+
+A trace for a GPU that is not there needs shapes only. Tensors on the meta device become fake tensors on the CPU, as those are
+that `FakeTensorMode` makes; Dynamo's graphs then run on fake tensors, which computes nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from explorer.observe.tensors import map_tensors, named_tensors
+
+#: Why a verb that needs numbers refuses.
+NO_DATA = (
+    "the tensors of this trace have no data (they are fake, or on the meta device), so nothing was computed and {what}: the "
+    "stages, kernels, memory and estimates are there; for results trace with real tensors, such as a smaller model"
+)
+
+
+def without_data(function: Callable[..., Any], args: Any, kwargs: Any) -> str:
+    """The name of a tensor without data among a call's arguments, parameters and buffers; "" where all have data."""
+    return next((name for name, tensor in _tensors(function, args, kwargs) if lacks_data(tensor)), "")
+
+
+def lacks_data(tensor: Any) -> bool:
+    """Whether a tensor is fake or on the meta device."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor) or tensor.device.type == "meta"
+
+
+def _tensors(function: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[tuple[str, Any]]:
+    import torch
+
+    yield from named_tensors(args, "args")
+    yield from named_tensors(kwargs, "kwargs")
+    if isinstance(function, torch.nn.Module):
+        yield from function.named_parameters()
+        yield from function.named_buffers()
+
+
+def as_fake(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """The call with fake tensors on the CPU in place of all others; a module is copied where one of its tensors is replaced.
+
+    One tensor that is there twice, such as a tied weight, is one fake tensor.
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+    fakes = (tensor for _, tensor in _tensors(function, args, kwargs) if isinstance(tensor, FakeTensor))
+    mode = next((fake.fake_mode for fake in fakes), None) or FakeTensorMode()
+    known: dict[int, Any] = {}
+
+    def faked(tensor: Any) -> Any:
+        if isinstance(tensor, FakeTensor) and tensor.device.type == "cpu":
+            return tensor
+        if id(tensor) not in known:
+            with mode:
+                made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+            own = torch.nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else made
+            known[id(tensor)] = own.requires_grad_(tensor.requires_grad)
+        return known[id(tensor)]
+
+    if isinstance(function, torch.nn.Module):
+        function = _module_of(function, faked)
+    return function, map_tensors(faked, args), map_tensors(faked, dict(kwargs))
+
+
+def _module_of(module: Any, faked: Callable[[Any], Any]) -> Any:
+    """The module itself where all of its tensors are as wanted, else a copy with the wanted ones in their places."""
+    tensors = [*module.parameters(), *module.buffers()]
+    if all(faked(tensor) is tensor for tensor in tensors):
+        return module
+    replaced = {id(tensor): faked(tensor) for tensor in tensors}  # deepcopy takes these for the copies
+    return copy.deepcopy(module, replaced)
+
+
+def on_meta(value: Any) -> Any:
+    """A nest of arguments with meta tensors for fake ones: triton asks for an address, which those have, and these not."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    def one(tensor: Any) -> Any:
+        if not isinstance(tensor, FakeTensor):
+            return tensor
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+
+    return map_tensors(one, value)
+
+
+def on_fakes(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph that, called with fake tensors, makes fake ones of what it makes itself, such as an `arange`."""
+
+    def run(*args: Any) -> Any:
+        from torch._subclasses.fake_tensor import FakeTensor
+
+        mode = next((arg.fake_mode for arg in args if isinstance(arg, FakeTensor)), None)
+        if mode is None:
+            return graph(*args)
+        before, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+        try:
+            with mode:
+                return graph(*args)
+        finally:
+            mode.allow_non_fake_inputs = before
+
+    return run
+
+
+__all__ = ["NO_DATA", "as_fake", "lacks_data", "on_fakes", "on_meta", "without_data"]

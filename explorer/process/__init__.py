@@ -1,0 +1,1 @@
+"""This process: its ranks, its temporary files, progress, and stopping."""

@@ -1,0 +1,1 @@
+"""Questions about a recorded compile: data in, values out."""

@@ -1,0 +1,200 @@
+"""Choice: one way of doing an operation that Inductor chose among, and its ladder on request. Pure but for `live`.
+
+t.choices             one row a choice
+c = t.choice(3)       that of row 3;  t.choice("triton_mm_7") by its name
+c.config, c.ms        its settings; its time, None where nothing was timed
+c.text("ttgir")       made now: a compile compiles no choice that it does not take
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError, unknown_name
+from explorer.model.values import Plain, Rows, plain
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: One setting in Inductor's description of a choice: up to the next one, for a value may have commas.
+_SETTING = re.compile(r"(\w+)=(.*?)(?=, \w+=|$)")
+#: What a choice without a source is, by its kind.
+NO_SOURCE = {
+    "ExternKernelCaller": "is a call into a library, whose kernels have no source here",
+    "pad_mm": "is the operation itself, with or without padding; its kernels are among Trace.kernels",
+}
+#: Why there is no ladder below a source, by its language.
+NO_LADDER = {
+    "cpp": "is a C++ template; its source is text('kernel')",
+    "fx": "is a graph of its own, which Inductor compiles when it times it; text('kernel') is that graph",
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way of doing an operation that Inductor chose among: a template with its settings, or a call into a library.
+
+    Its texts are those of the template as Inductor times it, with nothing fused into it yet; the kernel of a choice that
+    was taken, with what was fused into it, is in `Trace.kernels`. They are made when asked for and need the process
+    that made the trace: LiveError for one that was loaded. `row` is its row of `Trace.choices`.
+    """
+
+    trace: Trace = field(repr=False)
+    row: Mapping[str, Plain] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Inductor's name of the choice, counted over the whole process for templates."""
+        return str(self.row["choice"])
+
+    @property
+    def operation(self) -> str:
+        """What it would do, such as "mm" or "convolution"."""
+        return str(self.row["operation"])
+
+    @property
+    def config(self) -> Mapping[str, Plain]:
+        """Its settings by name, such as BLOCK_M, num_warps, num_stages and ALLOW_TF32; {} for a call into a library."""
+        found: Mapping[str, Plain] = plain({name: _value(text) for name, text in _SETTING.findall(str(self.row["config"]))})
+        return found
+
+    @property
+    def ms(self) -> float | None:
+        """The time that Inductor measured, in milliseconds; None where it measured none."""
+        ms: float | None = self.row["ms"]
+        return ms
+
+    @property
+    def fastest(self) -> bool:
+        """True for the fastest by itself, as measured, or as assumed for a GPU that is not there."""
+        return bool(self.row["fastest"])
+
+    @property
+    def taken(self) -> bool:
+        """True for the one that the output code uses: the fastest, or the template that a fusion settled on."""
+        return bool(self.row.get("taken", self.row["fastest"]))
+
+    @property
+    def why(self) -> str:
+        """Why it counts as the fastest, or was taken; "" for the others."""
+        return str(self.row.get("why", ""))
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The launch grid of a Triton template for the sizes of this call; () for other choices."""
+        return tuple(self.row.get("grid", ()))
+
+    @property
+    def language(self) -> str:
+        """ "triton", "cpp", "fx" for a graph of its own, and "" for a call into a library."""
+        return str(self._source()["language"]) if self.row.get("source") else ""
+
+    @property
+    def source(self) -> str:
+        """The source that Inductor would time; InputError for a call into a library."""
+        return str(self._source()["text"])
+
+    def text(self, stage: str = "kernel") -> str:
+        """The choice's text in `stage`: "kernel" its source, and of a Triton template "ttir" … "ptx", "sass" or "amdgcn".
+
+        The first below the source compiles it (0.2 s and more), the others are then at hand; SASS takes 0.3 s more.
+        CompileError, with the reason, where that fails; InputError for a stage or a choice that has no such text.
+        """
+        if stage == "kernel":
+            return self.source
+        ladder = self._ladder()
+        if stage == "sass" and "ptx" in ladder.texts:
+            return str(ladder.sass())
+        if stage not in ladder.texts:
+            raise unknown_name("stage of this choice", stage, self.stages)
+        return str(ladder.texts[stage])
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that `text` takes, from the source down; () for a call into a library."""
+        if self.language != "triton":
+            return ("kernel",) if self.language else ()
+        below: tuple[str, ...] = self.trace.needs_live("compiling a choice").choice_stages
+        return ("kernel", *below)
+
+    @property
+    def resources(self) -> Mapping[str, Plain]:
+        """What a Triton template takes of its GPU, as `Kernel.resources` has it: registers, shared, occupancy …"""
+        found: Mapping[str, Plain] = self._ladder().metadata
+        return found
+
+    @property
+    def mix(self) -> Mapping[str, int]:
+        """How many instructions of each class its machine code has, the most frequent first."""
+        from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
+
+        texts = self._ladder().texts
+        return amdgcn_mix(texts["amdgcn"]) if "amdgcn" in texts else sass_mix(self.text("sass"))
+
+    @property
+    def binary(self) -> bytes:
+        """The cubin, hsaco or SPIR-V of a Triton template."""
+        return bytes(self._ladder().binary)
+
+    def passes(self) -> Rows:
+        """One row a pass of MLIR that a Triton template goes through; see `Kernel.passes`."""
+        self._needs_triton()
+        rows: Rows = self.trace.needs_live("passes of a choice").choice_passes(self.row["source"])
+        return rows
+
+    def _source(self) -> Mapping[str, Plain]:
+        """What was kept of the source: name, language and text."""
+        if not self.row.get("source"):
+            raise InputError(f"{self.name} {NO_SOURCE.get(str(self.row['kind']), 'has no source that Inductor keeps')}")
+        found: Mapping[str, Plain] = self.trace.needs_live("the source of a choice").choice_source(self.row["source"])
+        return found
+
+    def _needs_triton(self) -> None:
+        """InputError for a choice that has no ladder."""
+        if (language := str(self._source()["language"])) != "triton":
+            raise InputError(f"{self.name} {NO_LADDER.get(language, 'is no Triton template')}; only those go down the ladder")
+
+    def _ladder(self) -> Any:
+        self._needs_triton()
+        return self.trace.needs_live("compiling a choice").choice(self.row["source"])
+
+    def __repr__(self) -> str:
+        time = f"{self.ms:.4f} ms" if self.ms is not None else "not timed"
+        marks = [word for word, is_so in (("fastest", self.fastest), ("taken", self.taken)) if is_so]
+        return f"<Choice {self.name} for {self.operation}: {', '.join((time, *marks, *_shown(self.config)))}>"
+
+
+def _shown(config: Mapping[str, Plain]) -> list[str]:
+    return [f"{name}={value}" for name, value in config.items()]
+
+
+def _value(text: str) -> Plain:
+    """A setting's value: a number, a truth value or a string; what is none of these as it is written."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def chosen(trace: Trace, which: int | str) -> Choice:
+    """The choice of a row's number, or the one of that name; InputError where there is none or there are several."""
+    rows: Sequence[Mapping[str, Plain]] = trace.choices
+    if not rows:
+        raise InputError(
+            "Inductor had nothing to choose in this trace: matrix products, convolutions and flex attention have choices "
+            "with mode='max-autotune' or options={'max_autotune': True}"
+        )
+    if isinstance(which, str):
+        found = [number for number, row in enumerate(rows) if row["choice"] == which]
+        if not found:
+            raise unknown_name("choice", which, {str(row["choice"]) for row in rows})
+        if len(found) > 1:
+            raise InputError(f"{which!r} is a choice of several operations: take one by its row, {', '.join(map(str, found))}")
+        which = found[0]
+    if not -len(rows) <= which < len(rows):
+        raise InputError(f"there are {len(rows)} choices, numbered from 0; there is no choice {which}")
+    return Choice(trace, rows[which])

@@ -1,0 +1,395 @@
+"""Compare: two or more traces side by side, their buffers matched by where they come from. Pure.
+
+Names such as op3 and buf7 mean nothing across compiles. A scheduler node is matched by the value it stores: the last of its
+FX nodes, known by the user's line of code that it comes from, its operator, and which of several alike it is. So traces of two
+targets, modes or versions, and those before and after an edit, are matched as far as their graphs agree. Matched values are
+the same where all that they are computed from is: operators, numbers and lines, back to the graph's inputs.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError
+from explorer.model.values import Artifact, Plain, Rows
+from explorer.questions import what_if as whatif
+from explorer.questions.memory import readable
+from explorer.stages.kinds import calls_of
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: An inference graph and a forward graph compute the same.
+SAME_GRAPH = {"inference": "forward"}
+#: Operators whose numbers are sizes and places, lists of numbers, and the numbers and dtypes in a node's arguments.
+SIZED = re.compile(r"\b(view|reshape|expand|slice|select|full|empty|iota|arange|split|new_|as_strided|pad|repeat|sym_)")
+LISTS = re.compile(r"\[[^][]*\]")
+LITERALS = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])|torch\.(?:\w*float\w*|\w*int\d+|bool|complex\d+)")
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a value is, in any trace: which compile and graph, the user's code, the operator, and which of several alike."""
+
+    compile: int
+    graph: str
+    code: str
+    operator: str
+    number: int
+
+    def __str__(self) -> str:
+        several = f" #{self.number + 1}" if self.number else ""
+        return f"{self.operator}{several} of `{self.code}`" if self.code else f"{self.operator}{several}"
+
+
+@dataclass(frozen=True)
+class Op:
+    """A scheduler node: its name in its trace, the value it stores, and the fused node that it became part of.
+
+    `computed_from` is equal for two values of the same key where all that they are computed from is the same.
+    """
+
+    name: str
+    key: Key
+    group: tuple[str, str, str]
+    computed_from: str = ""
+
+
+def compare(*traces: Trace, names: Iterable[str] = ()) -> Comparison:
+    """Two or more traces side by side; `names` are what to call them, else target, mode or "trace 1".
+
+    InputError for fewer than two traces, or another number of names than of traces.
+    """
+    given = tuple(names)
+    wrong = next((t for t in traces if not hasattr(t, "artifacts")), None)
+    if wrong is not None:
+        raise InputError(f"compare takes traces, explorer.compare(t1, t2), not {type(wrong).__name__}")
+    if len(traces) < 2:
+        raise InputError(f"compare takes two or more traces, not {len(traces)}: explorer.compare(t1, t2)")
+    if given and (len(given) != len(traces) or len(set(given)) != len(given)):
+        raise InputError(f"{len(traces)} traces need as many different names, not {given!r}")
+    return Comparison(traces, given or _names(traces))
+
+
+def _names(traces: tuple[Trace, ...]) -> tuple[str, ...]:
+    """What sets the traces apart: the first of the facts that differ for all of them, else their numbers."""
+    for fact in ("target", "mode", "name", "torch", "dynamic", "train", "fusion"):
+        found = [t.meta.get(fact) for t in traces]
+        if len({str(value) for value in found}) == len(found):
+            return tuple(v if isinstance(v, str) else f"{fact}={v}" for v in found)
+    return tuple(f"trace {n}" for n in range(1, len(traces) + 1))
+
+
+class Comparison:
+    """What `compare` gives: `figures`, `nodes`, `groups` and `fusion`, each as Rows with a column a trace."""
+
+    def __init__(self, traces: tuple[Trace, ...], names: tuple[str, ...]) -> None:
+        self.traces, self.names = traces, names
+        self._ops = [tuple(ops(trace)) for trace in traces]
+
+    def figures(self) -> Rows:
+        """One row a figure: kernels, launches, library calls, memory, compile seconds …; `ratio` is last to first."""
+        columns = [figures(trace) for trace in self.traces]
+        return Rows(
+            {"figure": name, **dict(zip(self.names, values, strict=True)), "ratio": _ratio(values)}
+            for name in columns[0]
+            if any(values := [column[name] for column in columns])
+        )
+
+    def nodes(self) -> Rows:
+        """One row a value that some trace stores in a buffer: what it is, and the scheduler node that stores it in each trace.
+
+        A trace that does not store it has "": there it is computed inside another kernel, or by other operators. `same` is
+        False where those that store it compute it from other values.
+        """
+        found = [{op.key: op for op in ops} for ops in self._ops]
+        keys = dict.fromkeys(key for own in found for key in own)
+        return Rows(
+            {
+                **_facts(key),
+                **{n: own[key].name if key in own else "" for n, own in zip(self.names, found, strict=True)},
+                "same": len({own[key].computed_from for own in found if key in own}) == 1,
+            }
+            for key in keys
+        )
+
+    def groups(self) -> Rows:
+        """One row a set of fused nodes that belong together across the traces: those of each trace, and what differs.
+
+        `what` is "same" where each trace has one group of the same values, "values differ" where some value is in one
+        trace only or computed from others, "split" where a trace needs more groups than another, "only in …" where the
+        others store none of it.
+        """
+        return Rows(self._group_row(component) for component in self._components())
+
+    def fusion(self) -> Rows:
+        """One row a pair of values that is fused in one trace and apart in another, and why, where that trace recorded it."""
+        return Rows(row for one, other in combinations(range(len(self.traces)), 2) for row in self._differences(one, other))
+
+    def _components(self) -> list[list[set[tuple[str, str, str]]]]:
+        """The groups of each trace that share values, directly or through other groups."""
+        by_key: dict[Key, list[tuple[int, tuple[str, str, str]]]] = {}
+        for number, ops in enumerate(self._ops):
+            for op in ops:
+                by_key.setdefault(op.key, []).append((number, op.group))
+        parents: dict[tuple[int, tuple[str, str, str]], tuple[int, tuple[str, str, str]]] = {}
+
+        def root(place: tuple[int, tuple[str, str, str]]) -> tuple[int, tuple[str, str, str]]:
+            while parents.setdefault(place, place) != place:
+                place = parents[place]
+            return place
+
+        for places in by_key.values():
+            for place in places:
+                parents[root(place)] = root(places[0])
+        found: dict[Any, list[set[tuple[str, str, str]]]] = {}
+        for place in parents:
+            found.setdefault(root(place), [set() for _ in self.traces])[place[0]].add(place[1])
+        return list(found.values())
+
+    def _group_row(self, component: list[set[tuple[str, str, str]]]) -> dict[str, Plain]:
+        own = [[op for op in ops if op.group in groups] for ops, groups in zip(self._ops, component, strict=True)]
+        keys = [{op.key for op in ops} for ops in own]
+        values = [{(op.key, op.computed_from) for op in ops} for ops in own]
+        every = list(dict.fromkeys(op.key for ops in self._ops for op in ops if any(op.key in own for own in keys)))
+        columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
+        lines = tuple(dict.fromkeys(key.code for key in every if key.code))
+        return {"graph": every[0].graph, "what": self._what(component, values), "values": len(every), **columns, "lines": lines}
+
+    def _what(self, component: list[set[tuple[str, str, str]]], values: list[set[tuple[Key, str]]]) -> str:
+        present = [name for name, groups in zip(self.names, component, strict=True) if groups]
+        if len(present) < len(self.names):
+            return f"only in {', '.join(present)}"
+        if len({len(groups) for groups in component}) > 1 or max(map(len, component)) > 1:
+            return "split"
+        return "same" if all(own == values[0] for own in values) else "values differ"
+
+    def _differences(self, one: int, other: int) -> Iterator[dict[str, Plain]]:
+        """Neighbours in a group of one trace that are apart in the other, both ways round."""
+        for fused, apart in ((one, other), (other, one)):
+            there = {op.key: op for op in self._ops[apart]}
+            groups: dict[tuple[str, str, str], list[Op]] = {}
+            for op in self._ops[fused]:
+                if op.key in there:
+                    groups.setdefault(op.group, []).append(op)
+            for ops in groups.values():
+                for a, b in pairwise(ops):
+                    first, second = there[a.key], there[b.key]
+                    if first.group != second.group:
+                        yield {
+                            "graph": a.key.graph,
+                            "first": str(a.key),
+                            "second": str(b.key),
+                            "fused_in": self.names[fused],
+                            "apart_in": self.names[apart],
+                            "nodes": (first.name, second.name),
+                            "why": reason(self.traces[apart], first, second),
+                        }
+
+    def __repr__(self) -> str:
+        counted = Counter(row["what"] for row in self.groups())
+        groups = ", ".join(f"{n} {what}" for what, n in counted.items()) or "none"
+        return f"<Comparison of {', '.join(self.names)}>\n{self._table()}\nfused groups: {groups}"
+
+    def _table(self) -> str:
+        """The figures as fixed-width text, numbers as they are."""
+        lines = [("", *self.names)]
+        for row in self.figures():
+            lines.append((row["figure"], *(_shown(row["figure"], row[name]) for name in self.names)))
+        widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
+        return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+
+    def _repr_html_(self) -> str:
+        return self.figures()._repr_html_()
+
+
+def _shown(figure: str, value: Any) -> str:
+    """A figure as people write it, "" where it is not known."""
+    if value is None:
+        return ""
+    if figure.endswith("(bytes)"):
+        return readable(value)
+    return f"{value:.3g}" if figure.startswith("estimated") else str(value)
+
+
+def _facts(key: Key) -> dict[str, Plain]:
+    return {"graph": key.graph, "code": key.code, "operator": key.operator, "number": key.number}
+
+
+def _ratio(values: list[Any]) -> float | None:
+    first, last = values[0], values[-1]
+    return last / first if isinstance(first, (int, float)) and isinstance(last, (int, float)) and first else None
+
+
+# Reading a trace -------------------------------------------------------------------------------------------------------
+
+
+def ops(trace: Trace) -> Iterator[Op]:
+    """The scheduler nodes of every graph of a trace."""
+    compiles = {frame: n for n, frame in enumerate(dict.fromkeys(a.frame for a in trace.find("ir_pre_fusion")))}
+    for ir in trace.find("ir_pre_fusion"):
+        groups = _groups(trace, ir)
+        keys = _keys(trace, ir, compiles[ir.frame])
+        histories = _histories(trace, ir)
+        seen: Counter[Key] = Counter()
+        for node in ir.nodes:
+            known = [(*keys[name], name) for name in node["origins"] if name in keys]
+            if known:
+                _, key, last = max(known, key=lambda row: row[0])
+                number, seen[key] = seen[key], seen[key] + 1
+                key = (
+                    key if not number else Key(key.compile, key.graph, key.code, f"{key.operator} part {number + 1}", key.number)
+                )
+                group = (ir.frame, ir.graph, groups.get(node["name"], str(node["name"])))
+                yield Op(str(node["name"]), key, group, histories.get(last, ""))
+
+
+def _groups(trace: Trace, ir: Artifact) -> dict[str, str]:
+    """The fused node that each scheduler node is part of."""
+    after = trace.find("ir_post_fusion", ir.frame, ir.graph)
+    return {part: str(node["name"]) for a in after for node in a.nodes for part in (node["fused"] or (node["name"],))}
+
+
+def _keys(trace: Trace, ir: Artifact, compile: int) -> dict[str, tuple[int, Key]]:
+    """For each FX node of the graph its place in it and its key."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found: dict[str, tuple[int, Key]] = {}
+    graph = SAME_GRAPH.get(ir.graph, ir.graph)
+    for a in trace.find("post_grad", ir.frame, ir.graph):
+        codes: dict[str, str] = {}
+        for place, node in enumerate(a.nodes):
+            # what a pass made may have no line of its own: it is known by the line of what it computes on
+            near = next((codes[name] for name in reversed(node.get("inputs", ())) if codes.get(name)), "")
+            codes[node["name"]] = str(node.get("code") or near)
+            what = (codes[node["name"]], str(node.get("target", "")))
+            if node.get("op") not in ("placeholder", "output"):
+                found[str(node["name"])] = (place, Key(compile, graph, *what, seen[what]))
+                seen[what] += 1
+    return found
+
+
+def _histories(trace: Trace, ir: Artifact) -> dict[str, str]:
+    """For each FX node of the graph a digest of all that it is computed from, back to the inputs.
+
+    Inputs are told apart by their place among the tensors, what a backward graph gets from its forward by how that computed it.
+    """
+    saved = {}
+    for a in trace.find("forward", ir.frame) if ir.graph == "backward" else ():
+        saved.update(_digests(a.nodes, {}))
+    found: dict[str, str] = {}
+    for a in trace.find("post_grad", ir.frame, ir.graph):
+        found.update(_digests(a.nodes, saved))
+    return found
+
+
+def _digests(nodes: Iterable[Mapping[str, Plain]], saved: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    tensors = 0
+    for node in nodes:
+        name = str(node["name"])
+        if node.get("op") == "placeholder":
+            tensors += bool(node.get("shape"))
+            stated = name if name.startswith("tangents") else f"input {tensors}" if node.get("shape") else "size"
+            found[name] = saved.get(name, stated)
+        else:
+            inputs = [found.get(str(other), "") for other in node.get("inputs", ())]
+            what = (_family(str(node.get("target", ""))), _numbers(node), *inputs)
+            found[name] = hashlib.sha256("\0".join(what).encode()).hexdigest()[:16]
+    return found
+
+
+def _family(target: str) -> str:
+    """An operator's name; that of attention says which library's kernel a GPU takes, not what is computed."""
+    backward = "backward" if "backward" in target else ""
+    return f"attention {backward}" if "scaled_dot_product" in target else target
+
+
+def _numbers(node: Mapping[str, Plain]) -> str:
+    """The numbers and dtypes among a node's arguments; no sizes, which are symbols where they are dynamic."""
+    if SIZED.search(str(node.get("target", ""))):
+        return ""
+    texts = (LISTS.sub("", str(node.get(key, ""))) for key in ("args", "kwargs"))
+    return " ".join(found for text in texts for found in LITERALS.findall(text))
+
+
+def reason(trace: Trace, first: Op, second: Op) -> str:
+    """Why two nodes of a trace are apart, "" where the trace recorded no verdicts."""
+    graphs = [g for g in trace.fusion.graphs if (g.artifact.frame, g.artifact.graph) == first.group[:2] == second.group[:2]]
+    return graphs[0].why(first.name, second.name).sentence if len(graphs) == 1 else ""
+
+
+def figures(trace: Trace) -> dict[str, Plain]:
+    """The figures of one trace that `Comparison.figures` sets side by side; bytes as integers, times in seconds.
+
+    None where a figure is not known: memory where only the run knows the size of some buffer, registers and spills of kernels
+    that were not compiled to machine code (the CPU's, and Intel's where triton lacks that backend), estimated seconds (see
+    `whatif.figures`) of a device whose figures are not known.
+    """
+    launched, called = launches(trace)
+    memory = trace.memory
+    live: Mapping[tuple[str, str], int] = _sums(memory.peak())
+    unsized = any(row["bytes"] is None for row in memory.table())
+    resources = [kernel.resources for kernel in trace.kernels]
+    return {
+        "frames compiled": len({a.frame for a in trace.find("dynamo")}),
+        "graph breaks": len(trace.graph_breaks),
+        "FX nodes": sum(len(a.nodes) for a in trace.find("post_grad")),
+        "scheduler nodes": sum(len(a.nodes) for a in trace.find("ir_pre_fusion")),
+        "fused groups": sum(len(a.nodes) for a in trace.find("ir_post_fusion")),
+        "kernels": len(trace.kernels),
+        "kernel launches": launched,
+        "library calls": called,
+        "peak memory (bytes)": None if unsized else max(live.values(), default=0),
+        "kept for backward (bytes)": None if unsized else sum(row["bytes"] for row in memory.saved()),
+        "most registers of a kernel": max(_known(resources, "registers"), default=None),
+        "spilled bytes": sum(spilled) if (spilled := _known(resources, "spill_stores", "spill_loads")) else None,
+        "estimated seconds": whatif.figures(trace)["estimated_seconds"],
+        "compile seconds": round(sum(row["seconds"] for row in trace.timings if row["depth"] == 0), 3),
+    }
+
+
+def _known(resources: Iterable[Mapping[str, Any]], *names: str) -> list[int]:
+    """What is known of some resources of the kernels; nothing where no kernel was compiled that far, as for the CPU."""
+    return [row[name] for row in resources for name in names if row.get(name) is not None]
+
+
+def _sums(rows: Rows) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row["frame"], row["graph"])
+        found[key] = found.get(key, 0) + (row["bytes"] or 0)
+    return found
+
+
+def launches(trace: Trace) -> tuple[int, int]:
+    """How many generated kernels and how many library calls one call of every graph runs."""
+    kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in trace.kernels}
+    launched = called = 0
+    for artifact in trace.find("output_code"):
+        in_cpp = artifact.language == "cpp"
+        for name in (name for _, name in calls_of(artifact)) if in_cpp else _called_names(artifact.text):
+            launched += (artifact.frame, artifact.graph, name.removesuffix(".run")) in kernels
+            called += name.startswith(("extern_kernels.", "torch.ops.", "aten.", "aoti_torch_"))
+    return launched, called
+
+
+def _called_names(text: str) -> Iterator[str]:
+    """The functions that the statements of `call` and of the partitions call, by name."""
+    tree = ast.parse(text)
+    functions = (
+        n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and (n.name == "call" or n.name.startswith("partition_"))
+    )
+    for function in functions:
+        for node in ast.walk(function):
+            if isinstance(node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Call):
+                yield ast.unparse(node.value.func)
+
+
+__all__ = ["Comparison", "compare", "figures", "launches", "ops"]

@@ -1,0 +1,421 @@
+"""What each generated kernel and library call costs: bytes, operations and seconds, each with how it is known. Pure.
+
+    t.kernels.table()      one row a kernel
+    t.library_calls        one row a library call
+
+Bytes and operations were counted while the scheduler's nodes were there (`observe/work.py`). Seconds are those that Inductor
+measured on an attached device, else an estimate: a launch, and the longer of the bytes and the operations at the share of the
+GPU's peak that kernels reach. Each share was measured: see `SHARES`. Where nothing is known there is no figure, and the row
+says why; `outside` says what makes a row unlike those that the estimate was compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from explorer.absent.target import attached_gpu
+from explorer.errors import InputError
+from explorer.gpus.figures import NAMED, Target
+from explorer.model.values import Plain, Rows
+from explorer.questions.fusion import Graph
+
+if TYPE_CHECKING:
+    from explorer.traced import Kernel, Trace
+
+#: The groups of the scheduler's nodes that a kernel computes, each with the graph it is of.
+Groups = Sequence[tuple[Graph, Mapping[str, Plain]]]
+
+#: How bytes and seconds are known, or why they are not.
+BYTES = (
+    "what its loops address, each buffer once; of a buffer that is read at computed places, such as an embedding, as many rows"
+)
+NO_GROUPS = "no record says which scheduler nodes this kernel computes, so what it reads and writes is not known"
+TOGETHER = "several kernels were written for one group of nodes, {names}: what each of them moves is not known"
+MEASURED = "measured by Inductor's autotuning on the attached device, {ms:.4g} ms a launch"
+ESTIMATED = "estimated, not measured: {limit}, at the share of the peak of {title} that such kernels reach"
+UNSIZED = "sizes that only the run knows: {names}"
+NOT_TIMED = "nothing timed it: Inductor times a Triton kernel only where it tries several configs, as with mode='max-autotune'"
+NO_TIMING = "nothing timed it: Inductor times no kernel written in {language}; t.benchmark() times the whole function"
+NO_TARGET = "no estimate: the bandwidth of {target!r} is not known here"
+ATTACHED = ("cpu", "cuda", "xpu", "auto", "None")
+
+
+def kernel_table(trace: Trace) -> Rows:
+    """See `Kernels.table`."""
+    groups: dict[tuple[str, str, str], list[tuple[Graph, Mapping[str, Plain]]]] = {}
+    for graph in trace.fusion.graphs:
+        for group in graph.groups():
+            for name in group["kernels"]:
+                groups.setdefault((graph.artifact.frame, graph.artifact.graph, name), []).append((graph, group))
+    places = [(k, (k.artifact.frame, k.artifact.graph, k.name)) for k in trace.kernels]
+    return Rows(_row(kernel, groups.get(place, ())) for kernel, place in places)
+
+
+def _row(kernel: Kernel, groups: Groups) -> dict[str, Plain]:
+    a, taken = kernel.artifact, kernel.resources
+    spills = [taken[key] for key in ("spill_stores", "spill_loads") if taken.get(key) is not None]
+    launches = _launches(kernel, groups)
+    unknown = _unknown(groups)
+    read, written = (None if unknown else sum(group[key] for _, group in groups) for key in ("read", "written"))
+    seconds, timed, how, outside = _time(kernel, groups, launches, unknown)
+    return {
+        "frame": a.frame,
+        "graph": a.graph,
+        "kernel": kernel.name,
+        "language": kernel.language,
+        "operators": kernel.operators,
+        "launches": launches,
+        "grid": tuple(dict.fromkeys(row.get("grid") for row in kernel.launches)),
+        "registers": taken.get("registers"),
+        "shared": taken.get("shared"),
+        "spills": sum(spills) if spills else None,
+        "read": read,
+        "written": written,
+        "bytes_known": unknown or BYTES,
+        "operations": None if unknown else summed(operations(group) for _, group in groups),
+        "seconds": seconds,
+        "timed": timed,
+        "seconds_known": how,
+        "outside": outside,
+    }
+
+
+def call_table(trace: Trace) -> Rows:
+    """See `Trace.library_calls`."""
+    groups = ((graph, group) for graph in trace.fusion.graphs for group in graph.groups())
+    return Rows(_call_row(trace, graph, group) for graph, group in groups if is_call(group))
+
+
+def is_call(group: Mapping[str, Plain]) -> bool:
+    """True for a group that is a call of a library, or of a template that became one."""
+    return group["kind"] == "extern" or (group["kind"] == "template" and not group["kernels"])
+
+
+def _call_row(trace: Trace, graph: Graph, group: Mapping[str, Plain]) -> dict[str, Plain]:
+    unknown, target = unsized([group]), target_of(trace)
+    found = estimate(target, group) if target and not unknown else None
+    call: Mapping[str, Plain] = next(iter(group["calls"] or ()), {})
+    return {
+        "frame": graph.artifact.frame,
+        "graph": graph.artifact.graph,
+        "node": group["name"],
+        "call": group["call"],
+        "operator": call.get("operator", ""),
+        "dtype": call.get("dtype", ""),
+        "operations": operations(group),
+        "read": None if unknown else group["read"],
+        "written": None if unknown else group["written"],
+        "seconds": found.seconds if found else None,
+        "timed": "estimated" if found else "",
+        "seconds_known": unknown or (_estimated(found, target) if found and target else no_target(trace)),
+        "outside": found.outside if found else "",
+    }
+
+
+def _launches(kernel: Kernel, groups: Groups) -> int | None:
+    """How often the code runs the kernel once through: as the wrapper says, else as often as the scheduler wrote it."""
+    if kernel.launches:
+        return sum(int(row.get("times", 1)) for row in kernel.launches)
+    graphs = {id(graph): graph for graph, *_ in groups}.values()
+    return sum(1 for graph in graphs for name, _ in graph.verdicts.data["kernels"] if name == kernel.name) or None
+
+
+def _unknown(groups: Groups) -> str:
+    """Why the bytes of a kernel's groups are not the kernel's; "" where they are."""
+    if not groups:
+        return NO_GROUPS
+    shared = next((group["kernels"] for _, group in groups if len(group["kernels"]) > 1), ())
+    return TOGETHER.format(names=", ".join(shared)) if shared else unsized([group for _, group in groups])
+
+
+def unsized(groups: Sequence[Mapping[str, Plain]]) -> str:
+    """Why the bytes of some groups are not known, "" where they are."""
+    names = dict.fromkeys(name for group in groups for name in group["unsized"])
+    return UNSIZED.format(names=", ".join(names)) if names else ""
+
+
+def _time(kernel: Kernel, groups: Groups, launches: int | None, unknown: str) -> tuple[float | None, str, str, str]:
+    """Seconds of all launches, "measured", "estimated" or "", how that is known or why it is not, and what was not validated."""
+    ms = next((row.get("ms") for row in kernel.candidates if row["taken"]), None)
+    if ms is not None:
+        return ms / 1000 * (launches or 1), "measured", MEASURED.format(ms=ms), ""
+    target = target_of(kernel.trace)
+    if target is None or unknown:
+        why = unknown if target is not None else ""
+        return None, "", why or no_target(kernel.trace, kernel.language), ""
+    found = [estimate(target, group) for _, group in groups]
+    outside = "; ".join(dict.fromkeys(one.outside for one in found if one.outside))
+    return sum(one.seconds for one in found), "estimated", _estimated(max(found, key=lambda e: e.seconds), target), outside
+
+
+def _estimated(found: Estimate, target: Target) -> str:
+    return ESTIMATED.format(limit=LIMITS[found.limit], title=target.title)
+
+
+def no_target(trace: Trace, language: str = "") -> str:
+    """Why there is no estimate for what a trace was made for."""
+    name = str(trace.meta.get("target"))
+    if name not in ATTACHED:
+        return NO_TARGET.format(target=name)
+    return NOT_TIMED if language == "triton" else NO_TIMING.format(language=language or "no language of Inductor's")
+
+
+# The estimate ----------------------------------------------------------------------------------------------------------
+
+
+def absent_of(trace: Trace) -> Target | None:
+    """The GPU that is not here which a trace was made for, None for an attached device."""
+    absent: Target | None = getattr(trace.live, "absent", None)
+    return absent or next((t for t in NAMED if t.name == trace.meta.get("target")), None)
+
+
+def target_of(trace: Trace) -> Target | None:
+    """The GPU that a trace was made for, with its figures; None where they are not known, as for the CPU.
+
+    Those of an attached GPU are asked of it, which needs the process that made the trace.
+    """
+    found = absent_of(trace)
+    if found is None and trace.live is not None and trace.meta.get("target") == "cuda":
+        try:
+            found = attached_gpu()
+        except InputError:
+            return None
+    return found if found is not None and found.bandwidth > 0 else None
+
+
+#: What an estimate is the time of.
+LIMITS = {
+    "launch": "a launch, since it does little",
+    "memory": "its bytes at the memory's bandwidth",
+    "L2": "its bytes at the bandwidth of L2, where they fit",
+    "operations": "its operations at the rate of their dtype",
+}
+#: Seconds of a kernel that does next to nothing: one that Inductor generates, one whose threads wait for each other (reductions,
+#: transposing copies), a library's, and cuDNN's attention, which clears its workspace before. Measured on an H200 by
+#: benchmarks/estimates.py, as are all figures of this kind below.
+LAUNCHES = MappingProxyType({"generated": 0.9e-6, "waiting": 1.3e-6, "library": 2.0e-6, "attention": 4.0e-6})
+#: How much faster than the memory L2 is; up to the first share of it the bytes of a kernel are there, above the second none are.
+L2_SPEED, L2_SHARES = 2.0, (0.3, 0.8)
+#: What DRAM and L2 hand out at the least, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
+SECTOR = 32
+#: How much more than its part of the bandwidth a multiprocessor can have where others are idle.
+ALONE = 2.0
+#: The share of the peak that kernels reach, by what they compute.
+SHARES: Mapping[str, float] = MappingProxyType(
+    {
+        "memory": 0.90,
+        "elementwise": 0.5,
+        "mm": 0.80,
+        "template": 0.75,
+        "attention": 0.69,
+        "attention_backward": 0.55,
+        "attention_fp32": 0.5,
+        "conv": 0.65,
+        "conv_backward": 0.45,
+        "conv_grouped": 0.15,
+        "conv_transposed": 0.25,
+        "int8_rows": 0.065,
+    }
+)
+#: The inner size from which attention reaches its share; at smaller ones the exponentials weigh more.
+HEAD = 128
+#: Tiles of a result that one block computes and what they reach; the inner size that is worth a block of its own.
+TILES, SPLIT = ((128, 1.0), (64, 0.8)), 256
+#: The GPUs that the estimate was compared with.
+VALIDATED = ("NVIDIA H200", "NVIDIA H100")
+#: Parts of the names of the operators that it was compared with.
+VALIDATED_CALLS = ("mm", "convolution", "attention")
+FEW_CHANNELS = "a convolution of fewer than 8 channels, which cuDNN pads"
+NO_RATE = "the rate of {dtype} on this GPU is not known: its bytes alone"
+NO_COUNT = "nothing says how many operations {operator} is: its bytes alone"
+OTHER_GPU = "the shares were measured on H100 and H200, not on {title}"
+NOT_COUNTED = "recorded before operations were: its bytes alone"
+OTHER_KERNEL = "a kernel of the user's own: its bytes alone"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of one launch, which of `LIMITS` they are the time of, and what makes it unlike what was validated, else ""."""
+
+    seconds: float
+    limit: str
+    outside: str = ""
+
+
+def estimate(target: Target, group: Mapping[str, Plain]) -> Estimate:
+    """The seconds of a group's launch: a launch, and the longer of its bytes and its operations; 0 for what runs nothing."""
+    if group["kind"] in ("nop", "output of a call") or not (group["kernels"] or group["read"] or group["written"]):
+        return Estimate(0.0, "launch")
+    moved = group["read"] + group["written"] + copied(group)
+    kept = 0.0 if group.get("run") else resident(target, moved)
+    parts = {
+        "L2" if kept else "memory": moved / _bandwidth(target, group) / (1 + (L2_SPEED - 1) * kept),
+        "operations": _operation_seconds(target, group),
+    }
+    limit = max(parts, key=lambda name: parts[name])
+    launch = LAUNCHES[_launch(group)]
+    return Estimate(launch + parts[limit], limit if parts[limit] > launch else "launch", _outside(target, group))
+
+
+def _launch(group: Mapping[str, Plain]) -> str:
+    if group["kernels"]:
+        return "waiting" if group.get("rows") or group.get("run") else "generated"
+    return "attention" if any("attention" in str(call["operator"]) for call in group["calls"] or ()) else "library"
+
+
+def resident(target: Target, moved: float) -> float:
+    """The share of a kernel's bytes that is found in L2: all of few, none of many."""
+    least, most = L2_SHARES
+    return min(1.0, max(0.0, (most - moved / target.l2) / (most - least)))
+
+
+def _bandwidth(target: Target, group: Mapping[str, Plain]) -> float:
+    """Bytes a second: what the memory reaches, or the multiprocessors that a reduction of few rows keeps busy."""
+    whole = target.bandwidth * SHARES["memory"]
+    rows = group.get("rows")
+    return min(whole, ALONE * whole * rows / target.multiprocessors) if rows else whole
+
+
+def copied(group: Mapping[str, Plain]) -> int:
+    """Bytes that are moved beside a group's own.
+
+    A transposing copy touches each sector of rows that are shorter several times. Where the channels of a convolution's input
+    do not lie side by side, cuDNN copies what goes in and comes out.
+    """
+    if group.get("run"):
+        return int((group["read"] + group["written"]) * max(0, SECTOR // group["run"] - 1))
+    calls = [call for call in group["calls"] or () if "conv" in str(call["operator"]) and call.get("strides")]
+    elsewhere = any(call.get("groups") == 1 and len(call["strides"][0]) > 3 and call["strides"][0][1] != 1 for call in calls)
+    return 2 * int(group["read"] + group["written"]) if elsewhere else 0
+
+
+def _operation_seconds(target: Target, group: Mapping[str, Plain]) -> float:
+    """The time of the operators that a group computes as a whole, and of its loops."""
+    whole = [_call_seconds(target, call) for call in group["calls"] or ()]
+    loops = [
+        count / (rate * SHARES["elementwise"])
+        for dtype, count in (group["elementwise"] or {}).items()
+        if (rate := target.peak.get("fp64" if dtype == "float64" else "fp32", 0.0) / 2)  # the peak counts a fused one as two
+    ]
+    return float(sum(whole) + sum(loops))
+
+
+def _call_seconds(target: Target, call: Mapping[str, Plain]) -> float:
+    rate = rate_of(target, call)
+    count = call["operations"]
+    return count / (rate * share_of(call) * filled(target, call)) if rate and count else 0.0
+
+
+def share_of(call: Mapping[str, Plain]) -> float:
+    """The share of the peak that an operator's kernels reach where their tiles fill the GPU."""
+    operator, sizes = str(call["operator"]), call.get("sizes") or (1, 1, 1, HEAD)
+    backward = "_backward" if "backward" in operator else ""
+    if "attention" in operator:
+        if call.get("dtype") == "float32":
+            return SHARES["attention_fp32"]
+        return SHARES[f"attention{backward}"] * float(min(1.0, sizes[3] / HEAD) ** 0.5)
+    if "conv" in operator:
+        return SHARES["conv_transposed" if call.get("transposed") else "conv_grouped" if _grouped(call) else f"conv{backward}"]
+    if call.get("dtype") == "int8" and call.get("strides") and call["strides"][-1][-1] == 1:
+        return SHARES["int8_rows"]
+    return SHARES["template" if call["template"] else "mm"]
+
+
+def _grouped(call: Mapping[str, Plain]) -> bool:
+    """True for a convolution of so many groups that one has fewer channels than a tensor core takes at a time."""
+    return int(call.get("groups") or 1) > 1 and min(call["sizes"][2:]) < 16
+
+
+def filled(target: Target, call: Mapping[str, Plain]) -> float:
+    """The share of the multiprocessors that are busy: a result of few tiles leaves some idle, and the last round is not full."""
+    sizes = call.get("sizes")
+    if not sizes or _grouped(call):
+        return 1.0
+    batch, rows, columns, inner = sizes
+    if "attention" in str(call["operator"]):
+        return _full(target, batch * -(-rows // TILES[0][0]))
+    if "conv" in str(call["operator"]):
+        side = TILES[0][0]
+        return _full(target, batch * -(-rows // side) * -(-columns // side)) * float(min(1.0, columns / side))
+    fullest: float = max(
+        reached * _full(target, blocks * split)
+        for side, reached in TILES
+        if (blocks := batch * -(-rows // side) * -(-columns // side))
+        for split in (1, max(1, min(inner // SPLIT, target.multiprocessors // blocks)))
+    )
+    return fullest
+
+
+def _full(target: Target, blocks: int) -> float:
+    """The share of the multiprocessors that as many blocks keep busy, over the rounds that they need."""
+    rounds = -(-blocks // target.multiprocessors)
+    return blocks / (rounds * target.multiprocessors) if blocks else 1.0
+
+
+def rate_of(target: Target, call: Mapping[str, Plain]) -> float:
+    """The peak rate at which an operator's products run, in operations/s; 0.0 where it is not known.
+
+    float32 runs in TF32 where torch allowed it and the GPU has it. A Triton template has no tensor cores below compute
+    capability 8.0.
+    """
+    dtype = str(call.get("dtype", ""))  # a call whose operator is not known has none
+    if call["template"] and target.vendor == "nvidia" and target.capability < (8, 0) and dtype == "float16":
+        return target.peak.get("fp32", 0.0)
+    if dtype in ("float16", "bfloat16") and "conv" in str(call["operator"]) and (call.get("transposed") or _grouped(call)):
+        return target.peak.get("fp32", 0.0)  # cuDNN's kernels for these use no tensor cores
+    names = ("tf32", "fp32") if dtype in ("float32", "complex64") and call.get("tf32") else RATES.get(dtype, ())
+    return next((target.peak[name] for name in names if name in target.peak), 0.0)
+
+
+#: torch's dtypes → the rates at which their products may run, the first that a GPU has.
+RATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "float32": ("fp32",),
+        "complex64": ("fp32",),
+        "float64": ("fp64_tensor", "fp64"),
+        "complex128": ("fp64_tensor", "fp64"),
+        "float16": ("fp16",),
+        "bfloat16": ("bf16", "fp32"),
+        "int8": ("int8",),
+        "uint8": ("int8",),
+        "float8_e4m3fn": ("fp8",),
+        "float8_e5m2": ("fp8",),
+        "float8_e4m3fnuz": ("fp8",),
+        "float8_e5m2fnuz": ("fp8",),
+        "float4_e2m1fn_x2": ("fp4",),
+    }
+)
+
+
+def operations(group: Mapping[str, Plain]) -> int | None:
+    """The operations of the matrix products, convolutions and attention of a group; None where some are not known."""
+    return None if group["calls"] is None else summed(call["operations"] for call in group["calls"])
+
+
+def summed(counts: Iterable[int | None]) -> int | None:
+    """A sum, None where a part of it is not known."""
+    listed = list(counts)
+    return None if None in listed else sum(count or 0 for count in listed)
+
+
+def _outside(target: Target, group: Mapping[str, Plain]) -> str:
+    """What makes an estimate unlike those that were compared with measured times, "" where nothing does."""
+    if group["calls"] is None:
+        return NOT_COUNTED
+    if group["kind"] == "user's kernel":
+        return OTHER_KERNEL
+    said = []
+    for call in group["calls"]:
+        operator, dtype = str(call["operator"]), str(call.get("dtype", ""))
+        if call["operations"] is None or not any(name in operator for name in VALIDATED_CALLS):
+            said.append(NO_COUNT.format(operator=operator or "this call"))
+        elif not rate_of(target, call):
+            said.append(NO_RATE.format(dtype=dtype))
+        elif "conv" in operator and call.get("channels", 8) < 8 and call.get("groups") == 1:
+            said.append(FEW_CHANNELS)
+    if not any(name in target.title for name in VALIDATED):
+        said.append(OTHER_GPU.format(title=target.title))
+    return "; ".join(dict.fromkeys(said))

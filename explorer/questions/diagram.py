@@ -1,0 +1,183 @@
+"""Diagrams by graphviz: an FX graph, by module where it is large, and the scheduler's nodes as they were fused. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError
+from explorer.model.values import Artifact, Plain
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+Row = Mapping[str, Plain]
+#: The most boxes of a diagram that nobody asked to be larger: what fits on a screen.
+READABLE = 60
+_LOCAL = re.compile(r"^L\['\w+'\]\.?")
+_BRACKETS = re.compile(r"\._modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
+
+
+def diagram(trace: Trace, stage: str, frame: str | None, graph: str | None, boxes: int | None) -> Any:
+    """The graphviz graph of one stage's nodes; `Trace.diagram` says what its arguments mean."""
+    found = [a for a in trace.find(stage, frame, graph) if a.nodes]
+    if not found:
+        trace.explain_place(stage, frame, graph)
+        stages = sorted({a.stage for a in trace.artifacts if a.nodes})
+        raise InputError(f"this trace has no graph at stage {stage!r}; those with nodes are {', '.join(stages) or 'none'}")
+    if len(found) > 1:
+        raise InputError(f"there are {len(found)} graphs at {stage!r}, name one: " + " or ".join(_named(a) for a in found))
+    return _drawn(trace, found[0], READABLE if boxes is None else boxes)
+
+
+def _named(a: Artifact) -> str:
+    return f"frame={a.frame!r}, graph={a.graph!r}"
+
+
+def _drawn(trace: Trace, artifact: Artifact, boxes: int) -> Any:
+    if artifact.stage == "ir_post_fusion":
+        before = [n for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) for n in a.nodes]
+        if max(len(before), len(artifact.nodes)) > boxes:
+            return collapsed_diagram(artifact.nodes, {str(n["name"]): str(n["name"]) for n in artifact.nodes}, _contents_of_group)
+        return scheduler_diagram(before, artifact.nodes)
+    if artifact.stage == "ir_pre_fusion":
+        return scheduler_diagram(artifact.nodes, [{**n, "fused": ()} for n in artifact.nodes])
+    if len(artifact.nodes) > boxes:
+        return collapsed_diagram(artifact.nodes, modules(artifact.nodes, boxes), _contents_of_module)
+    return fx_diagram(artifact.nodes)
+
+
+# Collapsed -------------------------------------------------------------------------------------------------------------
+
+
+def modules(nodes: Sequence[Row], boxes: int) -> dict[str, str]:
+    """The module that each node is drawn in, as deep as leaves at most `boxes` of them; inputs and output are left out."""
+    paths = _paths(nodes)
+    depth = 1
+    for deeper in range(2, max(map(len, paths.values()), default=1) + 1):
+        if len({path[:deeper] for path in paths.values()}) > boxes:
+            break
+        depth = deeper
+    return {name: ".".join(path[:depth]) for name, path in paths.items()}
+
+
+def _paths(nodes: Sequence[Row]) -> dict[str, tuple[str, ...]]:
+    """The module path of each node that computes; one that a pass made is in the module of what it computes on."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        if node.get("op") not in ("placeholder", "get_attr", "output"):
+            near = next((found[str(name)] for name in node.get("inputs", ()) if str(name) in found), ("(no module)",))
+            found[str(node["name"])] = _path(str(node.get("module") or "")) or near
+    return found
+
+
+def _path(module: str) -> tuple[str, ...]:
+    """ "L['self'].h[0].attn" as ("h", "0", "attn")."""
+    text = _BRACKETS.sub(lambda m: f".{m[1] or m[2] or m[3]}", _LOCAL.sub("", module))
+    return tuple(part for part in text.split(".") if part)
+
+
+def collapsed_diagram(nodes: Sequence[Row], boxes: Mapping[str, str], contents: Any) -> Any:
+    """One box for each set of nodes, an arrow where one of them uses what one of another makes."""
+    graph = _digraph()
+    members: dict[str, list[Row]] = {}
+    for node in nodes:
+        if str(node["name"]) in boxes:
+            members.setdefault(boxes[str(node["name"])], []).append(node)
+    ids = {box: f"n{number}" for number, box in enumerate(members)}
+    for box, inside in members.items():
+        graph.node(ids[box], label=_label(box, *contents(inside)), shape="box", style="rounded,filled", fillcolor="#eef3fb")
+    edges = ((boxes.get(str(i)), boxes.get(str(n["name"]))) for n in nodes for i in n.get("inputs", ()))
+    for source, target in dict.fromkeys(edges):
+        if source is not None and target is not None and source != target:
+            graph.edge(ids[source], ids[target])
+    return graph
+
+
+def _contents_of_module(nodes: Sequence[Row]) -> tuple[str, ...]:
+    """How many nodes a module has, and its most frequent operators."""
+    counted = Counter(str(n.get("target", "")).removesuffix(".default") for n in nodes if n.get("op") == "call_function")
+    return f"{len(nodes)} nodes", ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counted.most_common(4))
+
+
+def _contents_of_group(nodes: Sequence[Row]) -> tuple[str, ...]:
+    """What a fused group is made of, and the FX nodes it computes."""
+    (node,) = nodes
+    fused = len(node.get("fused") or ()) or 1
+    return f"{node.get('kind', '')} of {fused}", ", ".join(map(str, node.get("origins", ())))
+
+
+# In full ---------------------------------------------------------------------------------------------------------------
+
+
+def fx_diagram(nodes: Sequence[Row]) -> Any:
+    """The nodes of an FX graph, each with its target, shape and dtype; arrows lead from producer to consumer."""
+    graph = _digraph()
+    names = {str(node["name"]): f"n{number}" for number, node in enumerate(nodes)}
+    for node in nodes:
+        label = _label(node["name"], node.get("target", ""), _tensor(node))
+        shape = "ellipse" if node.get("op") in ("placeholder", "output", "get_attr") else "box"
+        graph.node(names[str(node["name"])], label=label, shape=shape)
+    _connect(graph, nodes, names)
+    return graph
+
+
+def scheduler_diagram(before: Sequence[Row], after: Sequence[Row]) -> Any:
+    """The scheduler's nodes as they were before fusion, in a frame for each group that was fused."""
+    graph = _digraph()
+    known = {str(node["name"]): node for node in before}
+    parts = [known.get(str(name), {"name": name}) for node in after for name in node.get("fused") or (node["name"],)]
+    names = {str(node["name"]): f"n{number}" for number, node in enumerate(parts)}
+    for number, node in enumerate(after):
+        if fused := node.get("fused"):
+            with graph.subgraph(name=f"cluster_{number}") as cluster:
+                cluster.attr(label=_label(node["name"], node.get("kind", "")), style="rounded,filled", fillcolor="#eef3fb")
+                for name in fused:
+                    _scheduler_node(cluster, known.get(str(name), {"name": name}), names)
+        else:
+            _scheduler_node(graph, known.get(str(node["name"]), node), names)
+    _connect(graph, parts, names)
+    return graph
+
+
+def _scheduler_node(graph: Any, node: Row, names: Mapping[str, str]) -> None:
+    origins, writes = (", ".join(map(str, node.get(key, ()))) for key in ("origins", "writes"))
+    shape = "box3d" if "Extern" in str(node.get("kind", "")) else "box"
+    graph.node(names[str(node["name"])], label=_label(node["name"], writes and f"writes {writes}", origins), shape=shape)
+
+
+def _connect(graph: Any, nodes: Sequence[Row], names: Mapping[str, str]) -> None:
+    """Arrows between the nodes that are drawn; an input that is none of them is a graph input, and left out."""
+    for node in nodes:
+        for source in node.get("inputs", ()):
+            if str(source) in names and str(source) != str(node["name"]):
+                graph.edge(names[str(source)], names[str(node["name"])])
+
+
+def _tensor(node: Row) -> str:
+    shape = node.get("shape")
+    return f"{node.get('dtype', '')}[{', '.join(map(str, shape))}]" if shape is not None else ""
+
+
+def _label(*lines: Plain) -> str:
+    """Lines under each other, shortened, with everything that is special to dot disabled."""
+    import graphviz
+
+    texts = (str(line) for line in lines if line)
+    shown = (text if len(text) <= 60 else f"{text[:59]}…" for text in texts)
+    # `escape` keeps "<…>" from being read as HTML; a line ends with dot's own "\n"
+    return graphviz.nohtml("\\n".join(str(graphviz.escape(_printable(text))) for text in shown))  # type: ignore[no-any-return]
+
+
+def _printable(text: str) -> str:
+    """The text without line ends and characters that XML, and so SVG, cannot hold."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _digraph() -> Any:
+    import graphviz
+
+    fonts = {"fontname": "Helvetica", "fontsize": "10"}
+    return graphviz.Digraph(graph_attr={"rankdir": "TB", **fonts}, node_attr={**fonts, "style": "filled", "fillcolor": "white"})

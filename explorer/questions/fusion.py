@@ -1,0 +1,569 @@
+"""Why two nodes became one kernel or did not: the scheduler's verdicts of a trace, asked by name. Pure.
+
+    t.fusion.groups()             one row a kernel or call: which nodes it computes, what it reads and writes
+    t.fusion.table()              one row a verdict: the pair, the rule that refused it, its score
+    t.fusion.why("op3", "op7")    one sentence for any two nodes, also for two that the scheduler never thought of
+    t.fusion.alone("op3")         why a node is a kernel by itself
+    t.fusion.made()               why each buffer is in memory;  t.fusion.inlined()  what needs no buffer
+
+A node is named as the scheduler names it ("op3", "op3_op7"), by a buffer it writes ("buf3"), by an FX node it computes
+("mul_2"), or by its kernel. Names count anew in each graph: give `graph="backward"` or `frame="1/0"` where both have it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from explorer.errors import InputError, unknown_name
+from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto
+from explorer.stages.inductor.verdicts import Verdict, Verdicts
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: What the scheduler's classes of nodes are for people.
+KINDS: tuple[tuple[str, str], ...] = (
+    ("NopKernelSchedulerNode", "nop"),
+    ("FusedExternTritonKernelSchedulerNode", "user's kernel"),
+    ("ForeachKernelSchedulerNode", "foreach"),
+    ("FusedMixOrderReductions", "mix-order reduction"),
+    ("FusedNestedReductions", "nested reduction"),
+    ("OuterLoopFusedSchedulerNode", "outer loop"),
+    ("GroupedSchedulerNode", "grouped"),
+)
+#: Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
+WRONG_WAY = "node1 must go before node2"
+#: Where a template computes what is fused into it.
+ROLES = {"prologue": "where the template loads its input", "epilogue": "on the template's result before it is stored"}
+#: More nodes of a list than this are counted, not named.
+MOST_LISTED = 4
+
+
+@dataclass(frozen=True)
+class Why:
+    """The answer to `Fusion.why`: whether two nodes are one kernel, why or why not, and the verdicts behind it.
+
+    `rule` is the scheduler's own words, "" where it refused nothing; `considered` is False where it never asked.
+    """
+
+    first: str
+    second: str
+    fused: bool
+    sentence: str
+    rule: str = ""
+    considered: bool = True
+    verdicts: Rows = field(default_factory=Rows, repr=False)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:
+        rule = f"\n  the scheduler: {self.rule}" if self.rule else ""
+        return f"{self.first} and {self.second}: {'fused' if self.fused else 'not fused'}\n  {self.sentence}{rule}"
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """The fusion verdicts of a whole trace; see the module for what to ask."""
+
+    trace: Trace = field(repr=False)
+
+    @cached_property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The verdicts of each graph that the scheduler saw."""
+        return tuple(Graph(a, Verdicts(a.data), _rows_of(self.trace, a)) for a in self.trace.find("fusion"))
+
+    def table(self, graph: str | None = None, frame: str | None = None) -> Rows:
+        """One row a verdict: frame, graph, first, second, direction, verdict, rule, reason, shared_bytes, score, rounds, after.
+
+        `rule` is in the scheduler's words and `reason` one plain sentence. `shared_bytes` is what one kernel would not
+        move twice, None where a rule before refused. `score` is by the scheduler's parts, {} for pairs it did not rank.
+        `after` names the earlier fusions that the verdict depends on.
+        """
+        return Rows(row for g in self._chosen(graph, frame) for row in g.table())
+
+    def groups(self, graph: str | None = None, frame: str | None = None) -> Rows:
+        """One row a node of the scheduler after fusion: kind, nodes, kernels, call, buffers, FX nodes, bytes read and written.
+
+        `kernels` are the generated kernels that compute it. In C++ several groups may be loops of one kernel. `before`
+        and `after` are the calls whose results it reads, and that read its.
+        """
+        return Rows(row for g in self._chosen(graph, frame) for row in g.groups())
+
+    def made(self, graph: str | None = None, frame: str | None = None) -> Rows:
+        """One row a buffer that lowering put in memory: buffer, node, the FX node then lowered, why, and where in Inductor."""
+        return Rows(row for g in self._chosen(graph, frame) for row in g.made())
+
+    def inlined(self, graph: str | None = None, frame: str | None = None) -> Rows:
+        """One row an FX node that was fused already when it was lowered: it never had a buffer, `into` computes it."""
+        return Rows(row for g in self._chosen(graph, frame) for row in g.inlined())
+
+    def why(self, first: str, second: str, graph: str | None = None, frame: str | None = None) -> Why:
+        """Why two nodes are one kernel, or are not; InputError, with the nearest names, for a name that no graph has."""
+        graphs = self._chosen(graph, frame)
+        found = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
+        if len(found) == 1:
+            return found[0].why(first, second)
+        for name in (first, second):
+            self._known(name, graphs)
+        if found:
+            raise InputError(f"{first!r} and {second!r} are in several graphs, name one of them: {_places(found)}")
+        homes = [_places([g for g in graphs if g.find(name) is not None]) for name in (first, second)]
+        said = f"{first} is in {homes[0]} and {second} in {homes[1]}: each graph is compiled by itself."
+        return Why(first, second, False, said, considered=False)
+
+    def alone(self, node: str, graph: str | None = None, frame: str | None = None) -> Why:
+        """Why a node is a kernel by itself, or that it is not; InputError for a name that no graph has."""
+        graphs = self._chosen(graph, frame)
+        self._known(node, graphs)
+        found = [g for g in graphs if g.find(node) is not None]
+        if len(found) > 1:
+            raise InputError(f"{node!r} is in several graphs, name one of them: {_places(found)}")
+        return found[0].alone(node)
+
+    @property
+    def summarised(self) -> str:
+        """What the records of these verdicts put together, in one sentence."""
+        pairs = sum(len({(v.first, v.second) for v in g.verdicts.each()}) for g in self.graphs)
+        rows = sum(len(g.verdicts.data["pairs"]) for g in self.graphs)
+        return (
+            f"{pairs} pairs are recorded in {rows} rows: a pair asked about again with the same answer is said once, with its "
+            "rounds, and partners of a node refused by the same rule with the same figures are one row; nothing is left out."
+        )
+
+    def _chosen(self, graph: str | None, frame: str | None) -> list[Graph]:
+        chosen = [g for g in self.graphs if graph in (None, g.artifact.graph) and frame in (None, g.artifact.frame)]
+        if not chosen and self.graphs:
+            raise InputError(f"no such graph: there are {_places(self.graphs)}")
+        if not chosen:
+            raise InputError("this trace has no fusion verdicts: Inductor's scheduler did not run, or the stage was left out")
+        return chosen
+
+    def _known(self, name: str, graphs: Iterable[Graph]) -> None:
+        names = {known for g in graphs for known in g.numbers_by_name}
+        if name not in names:
+            raise unknown_name("scheduler node, buffer, FX node or kernel", name, names)
+
+    def __repr__(self) -> str:
+        lines = [f"{g.place}: {g.artifact.lines[0]}" for g in self.graphs]
+        return "\n".join(lines) or "no fusion verdicts"
+
+
+def _rows_of(trace: Trace, artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
+    """The scheduler's nodes before fusion by name, with what each reads, writes and comes from."""
+    found = next((a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same_nodes(artifact, a)), None)
+    return {row["name"]: row for row in found.nodes} if found else {}
+
+
+def _same_nodes(artifact: Artifact, nodes: Artifact) -> bool:
+    """Whether verdicts are on the nodes of another artifact, of a graph that may be nested in another."""
+    place = (artifact.frame, artifact.graph, artifact.data["of"])
+    names = {row["name"] for row in nodes.nodes}
+    return (nodes.frame, nodes.graph, nodes.data.get("of", "")) == place and set(artifact.data["names"]) <= names
+
+
+def _places(graphs: Iterable[Graph]) -> str:
+    return ", ".join(g.place for g in graphs)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The verdicts on one graph, with what its nodes read, write and come from."""
+
+    artifact: Artifact = field(repr=False)
+    verdicts: Verdicts = field(repr=False)
+    nodes: Mapping[str, Mapping[str, Plain]] = field(repr=False)
+
+    @property
+    def place(self) -> str:
+        """Such as "frame 0/0 graph forward"."""
+        of = self.artifact.data["of"]
+        return f"frame {self.artifact.frame} graph {self.artifact.graph}{f' ({of})' if of else ''}"
+
+    def is_of(self, nodes: Artifact) -> bool:
+        """Whether these are the verdicts on the nodes of that artifact, of stage ir_pre_fusion."""
+        return _same_nodes(self.artifact, nodes)
+
+    # Names ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def numbers_by_name(self) -> dict[str, tuple[int, ...]]:
+        """The single nodes that each name stands for."""
+        v = self.verdicts
+        found: dict[str, list[int]] = {}
+        for number, name in enumerate(v.names):
+            for other in (*self.nodes.get(name, {}).get("writes", ()), *self.fx_nodes(name)):
+                found.setdefault(other, []).append(number)
+        for kernel, numbers in v.data["kernels"]:
+            found.setdefault(kernel, []).extend(numbers)
+        for group in v.data["final"]:
+            found["_".join(v.names_in(group["number"]))] = list(v.members(group["number"]))
+        found |= {name: [number] for number, name in enumerate(v.names)}
+        return {name: tuple(dict.fromkeys(numbers)) for name, numbers in found.items()}
+
+    def fx_nodes(self, name: str) -> tuple[str, ...]:
+        """The FX nodes that a scheduler node computes; of a call or template its own, not those that made its inputs."""
+        row = self.nodes.get(name, {})
+        own = row.get("node", "")
+        return (own,) if own and ("Extern" in row["kind"] or name in self._whole) else tuple(row.get("origins", ()))
+
+    @cached_property
+    def _whole(self) -> set[str]:
+        """The scheduler nodes that compute one FX node as a whole: templates, and what was to be one and became a call."""
+        v, found = self.verdicts, set()
+        for group in v.data["final"]:
+            calls = v.members(group["number"]) if "Extern" in str(group["kind"]) else ()
+            found |= {v.names[n] for n in (*calls, group.get("template")) if n is not None}
+        return found
+
+    def find(self, name: str) -> tuple[int, ...] | None:
+        """The single nodes that a name stands for, None where this graph has no such name."""
+        return self.numbers_by_name.get(name)
+
+    @cached_property
+    def _group_of(self) -> dict[int, Mapping[str, Plain]]:
+        return {n: group for group in self.verdicts.data["final"] for n in self.verdicts.members(group["number"])}
+
+    @cached_property
+    def _ancestors(self) -> list[int]:
+        """For each node, as bits, every node that it needs the result of."""
+        names = {name: n for n, name in enumerate(self.verdicts.names)}
+        bits = [0] * len(names)
+        for number, name in enumerate(self.verdicts.names):
+            for other in self.nodes.get(name, {}).get("inputs", ()):
+                if other in names and names[other] < number:
+                    bits[number] |= bits[names[other]] | 1 << names[other]
+        return bits
+
+    def direction(self, first: int, second: int) -> str:
+        """ "template" where one of two nodes is one, "vertical" where one needs the other's result, else "horizontal"."""
+        one, other = (self.verdicts.members(n) for n in (first, second))
+        if {*one, *other} & {group.get("template") for group in self.verdicts.data["final"]}:
+            return "template"
+        needs = [sum(1 << n for n in set(a)) & _any(self._ancestors[n] for n in b) for a, b in ((one, other), (other, one))]
+        return "vertical" if any(needs) else "horizontal"
+
+    # Tables --------------------------------------------------------------------------------------------------------
+
+    def table(self) -> Iterator[dict[str, Plain]]:
+        """One row a verdict, in the order of the rounds."""
+        yield from map(self.row, sorted(self.verdicts.each(), key=lambda v: (v.rounds, v.first, v.second)))
+
+    def row(self, v: Verdict) -> dict[str, Plain]:
+        """A verdict as `table` gives it."""
+        known = self.verdicts
+        return {
+            "frame": self.artifact.frame,
+            "graph": self.artifact.graph,
+            "first": "_".join(known.names_in(v.first)),
+            "second": "_".join(known.names_in(v.second)),
+            "direction": self.direction(v.first, v.second),
+            "verdict": v.verdict,
+            "rule": known.words(v),
+            "reason": self.reason(v),
+            "shared_bytes": v.shared,
+            "score": known.scores.get((v.first, v.second), {}),
+            "rounds": tuple(n + 1 for n in v.rounds),
+            "after": tuple("_".join(known.names_in(n)) for n in known.earlier(v)),
+        }
+
+    def reason(self, v: Verdict) -> str:
+        """A verdict as one plain sentence, and which buffers two nodes touch that share no data."""
+        said = self.verdicts.sentence(v)
+        if v.rule[0] != "no shared data" or v.verdict != "refused":
+            return said
+        both = sorted(self.touched(self.verdicts.members(v.first)) & self.touched(self.verdicts.members(v.second)))
+        return f"{said} Both touch {', '.join(both[:MOST_LISTED])}, but at other places or in another order." if both else said
+
+    def groups(self) -> Iterator[dict[str, Plain]]:
+        """One row a node after fusion, in the order in which they run."""
+        for group in self.verdicts.data["final"]:
+            members = self.verdicts.members(group["number"])
+            names = [self.verdicts.names[n] for n in members]
+            rows = [self.nodes.get(name, {}) for name in names]
+            yield {
+                "frame": self.artifact.frame,
+                "graph": self.artifact.graph,
+                "name": "_".join(names),
+                "nodes": tuple(names),
+                "kind": kind_of(group, members),
+                "kernels": self.verdicts.kernels(members),
+                "call": group.get("call") or (group.get("ir", "") if "Extern" in group["kind"] else ""),
+                "buffers": _distinct(row.get("writes", ()) for row in rows),
+                "fx_nodes": _distinct(map(self.fx_nodes, names)),
+                "read": group["read"],
+                "written": group["written"],
+                "unsized": tuple(group.get("unsized", ())),
+                "calls": group.get("calls"),
+                "elementwise": group.get("elementwise"),
+                "rows": group.get("rows"),
+                "run": group.get("run"),
+                "before": self._calls(members, before=True),
+                "after": self._calls(members, before=False),
+                "prologue": self._named(group.get("prologue", ())),
+                "epilogue": self._named(group.get("epilogue", ())),
+            }
+
+    def _named(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self.verdicts.names[n] for n in numbers)
+
+    def _calls(self, members: tuple[int, ...], *, before: bool) -> tuple[str, ...]:
+        """The calls that end a fusion: those whose results these nodes read, or that read theirs."""
+        ours = {self.verdicts.names[n] for n in members}
+        reads = {i for name in ours for i in self.nodes.get(name, {}).get("inputs", ())}
+        calls = {n: self.verdicts.names[n] for n, group in self._group_of.items() if kind_of(group, (n,)) == "extern"}
+        if before:
+            return tuple(name for name in calls.values() if name in reads - ours)
+        return tuple(
+            name for name in calls.values() if ours & set(self.nodes.get(name, {}).get("inputs", ())) and name not in ours
+        )
+
+    def made(self) -> Iterator[dict[str, Plain]]:
+        """One row a buffer that lowering put in memory."""
+        for row in self.verdicts.made():
+            found = self.find(row["buffer"])
+            node = self.verdicts.names[found[0]] if found else ""
+            yield {"frame": self.artifact.frame, "graph": self.artifact.graph, "buffer": row["buffer"], "node": node, **row}
+
+    def inlined(self) -> Iterator[dict[str, Plain]]:
+        """One row an FX node that is computed together with others in one scheduler node."""
+        into: dict[str, list[str]] = {}
+        for name in self.verdicts.names:
+            for origin in self.fx_nodes(name):
+                if origin != self.nodes[name].get("node"):
+                    into.setdefault(origin, []).append(name)
+        for origin, names in into.items():
+            yield {"frame": self.artifact.frame, "graph": self.artifact.graph, "fx_node": origin, "into": tuple(names)}
+
+    # Why -----------------------------------------------------------------------------------------------------------
+
+    def why(self, first: str, second: str) -> Why:
+        """Why two nodes are one kernel or are not."""
+        one, other = self.find(first) or (), self.find(second) or ()
+        if both := set(one) & set(other):
+            name = self.verdicts.names[min(both)]
+            same = f"{first} and {second} are one scheduler node, {name}: lowering computes one where the other reads it."
+            return Why(first, second, True, same if first != second else f"{first} is {name} itself.", considered=False)
+        groups = {self._group_of[n]["number"] for n in one} & {self._group_of[n]["number"] for n in other}
+        verdicts = self._between(one, other)
+        if groups:
+            return self._fused(first, second, min(groups), verdicts)
+        refused = [v for v in verdicts if v.verdict == "refused"]
+        if refused:
+            return self._refused(first, second, refused, verdicts)
+        said = self._never(first, second, one, other)
+        return Why(first, second, False, said, considered=bool(verdicts), verdicts=Rows(map(self.row, verdicts)))
+
+    def _between(self, one: Iterable[int], other: Iterable[int]) -> list[Verdict]:
+        """Every verdict on two nodes, or on what they had become, in the order of the rounds."""
+        a, b = ({n for member in side for n in self.verdicts.containing[member]} for side in (one, other))
+        found = [v for x in a for y in b for pair in ((x, y), (y, x)) for v in self.verdicts.about(*pair)]
+        return sorted(found, key=lambda v: (v.rounds[-1], max(v.first, v.second), v.first, v.second))
+
+    def _fused(self, first: str, second: str, group: int, verdicts: list[Verdict]) -> Why:
+        kernels = self.verdicts.kernels(self.verdicts.members(group))
+        names = ", ".join(kernels) or self.verdicts.name(group)
+        one = "one kernel" if len(kernels) < 2 else f"one group, for which {len(kernels)} kernels were written"
+        joined = next((v for v in verdicts if v.verdict == "fused"), None)
+        how = f" In round {joined.rounds[0] + 1} {self.verdicts.sentence(joined)}" if joined else self._grouped(group)
+        rows, roles = Rows(map(self.row, verdicts)), self._roles(first, second, group)
+        return Why(first, second, True, f"{first} and {second} are {one}, {names}.{how}{roles}", verdicts=rows)
+
+    def _roles(self, first: str, second: str, group: int) -> str:
+        """Where in a template two nodes are computed; "" outside of one."""
+        found = next(g for g in self.verdicts.data["final"] if g["number"] == group)
+        said = ""
+        for name in (first, second):
+            numbers = self.find(name) or ()
+            for role, where in ROLES.items():
+                if set(numbers) <= set(found.get(role, ())):
+                    said += f" {name} is in the template's {role}: computed {where}."
+        return said
+
+    def _grouped(self, group: int) -> str:
+        """How nodes came to be in one group without a fusion of two."""
+        kind = next(kind_of(g, ()) for g in self.verdicts.data["final"] if g["number"] == group)
+        if kind == "combo":
+            return " They do not depend on each other, and combo kernels put such kernels into one launch (combo_kernels)."
+        if kind == "foreach":
+            return " They come from one operation on a list of tensors, which is lowered to one foreach kernel."
+        return ""
+
+    def _refused(self, first: str, second: str, refused: list[Verdict], verdicts: list[Verdict]) -> Why:
+        last = ([v for v in refused if self.verdicts.words(v) != WRONG_WAY] or refused)[-1]
+        said = self.reason(last)
+        possible = next((v for v in verdicts if v.verdict == "possible"), None)
+        if possible is not None and (possible.first, possible.second) != (last.first, last.second):
+            by_then = " and ".join(self.verdicts.name(n) for n in self.verdicts.earlier(last))
+            said = f"{self.verdicts.sentence(possible)} But a fusion that scored higher came first and made {by_then}. {said}"
+        if kernels := self._one_kernel(last):
+            said += f" Both are in the kernel {kernels} all the same, as loops one after the other."
+        return Why(first, second, False, said, self.verdicts.words(last), verdicts=Rows(map(self.row, verdicts)))
+
+    def _one_kernel(self, v: Verdict) -> str:
+        """The kernel in which two groups are separate loops, as in C++; "" elsewhere."""
+        one, other = (set(self.verdicts.kernels(self.verdicts.members(n))) for n in (v.first, v.second))
+        return ", ".join(sorted(one & other))
+
+    def _never(self, first: str, second: str, one: tuple[int, ...], other: tuple[int, ...]) -> str:
+        """Why the scheduler did not ask about two nodes."""
+        for name, numbers in ((first, one), (second, other)):
+            if said := self.unfusable(name, numbers[0]):
+                return said
+        a, b = (self.touched(side) for side in (one, other))
+        if not a & b:
+            return f"{first} and {second} were never considered: they neither read nor write a buffer that both touch."
+        devices = [{self.nodes.get(self.verdicts.names[n], {}).get("device") for n in side} for side in (one, other)]
+        if not devices[0] & devices[1]:
+            return f"{first} and {second} were never considered: they run on different devices."
+        most = self.verdicts.settings.get("max_fusion_buffer_group_pairwise_attempts")
+        shared = ", ".join(sorted(a & b)[:MOST_LISTED])
+        return (
+            f"{first} and {second} were never considered: both touch {shared}, but of the nodes that touch a buffer the "
+            f"scheduler asks about each only with the {most} that come next (max_fusion_buffer_group_pairwise_attempts)."
+        )
+
+    def touched(self, numbers: Iterable[int]) -> set[str]:
+        """The buffers that some single nodes read or write."""
+        rows = [self.nodes.get(self.verdicts.names[n], {}) for n in numbers]
+        return {name for row in rows for name in (*row.get("reads", ()), *row.get("writes", ()))}
+
+    def unfusable(self, name: str, number: int) -> str:
+        """Why the scheduler never asks about a node; "" where it does."""
+        group = self._group_of.get(number, {})
+        kind = kind_of(group, (number,)) if group else ""
+        if kind == "nop":
+            return f"{name} computes nothing, it only says where its result lies: there is nothing to fuse."
+        if kind == "extern":
+            call = group.get("call") or group.get("ir")
+            return f"{name} is a call of {call}, which is not Inductor's own code: nothing is fused with it, and it ends what is."
+        if kind == "output of a call":
+            return f"{name} is one of several results of a call: it computes nothing itself."
+        return ""
+
+    def alone(self, node: str) -> Why:
+        """Why a node is a kernel by itself."""
+        numbers = self.find(node) or ()
+        group = self._group_of[numbers[0]]
+        members = self.verdicts.members(group["number"])
+        if len(members) > len(numbers):
+            others = ", ".join(self.verdicts.names[n] for n in members if n not in numbers)
+            names = ", ".join(self.verdicts.kernels(members))
+            return Why(node, node, True, f"{node} is not alone: it is in {names or 'one group'} with {others}.")
+        if said := self.unfusable(node, numbers[0]):
+            return Why(node, node, False, said, considered=False)
+        refused = {n: self._about(numbers, n) for n in range(len(self.verdicts.names)) if n not in numbers}
+        last = [v for found in refused.values() for v in found[-1:] if v.verdict == "refused"]
+        if not last:
+            return Why(
+                node, node, False, f"{node} was never considered with any other: {self._around(members)}.", considered=False
+            )
+        rules = Counter(self.verdicts.words(v) for v in last)
+        told = [f"{rule} ({self._with(last, rule, numbers)})" for rule, _ in rules.most_common()]
+        said = f"{node} is alone: every fusion with it was refused. {' '.join(_firsts(self, last))}"
+        return Why(node, node, False, said, "; ".join(told), verdicts=Rows(map(self.row, last)))
+
+    def _around(self, members: tuple[int, ...]) -> str:
+        """What is around a node that could be fused with nothing."""
+        before, after = (", ".join(self._calls(members, before=way)) for way in (True, False))
+        if not before and not after:
+            return "it touches no buffer that another node that could be fused touches"
+        read = f"what it reads is made by {before}" if before else ""
+        used = f"what it makes is read by {after}" if after else ""
+        return " and ".join(filter(None, (read, used))) + ", and nothing is fused with a call"
+
+    def _about(self, numbers: tuple[int, ...], other: int) -> list[Verdict]:
+        return self._between(numbers, (other,))
+
+    def _with(self, verdicts: Iterable[Verdict], rule: str, numbers: tuple[int, ...]) -> str:
+        """The partners that a rule refused."""
+        partners: dict[str, None] = {}
+        for v in verdicts:
+            if self.verdicts.words(v) == rule:
+                partner = v.second if set(self.verdicts.members(v.first)) & set(numbers) else v.first
+                partners[self.verdicts.name(partner)] = None
+        names = list(partners)
+        more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+        return "with " + ", ".join(names[:MOST_LISTED]) + more
+
+
+def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:
+    """The sentence of the first verdict of each rule."""
+    found: dict[str, str] = {}
+    for v in verdicts:
+        found.setdefault(str(v.rule), graph.reason(v))
+    return list(found.values())
+
+
+def kind_of(group: Mapping[str, Plain], members: tuple[int, ...]) -> str:
+    """What a node after fusion is: "fused", "alone", "extern", "nop", "foreach", "combo", "template" …"""
+    kind, ir = str(group["kind"]), str(group.get("ir", ""))
+    if kind == "ExternKernelSchedulerNode":
+        named = {"MultiOutput": "output of a call", "UserDefinedTritonKernel": "user's kernel"}
+        return "template" if group.get("template") is not None else named.get(ir, "extern")
+    if kind == "ForeachKernelSchedulerNode" and group.get("combo"):
+        return "combo"
+    if group.get("template") is not None:
+        return "template"
+    return dict(KINDS).get(kind) or ("fused" if len(members) > 1 else "alone")
+
+
+# Wishes ----------------------------------------------------------------------------------------------------------------
+
+
+def unmet(trace: Trace, events: Sequence[Event], wishes: Sequence[Veto | Force]) -> list[Failure]:
+    """A Failure for each wish that did not come true, with the reason; `events` are what the scheduler said of them.
+
+    InputError, with the nearest names, for nodes that no graph has or no graph has both of, and for a veto on what is
+    one scheduler node.
+    """
+    failures = []
+    for number, wish in enumerate(wishes):
+        rows = [row for event in events for row in event.data["rows"] if row["wish"] == number]
+        if not rows:
+            raise _no_such(wish, events)
+        if isinstance(wish, Veto) and any(row["same"] for row in rows):
+            raise InputError(
+                f"{wish.first} and {wish.second} are one scheduler node, for lowering computes one where the other reads it: "
+                "a Veto keeps apart what the scheduler would fuse"
+            )
+        if any(row["together"] is isinstance(wish, Veto) for row in rows):
+            step, said = (
+                ("veto", "in one kernel all the same") if isinstance(wish, Veto) else ("force", "not one kernel all the same")
+            )
+            message = f"{wish.first} and {wish.second} are {said}. {_because(trace, wish)}"
+            failures.append(Failure("fusion", step, message.strip()))
+    return failures
+
+
+def _no_such(wish: Veto | Force, events: Sequence[Event]) -> InputError:
+    names = {name for event in events for name in event.data["names"]}
+    if not events:
+        return InputError("a wish about fusions needs a graph that Inductor schedules, and there was none")
+    for name in (wish.first, wish.second):
+        if name not in names:
+            return unknown_name("scheduler node, buffer or FX node", name, names)
+    where = " ".join(filter(None, (wish.frame, wish.graph)))
+    return InputError(f"{wish.first!r} and {wish.second!r} are never in one graph{f' of {where}' if where else ''}")
+
+
+def _because(trace: Trace, wish: Veto | Force) -> str:
+    """Why a wish did not come true, as far as the verdicts say; "" in a trace without them."""
+    found = [g for g in trace.fusion.graphs if g.find(wish.first) is not None and g.find(wish.second) is not None]
+    said = [g.why(wish.first, wish.second) for g in found]
+    return next((why.sentence for why in said if why.fused is isinstance(wish, Veto)), "")
+
+
+def _distinct(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for names in lists for name in names))
+
+
+def _any(bits: Iterable[int]) -> int:
+    found = 0
+    for some in bits:
+        found |= some
+    return found

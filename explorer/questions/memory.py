@@ -1,0 +1,576 @@
+"""The memory of a compiled graph: each buffer's birth, last use and size, what reuses it, what is kept for backward. Pure.
+
+It is read from the output code, which allocates, frees and reuses by name, and from the scheduler's IR, which states each
+buffer's layout. Sizes are those of the layout, without the allocator's rounding; what a library call takes inside is not seen.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from explorer.model.values import Artifact, Plain, Rows, text_lines
+from explorer.stages.fx_graph import input_names, node_lines
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: Bytes an element, by the end of torch's name for the dtype; the numbers in the names are bits.
+BITS = re.compile(r"(\d+)")
+WORDS = {"bool": 1, "half": 2, "short": 2, "float": 4, "int": 4, "double": 8, "long": 8, "cfloat": 8, "cdouble": 16}
+_LAYOUT = re.compile(
+    r"^\s*(?P<name>\w+)\.layout = \w+\('[^']*', (?P<dtype>torch\.\w+), size=\[(?P<size>[^]]*)\], stride=\[(?P<stride>[^]]*)\]"
+)
+
+Shape = tuple[str, ...]
+#: So many storages of unknown size are named, the others counted.
+MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The dtype, size and stride of a buffer, sizes as the compiler writes them, symbols included."""
+
+    dtype: str
+    size: Shape
+    stride: Shape
+
+
+@dataclass
+class Storage:
+    """One piece of memory while a graph's code is read: the names that hold it, and where it lived."""
+
+    names: list[str]
+    kind: str
+    born: int
+    layout: Layout | None
+    steps: tuple[int, int | None]
+    made_by: str = ""
+    last_use: int = 0
+    freed: int | None = None
+    holders: set[str] = field(default_factory=set)
+
+    def lives(self, step: int) -> bool:
+        """True after that statement; a partition's statements run before those further down that call it."""
+        first, last = self.steps
+        return first <= step and (last is None or step < last)
+
+
+class Memory:
+    """The memory of every graph of a trace; `table`, `timeline`, `peak` and `saved` each give Rows."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._graphs = [(a, tuple(_storages(trace, a))) for a in trace.find("output_code")]
+
+    def table(self, frame: str | None = None, graph: str | None = None) -> Rows:
+        """One row a piece of memory of a graph.
+
+        `names` are the buffers that live there one after the other, which is reuse; `kind` is "input", "temporary", "output",
+        "saved for backward" or "constant"; `born`, `last_use` and `freed` are lines of the output code, `freed` None for what
+        is returned; `bytes` is None where a size is not known. `made_by` is the kernel or call that first fills it, `nodes` the
+        FX nodes of the post-grad graph it holds, `lines` the user's lines these come from, "file:line". `inputs` are those of
+        `names` that come from the program, as it calls them: "h.0.attn.weight" for a parameter, "x" for an argument.
+        """
+        return Rows(row for artifact, storages in self._of(frame, graph) for row in _rows(self._trace, artifact, storages))
+
+    def timeline(self, frame: str | None = None, graph: str | None = None) -> Rows:
+        """One row a line of the output code that changes how much is live: `live` bytes after it, with and without inputs.
+
+        `unsized` counts the storages that are live too, but whose size is not known.
+        """
+        return Rows(row for artifact, storages in self._of(frame, graph) for row in _timeline(self._trace, artifact, storages))
+
+    def peak(self, frame: str | None = None, graph: str | None = None) -> Rows:
+        """For each graph the memory that is live where most is: the rows of `table`, largest first, with their `share`.
+
+        Inputs count while the graph holds them; parameters and the caller's own tensors live on elsewhere.
+        """
+        return Rows(row for artifact, storages in self._of(frame, graph) for row in _peak(self._trace, artifact, storages))
+
+    def saved(self) -> Rows:
+        """What each forward graph keeps for its backward: the rows of `table` of those kept, inputs included."""
+        return Rows(row for row in self.table() if row["saved"])
+
+    def _of(self, frame: str | None, graph: str | None) -> Iterator[tuple[Artifact, tuple[Storage, ...]]]:
+        self._trace.explain_place("output_code", frame, graph)
+        return ((a, s) for a, s in self._graphs if frame in (None, a.frame) and graph in (None, a.graph))
+
+    def __repr__(self) -> str:
+        lines = []
+        for artifact, _ in self._graphs:
+            if artifact.language == "cpp":
+                return "nothing is known of memory: the wrapper is in C++ (cpp_wrapper or AOTInductor)"
+            rows = self.peak(artifact.frame, artifact.graph)
+            peak = sum(row["bytes"] or 0 for row in rows)
+            known = all(row["bytes"] is not None for row in self.table(artifact.frame, artifact.graph))
+            head = f"{artifact.frame} {artifact.graph}: {readable(peak)} {'at most' if known else 'at least'}"
+            where = f", line {rows[0]['peak_line']} of {artifact.id}" if rows else ""
+            kept = sum(row["bytes"] or 0 for row in self.saved() if row["artifact"] == artifact.id)
+            unsized = [row for row in self.table(artifact.frame, artifact.graph) if row["bytes"] is None]
+            lines.append(head + where + (f"; {readable(kept)} kept for backward" if kept else "") + _left_out(unsized))
+        return "\n".join(lines) or "no output code, so nothing is known of memory"
+
+
+def _left_out(rows: Sequence[Mapping[str, Plain]]) -> str:
+    """What is said of storages whose size is not known, "" where there are none."""
+    if not rows:
+        return ""
+    named = ", ".join(f"{row['names'][0]} ({'×'.join(row['size']) or 'no layout'})" for row in rows[:MOST_NAMED])
+    more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+    return f"; not counted, since only the run knows the size: {named}{more}"
+
+
+def readable(size: float) -> str:
+    """A number of bytes as people write it: 1536 is "1.5 KiB"."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    power = 0
+    while size >= 1024 and power < len(units) - 1:
+        size, power = size / 1024, power + 1
+    return f"{size:.4g} {units[power]}"
+
+
+# Rows ------------------------------------------------------------------------------------------------------------------
+
+
+def _rows(trace: Trace, artifact: Artifact, storages: Iterable[Storage]) -> list[dict[str, Plain]]:
+    values = symbol_values(trace, artifact.frame)
+    outputs, kept = _returned_names(trace, artifact)
+    origins = _origins(trace, artifact)
+    inputs = input_names(trace, artifact.frame, artifact.graph)
+    place = {"frame": artifact.frame, "graph": artifact.graph, "artifact": artifact.id}
+    return [
+        {
+            **place,
+            **_life(storage, values),
+            **_role(storage, outputs, kept),
+            **_origin(storage, origins),
+            "inputs": tuple(inputs[name] for name in storage.names if name in inputs),
+        }
+        for storage in storages
+    ]
+
+
+def _life(storage: Storage, values: Mapping[str, int]) -> dict[str, Plain]:
+    layout = storage.layout
+    return {
+        "names": tuple(storage.names),
+        "bytes": size_in_bytes(layout, values) if layout else None,
+        "dtype": layout.dtype.removeprefix("torch.") if layout else "",
+        "size": layout.size if layout else (),
+        "born": storage.born,
+        "last_use": storage.last_use or storage.born,
+        "freed": storage.freed,
+        "reuses": len(storage.names) - 1,
+        "made_by": storage.made_by,
+    }
+
+
+def _role(storage: Storage, outputs: set[str], kept: set[str]) -> dict[str, Plain]:
+    """What a storage is to the graph; an output may also be saved, and what is only saved says so."""
+    saved, returned = bool(kept & set(storage.names)), bool(outputs & set(storage.names))
+    return {"kind": "saved for backward" if saved and not returned and storage.kind == "output" else storage.kind, "saved": saved}
+
+
+def _origin(storage: Storage, origins: Mapping[str, tuple[Shape, Shape]]) -> dict[str, Plain]:
+    found = [origins[name] for name in storage.names if name in origins]
+    nodes, lines = (tuple(dict.fromkeys(one for pair in found for one in pair[n])) for n in (0, 1))
+    return {"nodes": nodes, "lines": lines}
+
+
+def _timeline(trace: Trace, artifact: Artifact, storages: tuple[Storage, ...]) -> list[dict[str, Plain]]:
+    values = symbol_values(trace, artifact.frame)
+    known = [(s, size_in_bytes(s.layout, values) if s.layout else None) for s in storages]
+    sizes, unsized = [(s, n or 0) for s, n in known], [s for s, n in known if n is None]
+    born = {s.steps[0]: s.born for s in storages}
+    freed = {s.steps[1]: s.freed for s in storages if s.steps[1] is not None}
+    place = {"frame": artifact.frame, "graph": artifact.graph, "artifact": artifact.id}
+    return [
+        {
+            **place,
+            "step": step,
+            "line": line,
+            "live": sum(n for s, n in sizes if s.lives(step)),
+            "allocated": sum(n for s, n in sizes if s.lives(step) and s.kind != "input"),
+            "unsized": sum(s.lives(step) for s in unsized),
+        }
+        for step, line in sorted({**freed, **born}.items(), key=lambda pair: pair[0] or 0)
+    ]
+
+
+def _peak(trace: Trace, artifact: Artifact, storages: tuple[Storage, ...]) -> list[dict[str, Plain]]:
+    moments = _timeline(trace, artifact, storages)
+    if not moments:
+        return []
+    top = max(moments, key=lambda row: row["live"])
+    pairs = zip(storages, _rows(trace, artifact, storages), strict=True)
+    live = sorted((row for s, row in pairs if s.lives(top["step"])), key=lambda row: -(row["bytes"] or 0))
+    return [{**row, "peak_line": top["line"], "share": (row["bytes"] or 0) / max(1, top["live"])} for row in live]
+
+
+def _returned_names(trace: Trace, artifact: Artifact) -> tuple[set[str], set[str]]:
+    """The names of what a graph returns to the caller, and of what it returns for its backward.
+
+    The latter are the last results of a forward graph, as many as its backward takes beside the tangents.
+    """
+    call = _functions(artifact.text).get("call")
+    results = _results(call) if call else []
+    backward = trace.find("output_code", artifact.frame, "backward") if artifact.graph == "forward" else ()
+    other = _functions(backward[0].text).get("call") if backward else None
+    taken = [name for name in _arguments(other)[1] if not name.startswith("tangents")] if other else []
+    first = len(results) - len(taken)
+    return {n for one in results[:first] for n in _names(one)}, {n for one in results[first:] for n in _names(one)}
+
+
+def _origins(trace: Trace, artifact: Artifact) -> dict[str, tuple[Shape, Shape]]:
+    """For each buffer the FX nodes that it holds the value of, and the user's lines of these."""
+    graphs = trace.find("post_grad", artifact.frame, artifact.graph)
+    places = {n["name"]: f"{n['file']}:{n['line']}" for g in graphs for n in g.nodes if n.get("file")}
+    inputs = {n["name"] for g in graphs for n in g.nodes if n.get("op") == "placeholder"}
+    if artifact.graph == "backward":  # what forward saved has there the name of forward's node
+        saved = (n for g in trace.find("forward", artifact.frame) for n in g.nodes if n["name"] in inputs and n.get("file"))
+        places = {**{n["name"]: f"{n['file']}:{n['line']}" for n in saved}, **places}
+    order = {name: n for g in graphs for name, n in node_lines(g).items()}
+    found: dict[str, tuple[Shape, Shape]] = {name: ((name,), (places[name],) if name in places else ()) for name in inputs}
+    for ir in trace.find("ir_pre_fusion", artifact.frame, artifact.graph):
+        for node in ir.nodes:
+            names = tuple(sorted(node["origins"], key=lambda name: order.get(name, 0)))
+            lines = tuple(dict.fromkeys(places[name] for name in names if name in places))
+            found.update(dict.fromkeys(node["writes"], (names, lines)))
+    return found
+
+
+# Sizes -----------------------------------------------------------------------------------------------------------------
+
+
+def size_in_bytes(layout: Layout, values: Mapping[str, int]) -> int | None:
+    """The bytes that a layout spans, from its first element to its last; None where a symbol has no known value."""
+    size = [evaluated(text, values) for text in layout.size]
+    stride = [evaluated(text, values) for text in layout.stride]
+    if None in size or None in stride:
+        return None
+    if 0 in size:
+        return 0
+    span = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=False) if n is not None and s is not None)
+    return span * element_size(layout.dtype)
+
+
+def element_size(dtype: str) -> int:
+    """The bytes of one element of "torch.float32" and its like."""
+    name = dtype.rpartition(".")[2]
+    if name in WORDS:
+        return WORDS[name]
+    bits = BITS.search(name)
+    return max(1, int(bits[1]) // 8) if bits else 1
+
+
+def evaluated(text: str, values: Mapping[str, int]) -> int | None:
+    """The value of a size such as "64" or "4*s77"; None where it is made of more than numbers, known symbols and + - * //."""
+    try:
+        return _value(ast.parse(text.strip(), mode="eval").body, values)
+    except (SyntaxError, KeyError, TypeError, ZeroDivisionError):
+        return None
+
+
+def _value(node: ast.expr, values: Mapping[str, int]) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.Name):
+        return values[node.id]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand, values)
+    if isinstance(node, ast.BinOp):
+        one, other = _value(node.left, values), _value(node.right, values)
+        return _combined(node.op, one, other)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.lower() in ("max", "min"):
+        several = [_value(argument, values) for argument in node.args]
+        return max(several) if node.func.id.lower() == "max" else min(several)
+    raise TypeError(ast.dump(node))
+
+
+def _combined(operator: ast.operator, one: int, other: int) -> int:
+    if isinstance(operator, ast.Add):
+        return one + other
+    if isinstance(operator, ast.Sub):
+        return one - other
+    if isinstance(operator, ast.Mult):
+        return one * other
+    if isinstance(operator, ast.FloorDiv):
+        return one // other
+    if isinstance(operator, ast.Mod):
+        return one % other
+    raise TypeError(type(operator).__name__)
+
+
+def symbol_values(trace: Trace, frame: str) -> dict[str, int]:
+    """The value at the traced call of each symbol of a frame."""
+    rows = (row for row in trace.symbols if row["frame"] == frame)
+    return {str(row["symbol"]): int(row["val"]) for row in rows if str(row["val"]).lstrip("-").isdigit()}
+
+
+# Reading the output code -----------------------------------------------------------------------------------------------
+
+
+def _storages(trace: Trace, artifact: Artifact) -> list[Storage]:
+    functions = _functions(artifact.text)
+    call = functions.get("call")
+    if call is None:
+        return []
+    results = _results_of_calls(trace, artifact)
+    reader = _Reader({**_declared(artifact.text), **_layouts(trace, artifact)}, functions, results)
+    line, names = _arguments(call)
+    for name in names:
+        reader.born(name, "input", line)
+    reader.read(call.body)
+    return reader.storages
+
+
+def _functions(text: str) -> dict[str, ast.FunctionDef]:
+    """The functions of the output code by name: "call" runs the graph, "partition_0" a part of it; {} for C++."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return {}
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def _arguments(call: ast.FunctionDef) -> tuple[int, tuple[str, ...]]:
+    """The line that takes the inputs out of `args`, and their names."""
+    for statement in call.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name) and statement.value.id == "args":
+            return statement.lineno, tuple(_names(statement.targets[0]))
+    return call.lineno, ()
+
+
+def _results(call: ast.FunctionDef) -> list[ast.expr]:
+    last = call.body[-1]
+    return list(last.value.elts) if isinstance(last, ast.Return) and isinstance(last.value, ast.Tuple) else []
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    return (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+
+
+def _declared(text: str) -> dict[str, Layout]:
+    """The layouts of inputs: `name = rand_strided(size, stride, device=…, dtype=…)` in the benchmark part of the code."""
+    found: dict[str, Layout] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Assign) and _called(node.value) == "rand_strided" and isinstance(node.targets[0], ast.Name):
+            found[node.targets[0].id] = _layout(node.value)
+    return found
+
+
+def _layouts(trace: Trace, artifact: Artifact) -> dict[str, Layout]:
+    """The layouts that the scheduler's IR states."""
+    texts = (a.text for a in trace.find("ir_post_fusion", artifact.frame, artifact.graph))
+    matches = (m for text in texts for line in text_lines(text) if (m := _LAYOUT.match(line)))
+    return {m["name"]: Layout(m["dtype"], _shape(m["size"]), _shape(m["stride"])) for m in matches}
+
+
+def _results_of_calls(trace: Trace, artifact: Artifact) -> dict[str, tuple[Layout | None, ...]]:
+    """For each library call, by the name of its result, the layouts of the tensors it returns; None for a view or no tensor."""
+    rows = (row for a in trace.find("fusion", artifact.frame, artifact.graph) for row in a.data["final"])
+    calls = (call for row in rows for call in row.get("calls", ()) if call.get("results"))
+    return {str(call["buffer"]): tuple(map(_result, call["results"])) for call in calls}
+
+
+def _result(row: Mapping[str, Plain]) -> Layout | None:
+    return Layout(row["dtype"], tuple(row["size"]), tuple(row["stride"])) if row and not row["alias"] else None
+
+
+def _takers(functions: Iterable[ast.FunctionDef]) -> dict[str, dict[str, str]]:
+    """For each name the names that parts of it get: {"buf3": {"buf3[0]": "buf4"}}; of `buf1 = buf0` the part is the whole."""
+    found: dict[str, dict[str, str]] = {}
+    for statement in (n for function in functions for n in ast.walk(function) if isinstance(n, ast.Assign)):
+        value, target = statement.value, statement.targets[0]
+        if isinstance(value, (ast.Subscript, ast.Name)) and isinstance(target, ast.Name):
+            found.setdefault(next(_names(value), ""), {}).setdefault(ast.unparse(value), target.id)
+    return found
+
+
+def _shape(text: str) -> Shape:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _called(node: ast.AST) -> str:
+    """The last part of the name of the function that an expression calls, "" where it calls none."""
+    return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+
+
+def _layout(call: ast.expr) -> Layout:
+    """The layout in a call of empty_strided and its like: size, stride, and the dtype last or by keyword."""
+    assert isinstance(call, ast.Call)
+    size, stride = (tuple(map(ast.unparse, a.elts)) if isinstance(a, ast.Tuple) else () for a in call.args[:2])
+    named = [ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"]
+    return Layout((named or [ast.unparse(call.args[-1])])[0], size, stride)
+
+
+class _Reader:
+    """Walks the statements of the output code and keeps which storage each name holds."""
+
+    def __init__(
+        self,
+        layouts: Mapping[str, Layout],
+        functions: Mapping[str, ast.FunctionDef],
+        results: Mapping[str, Sequence[Layout | None]],
+    ) -> None:
+        self.storages: list[Storage] = []
+        self._held: dict[str, Storage] = {}
+        self._layouts = layouts
+        self._functions = functions
+        self._results = results
+        self._takers = _takers(functions.values())
+        self._parts: dict[str, dict[str, Storage]] = {}
+        self._lists: dict[str, list[Storage | None]] = {}
+        self._makers: dict[str, str] = {}
+        self._step = 0
+
+    def born(self, name: str, kind: str, line: int, layout: Layout | None = None, made_by: str = "") -> None:
+        """A storage begins under this name."""
+        if name not in self._layouts and layout is None and kind == "input":
+            return  # a number, such as a dynamic size
+        storage = Storage([name], kind, line, layout or self._layouts.get(name), (self._step, None), made_by, holders={name})
+        self.storages.append(storage)
+        self._held[name] = storage
+
+    def read(self, statements: Iterable[ast.stmt]) -> None:
+        """Read statements in order, those inside a with or if included."""
+        for statement in statements:
+            self._step += 1
+            if isinstance(statement, (ast.With, ast.If, ast.For)):
+                self.read(statement.body)
+            elif isinstance(statement, ast.Delete):
+                self._deleted(statement)
+            elif isinstance(statement, ast.Return):
+                self._returned(statement)
+            elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Tuple):
+                self._unpacked(statement)
+            elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                self._assigned(statement.targets[0].id, statement)
+            elif isinstance(statement, ast.Expr):
+                self._ran(statement)
+
+    def _assigned(self, name: str, statement: ast.Assign) -> None:
+        value, line = statement.value, statement.lineno
+        called = _called(value)
+        if called.startswith("empty_strided"):
+            self.born(name, "temporary", line, _layout(value))
+        elif isinstance(value, ast.Name) and value.id in self._held:
+            self._renamed(name, self._held[value.id], line)
+        elif isinstance(value, ast.List):
+            self._listed(name, value)
+        elif called in ("reinterpret_tensor", "alloc_from_pool", "copy_if_misaligned") and self._first(value) in self._held:
+            self._renamed(name, self._held[self._first(value)], line)
+        elif (part := self._part(value)) is not None:
+            self._renamed(name, part, line)
+        elif name in self._layouts:
+            self._used(value, line)
+            self.born(name, "temporary", line, made_by=self._maker(value))
+        else:
+            used = self._used(value, line)
+            self._makers[name] = self._maker(value)
+            if isinstance(value, ast.Call):
+                self._returns(name, value, used)
+
+    def _part(self, value: ast.expr) -> Storage | None:
+        """The storage that an expression takes out of a call's result, None where it takes none."""
+        if not isinstance(value, (ast.Subscript, ast.Name)):
+            return None
+        return self._parts.get(next(_names(value), ""), {}).get(ast.unparse(value))
+
+    def _returns(self, name: str, call: ast.Call, used: Sequence[Storage]) -> None:
+        """What a library call returns is there before its arguments are freed, also the parts that get no name."""
+        takers, stated = self._takers.get(name, {}), self._results.get(name, ())
+        whole = list(takers) == [name] or len(stated) == 1
+        expressions = {name if whole else f"{name}[{n}]": layout for n, layout in enumerate(stated)}
+        parts: dict[str, Storage] = {}
+        for expression in dict.fromkeys((*takers, *expressions)):
+            taker = takers.get(expression, "")
+            layout = self._layouts.get(taker) or expressions.get(expression)
+            if expression in expressions and expressions[expression] is None:
+                if used and taker:  # a view of an argument
+                    used[0].holders.add(name)
+                    parts[expression] = used[0]
+            elif layout is not None:
+                self.born(taker or expression, "temporary", call.lineno, layout, self._maker(call))
+                made = self._held.pop(taker or expression)
+                made.holders = {name}
+                parts[expression] = made
+        self._parts[name] = parts
+
+    def _unpacked(self, statement: ast.Assign) -> None:
+        """The inputs, which are there already, or the results of a partition: its body is read in place."""
+        number = re.fullmatch(r"self\.partitions\[(\d+)\]\((\w+)\)", ast.unparse(statement.value))
+        part = self._functions.get(f"partition_{number[1]}") if number else None
+        if number is None or part is None:
+            return
+        given = self._lists.pop(number[2], [])
+        for name, storage in zip(_arguments(part)[1], given, strict=False):
+            if storage is not None:
+                storage.holders.add(name)
+                storage.holders.discard(number[2])
+                self._held[name] = storage
+        self.read(s for s in part.body if not isinstance(s, ast.Return))
+
+    def _listed(self, name: str, value: ast.List) -> None:
+        """The arguments of a partition: the list holds them until the partition takes them out of it."""
+        self._lists[name] = [self._held.get(ast.unparse(element)) for element in value.elts]
+        for storage in self._lists[name]:
+            if storage is not None:
+                storage.holders.add(name)
+
+    def _first(self, value: ast.expr) -> str:
+        """The first name inside a call's first argument."""
+        return next(_names(value.args[0]), "") if isinstance(value, ast.Call) and value.args else ""
+
+    def _maker(self, value: ast.expr) -> str:
+        """The call that an expression is, or whose result it takes a part of: buf1[0] is made by what made buf1."""
+        if isinstance(value, ast.Call):
+            return ast.unparse(value.func)
+        return next((self._makers[name] for name in _names(value) if name in self._makers), "")
+
+    def _renamed(self, name: str, storage: Storage, line: int) -> None:
+        if name not in storage.names:
+            storage.names.append(name)
+        storage.holders.add(name)
+        storage.last_use = line
+        self._held[name] = storage
+
+    def _ran(self, statement: ast.Expr) -> None:
+        """A kernel or a library call: it uses its arguments, and fills those that nothing has filled yet."""
+        value = statement.value
+        if not isinstance(value, ast.Call) or _called(value).startswith("assert_"):
+            return
+        who = ast.unparse(value.func).removesuffix(".run")
+        for storage in self._used(value, statement.lineno):
+            if storage.kind != "input" and not storage.made_by:
+                storage.made_by = who
+
+    def _used(self, value: ast.AST, line: int) -> list[Storage]:
+        used = [self._held[name] for name in _names(value) if name in self._held]
+        for storage in used:
+            storage.last_use = line
+        return used
+
+    def _deleted(self, statement: ast.Delete) -> None:
+        for name in (n for target in statement.targets for n in _names(target)):
+            held = self._held.pop(name, None)
+            for storage in (*([held] if held else ()), *self._parts.pop(name, {}).values()):
+                storage.holders.discard(name)
+                if not storage.holders and storage.freed is None:
+                    self._ends(storage, statement.lineno)
+
+    def _ends(self, storage: Storage, line: int) -> None:
+        storage.freed, storage.steps = line, (storage.steps[0], self._step)
+
+    def _returned(self, statement: ast.Return) -> None:
+        """What is returned lives on; what still has a name otherwise ends here."""
+        returned = [] if statement.value is None else self._used(statement.value, statement.lineno)
+        for storage in self.storages:
+            if any(storage is one for one in returned):
+                storage.kind = storage.kind if storage.kind == "input" else "output"
+            elif storage.freed is None:
+                self._ends(storage, statement.lineno)

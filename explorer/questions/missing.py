@@ -1,0 +1,133 @@
+"""Why a trace lacks a text or a kernel, and what to do to have it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from explorer.errors import InputError, NoKernelError, unknown_name
+from explorer.stages import STAGES
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: The forms of a Triton kernel below its source, and those of them that only NVIDIA's or only AMD's kernels have.
+LADDER = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
+NVIDIA, AMD = ("ptx", "sass"), ("amdgcn",)
+#: Stages that Inductor and no other backend has.
+INDUCTORS = (
+    "pre_grad",
+    "fx_graph_runnable",
+    "inductor_input",
+    "pattern_match",
+    "fx_pass",
+    "post_grad",
+    "ir_pre_fusion",
+    "fusion",
+    "ir_post_fusion",
+    "output_code",
+    "kernel",
+    "perf_hint",
+    "assumption",
+    "autotune",
+    *LADDER,
+    "assembly",
+)
+#: Stages of which a sound compile need not have any, and when there is one.
+WHEN = {
+    "graph_break": "no graph ended early",
+    "recompile": "no function was compiled a second time",
+    "symbol": "no size is dynamic; trace with dynamic=True, or call with other sizes inside explorer.record()",
+    "pattern_match": "no pattern of Inductor's matched",
+    "fx_pass": "no pass changed a graph",
+    "assumption": "Inductor had nothing to time",
+    "autotune": "Inductor had nothing to choose; matrix products have choices with mode='max-autotune'",
+    "cuda_graph": "CUDA graphs were not asked for; trace with mode='reduce-overhead'",
+    "perf_hint": "Inductor gave no hint",
+    "cache": "no cache was asked: a trace compiles everything itself, explorer.record() says what came of each lookup",
+    "backward": "there is no backward; trace with train=True, and a parameter or input that requires grad",
+    "joint": "there is no backward; trace with train=True, and a parameter or input that requires grad",
+    "inductor_input": "it is the graph of inference; with train=True the graphs are forward and backward",
+    "decompiled": "depyf is not installed, or nothing was compiled",
+    "written_file": "Inductor wrote no file",
+}
+A_GPU = "name a GPU, which need not be here: explorer.trace(f, x, target='h100')"
+
+
+def no_text(trace: Trace, stage: object) -> InputError:
+    """The error for a stage that a trace has no text of: why, as far as the trace says, and what to do."""
+    known = {s.name for s in STAGES} | {a.stage for a in trace.artifacts}
+    if stage not in known:
+        return unknown_name("stage of this trace", stage, {a.stage for a in trace.artifacts} or known)
+    why = why_no_text(trace, str(stage))
+    return InputError(f"this trace has no {stage!r}: {why}")
+
+
+def why_no_text(trace: Trace, stage: str) -> str:
+    """Why a trace has no text of a stage that there is, and what to do about it."""
+    target, backend = str(trace.meta.get("target", "")), str(trace.meta.get("backend") or "inductor")
+    if not trace.artifacts:
+        return "it is empty"
+    if why := why_no_graph(trace):
+        return why
+    if stage in INDUCTORS and backend != "inductor":
+        return f"backend {backend!r} is not Inductor; trace with backend='inductor'"
+    languages = {kernel.language for kernel in trace.kernels}
+    if stage in LADDER and "triton" not in languages:
+        return f"its target is {target!r}, and {_kernels(languages)}; {A_GPU}" if target else f"{_kernels(languages)}; {A_GPU}"
+    if stage in NVIDIA and trace.find("amdgcn"):
+        return f"{target!r} is an AMD GPU, whose machine code is 'amdgcn'; for {stage} name one of NVIDIA's, such as 'h100'"
+    if stage in AMD and trace.find("ptx"):
+        return f"{target!r} is not an AMD GPU; its machine code is 'sass', and 'amdgcn' is that of 'mi300x'"
+    if trace.live is None and ((stage == "assembly" and "cpp" in languages) or (stage == "sass" and trace.find("ptx"))):
+        return "it is made on demand by the process that made the trace, and this trace was loaded; trace again"
+    if stage == "assembly":
+        return f"it is of C++ kernels, and {_kernels(languages)}; trace with target='cpu'"
+    said = next((failure.message for failure in trace.failures if failure.stage == stage), "")
+    return said or WHEN.get(stage, "the compile did not come by it, or the stage was left out by stages=")
+
+
+def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> InputError:
+    """The error for a form that a kernel does not have."""
+    written = {"cpp": "C++", "triton": "Triton"}.get(language, language)
+    if language == "cpp" and stage in LADDER:
+        return InputError(f"kernel {name} is {written} and has no {stage!r}: {A_GPU}")
+    if language != "cpp" and stage == "assembly":
+        return InputError(f"kernel {name} is {written}: its machine code is 'sass' or 'amdgcn', and 'assembly' is a C++ kernel's")
+    return unknown_name("stage of this kernel", stage, held)
+
+
+def why_no_graph(trace: Trace) -> str:
+    """Why nothing was compiled; "" where something was."""
+    if any(a.stage in ("dynamo", "kernel", "output_code", "forward", "post_grad") for a in trace.artifacts):
+        return ""
+    said = next((f.message for f in trace.failures if f.fatal or f.step == "compile"), "")
+    return said or "nothing was compiled"
+
+
+def _kernels(languages: set[str]) -> str:
+    names = {"cpp": "C++", "triton": "Triton"}
+    written = " and ".join(sorted(names.get(language, language) for language in languages))
+    return f"its kernels are {written}" if languages else "it has no kernel"
+
+
+def no_kernel(trace: Trace | None, index: object) -> NoKernelError:
+    """The error for a kernel that a trace does not have."""
+    kernels = trace.kernels if trace is not None else ()
+    if trace is None:
+        return NoKernelError(f"there is no kernel {index!r} here")
+    if not kernels:
+        return NoKernelError(f"this trace has no kernel: {why_no_kernel(trace)}")
+    names = ", ".join(kernel.name for kernel in kernels)
+    return NoKernelError(f"there is no kernel {index!r}: they are numbered from 0 to {len(kernels) - 1} ({names})")
+
+
+def why_no_kernel(trace: Trace) -> str:
+    """Why a trace has no kernel at all."""
+    if why := why_no_graph(trace):
+        return why
+    backend = str(trace.meta.get("backend") or "inductor")
+    if backend != "inductor":
+        return f"backend {backend!r} writes none; trace with backend='inductor'"
+    fatal = next((f.message for f in trace.failures if f.fatal), "")
+    return fatal or "the code that Inductor wrote calls libraries only, or only makes views; see t.text('output_code')"

@@ -1,0 +1,1 @@
+"""Record a compile, and replay what was recorded into a Trace."""

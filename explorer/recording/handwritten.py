@@ -1,0 +1,87 @@
+"""trace_kernel: a hand-written Triton kernel, from its source down to machine code, for any GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from explorer.absent.target import attached_gpu
+from explorer.compilers import torch_compile as compiling
+from explorer.errors import ExplorerError
+from explorer.gpus.figures import Target
+from explorer.ladder.ladder import Ladder, finished, of_launch
+from explorer.ladder.sass_lines import ptx_lines
+from explorer.ladder.triton_jit import Written, lower_call
+from explorer.ladder.triton_pool import Worker
+from explorer.ladder.triton_tools import no_sass
+from explorer.live.interpreted import KernelCall
+from explorer.live.ladders import Ladders, events_of, without_sass
+from explorer.model.values import Event, Failure, Plain, plain
+from explorer.recording.replay import replay
+from explorer.traced import Trace
+
+
+def trace_kernel(
+    kernel: Any,
+    *args: Any,
+    grid: Any = None,
+    target: str | Target = "auto",
+    config: int | Mapping[str, Plain] | None = None,
+    sass: bool = True,
+    **constants: Any,
+) -> Trace:
+    """Compile `kernel[grid](*args, **constants)` for a GPU that need not be here, and return every stage as a Trace.
+
+    `kernel` is any @triton.jit or @triton.autotune function, `args` its arguments: tensors, which may be on the CPU, and
+    numbers; `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run: that
+    `Trace.run` and `Trace.check(expected=…)` do, on copies of the arguments, and interpreted where these are on the CPU.
+    `grid` is as in a launch; only running needs it. `target` is a GPU by name or a Target, "auto" the attached one. For an
+    autotuned kernel `config` chooses a candidate by index or values; None is the first, for the attached GPU the one that
+    triton has measured the fastest where the program has launched the kernel so. `Kernel.candidates` has all, and triton's
+    times. For the attached GPU every form is that of the kernel which a launch so runs, as triton has it of an earlier launch
+    or compiles it for the next one, with the registers that the driver counts; a Failure says so where that GPU cannot run
+    it. SASS costs 0.3 s; with sass=False it is made when asked for.
+
+    InputError for arguments or a source that triton refuses, with the line; where a stage below fails, the Trace has a
+    Failure with what the compiler said.
+    """
+    gpu = attached_gpu() if target in ("auto", "cuda") else Target.parse(target)
+    written = lower_call(kernel, args, constants, grid, gpu, config)
+    lowered = written.lowered
+    place = {"file": lowered.file, "first_line": lowered.first_line}
+    data = {"name": lowered.name, "language": "triton", "text": written.source, "wrapper_line": 0, "comment": "", **place}
+    events, ladders = [Event("kernel", 0.0, data=plain(data))], Ladders()
+    failures: list[Failure] = []
+    launch = {"line": 0, "arguments": dict(written.arguments), "grid": written.grid}
+    ladders.call = KernelCall(kernel, args, constants, grid, config)
+    ladders.again = lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other), [])
+    try:
+        ladder = _ladder(written, failures)
+        ladders.by_source[written.source] = ladder
+        code = ladder.sass() if sass and gpu.vendor == "nvidia" and not no_sass(gpu) else ""
+        lines = ptx_lines([ladder])[0] if code else ()
+        events += events_of(ladder, events[0], sass=code, lines=lines, launches=(launch,))
+        failures += without_sass(gpu, events)
+    except ExplorerError as error:
+        failures.append(Failure("kernel", lowered.name, str(error), fatal=True))
+        ladders.error = error
+    meta = {"name": lowered.name, "target": gpu.name, "backend": "triton", **compiling.torch_versions()}
+    return replay(events, failures, meta, live=ladders)
+
+
+def _ladder(written: Written, failures: list[Failure]) -> Ladder:
+    """The kernel compiled, with the forms of its launch where the GPU is attached; a Failure where that cannot launch it.
+
+    It is compiled in a process of its own first, where a crash of the compiler harms nothing.
+    """
+    lowered = written.lowered
+    with Worker() as worker:
+        ladder = finished(lowered, worker.ask(lowered.job))
+    if written.launch is not None:
+        try:
+            ladder = replace(of_launch(lowered, written.launch()), seconds=ladder.seconds)
+        except ExplorerError as error:
+            failures.append(Failure("launch", lowered.name, str(error)))
+    why = f"measured the fastest of {len(written.measured)}" if written.measured else "measured the fastest, by triton"
+    return replace(ladder, measured=written.measured, chosen=why if written.tuned else "")

@@ -1,0 +1,220 @@
+"""record: hooks on, events collected, hooks off. Nothing is parsed here and nothing is shown.
+
+The only place, with `replay`, that catches `Exception`: an error of the explorer's own becomes a `Failure`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time as clock
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from explorer.absent.generated import Generated
+from explorer.absent.retarget import retargeted
+from explorer.errors import BusyError
+from explorer.model.stage import Facts, Stage
+from explorer.model.values import Call, Event, Failure, plain
+from explorer.observe.dynamo import current_compile_id
+from explorer.observe.fresh import cold_compile, every_lookup_misses
+from explorer.observe.patch import Guard, guarding, shielded
+from explorer.observe.places import call_path
+from explorer.observe.wishes import Changes
+from explorer.recording.replay import renumber
+
+if TYPE_CHECKING:
+    from explorer.absent.launches import Launches
+    from explorer.gpus.figures import Target
+
+#: Held while a recording is under way: hooks are process-wide, so two recordings would see each other's compiles.
+_UNDER_WAY = threading.Lock()
+
+
+class Recorder:
+    """Collects the events of one recording; it is the `emit` that every stage's `watch` is given.
+
+    A trace is of one call: a compile in another thread is not part of it. Backward graphs on a GPU compile in autograd's
+    own threads: an event counts when it comes from the trace's thread or belongs to a frame begun there. With
+    `every_thread`, as in a recording of a program, each compile counts, whichever thread it is in; Dynamo compiles in
+    one thread at a time.
+    """
+
+    def __init__(self, progress: Callable[[str], None] | None = None, *, every_thread: bool = False) -> None:
+        self.events: list[Event] = []
+        self.failures: list[Failure] = []
+        self.compile_errors: list[BaseException] = []
+        self.generated = Generated()  # what was compiled for a GPU that is not there
+        self.seconds = 0.0  # what the explorer itself cost
+        self._began = clock.perf_counter()
+        self._thread = threading.get_ident()
+        self._every_thread = every_thread
+        self._frames: set[str] = set()
+        self._here = _Here()
+        self.guard = Guard(self.covers, {})
+        self._deferred: list[tuple[str, str, Callable[[], Facts], float]] = []
+        self._progress = progress
+
+    def __call__(self, kind: str, facts: Callable[[], Facts], *, time: float | None = None) -> None:
+        """Record an event of `kind` now."""
+        began = clock.perf_counter()
+        frame = self._frame()
+        if frame is not None and not self._here.muted:
+            self._append(kind, frame, facts, began - self._began if time is None else time, call_path())
+        self.seconds += clock.perf_counter() - began
+
+    def later(self, kind: str, facts: Callable[[], Facts]) -> None:
+        """Record an event of `kind` when the recording ends."""
+        frame = self._frame()
+        if frame is not None and not self._here.muted:
+            self._deferred.append((kind, frame, facts, clock.perf_counter() - self._began))
+
+    @contextmanager
+    def during(self, graph: str) -> Iterator[None]:
+        """Name the graph that events inside belong to."""
+        self._here.graphs.append(graph)
+        try:
+            yield
+        finally:
+            self._here.graphs.pop()
+
+    @contextmanager
+    def within(self, frame: str) -> Iterator[None]:
+        """Count events inside to a frame whose compile is over, or that Dynamo did not begin."""
+        outer, self._here.within = self._here.within, frame
+        try:
+            yield
+        finally:
+            self._here.within = outer
+
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        """Record nothing of what this thread does inside."""
+        outer, self._here.muted = self._here.muted, True
+        try:
+            yield
+        finally:
+            self._here.muted = outer
+
+    def place(self) -> tuple[str, str]:
+        """The frame and graph under way, by the names that the trace will have for them."""
+        here = Event("place", clock.perf_counter() - self._began, self._frame() or "", self._here.graph)
+        return renumber([*self.events, here])[-1].frame, here.graph
+
+    def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
+        """Run the explorer's own work; an error in it is recorded and goes no further."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 rule 5: an error in the explorer never breaks the user's compile
+            self.fail(kind, step, error)
+
+    def compile_failed(self, error: BaseException, facts: Facts) -> None:
+        """Record an error of a compile, and keep it to tell it from the program's own."""
+        if self._frame() is not None:
+            self.compile_errors.append(error)
+            self("compile_error", lambda: {**facts, "number": len(self.compile_errors) - 1})
+
+    def fail(self, stage: str, step: str, error: BaseException, *, fatal: bool = False) -> None:
+        """Write an error down as a Failure, once."""
+        failure = Failure(stage, step, f"{type(error).__name__}: {error}".strip(), fatal)
+        if failure not in self.failures:
+            self.failures.append(failure)
+
+    def finish(self) -> None:
+        """Do what was put off until the compile was over."""
+        deferred, self._deferred = self._deferred, []
+        for kind, frame, facts, time in deferred:
+            self._append(kind, frame, facts, time, ())
+
+    def _append(self, kind: str, frame: str, facts: Callable[[], Facts], time: float, path: tuple[Call, ...]) -> None:
+        def add() -> None:
+            self.events.append(Event(kind, time, frame, self._here.graph, plain(facts()), path))
+            if self._progress is not None and kind == "phase":
+                self._progress(str(self.events[-1].data.get("name", "")))
+
+        self.attempt(kind, "record", add)
+
+    def _frame(self) -> str | None:
+        """The compile id under way, None where the event is not this recording's."""
+        frame = self._here.within or current_compile_id()
+        if threading.get_ident() == self._thread or (self._every_thread and frame):
+            self._frames.add(frame)
+            return frame
+        return frame if frame in self._frames and frame else None
+
+    def covers(self) -> bool:
+        """Whether what is asked now is asked by a compile that is recorded, or by the thread that records."""
+        return threading.get_ident() == self._thread or self._frame() is not None
+
+
+class _Here(threading.local):
+    """Where a thread is in its compile."""
+
+    def __init__(self) -> None:
+        self.graphs: list[str] = []
+        self.within = ""
+        self.muted = False
+
+    @property
+    def graph(self) -> str:
+        """The graph under way, "" where none is."""
+        return self.graphs[-1] if self.graphs else ""
+
+
+@contextmanager
+def recording(
+    stages: Sequence[Stage],
+    recorder: Recorder,
+    *,
+    cold: bool = False,
+    fresh: bool = False,
+    absent: Target | None = None,
+    changes: Changes | None = None,
+    compiled: Callable[[], object] = lambda: None,
+    launches: Launches | None = None,
+) -> Iterator[Recorder]:
+    """Inside the block every compile of this thread is recorded; after it every hook and setting is as before.
+
+    With `cold`, as for a trace, what earlier compiles left is set aside; with `fresh` caches are written but not read; else
+    they are the program's own affair.
+    With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU; `compiled` is
+    then called whenever a graph has been, and `launches` notes the Triton kernels that are launched outside of the graphs.
+    With `changes` it compiles otherwise than it would. BusyError where another
+    recording is under way, in this thread or another.
+    """
+    if not _UNDER_WAY.acquire(blocking=False):
+        raise BusyError("another recording is under way in this process; let it end before starting this one")
+    try:
+        with ExitStack() as stack:
+            guard = stack.enter_context(guarding(recorder.guard))
+            if cold:
+                stack.enter_context(shielded(cold_compile, guard, "cold compile"))
+            elif fresh:
+                stack.enter_context(shielded(every_lookup_misses, guard, "fresh"))
+            if absent is not None:
+                begin = partial(recorder.attempt, "kernel", "compile", compiled)
+                retarget = partial(retargeted, absent, recorder, begin, recorder.generated, launches)
+                if stack.enter_context(shielded(retarget, guard, "retarget")) is None:
+                    stages = ()  # what is compiled is not for that GPU
+            if changes is not None:
+                stack.enter_context(shielded(partial(changes.applied, recorder), guard, "changes"))
+            for stage in stages:
+                stack.enter_context(_watching(stage, recorder))
+            try:
+                yield recorder
+            finally:
+                stack.close()
+    finally:
+        _UNDER_WAY.release()
+        recorder.failures += recorder.guard.failures(recorder.failures)
+        recorder.finish()
+
+
+@contextmanager
+def _watching(stage: Stage, recorder: Recorder) -> Iterator[None]:
+    """A stage's hooks; where they cannot be put on or taken off, a Failure that names the stage."""
+    with ExitStack() as stack:
+        with guarding(recorder.guard.of(stage.name)) as guard:
+            stack.enter_context(shielded(lambda: stage.watch(recorder), guard, "watch", "unwatch"))
+        yield

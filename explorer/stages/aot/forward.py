@@ -1,0 +1,19 @@
+"""AOTAutograd's forward graph, or in inference its only graph."""
+
+from __future__ import annotations
+
+from explorer.model.stage import Stage
+from explorer.observe import inductor
+from explorer.stages.chain import link_graph
+from explorer.stages.fx_graph import render_graph
+
+STAGE = Stage(
+    name="forward",
+    title="Forward graph",
+    language="fx",
+    render=render_graph("Forward graph"),
+    link=link_graph,
+    watch=inductor.joint_graph,
+    phases=("aot_trace_joint_graph",),
+    about="The forward in Core ATen: decomposed, without views of inputs or in-place changes.",
+)

@@ -1,0 +1,288 @@
+"""How the nodes of an FX graph are known in the graph before it: by name, by from_node, by what made them. Pure.
+
+    dynamo → (passes) → pre_grad → joint → (passes) → forward, backward → (passes) → post_grad
+                                 → forward → (passes) → inductor_input → (passes) → post_grad      in inference
+
+A node that is in the graph that a round of passes begins with links to it there. One that is not was made on the way: it
+links to the pass that made it, and there to the pattern that made it, which links it to the nodes that it replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from explorer.model.values import CALL_NODE, MADE_WITHIN, REWRITE, Artifact, Link, Plain, once
+from explorer.stages.fx_graph import innermost, link_files, node_lines, nodes_of_calls
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: How it is known: a round of passes left the node alone; one of them made it; a pattern replaced nodes by it; AOTAutograd
+#: traced it for a node of Dynamo's graph; autograd gave it the number of the forward operator that it differentiates.
+SAME, MADE, REPLACED, FROM_NODE, SEQ_NR = "same node", "made by", "replaced", "from_node", "seq_nr"
+#: A pass made every use of one node a use of another; it made a node that only such nodes use.
+USES, FOR_USES = "replace_all_uses_with", "used only by what replaced"
+#: Autograd added gradients of one tensor up.
+ADDED = "sum of gradients"
+#: A pass made it as a part of what took the place of another.
+PART = "decomposed"
+_LINE = re.compile(r"^\s*(?P<name>\w+) = (?:(?:placeholder|get_attr|call_module|call_method) )?(?P<target>[^\s(]+)\(")
+_WORD = re.compile(r"\w+")
+
+#: The line of each node by its name, and the node's target.
+Nodes = Mapping[str, tuple[int, str]]
+
+
+def link_graph(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """The links of an FX graph: to the user's lines, and to the graph before it."""
+    yield from link_files(artifact, trace)
+    yield from link_before(artifact, trace)
+    yield from _link_traced(artifact, trace)
+
+
+@once
+def nodes_of(artifact: Artifact) -> Nodes:
+    """The nodes of a graph, or of the list of nodes that a pass leaves."""
+    if artifact.stage == "fx_pass":
+        return text_nodes(artifact.lines, 1)
+    targets = {node["name"]: str(node["target"]) for node in (*artifact.nodes, *artifact.inner)}
+    return {name: (line, targets.get(name, "")) for name, line in node_lines(artifact).items()}
+
+
+def text_nodes(lines: Iterable[str], first: int) -> Nodes:
+    """The nodes of lines `name = target(arguments)`, the first of which has the number `first`."""
+    return {m["name"]: (n, m["target"]) for n, line in enumerate(lines, first) if (m := _LINE.match(line))}
+
+
+@once
+def made_nodes(pattern: Artifact) -> Nodes:
+    """The nodes that a pattern made, from its text."""
+    at = pattern.lines.index("made") + 1
+    return text_nodes(pattern.lines[at:], at + 1)
+
+
+@once
+def matched_nodes(pattern: Artifact) -> Nodes:
+    """The nodes that a pattern matched, from its text."""
+    return text_nodes(pattern.lines[1 : pattern.lines.index("made")], 2)
+
+
+def within(artifact: Artifact) -> str:
+    """What stands before the names of a pass's nodes in the text of the outermost graph: the path of the graph it changed."""
+    return f"{artifact.data['of']}." if artifact.data.get("of") else ""
+
+
+# Rounds of passes ----------------------------------------------------------------------------------------------------
+
+
+def section_of(artifact: Artifact, trace: Trace) -> str:
+    """The round of passes that an artifact belongs to or ends: "pre_grad", "joint", "post_grad", or "" for none."""
+    if artifact.stage == "fx_pass":
+        return str(artifact.data["section"])
+    if artifact.stage == "pattern_match":
+        begun = _base("post_grad", artifact, trace)
+        return "post_grad" if begun is not None and begun.time <= artifact.time else "joint" if artifact.graph else "pre_grad"
+    ends = {"pre_grad": "pre_grad", "inductor_input": "joint", "backward": "joint", "post_grad": "post_grad"}
+    return "joint" if artifact.stage == "forward" and artifact.graph != "inference" else ends.get(artifact.stage, "")
+
+
+def _base(section: str, artifact: Artifact, trace: Trace) -> Artifact | None:
+    """The graph with which a round of passes began."""
+    inference = artifact.graph == "inference"
+    if section == "pre_grad":
+        found = trace.find("dynamo", artifact.frame)
+    elif section == "joint":
+        found = trace.find("forward", artifact.frame, "inference") if inference else trace.find("joint", artifact.frame)
+    elif section == "post_grad" and artifact.graph in ("inference", "forward", "backward"):
+        found = trace.find("inductor_input" if inference else artifact.graph, artifact.frame, artifact.graph)
+    else:
+        found = ()
+    return found[-1] if found else None
+
+
+def link_before(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """Each node of a graph or of a pass to itself in the round's first graph, or to what made it."""
+    section = section_of(artifact, trace)
+    base = _base(section, artifact, trace)
+    if base is None:
+        return
+    nodes = matched_nodes(artifact) if artifact.stage == "pattern_match" else nodes_of(artifact)
+    old, prefix = nodes_of(base), within(artifact)
+    inputs = {prefix + n["name"] for n in (*artifact.nodes, *artifact.inner) if n["op"] == "placeholder"}
+    unclear = _unclear(artifact, base)
+    unknown = {}
+    for name, (line, target) in ((prefix + name, found) for name, found in nodes.items() if name not in unclear):
+        if name in old and (old[name][1] == target or name in inputs):
+            yield Link(artifact.id, (line,), base.id, (old[name][0],), SAME)
+        else:
+            unknown[name] = line
+    makers = _makers(section, artifact, trace) if unknown else {}
+    users = _users(artifact) if makers else {}
+    for name, line in unknown.items():
+        if name in makers:
+            yield Link(artifact.id, (line,), *makers[name], MADE)
+        elif (user := users.get(name.partition(".")[0])) in makers and "." in name and name not in old:
+            yield Link(artifact.id, (line,), *makers[user], MADE_WITHIN)  # in a graph that a pass made as that node's argument
+        elif name in old:  # a pass gave it another target, such as the in-place form of an operator
+            yield Link(artifact.id, (line,), base.id, (old[name][0],), SAME)
+
+
+def _users(artifact: Artifact) -> dict[str, str]:
+    """The node that each graph inside is an argument of, by the graph's path."""
+    graphs = {node["name"]: str(node["target"]) for node in artifact.nodes if node["op"] == "get_attr"}
+    return {graphs[name]: str(node["name"]) for node in artifact.nodes for name in node["inputs"] if name in graphs}
+
+
+def _unclear(artifact: Artifact, base: Artifact) -> set[str]:
+    """Names that may stand for a node of a graph inside another one, where a recording does not say which graph a pass was on."""
+    if artifact.language != "fx-lines" or "of" in artifact.data:
+        return set()
+    return {node["name"].rpartition(".")[2] for node in base.inner}
+
+
+def _makers(section: str, artifact: Artifact, trace: Trace) -> dict[str, tuple[str, tuple[int]]]:
+    """Where each node was made that the round's first graph does not have: in which pass, or else in which pattern.
+
+    By the node's name in the outermost graph, as for all nodes of a round.
+    """
+    graphs = ("joint", artifact.graph) if section == "joint" else (artifact.graph,)
+    made: dict[str, tuple[str, tuple[int]]] = {}
+    for stage in ("pattern_match", "fx_pass"):
+        for maker in trace.find(stage, artifact.frame):
+            if maker is artifact or maker.time > artifact.time or (maker.graph not in graphs and section != "pre_grad"):
+                continue
+            if stage == "pattern_match":
+                made |= {within(maker) + name: (maker.id, (line,)) for name, (line, _) in made_nodes(maker).items()}
+            elif maker.data["section"] == section:
+                nodes = nodes_of(maker)
+                made |= {within(maker) + name: (maker.id, (nodes[name][0],)) for name in maker.data["made"] if name in nodes}
+    return made
+
+
+def link_pattern(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """What a pattern made to all that it replaced, and that to the graph before."""
+    made, matched = ({line for line, _ in found(artifact).values()} for found in (made_nodes, matched_nodes))
+    if made and matched:
+        yield Link(artifact.id, tuple(sorted(made)), artifact.id, tuple(sorted(matched)), REPLACED)
+    yield from link_before(artifact, trace)
+    yield from _link_made(artifact, trace, made_nodes(artifact))
+
+
+def _link_made(artifact: Artifact, trace: Trace, nodes: Nodes) -> Iterator[Link]:
+    """The nodes that a pass or a pattern made to the user's line that they state themselves."""
+    for name, stack in artifact.data.get("stacks", {}).items():
+        place = innermost(stack)
+        if name in nodes and place and (found := trace.source_line(place["file"], place["line"], frame=artifact.frame)):
+            yield Link(artifact.id, (nodes[name][0],), found[0], (found[1],), "stack_trace")
+
+
+def link_pass(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """The nodes that a pass left or made; what it made, as a whole, to what it erased."""
+    yield from link_before(artifact, trace)
+    yield from _link_made(artifact, trace, nodes_of(artifact))
+    base = _base(section_of(artifact, trace), artifact, trace)
+    if base is None:
+        return
+    nodes, old, prefix = nodes_of(artifact), nodes_of(base), within(artifact)
+    yield from _link_replaced(artifact, base.id, old, nodes, trace)
+    made = tuple(nodes[name][0] for name in artifact.data["made"] if name in nodes)
+    erased = tuple(old[prefix + name][0] for name in artifact.data["erased"] if prefix + name in old)
+    if made and erased:
+        yield Link(artifact.id, made, base.id, erased, REWRITE)
+
+
+def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trace: Trace) -> Iterator[Link]:
+    """What a pass made to what it took the place of."""
+    replaced = artifact.data.get("replaced", {})
+    makers = _makers(section_of(artifact, trace), artifact, trace) if replaced else {}
+    parts = artifact.data.get("parts", ())
+    rows = [(name, origins, PART if name in parts else USES) for name, origins in replaced.items()]
+    rows += [(name, origins, FOR_USES) for name, origins in _made_for(artifact, replaced).items()]
+    for name, origins, how in rows:
+        for origin in (within(artifact) + origin for origin in origins if name in nodes):
+            if origin in makers:
+                yield Link(artifact.id, (nodes[name][0],), *makers[origin], how)
+            elif origin in old:
+                yield Link(artifact.id, (nodes[name][0],), base, (old[origin][0],), how)
+
+
+def _made_for(artifact: Artifact, replaced: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """What a pass replaced by the nodes that use a node it made, where no other node does and it states no line itself.
+
+    Such as the one tensor of seeds that all random operators of a graph take theirs from.
+    """
+    unknown = set(artifact.data["made"]) - set(replaced) - set(artifact.data.get("stacks", ()))
+    users: dict[str, list[str]] = {}
+    for line in artifact.lines if unknown and replaced else ():
+        name, _, rest = line.partition(" = ")
+        for used in unknown.intersection(_WORD.findall(rest.partition("(")[2])):
+            users.setdefault(used, []).append(name.strip())
+    found: dict[str, tuple[str, ...]] = {}
+    for name in reversed(users):  # by their first use, so that what uses a node comes before it
+        origins = [replaced.get(user) or found.get(user, ()) for user in users[name]]
+        if all(origins):
+            found[name] = tuple(dict.fromkeys(origin for some in origins for origin in some))
+    return found
+
+
+# AOTAutograd ---------------------------------------------------------------------------------------------------------
+
+
+def _link_traced(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """AOTAutograd's nodes to Dynamo's that they were traced for; those of the backward to the operator they differentiate."""
+    if artifact.stage != "joint" and (artifact.stage, artifact.graph) != ("forward", "inference"):
+        return
+    before = [a for a in trace.find("pre_grad", artifact.frame) if not a.data.get("of")] or trace.find("dynamo", artifact.frame)
+    lines = node_lines(artifact)
+    origins = _Origins(artifact, before[-1]) if before else None
+    forward: dict[tuple[int, int], list[int]] = {}
+    calls = nodes_of_calls(artifact, trace)
+    for node in (*artifact.nodes, *artifact.inner):
+        if node["name"] in lines and "from" in node:
+            if origins is not None and (origin := origins.line(node)):
+                how = CALL_NODE if node["name"] in calls else FROM_NODE
+                yield Link(artifact.id, (lines[node["name"]],), before[-1].id, (origin,), how)
+            if "seq_nr" in node:
+                forward.setdefault((node["seq_nr"], node.get("stack", -1)), []).append(lines[node["name"]])
+    for node in (*artifact.nodes, *artifact.inner):
+        key = (node.get("seq_nr", -1), node.get("stack", -1))
+        if node["name"] in lines and "from" not in node and key in forward:
+            yield Link(artifact.id, (lines[node["name"]],), artifact.id, tuple(forward[key]), SEQ_NR)
+        elif _adds_gradients(node) and node["name"] in lines and not _states_line(node, artifact, trace):
+            added = tuple(lines[name] for name in node["inputs"] if name in lines)
+            yield Link(artifact.id, (lines[node["name"]],), artifact.id, added, ADDED)
+
+
+def _adds_gradients(node: Mapping[str, Plain]) -> bool:
+    """Whether autograd made the node of itself, for no operator's backward: the gradient of a tensor with several uses."""
+    return "from" not in node and node["target"] == "aten.add.Tensor" and len(node["inputs"]) == 2
+
+
+def _states_line(node: Mapping[str, Plain], artifact: Artifact, trace: Trace) -> bool:
+    """Whether a place on the node's stack is a line of the user's."""
+    place = innermost(_stack(node, artifact))
+    return bool(place) and trace.source_line(str(place["file"]), int(place["line"]), frame=artifact.frame) is not None
+
+
+class _Origins:
+    """The nodes that AOTAutograd traced, by the names that its own nodes state, which say nothing of the graph they are in."""
+
+    def __init__(self, made: Artifact, before: Artifact) -> None:
+        self._made, self._before, self._lines = made, before, node_lines(before)
+        self._named: dict[str, list[Mapping[str, Plain]]] = {}
+        for node in (*before.nodes, *before.inner):
+            if node["name"] in self._lines:
+                self._named.setdefault(node["name"].rpartition(".")[2], []).append(node)
+
+    def line(self, node: Mapping[str, Plain]) -> int:
+        """The line of the node that another one was traced for; of several of that name the one with the same stack, or 0."""
+        named = self._named.get(node["from"][0], [])
+        if len(named) > 1:
+            named = [one for one in named if _stack(one, self._before) == _stack(node, self._made) != ""]
+        return self._lines[named[0]["name"]] if len(named) == 1 else 0
+
+
+def _stack(node: Mapping[str, Plain], artifact: Artifact) -> str:
+    return str(artifact.data["stacks"][node["stack"]]) if "stack" in node else ""

@@ -1,0 +1,48 @@
+"""The frame's original bytecode, which is what Dynamo reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event, Link
+from explorer.observe import dynamo
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+# `dis` prints the source line at the start of the first instruction of each line, "--" for one that has none. Up to
+# Python 3.12 the instruction's offset follows, from 3.13 on a label where it is jumped to.
+LINE_START = re.compile(r"^\s{0,6}(?P<line>\d+|--)\s+(?:L\d+:\s*)?(?:-->\s*)?(?:>>\s*)?(?:\d+ )?[A-Z]")
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The disassembly as `dis` prints it."""
+    return text_artifact(event, id, f"Bytecode of {event.data['qualname']}", "bytecode")
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """Each instruction to the source line that the bytecode's line table gives it."""
+    current = 0
+    for number, text in enumerate(artifact.lines, 1):
+        if text.startswith("ExceptionTable:"):
+            return
+        if start := LINE_START.match(text):
+            current = int(start["line"]) if start["line"] != "--" else 0
+        if current and text.strip():
+            found = trace.source_line(artifact.data["file"], current, frame=artifact.frame)
+            if found:
+                yield Link(artifact.id, (number,), found[0], (found[1],), "bytecode line table")
+
+
+STAGE = Stage(
+    name="bytecode",
+    title="Bytecode",
+    language="bytecode",
+    render=render,
+    link=link,
+    watch=dynamo.bytecode,
+    about="What CPython made of the source. Dynamo executes these instructions symbolically, one by one.",
+)

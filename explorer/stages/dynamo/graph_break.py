@@ -1,0 +1,62 @@
+"""Graph breaks: where Dynamo had to stop, why, and what it suggests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event, Link, Plain, text_lines
+from explorer.observe import dynamo
+from explorer.stages.fx_graph import short
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+_FILE = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+?)\s*$', re.MULTILINE)
+_AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d+)")
+#: A break inside a call says first what was under way, up to a colon, and then, after an empty line, why it broke.
+_REASON = re.compile(r"Graph Break Reason: (?:.*:[ \t]*\n\s*\n)*[ \t]*(?P<reason>.*)")
+_HINT = re.compile(r"^\s*Hint: (?P<hint>.*)", re.MULTILINE)
+_EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.*)", re.MULTILINE)
+
+
+def facts(text: str) -> dict[str, Plain]:
+    """Reason, explanation, hints, and the user's file and line of one graph break, as Dynamo words them."""
+    at, places = _AT.search(text), list(_FILE.finditer(text))
+    place = at or (places[-1] if places else None)
+    reason, explanation = _REASON.search(text), _EXPLANATION.search(text)
+    return {
+        "reason": reason["reason"].strip() if reason else text_lines(text.strip())[0] if text.strip() else "",
+        "explanation": explanation["text"].strip() if explanation else "",
+        "hints": tuple(dict.fromkeys(m["hint"].strip() for m in _HINT.finditer(text))),  # Dynamo repeats them in its traceback
+        "file": place["file"] if place else "",
+        "line": int(place["line"]) if place else 0,
+    }
+
+
+def render(event: Event, id: str) -> Artifact:
+    """Dynamo's own message, without Python's empty traceback at its end."""
+    text = str(event.data["text"]).removesuffix("NoneType: None\n").strip()
+    data = facts(text)
+    title = f"Graph break at {short(data['file'])}:{data['line']}: {data['reason']}"
+    return text_artifact(event, id, title, "text", text=text, data=data)
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """The break to the user's line that caused it."""
+    found = trace.source_line(artifact.data["file"], artifact.data["line"], frame=artifact.frame)
+    if found:
+        yield Link(artifact.id, (1,), found[0], (found[1],), "graph break message")
+
+
+STAGE = Stage(
+    name="graph_break",
+    title="Graph break",
+    language="text",
+    render=render,
+    link=link,
+    watch=dynamo.graph_breaks,
+    about="Something Dynamo cannot put in a graph: it compiles what came before, runs this in Python, and goes on after it.",
+)

@@ -1,0 +1,80 @@
+"""The Python source of each compiled frame, of the resume functions, and of the functions inlined into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event, Link
+from explorer.observe import dynamo
+from explorer.stages.fx_graph import short
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: Why lines are shown by their numbers only.
+_UNSEEN = {"changed": ", changed since it was compiled", "none": ", no source is kept"}
+#: A function inside another one, and a resume function, show lines again that stand in the function around them too.
+SAME_LINE = "same line of the file"
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The source, titled by its function and what became of it."""
+    data = event.data
+    if data.get("launches"):
+        state = ", outside of torch.compile"
+    elif data.get("inlined"):
+        state = ", inlined"
+    elif not data["compiled"]:
+        state = ", not compiled: this branch has not run" if data["resume"] else ", not compiled"
+    else:
+        state = ""
+    state += _UNSEEN.get(data.get("unseen", ""), "")
+    title = f"{data['qualname']} ({short(data['file'])}:{data['first_line']}{state})"
+    return text_artifact(event, id, title, "python")
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """Each line to itself in the text of the function around this one, in each compile of it.
+
+    Graphs link to the innermost text that has the line, so that this leads on to the function that the user wrote.
+    """
+    first = artifact.data["first_line"]
+    for around in enclosing(artifact, trace):
+        offset = first - around.data["first_line"]
+        for number, text in enumerate(artifact.lines, 1):
+            if text.strip() and around.lines[number + offset - 1].strip() == text.strip():
+                yield Link(artifact.id, (number,), around.id, (number + offset,), SAME_LINE)
+
+
+def enclosing(artifact: Artifact, trace: Trace) -> list[Artifact]:
+    """The shortest texts that have all lines of a source's text and more; several where a function was compiled again."""
+    lines = _lines_in_file(artifact)
+    larger = [
+        other
+        for other in trace.find("source")
+        if other.data["file"] == artifact.data["file"] and _holds(_lines_in_file(other), lines)
+    ]
+    shortest = min((len(other.lines) for other in larger), default=0)
+    return [other for other in larger if len(other.lines) == shortest]
+
+
+def _lines_in_file(source: Artifact) -> range:
+    first: int = source.data["first_line"]
+    return range(first, first + len(source.lines))
+
+
+def _holds(whole: range, part: range) -> bool:
+    return len(part) > 0 and len(whole) > len(part) and whole.start <= part.start and part.stop <= whole.stop
+
+
+STAGE = Stage(
+    name="source",
+    title="Python source",
+    language="python",
+    render=render,
+    link=link,
+    watch=dynamo.frames,
+    about="The function as you wrote it. Dynamo compiles one frame (one call of one function) at a time.",
+)

@@ -1,0 +1,100 @@
+"""The scheduler's verdicts: which nodes became one kernel, which did not, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event, Link
+from explorer.observe import fusion
+from explorer.stages.fx_graph import of_graph
+from explorer.stages.inductor.verdicts import Verdict, Verdicts
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: Partners of a node that were refused alike are named up to this number.
+MOST_PARTNERS = 8
+#: A line of the text and the single nodes that it is about.
+Line = tuple[str, tuple[int, ...]]
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The groups, the verdicts and the buffers made, a line each; `data` has them as recorded, see `Trace.fusion`."""
+    lines = list(readable(Verdicts(event.data)))
+    about = [[number, list(nodes)] for number, (_, nodes) in enumerate(lines, 1) if nodes]
+    data = {**event.data, "about": about}
+    return text_artifact(event, id, f"Fusion{of_graph(event)}", "text", text="\n".join(text for text, _ in lines), data=data)
+
+
+def readable(verdicts: Verdicts) -> Iterator[Line]:
+    """The text, line by line."""
+    final = verdicts.data["final"]
+    nodes, rounds = len(verdicts.names), len(verdicts.data["rounds"])
+    yield f"{nodes} scheduler node{'s' * (nodes != 1)} became {len(final)}, in {rounds} round{'s' * (rounds != 1)}", ()
+    yield "", ()
+    for row in final:
+        members = verdicts.members(row["number"])
+        names = ", ".join(verdicts.kernels(members)) or row.get("call") or row.get("ir", "")
+        yield f"{'_'.join(verdicts.names_in(row['number']))} → {names}", members
+        yield f"    reads {row['read']} bytes, writes {row['written']}", ()
+    for kind in ("fused", "refused"):
+        yield from _section(kind, [_verdict(verdicts, v, others) for v, others in verdicts.rows() if v.verdict == kind])
+    yield from _section("made in memory", [(f"  {row['buffer']}: {row['why']}", ()) for row in verdicts.made()])
+
+
+def _section(title: str, lines: list[Line]) -> Iterator[Line]:
+    if lines:
+        yield "", ()
+        yield title, ()
+        yield from lines
+
+
+def _verdict(verdicts: Verdicts, v: Verdict, others: tuple[int, ...]) -> Line:
+    """One row: a node, its partners, and the rule."""
+    partners = ", ".join(map(verdicts.name, others[:MOST_PARTNERS]))
+    if len(others) > MOST_PARTNERS:
+        partners += f" and {len(others) - MOST_PARTNERS} more"
+    about = tuple(n for number in (v.first, *others[:MOST_PARTNERS]) for n in verdicts.members(number))
+    when = ", ".join(str(n + 1) for n in v.rounds)
+    if v.verdict == "fused":
+        return f"  {verdicts.name(v.first)} + {partners}  (round {when}, {v.shared or 0} bytes shared)", about
+    said = verdicts.words(v)
+    return f"  {verdicts.name(v.first)} | {partners}  (round {when}): {said}", about
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """Each line to the scheduler nodes that it is about, before fusion."""
+    found = [a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same(artifact, a)]
+    if not found:
+        return
+    names = artifact.data["names"]
+    lines = node_lines(found[0], set(names))
+    for number, nodes in artifact.data["about"]:
+        targets = tuple(lines[names[n]] for n in nodes if names[n] in lines)
+        if targets:
+            yield Link(artifact.id, (number,), found[0].id, targets, "scheduler node")
+
+
+def _same(artifact: Artifact, nodes: Artifact) -> bool:
+    """True where both are of the same graph, which may be nested in another."""
+    of: str = nodes.data.get("of", "")
+    return of == artifact.data["of"] and {n["name"] for n in nodes.nodes} >= set(artifact.data["names"])
+
+
+def node_lines(artifact: Artifact, names: set[str]) -> dict[str, int]:
+    """The line on which each scheduler node begins."""
+    return {line.partition(":")[0]: n for n, line in enumerate(artifact.lines, 1) if line.partition(":")[0] in names}
+
+
+STAGE = Stage(
+    name="fusion",
+    title="Fusion",
+    language="text",
+    render=render,
+    watch=fusion.verdicts,
+    link=link,
+    phases=("Scheduler.fused_nodes",),
+    about="What became one kernel and what did not: each pair that the scheduler considered, and the rule that refused it.",
+)

@@ -1,0 +1,17 @@
+"""The inference graph as Inductor is handed it, after its passes on the joint graph."""
+
+from __future__ import annotations
+
+from explorer.model.stage import Stage
+from explorer.stages.chain import link_graph
+from explorer.stages.fx_graph import render_graph
+
+STAGE = Stage(
+    name="inductor_input",
+    title="Inductor input",
+    language="fx",
+    render=render_graph("Inductor input"),
+    link=link_graph,
+    phases=("_recursive_joint_graph_passes",),
+    about="The inference graph after constant folding and the joint graph's patterns, such as attention.",
+)

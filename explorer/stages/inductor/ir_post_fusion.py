@@ -1,0 +1,43 @@
+"""Inductor's IR after fusion: the scheduler's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import FUSED, Artifact, Event, Link
+from explorer.stages.fx_graph import of_graph
+from explorer.stages.inductor.scheduler_ir import headers, link_nodes
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The scheduler's nodes as TORCH_COMPILE_DEBUG=1 writes them."""
+    return text_artifact(event, id, f"Inductor IR after fusion{of_graph(event)}", "inductor-ir", text=event.data["text"].rstrip())
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """The FX nodes of each scheduler node and of its operations, and the scheduler nodes that were fused into it."""
+    yield from link_nodes(artifact, trace)
+    before = [a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if a.time <= artifact.time]
+    if not before:
+        return
+    mine, theirs = headers(artifact), headers(before[-1])
+    for row in artifact.nodes:
+        parts = tuple(sorted(theirs[name] for name in row["fused"] or (row["name"],) if name in theirs))
+        if row["name"] in mine and parts:
+            yield Link(artifact.id, (mine[row["name"]],), before[-1].id, parts, FUSED)
+
+
+STAGE = Stage(
+    name="ir_post_fusion",
+    title="IR after fusion",
+    language="inductor-ir",
+    render=render,
+    link=link,
+    phases=("Scheduler.__init__",),
+    about="The same nodes after the scheduler has fused them: each is one kernel or one library call.",
+)

@@ -1,0 +1,143 @@
+"""Each kernel cut out of the wrapper: Triton, or C++."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import CALLED_FROM, DEFINED, Artifact, Event, Link
+from explorer.observe.kernel_lines import kernel_lines
+from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
+from explorer.stages.kinds import SHARED, kernel_kinds
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: How a line's FX node is known: it was under way when the line was written; the line makes a variable for one that was;
+#: the line is the template's, and the template computes the node; the line is in a function that such a line calls.
+CODEGEN, VARIABLE, TEMPLATE, HELPER = "codegen", "codegen, by its variable", "template", "codegen, by its call"
+_MADE = re.compile(r"(\w+)(?:\[[^\]]*\])?(?: = |\(|;$)")
+_HELPER = re.compile(r"^def (_triton_helper_fn\w*)\(")
+
+#: The FX nodes of each line, counted from 1, and how that is known.
+Owners = dict[int, tuple[tuple[str, ...], str]]
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The kernel's source in its own language; `definitions` says which FX node each of its lines computes."""
+    name = str(event.data["name"])
+    return text_artifact(event, id, f"Kernel {name}", str(event.data["language"]), kernel=name)
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """Each line to the FX node it computes and to the wrapper's line it was cut out of; the kernel to its scheduler nodes."""
+    wrapper = trace.find("output_code", artifact.frame, artifact.graph)
+    first = artifact.data["wrapper_line"]
+    if wrapper:
+        for number in range(1, len(artifact.lines) + 1):
+            yield Link(artifact.id, (number,), wrapper[-1].id, (first + number - 1,), "cut out of the output code")
+    graph, nodes = post_grad_lines(artifact, trace)
+    for number, (names, how) in owners(artifact).items():
+        if found := tuple(sorted(nodes[name] for name in names if name in nodes)):
+            yield Link(artifact.id, (number,), graph, found, how)
+            if wrapper:
+                yield Link(wrapper[-1].id, (first + number - 1,), graph, found, how)
+    yield from _link_scheduler(artifact, trace)
+    yield from _link_launches(artifact, trace)
+
+
+def _link_launches(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """The kernel to its own lines in the program, and to the lines that launch it, where that is outside of torch.compile."""
+    whole = tuple(range(1, len(artifact.lines) + 1))
+    for number in whole if "launched_from" in artifact.data else ():
+        if own := trace.source_line(artifact.data["file"], artifact.data["first_line"] + number - 1):
+            yield Link(artifact.id, (number,), own[0], (own[1],), "the program's own line")
+    places = {(row["file"], row["line"]) for row in artifact.data.get("launched_from", ()) if row}
+    for file, line in sorted(places):
+        if found := trace.source_line(file, line):
+            yield Link(artifact.id, whole, found[0], (found[1],), CALLED_FROM)
+
+
+def _link_scheduler(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """The line on which the kernel begins, to the scheduler nodes that it was generated for."""
+    begin = definition_line(artifact)
+    operations = {name for definition in artifact.data.get("definitions", ()) for name in definition["operations"]}
+    if begin and operations:
+        for after, line, row in all_nodes(artifact, trace):
+            if operations & {row["name"], *row["fused"]}:
+                yield Link(artifact.id, (begin,), after.id, (line,), DEFINED)
+
+
+def definition_line(artifact: Artifact) -> int:
+    """The line on which the kernel's own function begins; 0 where it has none."""
+    starts = [n for n, line in enumerate(artifact.lines, 1) if line.startswith((f"def {artifact.kernel}(", 'extern "C"'))]
+    return starts[-1] if starts else 0
+
+
+def owners(artifact: Artifact) -> Owners:
+    """The FX nodes of each line: one, or as many as the kernel is launched for."""
+    definitions = artifact.data.get("definitions", ())
+    kinds = kernel_kinds(artifact)
+    found: dict[int, dict[str, None]] = {}
+    for definition in definitions:
+        for number, node in definition["lines"]:
+            if number <= len(kinds) and kinds[number - 1] not in SHARED:
+                found.setdefault(number, {})[node] = None
+    known: Owners = {number: (tuple(names), CODEGEN) for number, names in found.items()}
+    if templates := tuple(dict.fromkeys(node for definition in definitions for node in definition["template"])):
+        return {number: (templates, TEMPLATE) for number, kind in enumerate(kinds, 1) if not kind} | known
+    if known:
+        known |= _by_call(artifact.lines, kinds, known)
+        known |= _by_variable(artifact.lines, kinds, known)
+    return known
+
+
+def _by_variable(lines: Sequence[str], kinds: Sequence[str], known: Owners) -> Owners:
+    """Lines that only begin a variable, such as an accumulator, belong to the first line below that uses it.
+
+    `tmp_acc0` is also begun where only its vector `tmp_acc0_vec` is used; a local buffer is begun in two steps.
+    """
+    found: Owners = {}
+    for number, line in reversed(list(enumerate(lines, 1))):
+        if kinds[number - 1] or number in known or not (made := _MADE.search(line)):
+            continue
+        use = re.compile(rf"\b{re.escape(made[1])}(?![0-9])")
+        below = takewhile(lambda n: not lines[n - 1] or lines[n - 1].startswith((" ", "}")), range(number + 1, len(lines) + 1))
+        user = next((n for n in below if (n in known or n in found) and use.search(lines[n - 1])), 0)
+        if user:
+            found[number] = ((known.get(user) or found[user])[0], VARIABLE)
+    return found
+
+
+def _by_call(lines: Sequence[str], kinds: Sequence[str], known: Owners) -> Owners:
+    """The lines of a helper function, such as what a scan combines by, belong to the nodes of the lines that name it."""
+    found: Owners = {}
+    helper = ""
+    for number, line in enumerate(lines, 1):
+        if start := _HELPER.match(line):
+            helper = start[1]
+        elif not line.startswith(" "):
+            helper = ""
+        elif helper and not kinds[number - 1] and number not in known and (names := _callers(helper, lines, known)):
+            found[number] = (names, HELPER)
+    return found
+
+
+def _callers(helper: str, lines: Sequence[str], known: Mapping[int, tuple[tuple[str, ...], str]]) -> tuple[str, ...]:
+    """The nodes of the lines that name a helper function."""
+    use = re.compile(rf"\b{helper}\b")
+    return tuple(dict.fromkeys(name for n, (names, _) in known.items() if use.search(lines[n - 1]) for name in names))
+
+
+STAGE = Stage(
+    name="kernel",
+    title="Kernel",
+    language="triton",
+    render=render,
+    link=link,
+    watch=kernel_lines,
+    about="One fused loop nest as source: Triton for GPUs, C++ for CPUs.",
+)

@@ -1,0 +1,19 @@
+"""The graph after all pattern matching, as it is lowered to Inductor's IR."""
+
+from __future__ import annotations
+
+from explorer.model.stage import Stage
+from explorer.observe import inductor
+from explorer.stages.chain import link_graph
+from explorer.stages.fx_graph import render_graph
+
+STAGE = Stage(
+    name="post_grad",
+    title="Post-grad graph",
+    language="fx",
+    render=render_graph("Post-grad graph"),
+    link=link_graph,
+    watch=inductor.post_grad,
+    phases=("_recursive_post_grad_passes",),
+    about="The last FX graph: patterns have been matched and replaced, and in-place updates are back where they are safe.",
+)

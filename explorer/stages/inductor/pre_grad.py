@@ -1,0 +1,19 @@
+"""The graph after Inductor's passes on what Dynamo made."""
+
+from __future__ import annotations
+
+from explorer.model.stage import Stage
+from explorer.observe import inductor
+from explorer.stages.chain import link_graph
+from explorer.stages.fx_graph import render_graph
+
+STAGE = Stage(
+    name="pre_grad",
+    title="Pre-grad graph",
+    language="fx",
+    render=render_graph("Pre-grad graph"),
+    link=link_graph,
+    watch=inductor.pre_grad,
+    phases=("_recursive_pre_grad_passes",),
+    about="Inductor's passes on the graph before autograd, such as folding batch norm; it still has torch functions and modules.",
+)

@@ -1,0 +1,75 @@
+"""What the two stages of Inductor's IR share: the FX nodes behind a scheduler node and behind each of its operations. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from explorer.model.values import ORIGINS, Artifact, Link, Plain, once
+from explorer.stages.fx_graph import node_lines
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: How an operation of a LoopBody is known: the FX node under way when it was traced.
+LOOP_BODY = "LoopBody"
+_HEADER = re.compile(r"^(?P<name>\w+): (?:\w*(?:Scheduler|Foreach|Fused|Kernel)\w*)\(")
+_BODY = re.compile(r"^class (?P<name>\w+)_loop_body:")
+_BLOCK = re.compile(r"^    def (?P<name>\w+)\(")
+_OPERATION = re.compile(r"^        (?P<name>\w+) = ")
+
+
+@once
+def headers(artifact: Artifact) -> Mapping[str, int]:
+    """The first line of each scheduler node by its name, of those inside fused nodes too."""
+    return {m["name"]: n for n, line in reversed(list(enumerate(artifact.lines, 1))) if (m := _HEADER.match(line))}
+
+
+def all_nodes(artifact: Artifact, trace: Trace) -> Iterator[tuple[Artifact, int, Mapping[str, Plain]]]:
+    """(IR after fusion, line, row) for each scheduler node of an artifact's graph and of the graphs inside it."""
+    for after in trace.find("ir_post_fusion", artifact.frame, artifact.graph):
+        first = headers(after)
+        yield from ((after, first[row["name"]], row) for row in after.nodes if row["name"] in first)
+
+
+def operations(artifact: Artifact) -> Iterator[tuple[int, str, str, str]]:
+    """(line, scheduler node, block, name) for each operation of the LoopBodies."""
+    node = block = ""
+    for number, line in enumerate(artifact.lines, 1):
+        if header := _BODY.match(line):
+            node, block = header["name"], ""
+        elif not line.startswith(" "):
+            node = ""
+        elif node and (start := _BLOCK.match(line)):
+            block = start["name"]
+        elif node and block and (made := _OPERATION.match(line)):
+            yield number, node, block, made["name"]
+
+
+def post_grad_lines(artifact: Artifact, trace: Trace) -> tuple[str, Mapping[str, int]]:
+    """The id of the post-grad graph of an artifact's frame and graph, and the line of each of its nodes."""
+    found = trace.find("post_grad", artifact.frame, artifact.graph)
+    return (found[-1].id, node_lines(found[-1])) if found else ("", {})
+
+
+def link_nodes(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """Each operation to the one FX node it was traced for, each scheduler node to all the FX nodes it comes from."""
+    graph, lines = post_grad_lines(artifact, trace)
+    path = artifact.data.get("path", artifact.data.get("of"))
+    within = f"{path}." if path else ""
+    bodies: dict[str, Mapping[str, Mapping[str, Plain]]] = {}
+    first = headers(artifact)
+    for row in artifact.nodes:
+        bodies.update(row.get("bodies", {}))
+        origins = tuple(sorted(lines[within + name] for name in row["origins"] if within + name in lines))
+        if row["name"] in first and origins:
+            yield Link(artifact.id, (first[row["name"]],), graph, origins, ORIGINS)
+    by_node: dict[int, list[int]] = {}
+    for number, node, block, name in operations(artifact):
+        made_for = str(bodies.get(node, {}).get(block, {}).get(name) or "")
+        for each in made_for.split():  # of a load also the views that its index is of
+            if each in lines:
+                by_node.setdefault(lines[each], []).append(number)
+    for line, numbers in by_node.items():
+        yield Link(artifact.id, tuple(numbers), graph, (line,), LOOP_BODY)

@@ -1,0 +1,165 @@
+"""The scheduler's verdicts on one graph, read from their compact form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from explorer.model.values import Plain
+from explorer.stages.inductor.reasons import asked_by, sentence, why_made, words
+
+#: A group of more nodes is named by its first and last in a sentence.
+MOST_NAMED = 6
+
+#: Numbers as (first, last) of those that follow each other.
+Spans = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the scheduler decided of two nodes, by their numbers: "fused", "refused", or "possible" (not done that round)."""
+
+    first: int
+    second: int
+    verdict: str
+    rule: tuple[Plain, ...]
+    args: tuple[Plain, ...]
+    shared: int | None
+    rounds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """All verdicts on one graph. Nodes are numbers; `members` says which of the scheduler's nodes each one is."""
+
+    data: Mapping[str, Plain] = field(repr=False)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The scheduler's nodes before fusion, in its order."""
+        return tuple(self.data["names"])
+
+    @cached_property
+    def _members(self) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = [(number,) for number in range(len(self.names))]
+        for group in self.data["groups"]:
+            found.append(tuple(sorted(n for part in group["of"] for n in found[part])))
+        return found
+
+    def members(self, number: int) -> tuple[int, ...]:
+        """The numbers of the single nodes in a node."""
+        return self._members[number]
+
+    def names_in(self, number: int) -> tuple[str, ...]:
+        """The names of the single nodes in a node."""
+        return tuple(self.names[n] for n in self.members(number))
+
+    def name(self, number: int) -> str:
+        """A node's name for people: the scheduler's, long ones by their first and last."""
+        names = self.names_in(number)
+        if len(names) > MOST_NAMED:
+            return f"{names[0]}_…_{names[-1]} ({len(names)} nodes)"
+        return "_".join(names)
+
+    @cached_property
+    def containing(self) -> dict[int, list[int]]:
+        """For each single node every node that it was part of, itself first, in the order in which they were made."""
+        found: dict[int, list[int]] = {n: [n] for n in range(len(self.names))}
+        for number in range(len(self.names), len(self._members)):
+            for member in self._members[number]:
+                found[member].append(number)
+        return found
+
+    @property
+    def settings(self) -> Mapping[str, Plain]:
+        """The settings that the verdicts depend on."""
+        settings: Mapping[str, Plain] = self.data["settings"]
+        return settings
+
+    @cached_property
+    def _recorded(self) -> list[tuple[Verdict, Spans]]:
+        """Each row as recorded: the verdict on its first partner, and the spans of its partners' numbers."""
+        found = []
+        for first, verdict, rule, args, shared, bits, partners in self.data["pairs"]:
+            rounds = tuple(n for n in range(int(bits).bit_length()) if bits >> n & 1)
+            theirs = spans(partners)
+            known = self.data["rules"][rule], self.data["args"][args]
+            found.append((Verdict(first, theirs[0][0], verdict, *known, shared, rounds), theirs))
+        return found
+
+    @cached_property
+    def _by_first(self) -> dict[int, list[tuple[Verdict, Spans]]]:
+        found: dict[int, list[tuple[Verdict, Spans]]] = {}
+        for verdict, theirs in self._recorded:
+            found.setdefault(verdict.first, []).append((verdict, theirs))
+        return found
+
+    def rows(self) -> Iterator[tuple[Verdict, tuple[int, ...]]]:
+        """One for each row as recorded: the verdict on a node's first partner, and all its partners with the same."""
+        for verdict, theirs in self._recorded:
+            yield verdict, tuple(n for low, high in theirs for n in range(low, high + 1))
+
+    def each(self) -> Iterator[Verdict]:
+        """One for each verdict on each pair of nodes."""
+        for verdict, others in self.rows():
+            yield from (replace(verdict, second=second) for second in others)
+
+    def about(self, first: int, second: int) -> list[Verdict]:
+        """Every verdict on two nodes in this order of them."""
+        rows = self._by_first.get(first, ())
+        return [replace(v, second=second) for v, theirs in rows if any(low <= second <= high for low, high in theirs)]
+
+    @cached_property
+    def scores(self) -> dict[tuple[int, int], dict[str, Plain]]:
+        """The score of each pair that the scheduler ranked, by its parts."""
+        parts = self.data["score_parts"]
+        return {
+            (first, second): dict(zip(parts or ("score",), values, strict=False))
+            for _, first, second, *values in self.data["scores"]
+        }
+
+    def sentence(self, verdict: Verdict) -> str:
+        """A verdict as one plain sentence."""
+        a, b = self.name(verdict.first), self.name(verdict.second)
+        if verdict.verdict == "fused":
+            return f"{a} and {b} are fused: they share {verdict.shared or 0} bytes that are moved once less."
+        if verdict.verdict == "possible":
+            return f"{a} and {b} could have been fused."
+        known = {**self.settings, "a": a, "b": b, "shared": 0 if verdict.shared is None else verdict.shared}
+        said = sentence(verdict.rule, verdict.args, **known)
+        if verdict.rule[0] == "will create cycle" and verdict.args and verdict.args[0]:
+            through = ", ".join(self.name(int(n)) for n in str(verdict.args[0]).split())
+            return f"{said} It is {through}."
+        return said
+
+    def words(self, verdict: Verdict) -> str:
+        """The rule that refused in the scheduler's own words; "" for what was not refused."""
+        if verdict.verdict != "refused":
+            return ""
+        return str(verdict.rule[0]) if verdict.rule[0] == "will create cycle" else words(verdict.rule, verdict.args)
+
+    def earlier(self, verdict: Verdict) -> tuple[int, ...]:
+        """The groups made before that made a fusion impossible: those in the way, or those that the two had become."""
+        if verdict.rule[0] == "will create cycle" and verdict.args:
+            return tuple(int(n) for n in str(verdict.args[0]).split())
+        return tuple(n for n in (verdict.first, verdict.second) if n >= len(self.names))
+
+    def kernels(self, members: Sequence[int]) -> tuple[str, ...]:
+        """The generated kernels that compute any of these nodes."""
+        wanted = set(members)
+        return tuple(dict.fromkeys(name for name, of in self.data["kernels"] if wanted & set(of)))
+
+    def made(self) -> Iterator[dict[str, Plain]]:
+        """One row a buffer that lowering made: its name, the FX node under way, and why."""
+        for row in self.data["made"]:
+            path = self.data["paths"][row["path"]]
+            file, line, function = asked_by(path)
+            why = why_made(row, path, self.settings)
+            yield {"buffer": row["buffer"], "lowering": row["lowering"], "why": why, "where": f"{file}:{line} {function}"}
+
+
+def spans(text: str) -> Spans:
+    """((3, 5), (7, 7)) for "3-5,7"."""
+    pairs = (part.partition("-") for part in text.split(","))
+    return tuple((int(first), int(last or first)) for first, _, last in pairs)

@@ -1,0 +1,1 @@
+"""The stages of a call of torch.compile as a whole."""

@@ -1,0 +1,53 @@
+"""Caches: what was loaded instead of compiled, what was not and why, and which stages a hit leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event, Plain
+from explorer.observe import caches
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: What does not run where AOTAutograd's cache has the whole frame, and where Inductor's has a graph.
+NOT_RUN = {
+    "AOTAutograd": ("pre_grad", "joint", "forward", "backward"),
+    "FX graph": ("inductor_input", "pattern_match", "fx_pass", "post_grad", "ir_pre_fusion", "fusion", "ir_post_fusion"),
+}
+
+
+def not_seen(trace: Trace, frame: str, row: Mapping[str, Plain]) -> tuple[str, ...]:
+    """The stages that a hit left out and that the cache does not keep; () for what was compiled."""
+    if row["state"] != "hit":
+        return ()
+    trains = any(a.graph in ("forward", "backward") for a in trace.find("output_code", frame))
+    of_other_calls = ("inductor_input",) if trains else ("joint", "backward")
+    stages = [stage for stage in NOT_RUN.get(str(row["cache"]), ()) if stage not in of_other_calls]
+    return tuple(stage for stage in stages if not trace.find(stage, frame, str(row["graph"]) or None))
+
+
+def render(event: Event, id: str) -> Artifact:
+    """One line a lookup; the event holds all of one frame's, see `replay`."""
+    text = "\n".join(map(readable, event.data["rows"]))
+    return text_artifact(event, id, "Caches", "text", text=text)
+
+
+def readable(row: dict[str, Plain]) -> str:
+    """A lookup as one line: cache, what it is of, what came of it, the key, and why."""
+    what = row.get("kernel") or row.get("graph") or "whole frame"
+    saved = f", saved {row['seconds_saved']:.2f} s" if row.get("seconds_saved") else ""
+    why = f"  # {row['reason']}" if row.get("reason") else ""
+    return f"{row['cache']}: {row['state']} for {what}{saved}  {row['key']}{why}"
+
+
+STAGE = Stage(
+    name="cache",
+    title="Caches",
+    language="text",
+    render=render,
+    watch=caches.lookups,
+    about="What was loaded from a cache instead of compiled, and what was not and why.",
+)

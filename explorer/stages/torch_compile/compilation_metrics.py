@@ -1,0 +1,34 @@
+"""Compile metrics: what torch itself counts of each compile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event, Plain
+from explorer.observe import metrics
+
+
+def render(event: Event, id: str) -> Artifact:
+    """One line a figure, by torch's own names for them; the event holds all of one frame's, see `replay`."""
+    lines = [line for row in event.data["rows"] for line in readable(row)]
+    return text_artifact(event, id, "Compile metrics", "text", text="\n".join(lines), data={"rows": event.data["rows"]})
+
+
+def readable(row: Mapping[str, Plain]) -> Iterator[str]:
+    """The figures of a forward or backward compile, a line each; of a reason of several lines the first."""
+    yield f"{row['of']}:"
+    for name, value in row.items():
+        if name != "of":
+            shown = "; ".join(str(v).partition("\n")[0] for v in value) if isinstance(value, tuple) else value
+            yield f"  {name} = {shown}"
+
+
+STAGE = Stage(
+    name="compilation_metrics",
+    title="Compile metrics",
+    language="text",
+    render=render,
+    watch=metrics.compilation_metrics,
+    about="What torch counts of a compile: graphs, operators, guards, cache sizes, restarts with their reasons, seconds.",
+)

@@ -1,0 +1,47 @@
+"""The call of torch.compile that a frame came from, and the program's call that began its compile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event, Link, Plain
+from explorer.observe import metrics
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+
+def render(event: Event, id: str) -> Artifact:
+    """Two lines: where torch.compile was called and how, and where the function was."""
+    return text_artifact(event, id, "torch.compile call", "text", text=readable(event.data), data=event.data)
+
+
+def readable(row: Mapping[str, Plain]) -> str:
+    """The two places with their code; a call before the recording began is not known."""
+    options = "".join(f", {name}={value}" for name, value in row["options"].items())
+    how = f"backend {row['backend'] or 'not known'}{options}"
+    unknown = "a call before the recording began, or another way to compile than torch.compile"
+    compiled = f"{row['file']}:{row['line']}  {row['code']}" if row["file"] else unknown
+    called = f"{row['called_file']}:{row['called_line']}  {row['called_code']}" if row["called_file"] else "not known"
+    return f"compiled by: {compiled}  ({how})\ncalled from: {called}"
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """Both places to the user's lines, where the trace shows them."""
+    for number, key in ((1, ""), (2, "called_")):
+        file, line = artifact.data[f"{key}file"], artifact.data[f"{key}line"]
+        if line and (found := trace.source_line(file, line, frame=artifact.frame)):
+            yield Link(artifact.id, (number,), found[0], (found[1],), "call stack")
+
+
+STAGE = Stage(
+    name="compile_call",
+    title="torch.compile call",
+    language="text",
+    render=render,
+    link=link,
+    watch=metrics.compile_calls,
+    about="Which call of torch.compile the frame came from, with its backend and options, and which line called the function.",
+)

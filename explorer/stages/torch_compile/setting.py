@@ -1,0 +1,30 @@
+"""Settings: what was not at its default when a frame was compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event, Plain
+from explorer.observe import metrics
+
+
+def render(event: Event, id: str) -> Artifact:
+    """One line a setting; the event holds all of one frame's, see `replay`."""
+    text = "\n".join(map(readable, event.data["rows"]))
+    return text_artifact(event, id, "Settings", "text", text=text, data={"rows": event.data["rows"]})
+
+
+def readable(row: Mapping[str, Plain]) -> str:
+    """A setting as one line: its name, its value, its default, and who set it."""
+    return f"{row['of']}.{row['name']} = {row['value']}  # {row['default']} by default; set by {row['set_by']}"
+
+
+STAGE = Stage(
+    name="setting",
+    title="Settings",
+    language="text",
+    render=render,
+    watch=metrics.settings,
+    about="Each setting of Dynamo, Inductor and functorch that was not at its default, and who set it.",
+)

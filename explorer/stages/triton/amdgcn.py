@@ -1,0 +1,23 @@
+"""The AMD machine code of each Triton kernel, as LLVM writes it."""
+
+from __future__ import annotations
+
+from explorer.model.stage import Stage
+from explorer.model.values import Artifact, Event
+from explorer.stages.triton import forms as _ladder
+from explorer.stages.triton.instruction_mix import amdgcn_mix
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The kernel's AMDGCN, with the number of its instructions of each class as `mix`."""
+    return _ladder.kernel_artifact(event, id, "AMDGCN", "amdgcn", mix=amdgcn_mix(str(event.data["text"])))
+
+
+STAGE = Stage(
+    name="amdgcn",
+    title="AMDGCN",
+    language="amdgcn",
+    render=render,
+    link=_ladder.assembly_links("amdgcn .loc"),
+    about="The instructions an AMD GPU runs: vector registers, scalar registers, and explicit waits.",
+)

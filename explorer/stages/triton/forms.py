@@ -1,0 +1,250 @@
+"""What the stages below a Triton kernel share: how each text states the source lines it comes from. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from posixpath import basename
+from typing import TYPE_CHECKING
+
+from explorer.model.stage import text_artifact
+from explorer.model.values import Artifact, Event, Link, Plain, text_lines
+from explorer.stages.triton.packed import misplaced
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: Where a line comes from: (file, line) innermost first, followed by what it was inlined into.
+Chain = tuple[tuple[str, int], ...]
+Chains = Iterator[tuple[int, Chain]]
+
+_MLIR_TABLE = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
+_MLIR_USE = re.compile(r"loc\((#loc\d*|.*)\)\s*$")
+_MLIR_PART = re.compile(r'"([^"]*)":(\d+):\d+|(#loc\d*)')
+_LLVM_USE = re.compile(r"!dbg !(\d+)")
+_LLVM_NODE = re.compile(r"^!(\d+) = (?:distinct )?!(DI\w+)\((.*)\)$")
+_LLVM_FIELD = re.compile(r'(\w+): (?:"([^"]*)"|([^,\s]+))')
+_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+[^/;]*(?:(?://|;)\s*(.*))?$")
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+_INLINED = re.compile(r"([^\s\[\]]+):(\d+):\d+")
+
+
+def kernel_artifact(event: Event, id: str, what: str, language: str, **facts: Plain) -> Artifact:
+    """The artifact of one form of a kernel."""
+    name = str(event.data["name"])
+    rest = {k: v for k, v in event.data.items() if k not in ("text", "title")}
+    return text_artifact(event, id, f"{what} of {name}", language, kernel=name, data={**rest, **facts})
+
+
+def kernel_of(artifact: Artifact, trace: Trace) -> Artifact | None:
+    """The artifact of stage "kernel" that this is a form of."""
+    found = (a for a in trace.find("kernel", artifact.frame, artifact.graph) if a.kernel == artifact.kernel)
+    return next(found, None)
+
+
+def links(chains: Callable[[str], Chains], how: str) -> Callable[[Artifact, Trace], Iterable[Link]]:
+    """The link function of a stage whose text states its lines' origins as `chains` reads them."""
+
+    def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+        kernel = kernel_of(artifact, trace)
+        if kernel is not None:
+            for number, line in own_lines(chains, artifact, kernel):
+                yield Link(artifact.id, (number,), kernel.id, (line,), how)
+
+    return link
+
+
+def own_lines(chains: Callable[[str], Chains], artifact: Artifact, kernel: Artifact) -> Iterator[tuple[int, int]]:
+    """Each line of a text that leads to one of the kernel's own source, and that."""
+    for number, chain in chains(artifact.text):
+        if line := own_line(chain, artifact.data, len(kernel.lines)):
+            yield number, line
+
+
+def link_llvm(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    """Each operation to the kernel's line that its location names; none of those whose location is another's."""
+    for each in links(llvm_chains, "llvm !dbg")(artifact, trace):
+        if each.source_lines[0] not in misplaced(artifact):
+            yield each
+
+
+#: How the second line of a fused multiply-add is known.
+PRODUCT = "fused multiply-add: its product in llir"
+_MULTIPLY_ADD = re.compile(r"^\s*(?:@!?%p\d+\s+)?(?:fma\.|mad\.r|v_(?:pk_)?(?:fma|mad|mac)\w*_(?:f|bf))")
+_MULTIPLY = re.compile(r"^\s*(?:@!?%p\d+\s+)?(?:mul\.\S*(?:f16|bf16|f32|f64)|v_(?:pk_)?mul_\w*f)")
+_FLOAT = re.compile(r"^\s*(?P<name>%[\w.$-]+) = (?P<op>fadd|fsub|fmul|fneg)\b(?P<rest>.*?)(?:, !dbg.*)?$")
+#: Instructions that do several operations at once.
+_PACKED = re.compile(r"^\s*(?:v_pk_|v_dual_|\w+\.(?:\w+\.)*(?:bf16x2|f16x2|f32x2)\b)")
+#: A number is put into a register: LLVM and ptxas do so once for all that need it, wherever that suits, and give it no line.
+CONSTANT = re.compile(
+    r"^\s*(?:(?:@!?%p\d+\s+)?mov\.\w+\s+%\w+, (?:-?\d+|0[fdxFDX][\da-fA-F]+);"
+    r"|[sv]_mov_b(?:32|64)(?:_e\d\d)?\s+[sv]\S+, -?(?:0x[\da-f]+|[\d.]+)\s*$"
+    r"|.*\*/\s+(?:@!?U?P\w+\s+)?(?:U?MOV\S* U?R\d+, -?0x|IMAD\.MOV\.U32 R\d+, RZ, RZ, -?0x|HFMA2\S* R\d+, -RZ, RZ, -?\d))"
+)
+_EXPLICIT = re.compile(r"\bcall\b.*@llvm\.\w*\.?(?:fma|fmuladd|nvvm\.fma|amdgcn\.fm)")
+_VALUE = re.compile(r"%[\w.$-]+")
+
+
+def assembly_links(how: str) -> Callable[[Artifact, Trace], Iterable[Link]]:
+    """The link function of PTX and AMDGCN: by the .loc, and of a fused multiply-add also to the line of its product.
+
+    LLVM puts a product and a sum together when it writes the assembly, and the instruction has the sum's .loc only.
+    """
+    by_loc = links(loc_chains, how)
+
+    def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+        kernel = kernel_of(artifact, trace)
+        llir = next((a for a in trace.find("llir", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
+        packed = {line for n, line in own_lines(llvm_chains, llir, kernel) if n in misplaced(llir)} if kernel and llir else set()
+        stated: dict[int, int] = {}
+        for each in by_loc(artifact, trace):
+            number, line = each.source_lines[0], each.target_lines[0]
+            text = artifact.lines[number - 1]
+            if not CONSTANT.match(text) and not (line in packed and _PACKED.match(text)):
+                stated[number] = line
+                yield each
+        if kernel is None or llir is None:
+            return
+        multiplied = {line for number, line in stated.items() if _MULTIPLY.match(artifact.lines[number - 1])}
+        taken_in = {line: found - multiplied if len(found) > 1 else found for line, found in products(llir, kernel).items()}
+        for number, line in stated.items():
+            found = taken_in.get(line, set())
+            if len(found) == 1 and line not in found and _MULTIPLY_ADD.match(artifact.lines[number - 1]):
+                yield Link(artifact.id, (number,), kernel.id, tuple(found), PRODUCT)
+
+    return link
+
+
+def products(llir: Artifact, kernel: Artifact) -> dict[int, set[int]]:
+    """For each line of the kernel that adds, the lines of the products that are added there.
+
+    Lines on which the program itself asks for a fused multiply-add are left out: theirs have no product elsewhere.
+    """
+    lines = dict(own_lines(llvm_chains, llir, kernel))
+    made: dict[str, tuple[str, int, list[str]]] = {}
+    explicit: set[int] = set()
+    for number, text in enumerate(llir.lines, 1):
+        line = lines.get(number, 0)
+        if _EXPLICIT.search(text):
+            explicit.add(line)
+        elif operation := _FLOAT.match(text):
+            made[operation["name"]] = operation["op"], line, _VALUE.findall(operation["rest"])
+    found: dict[int, set[int]] = {}
+    for op, line, values in made.values():
+        if op in ("fadd", "fsub") and line and line not in explicit:
+            factors = (made[v][2][0] if v in made and made[v][0] == "fneg" else v for v in values)
+            found.setdefault(line, set()).update(made[v][1] for v in factors if v in made and made[v][0] == "fmul" and made[v][1])
+    return {line: places for line, places in found.items() if places}
+
+
+def own_line(chain: Chain, data: Mapping[str, Plain], lines: int) -> int:
+    """The line of the kernel's own source that a chain leads to, counted from 1; 0 where it leads to none."""
+    for file, line in chain:
+        same = file == data["file"] or ("/" not in file and file == basename(data["file"]))
+        own = line - data["first_line"] + 1
+        if same and 1 <= own <= lines:
+            return int(own)
+    return 0
+
+
+def mlir_chains(text: str) -> Chains:
+    """The origins that MLIR's loc(...) state, through the table of #loc aliases."""
+    table = {m[1]: m[2] for line in text_lines(text) if (m := _MLIR_TABLE.match(line))}
+    memory: dict[str, Chain] = {}
+
+    def chain(expression: str) -> Chain:
+        made: list[tuple[str, int]] = []
+        for part in _MLIR_PART.finditer(expression):
+            if part[3]:
+                if part[3] not in memory:
+                    memory[part[3]] = ()
+                    memory[part[3]] = chain(table.get(part[3], ""))
+                made += memory[part[3]]
+            else:
+                made.append((part[1], int(part[2])))
+        return tuple(made)
+
+    lines = text_lines(text)
+    places: dict[int, Chain] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.startswith("#") and (use := _MLIR_USE.search(_last_loc(line))):
+            places[number] = chain(use[1])
+    for first, last in _regions(lines):
+        if last in places and first not in places:
+            places[first] = places[last]
+    yield from sorted(places.items())
+
+
+def _regions(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """First and last line of each operation with regions: its location stands where the last region is closed."""
+    begun: list[tuple[int, int]] = []
+    for number, line in enumerate(lines, 1):
+        body = line.lstrip()
+        indent = len(line) - len(body)
+        while begun and indent < begun[-1][0]:
+            begun.pop()
+        if body.startswith("}") and begun and begun[-1][0] == indent:
+            yield begun[-1][1], number
+            if not _opens(line):
+                begun.pop()
+        elif _opens(line):
+            begun.append((indent, number))
+
+
+def _opens(line: str) -> bool:
+    """Whether a line ends with the brace that opens a region, behind which a location of an argument may stand."""
+    return line.rstrip().endswith("{")
+
+
+def _last_loc(line: str) -> str:
+    """From the last ` loc(` of a line on: an operation's own location, not that of its block arguments."""
+    at = line.rfind(" loc(")
+    return line[at:] if at >= 0 else line
+
+
+def llvm_chains(text: str) -> Chains:
+    """The origins that LLVM's !dbg locations state, through their scopes and inlinedAt."""
+    nodes = {}
+    for line in text_lines(text):
+        if node := _LLVM_NODE.match(line):
+            nodes[node[1]] = {
+                "kind": node[2],
+                **{m[1]: m[2] if m[2] is not None else m[3] for m in _LLVM_FIELD.finditer(node[3])},
+            }
+
+    def file_of(id: str) -> str:
+        node = nodes.get(id.lstrip("!"), {})
+        if node.get("kind") == "DIFile":
+            folder = node.get("directory", "")
+            return f"{folder}/{node['filename']}" if folder and not node["filename"].startswith("/") else node["filename"]
+        return file_of(node.get("file") or node["scope"]) if "file" in node or "scope" in node else ""
+
+    def chain(id: str) -> Chain:
+        node = nodes.get(id.lstrip("!"), {})
+        if node.get("kind") != "DILocation":
+            return ()
+        rest = chain(node["inlinedAt"]) if "inlinedAt" in node else ()
+        return ((file_of(node["scope"]), int(node.get("line", 0))), *rest)
+
+    for number, line in enumerate(text_lines(text), 1):
+        if not line.startswith("!") and (use := _LLVM_USE.search(line)):
+            yield number, chain(use[1])
+
+
+def loc_chains(text: str) -> Chains:
+    """The origins of the instructions of PTX or AMDGCN: the last .loc, and in its comment what it was inlined into."""
+    files = {m[1]: "/".join(filter(None, (m[2], m[3]))) for line in text_lines(text) if (m := _FILE.match(line))}
+    chain: Chain = ()
+    for number, line in enumerate(text_lines(text), 1):
+        if loc := _LOC.match(line):
+            inlined = tuple((m[1], int(m[2])) for m in _INLINED.finditer(loc[3] or ""))
+            chain = ((files.get(loc[1], ""), int(loc[2])), *inlined[1:])
+        elif is_instruction(line):
+            yield number, chain
+
+
+def is_instruction(line: str) -> bool:
+    """Whether a line of PTX or AMDGCN is an instruction: no directive, label, comment or brace."""
+    return (
+        line.startswith("\t") and line.lstrip()[:1] not in ("", ".", "/", ";", "{", "}", "$") and not line.rstrip().endswith(":")
+    )

@@ -1,0 +1,75 @@
+"""Vector operations that LLVM put together of several scalar ones, and what may be said of where they come from. Pure.
+
+Triton lowers elementwise operations to one scalar operation an element; LLVM packs them, also those of different lines, and
+the packed operation keeps the location of one of its lanes, or of the store before which it is put.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from explorer.model.values import Artifact, once
+
+_OPERATION = re.compile(r"^\s*(?:(?P<name>%[\w.$-]+) = )?(?:tail |musttail |notail )?(?P<op>\w+)\b(?P<rest>.*)$")
+_ARITHMETIC = frozenset({"fadd", "fsub", "fmul", "fdiv", "fneg", "fcmp", "fptrunc", "fpext"})
+_SHUFFLES = frozenset({"insertelement", "shufflevector"})
+_VECTOR = re.compile(r"<\d+ x (?:float|double|half|bfloat)>")
+_LISTED = re.compile(r"<((?:float|double|half|bfloat) [^<>]*)>")
+_VALUE = re.compile(r"%[\w.$-]+")
+_DEBUG = re.compile(r", !dbg (!\d+)")
+_MEMORY = re.compile(r"\b(?:load|store)\b")
+
+
+@once
+def misplaced(llir: Artifact) -> frozenset[int]:
+    """The lines of an LLVM IR whose location is that of a part of them, or of a neighbour, by the text alone.
+
+    Those are vector operations of floating point that have the location of a load or store, that have different numbers in
+    their lanes, or whose lanes were put together of values of several locations, and what is computed of such.
+    """
+    operations = {n: matched for n, line in enumerate(llir.lines, 1) if (matched := _OPERATION.match(line))}
+    places = {n: stated[1] for n in operations if (stated := _DEBUG.search(llir.lines[n - 1]))}
+    memory = {places[n] for n, operation in operations.items() if n in places and _moves_memory(operation)}
+    made = {operation["name"]: n for n, operation in operations.items() if operation["name"]}
+    found: set[int] = set()
+    for number, operation in operations.items():
+        if operation["op"] in _ARITHMETIC and _VECTOR.search(operation["rest"]):
+            origins = {place for n in _operands(operation, made) for place in _gathered(n, operations, places, made, found)}
+            if places.get(number) in memory or _unequal(operation["rest"]) or len(origins) > 1:
+                found.add(number)
+    return frozenset(found)
+
+
+def _moves_memory(operation: re.Match[str]) -> bool:
+    return operation["op"] in ("load", "store") or (operation["op"] == "call" and bool(_MEMORY.search(operation["rest"])))
+
+
+def _unequal(rest: str) -> bool:
+    """Whether an operand is a vector of different numbers: one operation of the program has one number for all lanes."""
+    return any(len({part.strip() for part in listed.split(",")}) > 1 for listed in _LISTED.findall(rest))
+
+
+def _operands(operation: re.Match[str], made: Mapping[str, int]) -> list[int]:
+    return [made[value] for value in _VALUE.findall(operation["rest"].partition(", !dbg")[0]) if value in made]
+
+
+def _gathered(
+    number: int, operations: Mapping[int, re.Match[str]], places: Mapping[int, str], made: Mapping[str, int], mixed: set[int]
+) -> set[str]:
+    """The locations of what an operand's lanes were put together of; one for an operand that was not, two for a mixed one."""
+    if number in mixed:
+        return {"", "mixed"}
+    if operations[number]["op"] not in _SHUFFLES:
+        return set()
+    found: set[str] = set()
+    queue, seen = [number], {number}
+    while queue:
+        at = queue.pop()
+        if operations[at]["op"] in _SHUFFLES:
+            new = [n for n in _operands(operations[at], made) if n not in seen]
+            seen.update(new)
+            queue += new
+        else:
+            found |= {"", "mixed"} if at in mixed else {places.get(at, "")}
+    return found

@@ -1,0 +1,22 @@
+"""The PTX of each Triton kernel."""
+
+from __future__ import annotations
+
+from explorer.model.stage import Stage
+from explorer.model.values import Artifact, Event
+from explorer.stages.triton import forms as _ladder
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The kernel's PTX."""
+    return _ladder.kernel_artifact(event, id, "PTX", "ptx")
+
+
+STAGE = Stage(
+    name="ptx",
+    title="PTX",
+    language="ptx",
+    render=render,
+    link=_ladder.assembly_links("ptx .loc"),
+    about="NVIDIA's virtual assembly, with any number of registers; ptxas makes machine code of it.",
+)

@@ -1,0 +1,103 @@
+"""The NVIDIA machine code of each Triton kernel, as nvdisasm reads it from the cubin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from posixpath import basename
+from typing import TYPE_CHECKING
+
+from explorer.model.stage import Stage
+from explorer.model.values import Artifact, Event, Link, text_lines
+from explorer.stages.inductor.kernel import owners
+from explorer.stages.triton import forms as _ladder
+from explorer.stages.triton.instruction_mix import SASS_INSTRUCTION, sass_mix
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+#: How an instruction's line of the PTX is known, and the kernel's line that the PTX states there.
+ASSEMBLED, ASSEMBLED_LOC = "ptxas line table", "ptx .loc, by ptxas line table"
+_LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The kernel's SASS, with the number of its instructions of each class as `mix`."""
+    return _ladder.kernel_artifact(event, id, "SASS", "sass", mix=sass_mix(str(event.data["text"])))
+
+
+def chains(text: str) -> Iterator[tuple[int, _ladder.Chain]]:
+    """The origin of each instruction: the //## File lines above it."""
+    chain: list[tuple[str, int]] = []
+    fresh = True
+    for number, line in enumerate(text_lines(text), 1):
+        if stated := _LINE.match(line):
+            places = [(stated[1], int(stated[2])), *([(stated[3], int(stated[4]))] if stated[3] else [])]
+            chain = places if fresh else [*chain, *places]
+            fresh = False
+        elif SASS_INSTRUCTION.match(line):
+            fresh = True
+            yield number, tuple(chain)
+
+
+def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+    """Each instruction to the line of the PTX that it was assembled from, and to the kernel's lines which that states.
+
+    Where the lines of the PTX are not known, to the kernel's line that nvdisasm names. Where that is a line of triton's own
+    library, the PTX says what it was inlined into; the link is made where it was inlined into one line of the kernel only, or
+    into lines that all compute the same FX node.
+    """
+    kernel = _ladder.kernel_of(artifact, trace)
+    ptx = next((a for a in trace.find("ptx", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
+    if kernel is None:
+        return
+    if ptx is not None and artifact.data.get("ptx_lines"):
+        yield from _link_assembled(artifact, ptx, kernel, trace)
+        return
+    inlined = _inlined(artifact, trace, len(kernel.lines))
+    known = owners(kernel)
+    for number, chain in chains(artifact.text):
+        line = _ladder.own_line(chain, artifact.data, len(kernel.lines))
+        if line:
+            yield Link(artifact.id, (number,), kernel.id, (line,), "nvdisasm line")
+        elif chain:
+            places = inlined.get((basename(chain[0][0]), chain[0][1]), set())
+            if len(places) == 1 or (places and len({known.get(n, ((), ""))[0] or n for n in places}) == 1):
+                yield Link(artifact.id, (number,), kernel.id, tuple(sorted(places)), "nvdisasm line, inlined as ptx .loc says")
+
+
+def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: Trace) -> Iterator[Link]:
+    """Each instruction by ptxas's line table of the PTX, in which each instruction has a line of its own."""
+    stated: dict[int, list[int]] = {}
+    for link in _ladder.assembly_links("")(ptx, trace):
+        for number in link.source_lines:
+            stated.setdefault(number, []).extend(link.target_lines)
+    instructions = (n for n, line in enumerate(artifact.lines, 1) if SASS_INSTRUCTION.match(line))
+    for number, origin in zip(instructions, artifact.data["ptx_lines"], strict=True):
+        if origin:
+            yield Link(artifact.id, (number,), ptx.id, (origin,), ASSEMBLED)
+        if _ladder.CONSTANT.match(artifact.lines[number - 1]):
+            continue
+        if lines := stated.get(origin):
+            yield Link(artifact.id, (number,), kernel.id, tuple(sorted(lines)), ASSEMBLED_LOC)
+
+
+def _inlined(artifact: Artifact, trace: Trace, lines: int) -> dict[tuple[str, int], set[int]]:
+    """Each place of the PTX → the lines of the kernel that it was inlined into."""
+    found: dict[tuple[str, int], set[int]] = {}
+    for ptx in trace.find("ptx", artifact.frame, artifact.graph):
+        if ptx.kernel == artifact.kernel:
+            for _, chain in _ladder.loc_chains(ptx.text):
+                if chain and (line := _ladder.own_line(chain, artifact.data, lines)):
+                    found.setdefault((basename(chain[0][0]), chain[0][1]), set()).add(line)
+    return found
+
+
+STAGE = Stage(
+    name="sass",
+    title="SASS",
+    language="sass",
+    render=render,
+    link=link,
+    about="The instructions an NVIDIA GPU runs, with real registers, in the order they are issued.",
+)

@@ -1,0 +1,22 @@
+"""The TritonGPU IR of each Triton kernel."""
+
+from __future__ import annotations
+
+from explorer.model.stage import Stage
+from explorer.model.values import Artifact, Event
+from explorer.stages.triton import forms as _ladder
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The kernel's TTGIR."""
+    return _ladder.kernel_artifact(event, id, "TTGIR", "mlir")
+
+
+STAGE = Stage(
+    name="ttgir",
+    title="TritonGPU IR",
+    language="mlir",
+    render=render,
+    link=_ladder.links(_ladder.mlir_chains, "mlir loc"),
+    about="The same with a layout for every block: which thread holds what, what goes through shared memory, what is pipelined.",
+)

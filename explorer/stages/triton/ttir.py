@@ -1,0 +1,22 @@
+"""The Triton IR of each Triton kernel."""
+
+from __future__ import annotations
+
+from explorer.model.stage import Stage
+from explorer.model.values import Artifact, Event
+from explorer.stages.triton import forms as _ladder
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The kernel's TTIR."""
+    return _ladder.kernel_artifact(event, id, "TTIR", "mlir")
+
+
+STAGE = Stage(
+    name="ttir",
+    title="Triton IR",
+    language="mlir",
+    render=render,
+    link=_ladder.links(_ladder.mlir_chains, "mlir loc"),
+    about="Triton's own operations on whole blocks of values, before anything is decided about threads.",
+)

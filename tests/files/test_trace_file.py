@@ -1,0 +1,434 @@
+"""Trace files: what is saved is what is loaded, and every damaged file gives one clear FileError."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import pickle
+import random
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer.errors import FileError
+from explorer.files import shapes
+from explorer.files import trace_file as files
+from explorer.files.trace_file import dump_events, dumps, load, load_events, loads
+from explorer.model.values import Artifact, Event, Failure, Link, plain
+from explorer.traced import Trace
+
+DATA = Path(__file__).parents[1] / "data"
+FUNCTION = {"function": "f", "qualname": "f", "file": "f.py", "line": 3, "first_line": 3, "resume": False, "compiled": True}
+GRAPH: dict[str, Any] = {"nodes": [], "stacks": []}
+SMALL = Trace(
+    plain({"name": "f", "mode": None, "torch": "2.13.0"}),
+    (
+        Artifact("0/0:source", "source", "0/0", "", "f", "python", "def f(x):\n    return x\n", data=plain(FUNCTION)),
+        Artifact(
+            "0/0:dynamo",
+            "dynamo",
+            "0/0",
+            "",
+            "g",
+            "fx",
+            "é\u2028\x00🙂",
+            "k",
+            0.25,
+            1.5,
+            plain(GRAPH),
+            path=(("torch/a.py", 3, "f"),),
+        ),
+    ),
+    (Link("0/0:dynamo", (1,), "0/0:source", (1, 2), "stack_trace"),),
+    (Failure("guards", "render", "KeyError", fatal=True),),
+)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """The small trace as a file."""
+    path = tmp_path / "t.trace.json.gz"
+    SMALL.save(path)
+    return path
+
+
+def rewritten(data: bytes, change: Callable[[dict[str, Any]], object], *, checksum: bool = False) -> bytes:
+    """A trace file with its JSON changed; with a checksum that fits what is in it where asked."""
+    whole = json.loads(gzip.decompress(data))
+    change(whole)
+    if checksum:
+        text = json.dumps(whole["trace"], sort_keys=True, separators=(",", ":"))
+        whole["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    return gzip.compress(json.dumps(whole).encode())
+
+
+# What is saved is what is loaded -------------------------------------------------------------------------------------
+
+
+def test_a_loaded_trace_is_equal(saved: Path) -> None:
+    """Every field comes back: texts of any characters, paths, numbers, flags, and mappings that cannot be changed."""
+    loaded = explorer.load(saved)
+    assert loaded == SMALL
+    assert loaded.artifacts[1].path == (("torch/a.py", 3, "f"),)
+    with pytest.raises(TypeError):
+        loaded.meta["name"] = "g"
+
+
+@pytest.mark.parametrize("name", ["toy_example-torch2.13-cpu", "mlp_train-torch2.13-cpu"])
+def test_a_real_trace_is_equal_after_save_and_load(name: str, replayed: Callable[[str], Trace], tmp_path: Path) -> None:
+    """A recorded program's trace, and all its tables, are the same after a round trip through a file."""
+    trace = replayed(name)
+    trace.save(tmp_path / "t")
+    loaded = load(tmp_path / "t")
+    assert loaded == trace
+    for table in ("guards", "graph_breaks", "passes", "matches", "timings", "functions"):
+        assert getattr(loaded, table) == getattr(trace, table)
+        assert list(getattr(loaded, table).frame.columns) == list(getattr(trace, table).frame.columns)
+    assert repr(loaded) == repr(trace)
+
+
+def test_an_empty_trace_is_equal_after_save_and_load() -> None:
+    """Nothing is a value too."""
+    assert loads(dumps(Trace())) == Trace()
+
+
+def test_equal_traces_give_equal_bytes(saved: Path) -> None:
+    """The bytes depend on the trace alone: not on the time, the file's name, or whether it was loaded."""
+    assert dumps(load(saved)) == dumps(SMALL) == saved.read_bytes()
+
+
+def test_pickle_and_copy_go_through_the_same_bytes() -> None:
+    """A pickled trace is equal again, and its pickle holds no more than the bytes of its file."""
+    pickled = pickle.dumps(SMALL)
+    assert pickle.loads(pickled) == SMALL
+    assert dumps(SMALL) in pickled
+
+
+def test_what_is_live_is_not_saved() -> None:
+    """A trace with a live part is equal to, and saved as, the one without; loaded it has none."""
+    live = Trace(SMALL.meta, SMALL.artifacts, SMALL.links, SMALL.failures, live=object())
+    assert live == SMALL and dumps(live) == dumps(SMALL)
+    assert loads(dumps(live)).live is None
+
+
+def test_a_recording_survives_its_file() -> None:
+    """Events and failures written by dump_events come back equal, with the meta."""
+    events = [Event("dynamo", 1.0, "0/0", "forward", plain({"rows": [{"a": 1}]}), (("torch/a.py", 3, "f"),)), Event("frame", 2.0)]
+    failures = [Failure("guards", "watch", "no")]
+    assert load_events(dump_events(events, failures, {"torch": "2.13.0"})) == (events, failures, {"torch": "2.13.0"})
+
+
+def test_the_format_is_the_documented_one(saved: Path) -> None:
+    """A file is gzipped JSON with the four keys that the docstring names, and the checksum is that of sorted compact JSON."""
+    whole = json.loads(gzip.decompress(saved.read_bytes()))
+    assert (whole["explorer"], whole["format"]) == ("trace", 1)
+    assert sorted(whole) == ["explorer", "format", "sha256", "trace"]
+    assert sorted(whole["trace"]) == ["artifacts", "failures", "links", "meta"]
+    assert rewritten(saved.read_bytes(), lambda w: w.update(sha256="")) != rewritten(saved.read_bytes(), lambda w: None)
+    text = json.dumps(whole["trace"], sort_keys=True, separators=(",", ":"))
+    assert hashlib.sha256(text.encode()).hexdigest() == whole["sha256"]
+
+
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """No file can grow beyond 100 bytes, as on a disk that is full."""
+    resource = pytest.importorskip("resource", reason="limits on files are Unix's")
+    handler, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("write", [Trace.save, Trace.to_html])
+def test_a_full_disk_leaves_the_old_file_and_no_other(write: Callable[[Trace, Path], None], saved: Path, full_disk: None) -> None:
+    """Where writing fails half-way the file that was there is still whole, and nothing is left beside it."""
+    before = saved.read_bytes()
+    with pytest.raises(FileError, match=r"cannot write .*: File too large"):
+        write(SMALL, saved)
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+def test_saving_writes_through_no_link(saved: Path, tmp_path: Path) -> None:
+    """A link in the place of the file is replaced, and one where a temporary file might be expected is left alone."""
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    (tmp_path / "link").symlink_to(precious)
+    (tmp_path / "t.part").symlink_to(precious)
+    SMALL.save(tmp_path / "link")
+    SMALL.save(tmp_path / "t")
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "link").is_symlink() and load(tmp_path / "link") == load(tmp_path / "t") == SMALL
+
+
+def test_saving_keeps_the_mode_of_the_file(saved: Path, tmp_path: Path) -> None:
+    """A file that only its owner may read stays so; a new one has the mode that the process gives to new files."""
+    saved.chmod(0o600)
+    Trace().save(saved)
+    (tmp_path / "other").touch()
+    SMALL.save(tmp_path / "new")
+    assert saved.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    """A pipe or device in the place of the file is refused; it would be gone otherwise."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileError, match="it is a device, a pipe or a socket; give a file"):
+        SMALL.save(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_saving_over_a_file_replaces_it(saved: Path) -> None:
+    """The new trace is in the file, and no other file is left beside it."""
+    Trace().save(str(saved))
+    assert load(str(saved)) == Trace()
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+# Damage --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_ends_too_early_is_refused(saved: Path) -> None:
+    """A trace file cut at any place is a FileError that names the file."""
+    data = saved.read_bytes()
+    for size in {0, 1, 2, 9, 10, 11, len(data) // 4, len(data) // 2, len(data) - 9, len(data) - 8, len(data) - 1}:
+        saved.write_bytes(data[:size])
+        with pytest.raises(FileError, match=r"t\.trace\.json\.gz is truncated, damaged or not an explorer trace file"):
+            load(saved)
+
+
+def test_any_altered_byte_is_noticed_or_harmless(saved: Path) -> None:
+    """With one byte changed the file is a FileError or, where the byte means nothing to gzip, still the same trace."""
+    data = saved.read_bytes()
+    rng = random.Random(0)
+    refused = 0
+    for place in range(len(data)):
+        changed = bytearray(data)
+        changed[place] ^= 1 << rng.randrange(8)
+        try:
+            assert loads(bytes(changed)) == SMALL
+        except FileError:
+            refused += 1
+    assert refused > len(data) * 0.9
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda w: w["trace"]["artifacts"][0].update(text="def f(x): return 0\n"),
+        lambda w: w["trace"]["artifacts"][1].update(seconds=0.2501),
+        lambda w: w["trace"]["links"][0].__setitem__(4, "a guess"),
+        lambda w: w["trace"]["failures"].clear(),
+        lambda w: w["trace"]["meta"].update(torch="2.14.0"),
+        lambda w: w.update(sha256="0" * 64),
+        lambda w: w.pop("sha256"),
+        lambda w: w.pop("trace"),
+    ],
+)
+def test_an_altered_field_is_refused(saved: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Whichever field was changed by hand, the checksum tells."""
+    with pytest.raises(FileError, match="altered after it was saved: its checksum does not match"):
+        loads(rewritten(saved.read_bytes(), change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda w: w["trace"].pop("links"),
+        lambda w: w["trace"].update(meta=3),
+        lambda w: w["trace"].update(artifacts=[5]),
+        lambda w: w["trace"].update(artifacts=None),
+        lambda w: w["trace"]["artifacts"][0].pop("text"),
+        lambda w: w["trace"]["artifacts"][0].update(surprise=1),
+        lambda w: w["trace"]["artifacts"][0].update(path=[["a.py", "three", "f"]]),
+        lambda w: w["trace"]["artifacts"][0].update(path=[["a.py", float("inf"), "f"]]),
+        lambda w: w["trace"].update(links=[["a", [1], "b"]]),
+        lambda w: w["trace"].update(links=[5]),
+        lambda w: w["trace"].update(links=[["a", ["1"], "b", [1], "how"]]),
+        lambda w: w["trace"].update(links=[["a", [1], 5, [1], "how"]]),
+        lambda w: w["trace"]["artifacts"][0].update(text=3),
+        lambda w: w["trace"]["artifacts"][0].update(title=None),
+        lambda w: w["trace"]["artifacts"][1].update(seconds="0.25"),
+        lambda w: w["trace"]["artifacts"][0].update(data=[1]),
+        lambda w: w["trace"]["artifacts"][0]["data"].update(first_line="3"),
+        lambda w: w["trace"]["failures"][0].update(fatal=1),
+        lambda w: w["trace"].update(failures=["no"]),
+        lambda w: w.update(trace=[]),
+    ],
+)
+def test_a_file_of_the_wrong_shape_is_refused(saved: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """A file whose checksum fits, but that does not hold what the format promises, is a FileError that says so."""
+    with pytest.raises(FileError, match="does not hold what format 1 promises"):
+        loads(rewritten(saved.read_bytes(), change, checksum=True))
+
+
+def test_a_newer_format_is_refused_with_what_to_do(saved: Path) -> None:
+    """A file of a later explorer says to upgrade, before anything in it is looked at."""
+    newer = rewritten(saved.read_bytes(), lambda w: w.update(format=2, trace="something new"))
+    with pytest.raises(FileError, match="has format 2, this explorer reads up to 1: upgrade explorer"):
+        loads(newer)
+
+
+@pytest.mark.parametrize("number", [None, "1", 0, -1, 1.0, True])
+def test_a_format_that_never_was_is_refused(saved: Path, number: object) -> None:
+    """A format is a whole number from 1 on."""
+    with pytest.raises(FileError, match="format"):
+        loads(rewritten(saved.read_bytes(), lambda w: w.update(format=number)))
+
+
+@pytest.mark.parametrize("content", [b"hello", b"\x89PNG\r\n\x1a\n" + bytes(100), b"{}", b"\x1f\x8b"])
+def test_another_kind_of_file_is_refused(saved: Path, content: bytes) -> None:
+    """Text, an image, JSON without gzip, or only the first bytes of gzip are no trace file."""
+    saved.write_bytes(content)
+    with pytest.raises(FileError, match="is truncated, damaged or not an explorer trace file"):
+        load(saved)
+
+
+@pytest.mark.parametrize("value", [[], {}, 3, "explorer", {"explorer": "notes"}, None])
+def test_other_gzipped_json_is_refused(value: object) -> None:
+    """Gzipped JSON that does not say it is a trace is not one."""
+    with pytest.raises(FileError, match="is not an explorer trace file"):
+        loads(gzip.compress(json.dumps(value).encode()))
+
+
+def test_json_nested_too_deeply_is_refused() -> None:
+    """A file made to exhaust the reader is a FileError like any other damage."""
+    with pytest.raises(FileError):
+        loads(gzip.compress(b"[" * 200_000 + b"]" * 200_000))
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """A mapping in a mapping in a mapping …"""
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+def test_data_nested_too_deeply_is_refused(saved: Path) -> None:
+    """What Python can read, but what would exhaust a verb that walks it later, is refused too."""
+    deep = rewritten(saved.read_bytes(), lambda w: w["trace"]["meta"].update(a=nested(300)), checksum=True)
+    with pytest.raises(FileError, match="nested deeper than 64 levels"):
+        loads(deep)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b" " * 300_000_000, r"holds more than 0.25 GB of text"),
+        (b"[" + b"[]," * 20_000_000, r"would take up to 2\.\d GB of memory"),
+        (b"[" + b"{}," * 20_000_000, r"would take up to 4\.\d GB of memory"),
+        (b"[" + b"1," * 40_000_000, r"would take up to 1\.\d GB of memory"),
+    ],
+)
+def test_a_file_that_would_fill_the_memory_is_refused(content: bytes, said: str) -> None:
+    """A small file that stands for gigabytes is refused before they are made, with how to allow more."""
+    bomb = gzip.compress(content, compresslevel=1)
+    with pytest.raises(FileError, match=rf"{said}, more than the limit of 1 GB: .* explorer.load\(path, limit="):
+        loads(bomb)
+
+
+def test_a_limit_may_be_raised_and_lowered(saved: Path) -> None:
+    """The limit is the caller's, and says which one would do."""
+    with pytest.raises(FileError, match="more than the limit of 1e-06 GB"):
+        load(saved, limit=1000)
+    assert load(saved, limit=1e5) == SMALL
+
+
+def test_altered_files_are_refused_or_safe(module_at: Callable[[Path], ModuleType]) -> None:
+    """A file with changed values and a checksum that fits is a FileError, or a trace on which no verb raises a raw error."""
+    script = module_at(Path(__file__).parents[2] / "benchmarks" / "mutated_files.py")
+    trace, rng = script.traces()[0], random.Random(7)
+    found = [script.raw_errors(data, trace) for data in script.mutants(trace, 40, rng)]
+    assert [errors for errors in found if errors] == []
+    assert None in found and [] in found
+
+
+@pytest.mark.parametrize("name", sorted(path.name.removesuffix(".events.json.gz") for path in DATA.glob("*.events.json.gz")))
+def test_the_shape_of_each_stage_is_that_of_the_recordings(name: str, replayed: Callable[[str], Trace]) -> None:
+    """What every recorded version of torch gives has the shapes that a file is held to."""
+    trace = replayed(name)
+    assert loads(dumps(trace)) == trace
+
+
+def test_every_stage_has_a_shape_or_holds_nothing(replayed: Callable[[str], Trace]) -> None:
+    """No text with data of explorer's own escapes the check."""
+    trace = replayed("mlp_train-torch2.11-cuda")
+    assert {a.stage for a in trace.artifacts if a.data} <= set(shapes.SHAPES)
+
+
+def test_traces_and_recordings_are_not_taken_for_each_other() -> None:
+    """A recording is no trace, and a trace no recording; the message says which was wanted."""
+    with pytest.raises(FileError, match="is not an explorer trace file"):
+        loads(dump_events([], [], {}))
+    with pytest.raises(FileError, match="is not an explorer events file"):
+        load_events(dumps(SMALL))
+
+
+def test_a_missing_file_and_a_folder_say_so(tmp_path: Path) -> None:
+    """The error names the path and what the system says of it."""
+    with pytest.raises(FileError, match=r"cannot read .*gone\.gz: No such file"):
+        load(tmp_path / "gone.gz")
+    with pytest.raises(FileError, match=r"cannot read .*: Is a directory"):
+        load(tmp_path)
+
+
+def test_a_file_error_is_an_oserror(tmp_path: Path) -> None:
+    """Who catches OSError around reading a file catches a damaged trace too."""
+    with pytest.raises(OSError):
+        load(tmp_path / "gone.gz")
+
+
+class Canary:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.path,)
+
+
+def test_loading_runs_no_code(tmp_path: Path) -> None:
+    """A pickle in a trace's clothes is refused unread, and code in a trace's texts stays text."""
+    folder = tmp_path / "canary"
+    for data in (pickle.dumps(Canary(str(folder))), gzip.compress(pickle.dumps(Canary(str(folder))))):
+        with pytest.raises(FileError):
+            loads(data)
+    code = f"__import__('os').mkdir({str(folder)!r})"
+    trace = Trace(plain({"name": code}), (Artifact("a", code, "", "", code, "python", code, data=plain({"__reduce__": code})),))
+    assert loads(dumps(trace)) == trace
+    assert not folder.exists()
+    pickle.loads(pickle.dumps(Canary(str(folder))))
+    assert folder.exists()  # the canary does sing
+
+
+def test_the_names_of_the_module_are_those_documented() -> None:
+    """The format number that the docstring speaks of is the one that is written."""
+    assert f"format {files.FORMAT}" in (files.__doc__ or "")
+
+
+@pytest.mark.parametrize("write", [Trace.save, Trace.to_html])
+def test_where_nothing_can_be_written_says_why(write: Callable[[Trace, Path], None], tmp_path: Path) -> None:
+    """A folder that is not there, or in place of the file, is a FileError that names the path as it was given."""
+    with pytest.raises(FileError, match=r"cannot write .*nowhere/t: there is no folder .*nowhere$"):
+        write(Trace(), tmp_path / "nowhere" / "t")
+    with pytest.raises(FileError, match="it is a folder; give a file in it, such as"):
+        write(Trace(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_saved_page_is_no_trace_file(tmp_path: Path) -> None:
+    """Loading what to_html wrote says what to do with it, and what to load."""
+    Trace().to_html(tmp_path / "t.html")
+    with pytest.raises(FileError, match=r"t.html is a page: open it in a browser"):
+        load(tmp_path / "t.html")

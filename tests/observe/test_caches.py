@@ -1,0 +1,178 @@
+"""Caches: a recording leaves them alone and says what came of them; a trace and a GPU that is not there do not touch them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import explorer
+from explorer.observe.caches import kernel_facts, lookup_facts
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder in the place of Inductor's cache, and caches that are used."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(fx_graph_cache=True), torch._functorch.config.patch(enable_autograd_cache=True):
+        yield tmp_path
+
+
+def product(a: torch.Tensor) -> torch.Tensor:
+    """A call of a library: Inductor's wrapper has no kernel, so no C++ is compiled."""
+    return a @ a
+
+
+def call(train: bool = False) -> torch.Tensor:
+    """A compile that knows nothing of the last one but what is in the caches."""
+    torch._dynamo.reset()
+    out = torch.compile(product)(torch.ones(4, 4, requires_grad=train))
+    if train:
+        out.sum().backward()
+    return out.detach()
+
+
+def states(trace: explorer.Trace) -> list[tuple[str, str, str]]:
+    return sorted((row["cache"], row["graph"], row["state"]) for row in trace.caches)
+
+
+def test_a_recording_finds_what_the_program_has_cached_and_says_so(folder: Path) -> None:
+    """A miss is a row with key and reason; a hit another, with what was not seen for it; what the cache keeps is there."""
+    with explorer.record() as first:
+        call(train=True)
+    with explorer.record() as second:
+        call(train=True)
+    graphs = [("AOTAutograd", ""), ("FX graph", "backward"), ("FX graph", "forward")]
+    assert states(first.trace) == [(*graph, "miss") for graph in graphs]
+    assert all(row["key"] and "has nothing under this key" in row["reason"] for row in first.trace.caches)
+    assert all(row["not_seen"] == () for row in first.trace.caches) and "from a cache" not in repr(first.trace)
+    assert states(second.trace) == [(*graph, "hit") for graph in graphs]
+    assert {row["key"] for row in second.trace.caches} == {row["key"] for row in first.trace.caches}
+    for stage, graph in (("output_code", "forward"), ("output_code", "backward"), ("post_grad", "backward")):
+        assert second.trace.find(stage, graph=graph)[0].text == first.trace.find(stage, graph=graph)[0].text
+    assert "mm" in second.trace.text("joint")
+    left_out = {stage for row in second.trace.caches for stage in row["not_seen"]}
+    assert left_out == {"pre_grad", "pattern_match", "fx_pass", "ir_pre_fusion", "fusion", "ir_post_fusion"}
+    assert not left_out & {a.stage for a in second.trace.artifacts}
+    assert "from a cache: 0/0 was not compiled, so not seen: " in repr(second.trace)
+    assert second.trace.failures == ()
+
+
+def test_a_recording_reads_what_was_cached_without_it_and_the_other_way_round(folder: Path) -> None:
+    """The keys are those of the program alone: no setting that a key is made of differs while recording."""
+    call()
+    with explorer.record() as recorded:
+        call()
+    assert {row["state"] for row in recorded.trace.caches} == {"hit"}
+    hits = torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"]
+    call()
+    assert torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"] == hits + 1
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_what_was_compiled_in_a_recording_can_be_saved(folder: Path, fresh: bool) -> None:
+    """torch.compiler.save_cache_artifacts and standalone_compile(…).save() work inside and after a recording."""
+    file = folder / "saved"
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
+        compiled = torch._inductor.standalone_compile(graph, inputs, dynamic_shapes="from_example_inputs", options={})
+        compiled.save(path=str(file), format="binary")
+        return compiled
+
+    with explorer.record(fresh=fresh):
+        torch.compile(product, backend=backend)(torch.ones(4, 4))
+    assert file.stat().st_size
+    with explorer.record(fresh=fresh):
+        call()
+    saved = torch.compiler.save_cache_artifacts()
+    assert saved is not None and saved[1].inductor_artifacts and saved[1].aot_autograd_artifacts
+
+
+def test_with_fresh_everything_is_compiled_though_it_is_cached(folder: Path) -> None:
+    """record(fresh=True) has every stage of a graph that the caches have; they are as before afterwards."""
+    call()
+    with explorer.record(fresh=True) as recorded:
+        call()
+    assert {row["state"] for row in recorded.trace.caches} == {"miss"}
+    assert recorded.trace.find("ir_post_fusion") and recorded.trace.find("pre_grad")
+    with explorer.record() as after:
+        call()
+    assert {row["state"] for row in after.trace.caches} == {"hit"}
+
+
+def test_a_bypass_says_why(folder: Path) -> None:
+    """A graph that torch will not cache is a row with torch's own reason."""
+    with torch._inductor.config.patch(post_grad_custom_post_pass=lambda graph: None), explorer.record() as recorded:
+        call()
+    rows = recorded.trace.caches.where(state="bypass")
+    assert {row["cache"] for row in rows} == {"AOTAutograd", "FX graph"}
+    assert all("custom pass" in row["reason"] for row in rows)
+
+
+def test_a_trace_neither_reads_nor_writes_the_caches_of_graphs(folder: Path) -> None:
+    """trace() compiles what is cached, and leaves no compiled graph behind."""
+    call()
+    before = sorted(path for name in ("fxgraph", "aotautograd") for path in (folder / name).rglob("*"))
+    trace = explorer.trace(product, torch.ones(4, 4))
+    assert trace.find("ir_post_fusion") and trace.caches == ()
+    explorer.trace(product, torch.ones(5, 5))
+    assert before == sorted(path for name in ("fxgraph", "aotautograd") for path in (folder / name).rglob("*"))
+
+
+def test_nothing_of_a_gpu_that_is_not_there_gets_into_the_programs_caches(folder: Path) -> None:
+    """Neither a module nor a graph for another GPU is where the program's own compiles look; kernels are there all the same."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    with explorer.record("h100") as recorded:
+        torch.compile(function)(torch.ones(4))
+    assert recorded.trace.kernels and explorer.trace(function, torch.ones(4), target="h100").kernels
+    assert [path for path in folder.rglob("*") if path.suffix == ".py" or {"fxgraph", "aotautograd"} & {*path.parts}] == []
+
+
+def test_an_error_in_what_is_read_of_a_hit_is_a_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program gets its cached graph; what could not be told of it is named."""
+
+    def broken(*anything: object) -> None:
+        raise RuntimeError("injected")
+
+    expected = call()
+    monkeypatch.setattr("explorer.observe.caches.lookup_facts", broken)
+    with explorer.record() as recorded:
+        assert torch.equal(call(), expected)
+    assert [f for f in recorded.trace.failures if f.stage == "cache" and "injected" in f.message]
+
+
+def test_a_key_that_is_cached_for_other_sizes_names_the_guard() -> None:
+    """The guard that failed is in the reason."""
+    info = {"key": "k", "cache_status_detailed": "guard_miss", "cache_status_guard_expr": "L['s0'] < 8"}
+    assert lookup_facts("FX graph", "miss", "forward", info)["reason"].endswith("the guard L['s0'] < 8 fails")
+
+
+def test_a_kernels_binary_and_config_are_rows_too(folder: Path) -> None:
+    """Of a loaded Triton kernel: a binary older than the recording is a hit, and so is a config that was measured before."""
+    binary = folder / "triton" / "abc" / "kernel.json"
+    binary.parent.mkdir(parents=True)
+    binary.write_text("{}")
+    os.utime(binary, (1e9, 1e9))
+    tuner = SimpleNamespace(
+        fn=product,
+        launchers=[SimpleNamespace(cache_hash="abc")],
+        triton_meta={"device": 0},
+        autotune_cache_info={"autotune_cache_state": "hit", "best_config": "XBLOCK: 64"},
+    )
+    rows = list(kernel_facts(tuner, time.time()))
+    assert [(r["cache"], r["state"], r["kernel"], r["key"]) for r in rows] == [
+        ("autotune", "hit", "product", "XBLOCK: 64"),
+        ("Triton", "hit", "product", "abc"),
+    ]
+    assert [r["state"] for r in kernel_facts(tuner, 0.0)] == ["hit", "miss"]

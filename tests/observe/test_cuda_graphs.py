@@ -1,0 +1,84 @@
+"""CUDA graphs and performance hints: decisions and their reasons, for a GPU that is not there and for the CPU."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+
+import explorer
+
+R = torch.randn
+WHOLE = {"triton.cudagraphs": True, "graph_partition": False}
+
+
+def lines_of(trace: explorer.Trace, table: str) -> list[str]:
+    """The lines of this file that the rows of a table lead to, by following their artifact."""
+    (artifact,) = trace.find(table)
+    (source,) = trace.find("source")
+    rows = [row for n in range(1, len(artifact.lines) + 1) for row in trace.follow(artifact.id, n)]
+    return [source.lines[n - 1].strip() for row in rows if row["stage"] == "source" for n in row["lines"]]
+
+
+def test_a_graph_that_is_captured_says_so() -> None:
+    """With reduce-overhead one row a graph, forward and backward; without it none."""
+    pytest.importorskip("triton")
+    net = torch.nn.Linear(8, 8)
+    trace = explorer.trace(net, R(4, 8), target="h100", mode="reduce-overhead", train=True)
+    assert [(row["graph"], row["decision"]) for row in trace.cuda_graphs] == [("forward", "captured"), ("backward", "captured")]
+    assert not trace.failures and explorer.trace(net, R(4, 8), target="h100").cuda_graphs == ()
+
+
+def test_a_changed_input_is_named_with_its_line() -> None:
+    """A call is captured only where a CUDA graph made the tensor: the row has the line that changes it."""
+    pytest.importorskip("triton")
+
+    def changing(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = y.cos()
+        x.add_(z)
+        return x * 2
+
+    trace = explorer.trace(changing, R(8), R(8), target="h100", mode="reduce-overhead")
+    (row,) = trace.cuda_graphs
+    assert row["decision"] == "skipped when called" and "changes its input" in row["reason"]
+    assert row["code"] == "x.add_(z)" and lines_of(trace, "cuda_graph") == ["x.add_(z)"]
+    assert "skipped when called" in trace.text("cuda_graph") and trace.summary() is not None
+
+
+def test_a_tensor_on_the_cpu_is_named_with_its_line(capfd: pytest.CaptureFixture[str]) -> None:
+    """Where the graph is not cut into parts, one CPU node keeps all of it from being captured; torch's own log is torch's."""
+    pytest.importorskip("triton")
+
+    def mixed(x: torch.Tensor) -> Any:
+        z = torch.arange(4, device="cpu")
+        return x.sin(), z.cos()
+
+    trace = explorer.trace(mixed, R(8), target="h100", options=WHOLE)
+    (row,) = trace.cuda_graphs
+    assert row["decision"] == "skipped" and row["reason"].startswith("cpu device") and row["code"] == "return x.sin(), z.cos()"
+    assert "explorer/observe" not in capfd.readouterr().err
+
+
+def test_on_the_cpu_there_is_nothing_to_capture() -> None:
+    """The reason is the device, not a list of devices that is empty."""
+    trace = explorer.trace(torch.sin, R(8), target="cpu", mode="reduce-overhead")
+    assert [(row["decision"], "computes on cpu" in row["reason"]) for row in trace.cuda_graphs] == [("skipped", True)]
+
+
+def test_perf_hints_are_rows_at_their_lines() -> None:
+    """A library call in place of a kernel is hinted at with its node; loggers and levels are as before."""
+    pytest.importorskip("triton")
+
+    def falling_back(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        return torch.histc(y, 10)
+
+    log = logging.getLogger("torch._inductor.graph.__perf_hints")
+    before = (list(log.filters), list(log.handlers), log.level, "info" in vars(log))
+    trace = explorer.trace(falling_back, R(64), target="h100")
+    (row,) = trace.perf_hints
+    assert row["hint"].startswith("Using FallbackKernel") and row["nodes"] == ("histc",)
+    assert row["code"] == "return torch.histc(y, 10)" and lines_of(trace, "perf_hint") == ["return torch.histc(y, 10)"]
+    assert (list(log.filters), list(log.handlers), log.level, "info" in vars(log)) == before

@@ -1,0 +1,676 @@
+"""Fusion verdicts of real compiles: each reason provoked by a small program, groups against kernels, wishes, what if."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import explorer
+from explorer import Force, Trace, Veto
+from explorer.observe.fusion import Log, ranges, refused_at
+from explorer.questions.costs import LAUNCHES
+
+R = torch.randn
+
+
+# Refusals --------------------------------------------------------------------------------------------------------------
+
+
+def many(i: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """One independent program after the other; each provokes one reason."""
+    early = i["b"].sinh()
+    sine = i["c"].sin()
+    arc = i["s"].atan()
+    low = torch.minimum(arc @ i["w3"], i["u"])
+    far = i["y"]
+    first = i["far"].expm1()
+    for _ in range(66):
+        far = far @ i["yw"]
+    return [
+        i["a"].sum(0),
+        i["a"].sum(1),  # no shared data
+        early,
+        early.flip(0) + i["b"],  # memory deps did not match
+        sine @ i["w"] - sine,  # intermediate nodes
+        i["g"].erf() * i["g0"],
+        i["h"].tan() * i["g0"],  # the score's threshold
+        low,
+        torch.maximum(i["u"].cos() @ i["w4"], i["s"]),  # a cycle
+        torch.atan2(i["p"] @ i["pw"], i["pb"]),
+        torch.fmod(i["q"] @ i["pw"], i["pb"]),  # peak memory
+        i["z"].cumsum(0),
+        i["z"].amax(),  # split scan, and a reduction in two halves
+        first,
+        i["far"].log1p() + far,  # too far apart
+    ]
+
+
+def many_inputs() -> dict[str, torch.Tensor]:
+    return {
+        "a": R(32, 256),
+        "b": R(32, 64),
+        "c": R(48, 48),
+        "w": R(48, 48),
+        "g": R(333),
+        "h": R(333),
+        "g0": R(()),
+        "s": R(32, 64),
+        "w3": R(64, 256),
+        "w4": R(256, 64),
+        "u": R(32, 256),
+        "p": R(256, 16),
+        "q": R(256, 16),
+        "pw": R(16, 256),
+        "pb": R(256),
+        "z": R(2**20),
+        "y": R(8, 8),
+        "yw": R(8, 8),
+        "far": R(8, 8),
+    }
+
+
+def foreach(xs: list[torch.Tensor]) -> Any:
+    """A kernel over a list of tensors; each element's consumer is asked about the whole list."""
+    more = torch._foreach_add(xs, 1.0)
+    return more, more[0].sum(0), xs[0].cos()
+
+
+def templates(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Tensor) -> Any:
+    """Matrix products that become Triton templates, with what could go before and after them."""
+    return torch.relu(x @ w + b), (y @ w).sum(1), (x.exp() @ w).cos()
+
+
+def before_a_product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A template's prologue, which Inductor times with and without."""
+    return x.exp() @ w
+
+
+def wide(x: torch.Tensor) -> Any:
+    """A chain of three nodes over one input."""
+    return x.sum(1), x.cos(), torch.softmax(x, -1)
+
+
+def reshaped(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> Any:
+    """Reductions of one buffer in two shapes, and a reduction whose sizes do not divide those of its input."""
+    tiled = x + y.t()
+    return z.sum(1), z.view(32, 256).amax(1), tiled, tiled.view(14, 15).sum(1)
+
+
+TEMPLATES = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON", "prologue_fusion": True}
+#: Since torch 2.15 there is no such option.
+UNTIMED_EPILOGUES = {name: False for name in ("benchmark_epilogue_fusion",) if name in torch._inductor.list_options()}
+#: Each program: function, what makes its arguments, options.
+PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]], dict[str, Any]]] = {
+    "many": (many, lambda: (many_inputs(),), {}),
+    "foreach": (foreach, lambda: ([R(16, 16), R(32)],), {}),
+    "templates": (templates, lambda: (R(256, 256), R(256, 256), R(256), R(256, 256)), {**TEMPLATES, **UNTIMED_EPILOGUES}),
+    "timed": (before_a_product, lambda: (R(256, 256), R(256, 256)), TEMPLATES),
+    "max": (wide, lambda: (R(64, 128),), {"max_fusion_size": 2}),
+    "buffers": (wide, lambda: (R(64, 128),), {"max_fusion_unique_io_buffers": 2}),
+    "reshaped": (reshaped, lambda: (R(6, 35), R(35, 6), R(64, 128)), {"loop_ordering_after_fusion": False}),
+}
+
+
+@pytest.fixture(scope="module")
+def traced() -> Callable[[str], Trace]:
+    """The trace of a program for an H100, made once."""
+    made: dict[str, Trace] = {}
+
+    def trace(name: str) -> Trace:
+        if name not in made:
+            function, inputs, options = PROGRAMS[name]
+            made[name] = explorer.trace(function, *inputs(), target="h100", options=options)
+            assert not any(f.fatal or f.stage == "fusion" for f in made[name].failures), made[name].failures
+        return made[name]
+
+    return trace
+
+
+#: (program, two nodes by what they compute, the scheduler's words, a part of the plain sentence).
+REFUSALS = [
+    ("many", "sum_1", "sum_2", "no shared data", "nothing in common in the same order"),
+    ("many", "sinh", "rev", "memory deps did not match", "must wait for all of"),
+    ("many", "sin", "sub", "intermediate nodes between node1 & node2", "that one has to run in between"),
+    ("many", "erf", "tan", "score_fusion_memory_threshold", "share 4 bytes, fewer than the 10"),
+    ("many", "atan", "maximum", "will create cycle", "What was fused before must run after one"),
+    ("many", "atan2", "fmod", "Fusion will increase peak memory", "keep inputs of both alive"),
+    (
+        "many",
+        "cumsum",
+        "amax",
+        "Split scan cannot fuse with reductions|numel/rnumel mismatch (reduce) (1, 128), (1048576, 8192)",
+        "a scan that several blocks work on",
+    ),
+    ("many", "expm1", "log1p", "Nodes are too far away. Fusing them may increase peak memory.", "more than 64 nodes apart"),
+    ("foreach", "_foreach_add", "cos", "candidate consumer has no dep in any foreach producer", "of the foreach kernel"),
+    ("templates", "mm", "mm_2", "prologue fusion only supported for pointwise nodes", "while the template"),
+    ("templates", "mm_1", "sum_1", "template epilogue not satisfied", "before the template"),
+    ("templates", "mm_2", "mm", "prologue fusion only supported for pointwise nodes|node1 must go before node2", ""),
+    ("timed", "op0", "mm", "speedup_by_fusion", "found, or assumed where nothing can be timed"),
+    ("max", "sum_1", "div", "exceeds max fusion", "more than 2 nodes"),
+    ("buffers", "sum_1", "cos", "fusion_prevent_too_many_reads_and_writes", "more than 2 buffers"),
+    ("reshaped", "sum_1", "amax", "numel/rnumel mismatch (reduce) (64, 32), (128, 256)", "makes 64 results of 128 elements each"),
+    ("reshaped", "add", "sum_2", "nodes numel/rnumel incompatibility", "do not divide the same way"),
+]
+
+
+@pytest.mark.parametrize(("program", "first", "second", "rule", "sentence"), REFUSALS, ids=[r[3][:40] for r in REFUSALS])
+def test_each_refusal_is_told_in_the_schedulers_words_and_in_plain_ones(
+    traced: Callable[[str], Trace], program: str, first: str, second: str, rule: str, sentence: str
+) -> None:
+    """Two nodes that a rule keeps apart: `why` gives the rule, and a sentence that names what stands in the way.
+
+    Where versions of torch ask in another order there are two rules; the sentence is that of the first.
+    """
+    why = traced(program).fusion.why(first, second)
+    assert not why.fused and why.considered
+    assert why.rule in rule.split("|") and (sentence in why.sentence or why.rule != rule.split("|")[0])
+    assert any(row["rule"] == why.rule and row["verdict"] == "refused" for row in why.verdicts)
+
+
+def test_at_least_twelve_reasons_are_provoked() -> None:
+    """The programs above provoke more than twelve distinct rules."""
+    assert len({rule for *_, rule, _ in REFUSALS}) >= 12
+
+
+def test_no_reason_of_the_scheduler_is_without_a_plain_sentence() -> None:
+    """Every text that the installed scheduler refuses with has a sentence of its own in the table."""
+    import inspect
+
+    from torch._inductor import choices, scheduler
+    from torch._inductor.codegen import simd
+
+    from explorer.stages.inductor.reasons import SAID
+
+    said: set[str] = set()
+    for module in (scheduler, choices, simd):
+        source = inspect.getsource(module)
+        said |= {m[1] for m in re.finditer(r'(?:why|WhyNoFuse\(\w+, \w+\))\(\s*"([^"]+)"', source)}
+    assert len(said) > 40 and said - set(SAID) == set()
+
+
+# Groups and kernels ----------------------------------------------------------------------------------------------------
+
+
+class Attention(nn.Module):
+    """Self-attention with its projections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.view(*x.shape[:2], 4, 8).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape))
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 16), nn.Softmax(-1))
+
+
+def transformer(name: str) -> nn.Module:
+    transformers = pytest.importorskip("transformers")
+    transformers.logging.set_verbosity_error()
+    if name == "gpt2":
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=2, n_embd=64, n_head=4, vocab_size=128))
+    else:
+        sizes = {"num_hidden_layers": 1, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+        model = transformers.BertModel(transformers.BertConfig(**sizes, vocab_size=128))
+    return model  # type: ignore[no-any-return]
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor], dict[str, Any]]] = {
+    "mlp": (mlp, lambda: R(8, 32), {}),
+    "attention": (Attention, lambda: R(2, 16, 32), {}),
+    "gpt2": (lambda: transformer("gpt2"), lambda: torch.randint(0, 128, (2, 16)), {"use_cache": False, "return_dict": False}),
+    "bert": (lambda: transformer("bert"), lambda: torch.randint(0, 128, (2, 16)), {"return_dict": False}),
+}
+
+
+def launched(code: str) -> Counter[str]:
+    """How often the wrapper calls each kernel, and how often anything else of torch's: read off the generated code."""
+    body = code.partition("def call(")[2] or code
+    names = re.findall(r"(\w+)(?:\.run)?\(.*?\)$", "\n".join(m.strip() for m in body.splitlines()), re.MULTILINE)
+    found = Counter(name for name in names if name.startswith(("triton_", "cpp_fused")))
+    found["calls"] = len(re.findall(r"(?:^|= )\s*(?:extern_kernels\.\w+|aten\.[\w.]+|torch\.ops\.[\w.]+)\(", body, re.MULTILINE))
+    return found
+
+
+def reported(trace: Trace, graph: str) -> Counter[str]:
+    """The same as the verdicts tell it."""
+    (found,) = [g for g in trace.fusion.graphs if g.artifact.graph == graph]
+    counted = Counter(str(name) for name, _ in found.verdicts.data["kernels"])
+    counted["calls"] = sum(1 for row in found.groups() if row["kind"] == "extern")
+    return counted
+
+
+def assert_groups_are_kernels(trace: Trace) -> None:
+    """Each group that is computed has its kernel, each kernel its groups, in the numbers that the code launches."""
+    assert trace.fusion.graphs and not any(f.fatal or f.stage == "fusion" for f in trace.failures), trace.failures
+    for code in trace.find("output_code"):
+        assert reported(trace, code.graph) == launched(code.text)
+        rows = trace.fusion.groups(graph=code.graph)
+        kernels = {k.name for k in trace.kernels if k.artifact.graph == code.graph}
+        assert {name for row in rows for name in row["kernels"]} == kernels
+        assert all(row["kernels"] for row in rows if row["kind"] in ("fused", "alone", "foreach", "template"))
+        assert not any(row["kernels"] for row in rows if row["kind"] in ("extern", "nop", "output of a call"))
+        nodes = [node for row in rows for node in row["nodes"]]
+        assert len(nodes) == len(set(nodes)), "each scheduler node is in one group"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_groups_are_the_kernels_of_the_code(name: str, train: bool) -> None:
+    """For a GPU: groups and generated code name the same kernels and as many calls, forward and backward."""
+    make, inputs, kwargs = MODELS[name]
+    trace = explorer.trace(make().train(train), inputs(), kwargs=kwargs, target="h100", train=train)
+    assert_groups_are_kernels(trace)
+    assert {g.artifact.graph for g in trace.fusion.graphs} == ({"forward", "backward"} if train else {"inference"})
+
+
+def test_in_cpp_a_kernel_may_hold_several_groups() -> None:
+    """The C++ backend writes loops that it did not fuse into one function, and the groups say so."""
+    trace = explorer.trace(lambda x: (x.sin(), x[:4].cos().sum()), R(8, 8), target="cpu")
+    assert_groups_are_kernels(trace)
+    (kernel,) = {row["kernels"] for row in trace.fusion.groups()}
+    assert len(kernel) == 1 and len(trace.fusion.groups()) == 2
+    why = trace.fusion.why("sin", "cos")
+    assert not why.fused and "as loops one after the other" in why.sentence
+
+
+def test_a_silent_refusal_names_the_function_that_said_no() -> None:
+    """The C++ backend gives no reasons: where it refuses is found, and told in a plain sentence."""
+    trace = explorer.trace(
+        lambda x, y: (x.sin() * y[0], x.cos()), R(6, 16), R(6, 16), target="cpu", options={"cpp.max_horizontal_fusion_size": 1}
+    )
+    why = trace.fusion.why("sin", "cos")
+    assert why.rule.startswith("CppScheduling.can_fuse_horizontal (torch/_inductor/codegen/cpp.py:")
+    assert "at most 1 nodes" in why.sentence
+
+
+def test_templates_say_what_is_before_and_after_them(traced: Callable[[str], Trace]) -> None:
+    """A Triton template's epilogue is named in its group, and a library call ends what is fused."""
+    rows = traced("templates").fusion.groups()
+    with_epilogue = [row for row in rows if row["kind"] == "template" and row["epilogue"]]
+    assert with_epilogue and all(row["kernels"][0].startswith("triton_tem") for row in with_epilogue)
+    (sub,) = [row for row in traced("many").fusion.groups() if "sub" in row["fx_nodes"]]
+    assert len(sub["before"]) == 1 and sub["kind"] == "alone"
+
+
+def both_sides(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """A template with something to compute before it on both of its inputs, and something after it."""
+    return torch.relu((x.exp() + 1.5) @ w.sin()) + b
+
+
+@pytest.fixture(scope="module")
+def prologue() -> Trace:
+    """That template with both prologues, which Inductor expects no gain of by itself, and with its epilogue before them.
+
+    torch 2.11 fuses a prologue at once, and nothing can follow what is fused so.
+    """
+    wishes = (Force("exp", "mm"), Force("sin", "mm"), Force("mm", "relu"))
+    args = R(100, 72), R(72, 50), R(50)
+    with torch.no_grad():
+        return explorer.trace(both_sides, *args, target="h100", options={"max_autotune": True}, fusion=wishes)
+
+
+def test_a_prologue_is_named_in_its_group_and_in_the_reason(prologue: Trace) -> None:
+    """Nodes that a template computes while it loads: one kernel, told as prologue, with what the pair shares."""
+    assert prologue.failures == ()
+    (row,) = prologue.fusion.groups()
+    assert row["kind"] == "template" and row["prologue"] == ("op0", "op1") and row["epilogue"] == ("op3",)
+    assert row["kernels"] == tuple(k.name for k in prologue.kernels) and row["nodes"] == ("op0", "op1", "op2", "op3")
+    assert set(row["fx_nodes"]) == {"exp", "add", "sin", "mm", "relu", "add_1"}
+    why = prologue.fusion.why("exp", "mm")
+    assert why.fused and why.considered
+    assert "exp is in the template's prologue: computed where the template loads its input" in why.sentence
+    assert "in the template's" not in prologue.fusion.why("mm", "op2").sentence
+    assert "relu is in the template's epilogue" in prologue.fusion.why("sin", "relu").sentence
+    fused = [r for r in prologue.fusion.table() if r["verdict"] == "fused"]
+    assert len(fused) == 3 and {r["direction"] for r in fused} == {"template"} and all(r["shared_bytes"] for r in fused)
+    (taken,) = [c for c in prologue.choices if c["taken"]]
+    assert taken["kind"] == "TritonTemplateCaller" and "that was forced" in taken["why"]
+    assert [r["equal"] for r in prologue.check()] == [True]
+
+
+def test_the_node_of_a_template_is_its_own(traced: Callable[[str], Trace]) -> None:
+    """What made a template's input is no name of the template: the two are told apart where they were not fused."""
+    for name in ("timed", "templates"):
+        rows = traced(name).fusion.groups()
+        homes = Counter(node for row in rows for node in row["fx_nodes"])
+        assert set(homes.values()) == {1}, homes
+    why = traced("timed").fusion.why("exp", "mm")
+    assert not why.fused and why.rule == "speedup_by_fusion"
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "wish", "said"),
+    [
+        (lambda x, w: torch.relu(x) @ w, (R(64, 64).half(), R(64, 64).half()), Force("relu", "mm"), "computed in fp32"),
+        (lambda x, w: torch.bmm(x.cos(), w), (R(4, 64, 64), R(4, 64, 64)), Force("cos", "bmm"), "while it loads"),
+    ],
+    ids=["precision", "template"],
+)
+def test_a_prologue_that_cannot_be_forced_says_why(function: Any, args: Any, wish: Force, said: str) -> None:
+    """Inductor's rules about prologues hold; the wish is not taken for come true, though the template's origins name both."""
+    trace = explorer.trace(function, *args, target="h100", options={"max_autotune": True}, fusion=wish)
+    (failure,) = [f for f in trace.failures if f.stage == "fusion"]
+    assert failure.step == "force" and said in failure.message
+    assert all(len(row["nodes"]) == 1 for row in trace.fusion.groups())
+
+
+def test_foreach_and_combo_kernels_are_groups(traced: Callable[[str], Trace]) -> None:
+    """A list operation is one foreach group; independent kernels that are launched together a combo group."""
+    (row,) = [r for r in traced("foreach").fusion.groups() if r["kind"] == "foreach"]
+    assert len(row["nodes"]) == 2 and "_foreach_add" in row["fx_nodes"]
+    assert "foreach kernel" in traced("foreach").fusion.why(*row["nodes"]).sentence
+    trace = explorer.trace(lambda x, y: (x.sin(), y.cos()), R(256), R(300), target="h100", options={"combo_kernels": True})
+    (row,) = trace.fusion.groups()
+    assert row["kind"] == "combo" and {k.name for k in trace.kernels} == set(row["kernels"])
+    assert "combo" in trace.fusion.why("sin", "cos").sentence
+
+
+# Lowering ------------------------------------------------------------------------------------------------------------
+
+
+def test_buffers_say_why_they_were_made(traced: Callable[[str], Trace]) -> None:
+    """Outputs, reductions in two halves, inputs of calls and values read too often each have their reason."""
+
+    def lowering(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, w: torch.Tensor) -> Any:
+        read = x + a + b + c + x.t() + a.t()
+        return (read * 2) @ w, read.sum(1), read.cos()
+
+    trace = explorer.trace(lowering, *(R(16, 16) for _ in range(5)), target="h100")
+    made = {row["buffer"]: row for row in trace.fusion.made()}
+    whys = " | ".join(str(row["why"]) for row in made.values())
+    assert "mm reads it, and library calls and templates read from memory" in whys
+    assert "used 3 times" in whys and "a reduction" in whys and "output of the graph" in whys
+    assert all(row["where"].startswith("torch/") and row["node"] for row in made.values())
+    halves = [r for r in traced("many").fusion.made() if "split in two" in r["why"]]
+    assert {r["lowering"] for r in halves} == {"amax"}
+
+
+def test_a_buffer_made_for_its_operations_says_how_many() -> None:
+    """The rule is named by which it was made: here the number of operations, not of reads, which are two."""
+
+    def long(x: torch.Tensor) -> Any:
+        y = x
+        for i in range(20):
+            y = torch.sin(y) + x * i
+        return y.sum(), y * 2
+
+    trace = explorer.trace(long, R(64), target="h100")
+    whys = [str(row["why"]) for row in trace.fusion.made()]
+    assert any(re.search(r"repeat \d+ operations, more than 30 \(realize_opcount_threshold\)", why) for why in whys), whys
+
+
+def test_what_was_inlined_is_shown_as_the_fusion_it_is() -> None:
+    """A chain of pointwise operators is one scheduler node: its inner ones never had a buffer."""
+    trace = explorer.trace(lambda x: torch.tanh(x.sin() * 2) + 1, R(64), target="h100")
+    assert {row["fx_node"]: row["into"] for row in trace.fusion.inlined()} == dict.fromkeys(("sin", "mul", "tanh"), ("op0",))
+    why = trace.fusion.why("sin", "tanh")
+    assert why.fused and "one scheduler node, op0" in why.sentence
+
+
+# The record ------------------------------------------------------------------------------------------------------------
+
+
+class Node:
+    """As much of a scheduler node as a log asks for."""
+
+    def __init__(self, name: str, order: int) -> None:
+        self.name, self.min_order = name, order
+
+    def get_name(self) -> str:
+        return self.name
+
+    def get_nodes(self) -> list[Node]:
+        return [self]
+
+    def is_foreach(self) -> bool:
+        return False
+
+
+def test_ten_thousand_nodes_are_one_row_a_node_not_one_a_pair() -> None:
+    """640,000 refusals in each of three rounds are kept in 10,000 rows from which every pair can be read again."""
+    from explorer.stages.inductor.verdicts import spans
+
+    log = Log(None)
+    nodes = [Node(f"op{n}", n) for n in range(10_000)]
+    log.begin(nodes)
+    log.said = ("no shared data", "", 0, "")
+    for _ in range(3):
+        log.rounds.append({"reorder": False, "before": 10_000, "after": 10_000})
+        for n, node in enumerate(nodes):
+            for other in nodes[n + 1 : n + 65]:
+                log.asked(node, other, False, lambda: None)
+    rows = log.facts()["pairs"]
+    assert len(rows) == 9_999 and len(str(rows)) < 500_000
+    assert rows[0] == [0, "refused", 0, 0, None, 0b111, "1-64"]
+    assert sum(high - low + 1 for row in rows for low, high in spans(row[-1])) == sum(min(64, 9_999 - n) for n in range(10_000))
+
+
+@pytest.mark.parametrize(("numbers", "text"), [([5], "5"), ([3, 4, 5], "3-5"), ([9, 1, 2, 7], "1-2,7,9"), ([], "")], ids=str)
+def test_numbers_are_written_as_ranges(numbers: list[int], text: str) -> None:
+    """Numbers that follow each other are one range."""
+    assert ranges(numbers) == text
+
+
+def test_the_place_of_a_refusal_is_the_innermost_function_about_fusing() -> None:
+    """Nothing outside torch is a place, and a profiler that is at work stays in place."""
+    import sys
+
+    assert refused_at(lambda: False) == ("", 0, "")
+    seen: list[str] = []
+    sys.setprofile(lambda frame, event, value: seen.append(event))
+    try:
+        assert refused_at(lambda: False) == ("", 0, "")
+    finally:
+        sys.setprofile(None)
+    assert seen
+
+
+def touched() -> dict[str, int]:
+    """The identity of everything that verdicts, wishes and switches replace."""
+    from torch._inductor import choices, graph, ir, pattern_matcher, scheduler
+    from torch._inductor.codegen import cpp, triton
+    from torch._inductor.virtualized import V
+    from torch.fx.passes import graph_transform_observer
+
+    owners: tuple[Any, ...] = (
+        scheduler.Scheduler,
+        scheduler.WhyNoFuse,
+        scheduler.BaseScheduling,
+        ir.StorageBox,
+        ir.ExternKernel,
+        graph.GraphLowering,
+        cpp.CppScheduling,
+        triton.TritonScheduling,
+        choices.InductorChoices,
+        pattern_matcher.PatternMatcherPass,
+        graph_transform_observer.GraphTransformObserver,
+    )
+    found = {f"{owner.__name__}.{name}": id(value) for owner in owners for name, value in vars(owner).items()}
+    return {**found, "V.choices": id(V.choices)}
+
+
+def test_nothing_stays_replaced() -> None:
+    """After a trace with every kind of change the scheduler, the choices and the patterns are the originals."""
+    before = touched()
+    kept: dict[str, Any] = {"fusion": (Veto("sin", "cos"),), "without_pattern": "no_such", "without_pass": "no_such"}
+    with pytest.raises(explorer.InputError):
+        explorer.trace(lambda x: (x.sin(), x.cos()), R(8), target="h100", **kept)
+    after = touched()
+    assert {name for name in before if after.get(name) != before[name]} == set()
+
+
+def test_choices_that_the_user_set_stay_in_force() -> None:
+    """A user's own InductorChoices decide, keep their state, and are what is set afterwards."""
+    from torch._inductor.choices import InductorChoices
+    from torch._inductor.virtualized import V
+
+    class Mine(InductorChoices):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def can_fuse(self, scheduler: Any, node1: Any, node2: Any, shared: int) -> bool:  # type: ignore[override]
+            self.asked += 1
+            return False
+
+    mine = Mine()
+    with V.set_choices_handler(mine):
+        trace = explorer.trace(lambda x: (x.sum(0), x.sum(0).cos(), x.amax(0)), R(8, 8), target="h100")
+        assert V.choices is mine and mine.asked > 0
+    refused = [row for row in trace.fusion.table() if row["verdict"] == "refused"]
+    assert refused and all(re.match(r"Scheduler\._?can_fuse", row["rule"]) for row in refused), "no reason was given"
+    assert len(trace.kernels) == 3
+
+
+# Wishes ----------------------------------------------------------------------------------------------------------------
+
+
+def siblings(x: torch.Tensor, y: torch.Tensor) -> Any:
+    """Two pointwise nodes over one input, and one over another."""
+    return x.sin(), x.cos(), y.tan()
+
+
+@pytest.fixture(scope="module")
+def plain() -> Trace:
+    return explorer.trace(siblings, R(64), R(64), target="h100")
+
+
+def sources(trace: Trace) -> list[str]:
+    return [kernel.source for kernel in trace.kernels]
+
+
+def test_a_veto_adds_a_kernel_and_lifting_it_restores_the_trace(plain: Trace) -> None:
+    """Kept apart, two nodes are two kernels and read their input twice; without the wish everything is as it was."""
+    what = plain.what_if(fusion=Veto("sin", "cos"))
+    assert plain.fusion.why("sin", "cos").fused
+    assert what.figure("kernels")["change"] == what.figure("launches")["change"] == 1
+    assert what.figure("bytes_read")["change"] == 64 * 4 and what.figure("bytes_written")["change"] == 0
+    assert what.figure("estimated_seconds")["change"] == pytest.approx(LAUNCHES["generated"], rel=0.01)
+    why = what.trace.fusion.why("sin", "cos")
+    assert not why.fused and why.rule == "vetoed" and "kept apart by a Veto" in why.sentence
+    assert what.equal is True and "as the interpreter runs the kernels" in what.note and what.note in repr(what)
+    assert len(what.check) == 3 and all(row["interpreted"] for row in what.check)
+    assert what.trace.meta["fusion"] == ("Veto('sin', 'cos')",)
+    assert any("kept apart by a Veto" in row["why"] for row in explorer.compare(plain, what.trace).fusion())
+    lifted = what.trace.what_if(fusion=())
+    assert sources(lifted.trace) == sources(plain)
+    assert lifted.trace.fusion.groups() == plain.fusion.groups() and lifted.trace.fusion.table() == plain.fusion.table()
+
+
+def test_a_force_fuses_what_the_scheduler_expects_no_gain_of(plain: Trace) -> None:
+    """Nodes that share nothing, and that it never asked about, become one kernel."""
+    assert not plain.fusion.why("sin", "tan").considered
+    what = plain.what_if(fusion=Force("buf0", "buf2"))
+    assert what.trace.fusion.why("sin", "tan").fused and what.figure("kernels")["change"] == -1
+    assert what.trace.failures == plain.failures and what.equal is True
+    unchecked = plain.what_if(fusion=Force("buf0", "buf2"), limit=0)
+    assert unchecked.equal is None and unchecked.note.startswith("not checked: ") and "limit" in unchecked.note
+
+
+def test_a_force_against_the_rules_is_refused_with_the_reason() -> None:
+    """What would be wrong is not done, and a Failure says why."""
+    trace = explorer.trace(lambda x, w: (x.sin() @ w).cos(), R(16, 16), R(16, 16), target="h100", fusion=Force("sin", "mm"))
+    (failure,) = [f for f in trace.failures if f.stage == "fusion"]
+    assert failure.step == "force" and "is a call of" in failure.message and not failure.fatal
+
+
+def test_a_force_that_the_backend_refuses_names_the_backends_rule() -> None:
+    """Not the threshold of the scheduler's choices, which the Force overrides."""
+
+    def two(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return torch.sin(x).sum(0), torch.cos(y)
+
+    trace = explorer.trace(two, R(64, 64), R(100), target="cpu", fusion=Force("op0", "op1"))
+    (failure,) = [f for f in trace.failures if f.stage == "fusion"]
+    assert "loops of" in failure.message and "score_fusion_memory_threshold" not in failure.message
+    assert not [row for row in trace.fusion.table() if row["rule"] in ("overridden by a Force", "score_fusion_memory_threshold")]
+
+
+def test_a_wildcard_leaves_out_all_that_are_named_so(plain: Trace) -> None:
+    """Also names that this trace lists nothing of, which another round may have; one that nothing ever had is refused."""
+    what = plain.what_if(without_pattern="_sfdp_*", without_pass="decompose_*")
+    assert what.trace.meta["without_pattern"] == ("_sfdp_*",) and sources(what.trace) == sources(plain)
+    with pytest.raises(explorer.InputError, match=r"no pattern is named like 'sfdpp\*'"):
+        plain.what_if(without_pattern="sfdpp*")
+    with pytest.raises(explorer.InputError, match=r"unknown pass 'remove_noop_op'.*'remove_noop_ops'"):
+        plain.what_if(without_pass="remove_noop_op")
+
+
+def test_a_force_across_a_call_names_what_has_to_run_in_between() -> None:
+    """Asked both ways round, the reason is that of the pair, not that the other way would be backwards."""
+
+    def gated(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        a = x.sin()
+        return a * (a @ w)
+
+    trace = explorer.trace(gated, R(16, 16), R(16, 16), target="h100", fusion=Force("sin", "mul"))
+    (failure,) = [f for f in trace.failures if f.stage == "fusion"]
+    assert "has to run in between" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (Veto("op0", "op77"), "nearest|op77.*did you mean"),
+        (Veto("sinn", "cos"), "did you mean 'sin'"),
+        ((Veto("op0", "op1"), "op2"), "takes Veto"),
+        (Veto("op0", "op1", graph="backward"), "never in one graph of backward"),
+    ],
+    ids=["no node", "misspelt", "no wish", "no graph"],
+)
+def test_a_wish_by_a_wrong_name_is_an_error_that_lists_the_nearest(wish: Any, message: str) -> None:
+    """Names are checked against the scheduler's own, at the latest after the compile."""
+    with pytest.raises(explorer.InputError, match=message):
+        explorer.trace(siblings, R(64), R(64), target="h100", fusion=wish)
+
+
+def test_what_is_one_node_cannot_be_kept_apart() -> None:
+    """What lowering computes in one place is no fusion of the scheduler's, and the error says so."""
+    with pytest.raises(explorer.InputError, match="one scheduler node"):
+        explorer.trace(lambda x: x.sin().cos(), R(64), target="h100", fusion=Veto("sin", "cos"))
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, -1)
+
+
+def test_what_if_without_a_pattern_a_pass_or_with_an_option(plain: Trace) -> None:
+    """What is left out is not there any more; an option changes what it says; wrong names offer the nearest."""
+    trace = explorer.trace(softmax, R(32, 64), target="h100")
+    (pattern,) = {row["pattern"] for row in trace.matches}
+    assert not trace.what_if(without_pattern=pattern).trace.matches
+    passes = [row["name"] for row in trace.passes]
+    left = [row["name"] for row in trace.what_if(without_pass=passes[0]).trace.passes]
+    assert passes[0] not in left
+    assert plain.what_if(options={"max_fusion_size": 1}).figure("groups")["change"] == 1
+    for wrong, message in (
+        ({"without_pattern": "prepare_softmax"}, "the nearest of .*prepare_softmax_pattern"),
+        ({"without_pass": "nothing"}, "unknown pass"),
+        ({"options": {"max_fusoin_size": 1}}, "max_fusion_size"),
+        ({"fusion": Veto("sinn", "cos")}, "did you mean 'sin'"),
+        ({}, "needs a change"),
+    ):
+        with pytest.raises(explorer.InputError, match=message):
+            (plain if "fusion" in wrong else trace).what_if(**wrong)  # type: ignore[arg-type]
+
+
+def test_on_the_cpu_the_result_is_compared_and_both_are_timed() -> None:
+    """A veto leaves the result equal: both compiled functions ran on the same inputs."""
+    trace = explorer.trace(lambda x: (x.sin(), x.cos()), R(64), target="cpu")
+    what = trace.what_if(fusion=Veto("sin", "cos"))
+    assert what.equal is True and what.note.startswith("equal") and len(what.check) == 2
+    assert what.figure("groups")["change"] == 1 and what.figure("estimated_seconds")["before"] is None
+    assert "no estimate for the CPU" in what.figure("estimated_seconds")["note"] and "no estimate for the CPU" in repr(what)
+    assert what.figure("measured_seconds")["after"] > 0

@@ -1,0 +1,152 @@
+"""FX facts: what is copied of a graph's nodes, and that it is a copy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import fx, nn
+
+from explorer.model.values import plain
+from explorer.observe.fx import decomposition_site, graph_facts, module_path, node_row, target_name
+
+
+class Small(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
+        return torch.relu(self.linear(x)).mul(self.weight).clamp(min=0, max=scale)
+
+
+@pytest.fixture
+def graph() -> fx.GraphModule:
+    """The traced module: placeholders, a call of each kind, a parameter, an output."""
+    return fx.symbolic_trace(Small())
+
+
+def rows(graph: fx.GraphModule) -> dict[str, Mapping[str, Any]]:
+    return {row["name"]: row for row in graph_facts(graph)["nodes"]}
+
+
+def test_there_is_a_row_a_node_in_order(graph: fx.GraphModule) -> None:
+    """Names and opcodes are the graph's own, in its order."""
+    made = graph_facts(graph)["nodes"]
+    assert [row["name"] for row in made] == [node.name for node in graph.graph.nodes]
+    assert [row["op"] for row in made] == [
+        "placeholder",
+        "placeholder",
+        "call_module",
+        "call_function",
+        "get_attr",
+        "call_method",
+        "call_method",
+        "output",
+    ]
+
+
+def test_a_row_has_target_arguments_and_inputs(graph: fx.GraphModule) -> None:
+    """Arguments are text; inputs are the names of the nodes among them, once each."""
+    made = rows(graph)
+    assert made["relu"]["target"] == "torch.relu" and made["relu"]["args"] == "(linear,)" and made["relu"]["inputs"] == ["linear"]
+    assert made["linear"]["target"] == "linear" and made["mul"]["inputs"] == ["relu", "weight"]
+    assert made["clamp"]["kwargs"] == "{'min': 0, 'max': scale}" and made["clamp"]["inputs"] == ["mul", "scale"]
+    assert made["relu"]["kwargs"] == "" and made["scale"]["args"] == "(2.0,)"
+
+
+def test_shapes_come_from_the_nodes_meta(graph: fx.GraphModule) -> None:
+    """Shape, stride, dtype and device of a tensor; of several each; a number as its value; nothing where unknown."""
+    node = next(iter(graph.graph.nodes))
+    node.meta["val"] = torch.empty(2, 3, dtype=torch.float16).t()
+    row = node_row(node, {})
+    assert (row["shape"], row["stride"], row["dtype"], row["device"]) == (["3", "2"], ["1", "3"], "float16", "cpu")
+    node.meta["val"] = (torch.empty(2), torch.empty(3, dtype=torch.int64))
+    assert [output["dtype"] for output in node_row(node, {})["outputs"]] == ["float32", "int64"]
+    node.meta["val"] = 7
+    assert node_row(node, {})["value"] == "7"
+    del node.meta["val"]
+    assert not {"shape", "outputs", "value"} & set(node_row(node, {}))
+
+
+def test_stacks_are_kept_once_and_referred_to_by_number(graph: fx.GraphModule) -> None:
+    """Nodes made by one line of the program share its stack."""
+    first, second, third, *_ = graph.graph.nodes
+    first.meta["stack_trace"] = second.meta["stack_trace"] = "A"
+    third.meta["stack_trace"] = "B"
+    facts = graph_facts(graph)
+    assert facts["stacks"] == ["A", "B"]
+    assert [row.get("stack") for row in facts["nodes"]][:4] == [0, 0, 1, None]
+
+
+def test_modules_are_named_by_their_path() -> None:
+    """The innermost module's path, without Dynamo's words around it."""
+    assert module_path({"a": ("L['self']", Small), "b": ("L['self'].h.0.attn", nn.Linear)}) == "h.0.attn"
+    assert module_path({"a": ("L['self'].up", nn.Linear)}) == "up" and module_path({"a": ("L['self']", Small)}) == ""
+    assert module_path({"a": ("L['fn'].0", nn.Linear)}) == "0" and module_path({"a": ("L['fn']", nn.Linear)}) == ""
+
+
+def test_a_node_says_where_it_comes_from(graph: fx.GraphModule) -> None:
+    """The module it was in, its number for the backward, the nodes it was made of; nothing where meta is silent."""
+    node = next(node for node in graph.graph.nodes if node.op == "call_function")
+    plainly = node_row(node, {})
+    assert not {"module", "original", "decomposition", "seq_nr", "from", "stack"} & set(plainly)
+    node.meta |= {"nn_module_stack": {"a": ("L['self'].linear", nn.Linear)}, "seq_nr": 0}
+    node.meta["from_node"] = [SimpleNamespace(name="relu_1"), SimpleNamespace(name="relu_2")]
+    row = node_row(node, {})
+    assert (row["module"], row["seq_nr"], row["from"]) == ("linear", 0, ["relu_1", "relu_2"])
+
+
+def test_a_decomposed_operator_names_what_defines_it(graph: fx.GraphModule) -> None:
+    """A node that came from another operator says which, and where its decomposition stands; others say nothing."""
+    node = next(node for node in graph.graph.nodes if node.op == "call_function")
+    node.target = torch.ops.aten.mul.Tensor
+    node.meta["original_aten"] = torch.ops.aten.silu.default
+    row = node_row(node, {})
+    assert row["original"] == "aten.silu.default" and re.fullmatch(r"torch/\S+\.py:\d+ silu", row["decomposition"])
+    node.meta["original_aten"] = torch.ops.aten.mul.Tensor
+    assert "decomposition" not in node_row(node, {})
+    output = next(node for node in graph.graph.nodes if node.op == "placeholder")
+    output.meta["original_aten"] = torch.ops.aten.silu.default
+    assert "decomposition" not in node_row(output, {})
+
+
+def test_an_operator_that_aten_itself_decomposes_has_no_place() -> None:
+    """Where no Python function decomposes an operator, or it is unknown, the place is empty."""
+    assert decomposition_site("aten.linear.default") == "" == decomposition_site("aten.no_such.default")
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("l_x_", "l_x_"),
+        (torch.sin, "torch.sin"),
+        (torch.ops.aten.add.Tensor, "aten.add.Tensor"),
+        (torch.ops.aten.add, "aten.add"),
+    ],
+)
+def test_targets_are_named_as_people_write_them(target: object, name: str) -> None:
+    """Names of inputs, torch functions, and operators with their overload."""
+    assert target_name(target) == name
+
+
+def test_the_copy_does_not_follow_the_graph(graph: fx.GraphModule) -> None:
+    """Passes change graphs in place afterwards; what was recorded stays."""
+    before = plain(graph_facts(graph))
+    node = next(node for node in graph.graph.nodes if node.op == "call_function")
+    node.target = torch.sigmoid
+    node.name = "other"
+    assert rows(graph)["other"]["target"] == "torch.sigmoid"
+    assert [row["target"] for row in before["nodes"] if row["name"] == "relu"] == ["torch.relu"]
+
+
+def test_the_text_is_readable_python(graph: fx.GraphModule) -> None:
+    """The text is the graph as a class with a forward, one line a node."""
+    text = graph_facts(graph)["text"]
+    assert "class Small(torch.nn.Module):" in text and "def forward(self, x" in text
+    assert text.index("linear = self.linear(x)") < text.index("relu = torch.relu(linear)") < text.index("return clamp")

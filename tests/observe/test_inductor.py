@@ -1,0 +1,41 @@
+"""The text of the scheduler's nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import explorer
+from explorer.observe import inductor
+from explorer.observe.patch import replaced
+
+pytest.importorskip("triton")
+
+
+def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written once for nodes that share it is, letter by letter, what Inductor writes for each."""
+    from torch._inductor.dependencies import MemoryDep
+    from torch._inductor.loop_body import LoopBodyBlock
+
+    block, dep = LoopBodyBlock.debug_str, MemoryDep.__repr__
+    texts: list[tuple[str, str]] = []
+    ours = inductor.ir_facts
+
+    def both(nodes: Any) -> Any:
+        made = ours(nodes)
+        with replaced(LoopBodyBlock, "debug_str", lambda _: block), replaced(MemoryDep, "__repr__", lambda _: dep):
+            texts.append((made["text"], ours(nodes)["text"]))
+        return made
+
+    monkeypatch.setattr(inductor, "ir_facts", both)
+
+    def function(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x[index] * torch.where(x > 0, x, 0.5), -1).cumsum(0)
+
+    explorer.trace(function, torch.randn(8, 8), torch.arange(8), target="h100").raise_for_failures()
+    assert len(texts) == 2
+    for made, theirs in texts:
+        assert "_loop_body:" in made
+        assert made == theirs

@@ -1,0 +1,329 @@
+"""replaced: an attribute is another for a while, and exactly what it was afterwards."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from explorer.errors import InputError
+from explorer.observe.patch import Guard, added, added_in_plain_sight, beside, guarded, guarding, replaced, shielded
+
+
+class Base:
+    def method(self) -> str:
+        return "base"
+
+    @staticmethod
+    def static() -> str:
+        return "static"
+
+    @classmethod
+    def of_class(cls) -> str:
+        return cls.__name__
+
+
+class Child(Base):
+    pass
+
+
+def test_the_attribute_is_replaced_inside_the_block_only() -> None:
+    """Inside, what `make` made of the original; before and after, the original itself."""
+    owner = SimpleNamespace(f=len)
+    with replaced(owner, "f", lambda original: lambda x: original(x) + 1):
+        assert owner.f("abc") == 4
+    assert owner.f is len
+
+
+def test_it_is_put_back_after_an_error() -> None:
+    """An exception goes through, and the attribute is the original again."""
+    owner = SimpleNamespace(f=len)
+    with pytest.raises(ZeroDivisionError), replaced(owner, "f", lambda original: max):
+        raise ZeroDivisionError
+    assert owner.f is len
+
+
+def test_an_inherited_attribute_is_inherited_again() -> None:
+    """A method replaced on a subclass leaves nothing there: the base's is found again, also if it changes."""
+    with replaced(Child, "method", lambda original: lambda self: f"child of {original(self)}"):
+        assert Child().method() == "child of base" and Base().method() == "base"
+    assert "method" not in vars(Child) and Child().method() == "base"
+
+
+def test_static_and_class_methods_are_put_back_as_such() -> None:
+    """What is put back is the descriptor, not the function that it gave."""
+    before = dict(vars(Base))
+    for name in ("static", "of_class", "method"):
+        with replaced(Base, name, lambda original: lambda *args: "other"):
+            pass
+    assert dict(vars(Base)) == before
+    assert Child.of_class() == "Child" and Base.static() == "static"
+
+
+def test_nested_replacements_end_in_reverse() -> None:
+    """The inner one sees the outer's replacement, and each leaves what it found."""
+    owner = SimpleNamespace(n=1)
+    with replaced(owner, "n", lambda n: n + 10):
+        with replaced(owner, "n", lambda n: n + 100):
+            assert owner.n == 111
+        assert owner.n == 11
+    assert owner.n == 1
+
+
+def test_a_missing_attribute_is_an_error_and_changes_nothing() -> None:
+    """Where torch has no such attribute the hook does not know this torch: AttributeError, nothing set."""
+    owner = SimpleNamespace(f=len)
+    with pytest.raises(AttributeError, match="gone"), replaced(owner, "gone", lambda original: original):
+        raise AssertionError("the block is not entered")
+    assert vars(owner) == {"f": len}
+
+
+def test_an_error_in_make_changes_nothing() -> None:
+    """Where the replacement cannot be made the original stays."""
+    owner = SimpleNamespace(f=len)
+
+    def make(original: object) -> object:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"), replaced(owner, "f", make):
+        raise AssertionError("the block is not entered")
+    assert owner.f is len
+
+
+# The guard --------------------------------------------------------------------------------------------------------------
+
+
+def elsewhere(action: Callable[[], Any]) -> Any:
+    """What an action gives in another thread."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(action()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def fails(*args: object) -> Any:
+    raise RuntimeError("ours")
+
+
+def doubled(x: int) -> int:
+    return 2 * x
+
+
+def test_where_ours_fails_before_the_original_the_original_is_called() -> None:
+    """The caller gets the original's result, and the loss is written down once."""
+    owner, guard = SimpleNamespace(f=doubled), Guard(losses={}, stage="stage")
+    with guarding(guard), replaced(owner, "f", lambda original: fails):
+        assert [owner.f(4), owner.f(5)] == [8, 10]
+    assert [(f.stage, f.step, f.message) for f in guard.failures()] == [("stage", "SimpleNamespace.f", "RuntimeError: ours")]
+
+
+def test_where_ours_fails_after_the_original_it_is_not_called_again() -> None:
+    """What the original changed is changed once, and its result is what the caller gets."""
+    calls: list[int] = []
+    owner, guard = SimpleNamespace(f=lambda x: calls.append(x) or len(calls)), Guard(losses={})
+
+    def make(original: Any) -> Any:
+        return lambda x: fails(original(x))
+
+    with guarding(guard), replaced(owner, "f", make):
+        assert owner.f(7) == 1
+    assert calls == [7] and len(guard.failures()) == 1
+
+
+def test_an_error_of_the_original_goes_through_without_frames_of_ours() -> None:
+    """It is no loss of explorer's, is raised once, and its traceback is what it would be without explorer."""
+    owner, guard = SimpleNamespace(f=lambda x: 1 // x), Guard(losses={})
+
+    def make(original: Any) -> Any:
+        return lambda x: original(x)
+
+    with guarding(guard), replaced(owner, "f", make), replaced(owner, "f", make):
+        with pytest.raises(ZeroDivisionError) as caught:
+            owner.f(0)
+    assert len(traceback.extract_tb(caught.value.__traceback__)) == 2
+    assert guard.failures() == []
+
+
+def test_what_is_raised_on_purpose_goes_through() -> None:
+    """The user's own mistake is no failure of explorer's."""
+    owner = SimpleNamespace(f=doubled)
+
+    def refuse(x: int) -> int:
+        raise InputError("give another")
+
+    with guarding(Guard(losses={})), replaced(owner, "f", lambda original: refuse), pytest.raises(InputError):
+        owner.f(1)
+
+
+def test_an_essential_answer_that_fails_is_raised_and_written_down() -> None:
+    """Where torch's own answer would be wrong it is not given."""
+    owner, guard = SimpleNamespace(f=doubled), Guard(losses={}, essential=True)
+    with guarding(guard), replaced(owner, "f", lambda original: fails), pytest.raises(RuntimeError, match="ours"):
+        owner.f(1)
+    assert guard.failed and len(guard.failures()) == 1
+
+
+def test_a_guard_that_fails_lets_the_original_answer() -> None:
+    """Asking whom a replacement is for is explorer's part too."""
+    owner, guard = SimpleNamespace(f=doubled), Guard(fails, {})
+    with guarding(guard), replaced(owner, "f", lambda original: lambda x: 0):
+        assert owner.f(3) == 6
+    assert len(guard.failures()) == 1
+
+
+def test_another_thread_sees_the_original() -> None:
+    """Without a wider guard a replacement is for the thread that put it on."""
+    owner = SimpleNamespace(f=doubled)
+    with replaced(owner, "f", lambda original: lambda x: -original(x)):
+        assert (owner.f(2), elsewhere(lambda: owner.f(2))) == (-4, 4)
+        with guarding(Guard(lambda: True)), replaced(owner, "f", lambda original: lambda x: original(x) + 1):
+            assert (owner.f(2), elsewhere(lambda: owner.f(2))) == (-3, 5)
+
+
+def test_replacements_of_two_threads_need_not_end_in_reverse() -> None:
+    """Each takes off its own, and the last puts the original back."""
+    owner = SimpleNamespace(f=doubled)
+    with guarding(Guard(lambda: True)):
+        first, second = ExitStack(), ExitStack()
+        first.enter_context(replaced(owner, "f", lambda original: lambda x: original(x) + 1))
+        second.enter_context(replaced(owner, "f", lambda original: lambda x: original(x) * 10))
+    assert owner.f(1) == 30
+    first.close()
+    assert owner.f(1) == 20
+    second.close()
+    assert owner.f is doubled
+
+
+def test_a_call_inside_a_call_of_the_same_replacement() -> None:
+    """Each call has its own original's result to fall back to."""
+    owner, guard = SimpleNamespace(f=lambda n: 1 if n == 0 else n * owner.f(n - 1)), Guard(losses={})
+    with guarding(guard), replaced(owner, "f", lambda original: lambda n: fails(original(n))):
+        assert owner.f(4) == 24
+
+
+def test_a_context_beside_another_may_fail() -> None:
+    """What is entered beside the original's own context fails alone, before or after it."""
+    seen: list[str] = []
+
+    @contextmanager
+    def original(name: str) -> Iterator[str]:
+        yield name
+
+    @contextmanager
+    def extra(name: str) -> Iterator[None]:
+        seen.append(name)
+        yield
+        raise RuntimeError("leaving")
+
+    owner, guard = SimpleNamespace(f=original), Guard(losses={})
+    with guarding(guard):
+        for context in (extra, fails):
+            for inside in (False, True):
+                with replaced(owner, "f", beside(context, "extra", inside=inside)), owner.f("a") as value:
+                    assert value == "a"
+    assert seen == ["a", "a"] and {f.message for f in guard.failures()} == {"RuntimeError: leaving", "RuntimeError: ours"}
+
+
+def test_a_shield_lets_the_block_run_and_its_errors_through() -> None:
+    """Setting up or taking down may fail; the block's own error is the block's."""
+    guard = Guard(losses={})
+    with pytest.raises(ZeroDivisionError), shielded(fails, guard, "set up") as value:
+        assert value is None
+        raise ZeroDivisionError
+    assert [f.step for f in guard.failures()] == ["set up"]
+
+
+def test_a_guarded_function_falls_back() -> None:
+    """What is handed to torch is guarded as what stands in torch's place."""
+    with guarding(Guard(losses={})):
+        assert guarded(doubled, lambda original: fails, "step")(4) == 8
+
+
+# Values that each thread reads for itself -------------------------------------------------------------------------------
+
+
+def test_an_added_attribute_of_a_class_is_the_threads_own() -> None:
+    """Another thread finds the very object that was there, or none; methods and properties bind as before."""
+
+    class Kind:
+        number = 1
+
+        def method(self) -> str:
+            return "theirs"
+
+    before = dict(vars(Kind))
+    with ExitStack() as stack:
+        for name, value in {"number": 2, "method": lambda self: "ours", "T": property(lambda self: "new")}.items():
+            stack.enter_context(added(Kind, name, value))
+        kind: Any = Kind()
+        assert (kind.number, kind.method(), kind.T) == (2, "ours", "new")
+        assert elsewhere(lambda: (kind.number, kind.method(), hasattr(kind, "T"))) == (1, "theirs", False)
+        assert elsewhere(lambda: Kind.method) is before["method"]
+    assert dict(vars(Kind)) == before
+
+
+def test_an_added_attribute_of_a_module_is_the_threads_own() -> None:
+    """Also where the module's own functions read it, and where it is imported by name; the module's class is its own again."""
+    module = types.ModuleType("sample")
+    exec("value = 1\ndef inner(): return 'theirs'\ndef outer(): return inner()", vars(module))
+    before = dict(vars(module))
+    sys.modules["sample"] = module
+    try:
+        with added(module, "inner", lambda: "ours"), added(module, "value", 2), added(module, "new", 3):
+            namespace: dict[str, Any] = {}
+            exec("from sample import value, new", namespace)
+            assert (namespace["value"], namespace["new"], module.outer()) == (2, 3, "ours")
+            assert elsewhere(lambda: (module.value, hasattr(module, "new"), module.outer())) == (1, False, "theirs")
+            assert elsewhere(lambda: module.inner) is before["inner"]
+    finally:
+        del sys.modules["sample"]
+    assert type(module) is types.ModuleType and dict(vars(module)) == before
+
+
+def test_a_module_that_kernels_name_stays_a_plain_module() -> None:
+    """What stands in it for a function or class is for another thread equal to it, has its attributes and its class."""
+    module: Any = types.ModuleType("triton.sample")
+
+    class Kind:
+        mark = "theirs"
+
+    class CallableKind(Kind):
+        def __call__(self) -> str:
+            return "called"
+
+    module.function, module.kind, module.instance = doubled, Kind, CallableKind()
+    before = dict(vars(module))
+    with ExitStack() as stack:
+        for name in ("function", "kind", "instance"):
+            stack.enter_context(added(module, name, lambda x: -x))
+        assert type(module) is types.ModuleType and module.function(1) == module.kind(1) == -1
+        found = elsewhere(lambda: (module.function(1), module.function == doubled, {doubled: 5}.get(module.function)))
+        assert found == (2, True, 5)
+        assert elsewhere(lambda: (module.kind.mark, isinstance(module.instance, Kind), isinstance(module.kind(), Kind))) == (
+            "theirs",
+            True,
+            True,
+        )
+    assert dict(vars(module)) == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_stands_in_plain_sight_may_be_taken_away_in_any_order(there: bool) -> None:
+    """Two threads that put something in one place need not end in reverse; afterwards what was there is there."""
+    owner = SimpleNamespace(**({"name": "own"} if there else {}))
+    first, second = added_in_plain_sight(owner, "name", 1), added_in_plain_sight(owner, "name", 2)
+    first.__enter__()
+    second.__enter__()
+    assert owner.name == 2
+    first.__exit__(None, None, None)
+    assert owner.name == 2
+    second.__exit__(None, None, None)
+    assert vars(owner) == ({"name": "own"} if there else {})

@@ -1,0 +1,212 @@
+"""What scheduler nodes move and compute: bytes and operations, each counted by hand beside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import explorer
+from explorer.observe.work import _causal, _convolution_backward
+from explorer.questions.what_if import estimated
+
+#: Enough to count by; kernels need not be compiled further.
+STAGES = tuple(s for s in explorer.STAGES if s.name in ("dynamo", "fusion", "post_grad", "ir_pre_fusion", "ir_post_fusion"))
+BF16 = torch.bfloat16
+
+
+def rand(*size: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:
+    return torch.randn(*size).to(dtype).requires_grad_(grad)
+
+
+def groups(function: Callable[..., Any], *arguments: Any, **how: Any) -> list[Any]:
+    """The groups that run something, of a trace for an H100."""
+    trace = explorer.trace(function, *arguments, target="h100", stages=STAGES, **how)
+    assert not trace.failures
+    return [row for row in trace.fusion.groups() if row["kind"] not in ("nop", "output of a call")]
+
+
+def moved(function: Callable[..., Any], *arguments: Any, **how: Any) -> list[tuple[int, int]]:
+    return [(row["read"], row["written"]) for row in groups(function, *arguments, **how)]
+
+
+# Bytes -----------------------------------------------------------------------------------------------------------------
+
+
+def sgd(p: torch.Tensor, g: torch.Tensor, m: torch.Tensor) -> None:
+    m.mul_(0.9).add_(g)
+    p.sub_(m, alpha=0.1)
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes", "read", "written"),
+    [
+        (sgd, [(64, 64)] * 3, 3 * 16384, 2 * 16384),  # each tensor once, not the one that is made and used inside
+        (lambda x, y: x.copy_(y * 2), [(64, 64)] * 2, 16384, 16384),  # x is written, not read
+        (lambda x: x[:, :8] + x[:, 32:40], [(64, 64)], 2 * 64 * 8 * 4, 64 * 8 * 4),  # two slices, not the whole
+        (lambda x: x[:, ::4] + 1, [(64, 64)], 16384, 4096),  # every sector of 32 bytes is touched
+        (lambda x: x.softmax(-1), [(64, 64)], 16384, 16384),  # three passes over the same numbers
+        (lambda x, b: x + b, [(64, 64), (64,)], 16384 + 256, 16384),  # what is broadcast is read once
+    ],
+)
+def test_a_kernel_moves_what_its_loops_address_once(function: Any, sizes: Any, read: int, written: int) -> None:
+    """Each buffer counts as far as it is addressed, however many of the fused loops read it, and not what stays inside."""
+    assert moved(function, *(rand(*size) for size in sizes)) == [(read, written)]
+
+
+def test_a_gather_moves_its_rows_and_not_the_table() -> None:
+    """64 rows of 128 floats are read of 50,000, with their 64 numbers of 8 bytes; a single float costs its sector."""
+    places = torch.randint(0, 50_000, (64,))
+    assert moved(lambda i, w: w[i] * 2, places, rand(50_000, 128)) == [(64 * 512 + 64 * 8, 64 * 512)]
+    assert moved(lambda i, w: w[i] * 2, places, rand(50_000)) == [(64 * 32 + 64 * 8, 64 * 4)]
+
+
+def test_a_scatter_that_adds_reads_what_it_writes() -> None:
+    """The copy of the table, then 64 rows that are read, added to and written."""
+    places = torch.randint(0, 1000, (64,))
+    rows = moved(lambda x, i, s: x.index_add(0, i, s), rand(1000, 128), places, rand(64, 128))
+    assert rows == [(512_000, 512_000), (2 * 64 * 512 + 64 * 8, 64 * 512)]
+
+
+def test_a_size_that_only_the_run_knows_is_named() -> None:
+    """Of what depends on it neither bytes nor seconds are given, and both the table and the whole say why."""
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        trace = explorer.trace(lambda x: (x[x > 0] * 2).sin(), rand(8, 8), target="h100")
+    assert [row["unsized"] for row in trace.fusion.groups() if row["kind"] == "alone"] == [(), ("u0",)]
+    first, last = trace.kernels.table()
+    assert first["seconds"] > 0 and last["seconds"] is last["read"] is None and "u0" in last["seconds_known"]
+    assert [row["seconds"] for row in trace.library_calls if row["call"].endswith("index.Tensor")] == [None]
+    assert "u0" in estimated(trace)
+
+
+# Operations ------------------------------------------------------------------------------------------------------------
+
+
+def e4m3(*size: int) -> torch.Tensor:
+    return torch.randn(*size).to(torch.float8_e4m3fn)
+
+
+def int8(*size: int) -> torch.Tensor:
+    return torch.ones(size, dtype=torch.int8)
+
+
+ENDS = torch.tensor([16, 32, 48, 64], dtype=torch.int32)
+ONE = torch.ones(())
+sdpa = F.scaled_dot_product_attention
+
+
+#: A function, its arguments, the dtype of the operands, and the operations.
+CALLS: tuple[tuple[Any, tuple[Any, ...], str, int], ...] = (
+    (torch.mm, (rand(32, 16), rand(16, 48)), "float32", 2 * 32 * 16 * 48),
+    (torch.mm, (rand(32, 16).double(), rand(16, 24).double()), "float64", 2 * 32 * 16 * 24),
+    (torch.addmm, (rand(48, dtype=BF16), rand(32, 24, dtype=BF16), rand(24, 48, dtype=BF16)), "bfloat16", 2 * 32 * 24 * 48),
+    (torch.baddbmm, (rand(4, 32, 48), rand(4, 32, 16), rand(4, 16, 48)), "float32", 2 * 4 * 32 * 16 * 48),
+    (torch._int_mm, (int8(32, 32), int8(32, 32)), "int8", 2 * 32**3),
+    (
+        lambda a, b, s: torch._scaled_mm(a, b, s, s, out_dtype=BF16),
+        (e4m3(32, 32), e4m3(32, 32).t(), ONE),
+        "float8_e4m3fn",
+        2 * 32**3,
+    ),
+    (
+        lambda a, b, e: F.grouped_mm(a, b, offs=e),
+        (rand(64, 32, dtype=BF16), rand(4, 32, 16, dtype=BF16), ENDS),
+        "bfloat16",
+        2 * 64 * 32 * 16,
+    ),
+    (lambda x, w: F.conv2d(x, w, padding=1), (rand(2, 8, 6, 6), rand(16, 8, 3, 3)), "float32", 2 * 2 * 36 * 16 * 8 * 9),
+    (lambda x, w: F.conv2d(x, w, groups=8), (rand(2, 8, 6, 6), rand(8, 1, 3, 3)), "float32", 2 * 2 * 16 * 8 * 9),
+    (lambda x, w: F.conv_transpose2d(x, w, stride=4), (rand(2, 8, 6, 6), rand(8, 4, 4, 4)), "float32", 2 * 2 * 36 * 8 * 4 * 16),
+    (lambda q: sdpa(q, q, q), (rand(1, 2, 32, 16, dtype=BF16),), "bfloat16", 2 * 2 * 2 * 32 * 32 * 16),
+    (lambda q: sdpa(q, q, q, is_causal=True), (rand(1, 2, 32, 16, dtype=BF16),), "bfloat16", 2 * 2 * 2 * 16 * (32 * 33 // 2)),
+)
+
+
+def test_a_call_has_its_operations_and_the_dtype_of_its_operands() -> None:
+    """Products, convolutions of every kind and attention; not the layout copies beside a convolution, nor anything else."""
+
+    def every(arguments: Any) -> list[Any]:
+        return [function(*given) for (function, *_), given in zip(CALLS, arguments, strict=True)]
+
+    rows = [call for row in groups(every, [given for _, given, *_ in CALLS]) for call in row["calls"]]
+    assert Counter((call["dtype"], call["operations"]) for call in rows) == Counter((dtype, count) for *_, dtype, count in CALLS)
+
+
+def test_backward_counts_both_gradients() -> None:
+    """A convolution's backward is twice its forward, attention's five products to two."""
+    conv = groups(lambda x, w: F.conv2d(x, w, padding=1), rand(2, 8, 6, 6, grad=True), rand(16, 8, 3, 3, grad=True), train=True)
+    forward = 2 * 2 * 36 * 16 * 8 * 9
+    assert [call["operations"] for row in conv for call in row["calls"]] == [forward, 2 * forward]
+    operands = [rand(1, 2, 32, 16, dtype=BF16, grad=True) for _ in "qkv"]
+    product = 2 * 2 * 32 * 32 * 16
+    assert [call["operations"] for row in groups(sdpa, *operands, train=True) for call in row["calls"]] == [
+        2 * product,
+        5 * product,
+    ]
+
+
+def test_the_gradient_of_a_convolution_is_what_the_flop_counter_says() -> None:
+    """Without groups, where torch's own formula is right, ours counts the same; with groups fewer."""
+    from torch.utils.flop_counter import flop_registry
+
+    x, w, grad = torch.empty(2, 8, 6, 6), torch.empty(16, 8, 3, 3), torch.empty(2, 16, 6, 6)
+    theirs = flop_registry[torch.ops.aten.convolution_backward]
+    stated = (grad, x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False])
+    ours = {"grad_output": grad, "input": x, "weight": w, "transposed": False, "output_mask": [True, True, False]}
+    assert _convolution_backward(ours) == theirs(*stated, out_val=(x, w, None))
+    assert _convolution_backward({**ours, "weight": torch.empty(16, 1, 3, 3), "output_mask": [False, True, False]}) == (
+        2 * 2 * 36 * 16 * 9
+    )
+
+
+def test_dynamic_sizes_count_as_they_are_in_the_call() -> None:
+    """A product of symbolic sizes has the operations and bytes of the traced call."""
+    (row,) = groups(torch.mm, rand(32, 16), rand(16, 48), dynamic=True)
+    assert [call["operations"] for call in row["calls"]] == [2 * 32 * 16 * 48]
+    assert (row["read"], row["written"]) == (4 * (32 * 16 + 16 * 48), 4 * 32 * 48)
+
+
+@pytest.mark.parametrize("setting", ["allow_tf32", "fp32_precision"])
+def test_tf32_is_as_torch_is_set(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of products by the switch for matrix products, in its older and newer spelling."""
+    from explorer.observe.work import tf32
+
+    matmul = torch.backends.cuda.matmul
+    if not hasattr(matmul, setting):
+        pytest.skip("this torch has no such setting")
+    before = torch.backends.cuda.matmul.allow_tf32
+    try:
+        setattr(matmul, setting, {"allow_tf32": True, "fp32_precision": "tf32"}[setting])
+        assert tf32("aten.mm")
+        setattr(matmul, setting, {"allow_tf32": False, "fp32_precision": "ieee"}[setting])
+        assert not tf32("aten.mm")
+    finally:
+        matmul.allow_tf32 = before
+
+
+def test_a_causal_mask_leaves_the_lower_triangle() -> None:
+    """Of four rows and columns ten of sixteen; of more columns than rows those up to the diagonal."""
+    square, wide = torch.empty(1, 1, 4, 8), torch.empty(1, 1, 8, 8)
+    assert _causal({"query": square, "key": square, "is_causal": True}) == 10 / 16
+    assert _causal({"query": square, "key": wide, "is_causal": True}) == 10 / 32
+    assert _causal({"query": square, "key": wide, "is_causal": False}) == 1
+
+
+def test_a_transposing_copy_says_how_short_its_rows_are() -> None:
+    """Of three channels that become the innermost 12 bytes lie side by side, of 64 columns 256; a plain loop has none."""
+    assert [row["run"] for row in groups(lambda x: x.permute(0, 2, 1).contiguous() + 1, rand(4, 3, 64))] == [12]
+    assert [row["run"] for row in groups(lambda x: x.t().contiguous() + 1, rand(64, 64))] == [256]
+    assert [(row["run"], row["rows"]) for row in groups(lambda x: x + 1, rand(64, 64))] == [(None, None)]
+    assert [(row["run"], row["rows"]) for row in groups(lambda x: x.sum(1), rand(64, 96))] == [(None, 64)]
+
+
+def test_double_precision_loops_are_counted_as_such() -> None:
+    """The operations of a loop body, in the dtype that they run in."""
+    (row,) = groups(lambda x: x * 2 + 1, rand(64).double())
+    assert dict(row["elementwise"]) == {"float64": 128}
+    (row,) = groups(lambda x: x * 2 + 1, rand(64))
+    assert dict(row["elementwise"]) == {"float32": 128}

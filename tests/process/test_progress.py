@@ -1,0 +1,67 @@
+"""Progress: shows the phase under way to who watches, and is silent for who does not."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+import torch
+
+import explorer
+from explorer.process import progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_shown_the_phase_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal the compiler's phases are named while they run, and the line is cleared at the end."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    explorer.trace(torch.sin, torch.randn(3), backend="aot_eager")
+    assert "compiling sin" in terminal.getvalue()
+    assert terminal.getvalue().rstrip(" ").endswith("\r")
+
+
+def test_phases_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each phase that begins is told by its name."""
+    told: list[str] = []
+    from contextlib import contextmanager
+
+    @contextmanager
+    def watching(label: str):  # type: ignore[no-untyped-def]
+        yield told.append
+
+    monkeypatch.setattr("explorer.recording.session.progress", watching)
+    explorer.trace(torch.sin, torch.randn(3), backend="aot_eager")
+    assert {"bytecode_tracing", "backend_compile", "build_guards"} <= set(told)
+
+
+def test_nobody_watching_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where stderr is no terminal there is nothing to call."""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.progress("f") as show:
+        assert show is None
+
+
+#: Runs a cell in a kernel and prints its outputs as JSON; in a process of its own, for whatever imports ipykernel is a notebook.
+RUN = """
+import json, nbclient, nbformat
+code = "import explorer, torch\\nx = explorer.trace(torch.sin, torch.randn(3), backend='aot_eager')"
+book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+print(json.dumps([output["data"] for output in book.cells[0].outputs if output["output_type"] == "display_data"]))
+"""
+
+
+@pytest.mark.skipif(find_spec("nbclient") is None, reason="nbclient is not installed: it comes with jupyterlab")
+def test_a_notebook_keeps_no_widget_that_is_gone() -> None:
+    """In a notebook the bar is an output while it runs, and empty afterwards: a saved notebook has no closed widget in it."""
+    said = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True).stdout
+    assert json.loads(said.splitlines()[-1]) == [{"text/html": "", "text/plain": ""}]

@@ -1,0 +1,84 @@
+"""Several processes: one file a rank, and a word on what other processes compile."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import explorer
+from explorer import cli
+from explorer.process.ranks import of_rank, rank
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("out.json.gz", "out.rank3.json.gz"),
+        ("out.html", "out.rank3.html"),
+        ("my.run.json.gz", "my.run.rank3.json.gz"),
+        ("out.v2", "out.rank3.v2"),
+        ("out", "out.rank3"),
+        ("OUT.HTML", "OUT.rank3.HTML"),
+    ],
+)
+def test_a_rank_stands_before_the_ending(name: str, own: str) -> None:
+    """The file is of the kind that was asked for, and another for each rank."""
+    assert of_rank(Path("folder") / name, 3) == Path("folder") / own
+    assert of_rank(Path(name), None) == Path(name)
+
+
+def test_a_rank_is_one_of_several() -> None:
+    """torchrun, mpirun and srun say which process this is; one alone has no rank."""
+    assert rank({"RANK": "1", "WORLD_SIZE": "2"}) == 1
+    assert rank({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4"}) == 0
+    assert rank({"RANK": "0", "WORLD_SIZE": "1"}) is rank({}) is rank({"RANK": "x", "WORLD_SIZE": "2"}) is None
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that compiles one function, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [*sys.argv])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    file = tmp_path / "program.py"
+    file.write_text("import torch\ntorch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))\n")
+    return file
+
+
+def test_each_rank_writes_a_file_of_its_own(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under torchrun two ranks write two files, and no rank writes that of another."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for number in ("0", "1"):
+        monkeypatch.setenv("RANK", number)
+        assert cli.main(["trace", "-o", "out.json.gz", "program.py"]) == 0
+    assert sorted(path.name for path in program.parent.glob("out*")) == ["out.rank0.json.gz", "out.rank1.json.gz"]
+    assert explorer.load(program.parent / "out.rank1.json.gz").find("dynamo")
+
+
+def test_a_launcher_is_told_to_start_explorer(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A program that only starts others compiles nothing itself: the command that traces each is named."""
+    program.rename(program.with_name("torchrun")).write_text("print('started')")
+    assert cli.main(["trace", "torchrun"]) == 0
+    assert "--no-python explorer trace -o out.json.gz SCRIPT ARGS" in capfd.readouterr().err
+
+
+def nothing() -> None:
+    """What a worker does."""
+
+
+def test_processes_that_a_program_starts_are_spoken_of_where_nothing_was_compiled_here() -> None:
+    """What a DataLoader's worker compiles is not seen: how to record it is said; a recording with a compile says nothing."""
+    for compiles in (False, True):
+        with explorer.record() as recording:
+            worker = multiprocessing.get_context("spawn").Process(target=nothing)
+            worker.start()
+            worker.join()
+            if compiles:
+                torch.compile(torch.sin, backend="eager")(torch.ones(2))
+        said = [f.message for f in recording.trace.failures]
+        assert len(said) == (not compiles) and all("1 other process was started" in s and "worker_init_fn" in s for s in said)

@@ -1,0 +1,194 @@
+"""compare: traces of other devices, versions, options and after an edit, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import explorer
+from explorer.questions.comparison import Comparison, figures, launches, ops
+from explorer.traced import Trace
+
+Replayed = Callable[[str], Trace]
+
+
+def scaled_softmax(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = torch.tanh(x @ w)
+    z = torch.softmax(y, -1)
+    return z * y.cos()
+
+
+def edited(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    # a line above, another operator after: what is left alone is matched all the same
+    y = torch.tanh(x @ w)
+    z = torch.softmax(y, -1)
+    return z * y.cos() + y.sum(0)
+
+
+ARGUMENTS = (torch.ones(64, 128), torch.ones(128, 256))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Trace]:
+    """For an H100, as Inductor decides."""
+    yield explorer.trace(scaled_softmax, *ARGUMENTS, target="h100")
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Trace]:
+    """The same with fusion off."""
+    yield explorer.trace(scaled_softmax, *ARGUMENTS, target="h100", options={"max_fusion_size": 1})
+
+
+def column(rows: explorer.model.values.Rows, key: str) -> list[object]:
+    return [row[key] for row in rows]
+
+
+def figure(c: Comparison, name: str) -> list[object]:
+    (row,) = c.figures().where(figure=name)
+    return [row[n] for n in c.names]
+
+
+def test_a_trace_and_itself_are_the_same(plain: Trace) -> None:
+    """Every group is the same, nothing is fused differently, each ratio is 1."""
+    c = explorer.compare(plain, plain)
+    assert c.names == ("trace 1", "trace 2")
+    assert set(column(c.groups(), "what")) == {"same"} and c.fusion() == ()
+    assert {row["ratio"] for row in c.figures()} == {1.0}
+
+
+def test_fusion_off_splits_a_group(plain: Trace, apart: Trace) -> None:
+    """The softmax's kernel becomes three; the values are matched, and neighbours that are apart are named."""
+    c = explorer.compare(plain, apart, names=("fused", "apart"))
+    (split,) = c.groups().where(what="split")
+    assert (len(split["fused"]), len(split["apart"])) == (1, 3)
+    assert figure(c, "kernels") == [1, 3] and figure(c, "kernel launches") == [1, 3] and figure(c, "library calls") == [1, 1]
+    rows = c.fusion()
+    assert {(row["fused_in"], row["apart_in"]) for row in rows} == {("fused", "apart")}
+    assert "prepare_softmax_online" in rows[0]["first"] and "tanh" in rows[0]["first"]
+    assert "split" in repr(c) and "kernel launches" in repr(c)
+
+
+def test_an_edit_leaves_the_other_lines_matched(plain: Trace) -> None:
+    """Another name, another first line and one more operator: what both compute is matched by its code."""
+    c = explorer.compare(plain, explorer.trace(edited, *ARGUMENTS, target="h100"), names=("before", "after"))
+    both = [row for row in c.nodes() if row["before"] and row["after"]]
+    assert {"aten.mm.default", "prims.prepare_softmax_online.default"} <= {row["operator"] for row in both}
+    only = [row["operator"] for row in c.nodes() if not row["before"]]
+    assert "aten.sum.dim_IntList" in only
+
+
+@pytest.mark.parametrize("program", ["mlp_train", "attention", "recompile", "toy_example"])
+def test_versions_of_torch_are_compared(program: str, replayed: Replayed) -> None:
+    """Recordings of torch 2.11 and 2.15 are named by version; every node of the newer has its like in the older."""
+    c = explorer.compare(*(replayed(f"{program}-torch{version}-cpu") for version in ("2.11", "2.15")))
+    assert all(name.startswith(version) for name, version in zip(c.names, ("2.11", "2.15"), strict=True))
+    matched = [bool(row[c.names[0]]) and bool(row[c.names[1]]) for row in c.nodes()]
+    assert matched and sum(matched) >= 0.8 * len(matched)
+
+
+def test_more_than_two_traces(plain: Trace, apart: Trace) -> None:
+    """A column each, and the ratio of the last to the first."""
+    c = explorer.compare(plain, apart, plain, names="abc")
+    (row,) = c.figures().where(figure="kernels")
+    assert [row[n] for n in "abc"] == [1, 3, 1] and row["ratio"] == 1.0
+
+
+def test_a_node_in_one_trace_only(plain: Trace) -> None:
+    """A trace of other code shares no value: its groups are in it only."""
+    other = explorer.trace(lambda x: torch.sort(x)[0], torch.ones(8, 8), target="h100")
+    c = explorer.compare(plain, other, names=("a", "b"))
+    assert set(column(c.groups(), "what")) == {"only in a", "only in b"}
+
+
+@pytest.mark.parametrize(
+    ("traces", "names", "message"),
+    [
+        ((Trace(), 3), (), r"compare takes traces, explorer.compare\(t1, t2\), not int"),
+        ((Trace(),), (), "two or more"),
+        ((Trace(), Trace()), ("a",), "as many different"),
+        ((Trace(), Trace()), "aa", "different"),
+    ],
+)
+def test_what_cannot_be_compared(traces: tuple[Trace, ...], names: tuple[str, ...], message: str) -> None:
+    """One trace, or names that do not tell them apart, is an error that says so."""
+    with pytest.raises(explorer.InputError, match=message):
+        explorer.compare(*traces, names=names)
+
+
+def test_traces_with_nothing_compiled() -> None:
+    """Empty traces have nothing to set side by side, and are no error."""
+    c = explorer.compare(Trace(), Trace())
+    assert c.figures() == () and c.groups() == () and "none" in repr(c)
+
+
+def test_the_operators_of_a_recording(replayed: Replayed) -> None:
+    """Each scheduler node has a key of its own; launches and library calls are counted in the output code."""
+    trace = replayed("mlp_train-torch2.11-cuda")
+    keys = [op.key for op in ops(trace)]
+    assert len(set(keys)) == len(keys) > 5
+    assert launches(trace) == (3, 5)
+
+
+def test_what_is_not_known_is_empty() -> None:
+    """Registers and spills of what was not compiled to machine code are None and stand empty, not 0."""
+    x = torch.ones(64, 128)
+    intel, nvidia = (explorer.trace(lambda x: torch.softmax(x, -1), x, target=t) for t in ("b580", "h100"))
+    if intel.kernels[0].resources.get("registers") is not None:
+        pytest.skip("this triton compiles for Intel")
+    c = explorer.compare(nvidia, intel)
+    one, other = figure(c, "most registers of a kernel")
+    assert one > 0 and other is None  # type: ignore[operator]
+    (line,) = [line for line in repr(c).splitlines() if line.startswith("most registers")]
+    assert line.split()[-1] == str(one)
+    assert figures(intel)["spilled bytes"] is None and figures(nvidia)["spilled bytes"] == 0
+    assert all(seconds > 0 for seconds in figure(c, "estimated seconds"))  # type: ignore[operator]
+    assert figures(Trace(meta={"target": "cpu"}))["most registers of a kernel"] is None
+
+
+def two_inputs(made: Any) -> Any:
+    """A function whose last lines are the same whatever `made` is."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        a = torch.sin(x)
+        b = made(y)
+        c = a @ b
+        return torch.relu(c) + a, b.sum()
+
+    return function
+
+
+def test_values_computed_from_others_differ() -> None:
+    """`a @ b` is the same line and operator; where b was computed otherwise it is matched, and not the same."""
+    arguments = (torch.ones(16, 16), torch.ones(16, 16))
+    makers = (lambda y: y * 2, lambda y: y * 3, lambda y: (y * 2).half().float(), lambda y: y * 2)
+    first, *others, again = (explorer.trace(two_inputs(make), *arguments, target="h100") for make in makers)
+    for other in others:
+        c = explorer.compare(first, other, names="ab")
+        rows = {row["operator"]: row["same"] for row in c.nodes() if row["a"] and row["b"]}
+        assert rows["aten.mm.default"] is False and rows["aten.sin.default"] is True
+        assert "values differ" in column(c.groups(), "what")
+    c = explorer.compare(first, again)
+    assert set(column(c.groups(), "what")) == {"same"} and all(column(c.nodes(), "same"))
+
+
+def test_the_same_code_for_other_sizes_is_the_same(plain: Trace) -> None:
+    """A dynamic size changes no value: what is matched is computed from the same."""
+    dynamic = explorer.trace(scaled_softmax, *ARGUMENTS, target="h100", dynamic=True)
+    rows = [row for row in explorer.compare(plain, dynamic, names="ab").nodes() if row["a"] and row["b"]]
+    assert rows and all(row["same"] for row in rows)
+
+
+def test_what_backward_gets_is_known_by_how_forward_made_it() -> None:
+    """Of two trainings with another activation, the gradient's product with the weight is computed from other values."""
+    x, w = torch.ones(16, 16), torch.ones(16, 16, requires_grad=True)
+    traces = [
+        explorer.trace(lambda x, w, f=f: f(x @ w).square(), x, w, target="h100", train=True)
+        for f in (torch.sin, torch.sin, torch.tanh)
+    ]
+    same, other = (explorer.compare(traces[0], one, names="ab") for one in traces[1:])
+    assert all(row["same"] for row in same.nodes()) and set(column(same.groups(), "what")) == {"same"}
+    assert not any(row["same"] for row in other.nodes() if row["graph"] == "backward" and row["a"] and row["b"])

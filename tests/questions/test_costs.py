@@ -1,0 +1,220 @@
+"""What kernels cost: bytes of the groups that they compute, times that are measured, estimated or missing; no torch but once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer.gpus.figures import Target
+from explorer.model.values import Artifact, plain
+from explorer.questions.costs import LAUNCHES, SHARES, estimate, filled, rate_of
+from explorer.questions.what_if import figures
+from explorer.traced import Kernels, Trace
+
+H100 = Target.parse("h100")
+
+
+def group(number: int, read: int, written: int) -> dict[str, Any]:
+    return {"number": number, "kind": "SchedulerNode", "ir": "ComputedBuffer", "call": "", "read": read, "written": written}
+
+
+def scheduled(*kernels: tuple[str, list[int]], language: str = "triton", target: str = "h100", **facts: Any) -> Trace:
+    """Four groups of one node each, the kernels written for them, and of each kernel its artifact with these facts."""
+    nothing: dict[str, Any] = {k: [] for k in ("groups", "rounds", "rules", "args", "pairs", "score_parts", "scores", "made")}
+    data = {
+        **nothing,
+        "of": "",
+        "names": ["op0", "op1", "op2", "op3"],
+        "kernels": [[name, of] for name, of in kernels],
+        "final": [group(0, 100, 10), group(1, 200, 20), group(2, 400, 40), group(3, 800, 80)],
+        "settings": {},
+        "paths": [],
+    }
+    names = dict.fromkeys(name for name, _ in kernels)
+    artifacts = [Artifact("f", "fusion", "0/0", "g", "Fusion", "text", "", data=plain(data))]
+    artifacts += [Artifact(n, "kernel", "0/0", "g", n, language, "", kernel=n, data=plain(facts)) for n in names]
+    return Trace(meta=plain({"target": target}), artifacts=tuple(artifacts))
+
+
+def test_a_kernel_moves_what_its_groups_move_in_all_its_launches() -> None:
+    """Bytes of a kernel that is launched twice, for two groups, are those of both; the estimate is theirs at the bandwidth."""
+    one, two = scheduled(("k", [0]), ("other", [1]), ("k", [2])).kernels.table()
+    assert (one["launches"], one["read"], one["written"]) == (2, 500, 50)
+    assert (two["launches"], two["read"], two["written"]) == (1, 200, 20)
+    assert one["timed"] == "estimated" and one["seconds"] == pytest.approx(2 * LAUNCHES["generated"], rel=0.01)
+    assert "not measured" in one["seconds_known"] and "H100" in one["seconds_known"]
+
+
+def test_loops_of_one_kernel_are_added_up() -> None:
+    """A C++ kernel that computes several groups, one loop after the other, moves what they move."""
+    (row,) = scheduled(("cpp", [0, 1, 3]), language="cpp", target="cpu").kernels.table()
+    assert (row["launches"], row["read"], row["written"]) == (1, 1100, 110)
+
+
+def test_kernels_written_for_one_group_together_have_no_bytes_of_their_own() -> None:
+    """Where several kernels were written for one group nobody says what each moves: None, the reason, and no estimate."""
+    for row in scheduled(("a", [0]), ("b", [0])).kernels.table():
+        assert row["read"] is row["written"] is row["seconds"] is None and row["timed"] == ""
+        assert "a, b" in row["bytes_known"] and row["seconds_known"] == row["bytes_known"]
+
+
+@pytest.mark.parametrize(
+    ("language", "target", "part"),
+    [
+        ("triton", "cuda", "max-autotune"),
+        ("cpp", "cpu", "written in cpp; t.benchmark()"),
+        ("triton", "mine", "'mine' is not known"),
+    ],
+)
+def test_a_time_that_is_not_known_says_why(language: str, target: str, part: str) -> None:
+    """No time is guessed: on an attached device that timed nothing, and for a GPU whose figures are not here."""
+    (row,) = scheduled(("k", [0]), language=language, target=target).kernels.table()
+    assert row["seconds"] is None and row["timed"] == "" and part in row["seconds_known"] and row["read"] == 100
+
+
+def test_what_autotuning_measured_is_the_time() -> None:
+    """The time of the config that was taken, as often as the kernel is launched; also for a kernel without verdicts."""
+    taken, slow = {"XBLOCK": 64}, {"XBLOCK": 8}
+    facts = {"candidates": [slow, taken], "config": taken, "measured": [{**slow, "ms": 9.0}, {**taken, "ms": 0.5}]}
+    (row,) = scheduled(("k", [0]), ("k", [1]), target="cuda", **facts).kernels.table()
+    assert row["timed"] == "measured" and row["seconds"] == pytest.approx(0.001) and "0.5 ms a launch" in row["seconds_known"]
+
+
+def test_a_recording_without_verdicts_has_no_bytes(replayed) -> None:  # type: ignore[no-untyped-def]
+    """A trace of before there were verdicts still has its table, and says what it lacks; figures of the GPU are there."""
+    rows = replayed("mlp_train-torch2.11-cuda").kernels.table()
+    assert len(rows) == 3 and all(row["read"] is None and "no record" in row["bytes_known"] for row in rows)
+    assert all(isinstance(row["registers"], int) and row["grid"] and row["operators"] for row in rows)
+    assert Kernels().table() == ()
+
+
+def test_the_table_adds_up_to_the_figures_of_what_if(for_h100: Trace) -> None:
+    """What kernels and library calls move is what `what_if` says that the whole code moves."""
+    rows, groups, whole = for_h100.kernels.table(), for_h100.fusion.groups(), figures(for_h100)
+    calls = [g for g in groups if not g["kernels"]]
+    for key in ("read", "written"):
+        assert sum(row[key] for row in rows) + sum(g[key] for g in calls) == whole[f"bytes_{key}"]
+    assert 0 < sum(row["seconds"] for row in rows) < (whole["estimated_seconds"] or 0)
+    assert {row["launches"] for row in rows} > {1} and all(row["launches"] >= len(row["grid"]) for row in rows)
+
+
+# The estimate ----------------------------------------------------------------------------------------------------------
+
+
+def call(operator: str, operations: int, dtype: str = "bfloat16", sizes: tuple[int, ...] = (), **facts: Any) -> dict[str, Any]:
+    row = {"operator": operator, "operations": operations, "dtype": dtype, "template": False, "tf32": False}
+    return {**row, **({"sizes": sizes} if sizes else {}), **facts}
+
+
+def work(*calls: dict[str, Any], read: int = 0, written: int = 1, kind: str = "extern", **facts: Any) -> dict[str, Any]:
+    """A group as `Graph.groups` gives it, as far as an estimate asks."""
+    kernels = () if kind == "extern" else ("k",)
+    row = {"kind": kind, "kernels": kernels, "read": read, "written": written, "unsized": (), "calls": calls, "elementwise": {}}
+    return {**row, "rows": None, "run": None, **facts}
+
+
+def seconds(*calls: dict[str, Any], target: Target = H100, **facts: Any) -> float:
+    return estimate(target, work(*calls, **facts)).seconds
+
+
+BIG = 2 * 8192**3
+SIZES = (1, 8192, 8192, 8192)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tf32", "target", "rate"),
+    [
+        ("bfloat16", False, "h100", "bf16"),
+        ("float16", False, "h100", "fp16"),
+        ("float32", False, "h100", "fp32"),
+        ("float32", True, "h100", "tf32"),
+        ("float32", True, "v100", "fp32"),
+        ("float64", False, "h100", "fp64_tensor"),
+        ("float64", False, "rtx4090", "fp64"),
+        ("int8", False, "h100", "int8"),
+        ("float8_e4m3fn", False, "h100", "fp8"),
+        ("complex64", False, "h100", "fp32"),
+        ("bfloat16", False, "v100", "fp32"),
+    ],
+)
+def test_a_product_runs_at_the_rate_of_its_operands(dtype: str, tf32: bool, target: str, rate: str) -> None:
+    """The rate is that of the operands' dtype on that GPU, in TF32 where torch allows it and the GPU has it."""
+    gpu = Target.parse(target)
+    assert rate_of(gpu, call("aten.mm", 1, dtype, tf32=tf32)) == gpu.peak[rate]
+
+
+def test_a_dtype_without_a_rate_is_said() -> None:
+    """No other dtype's rate is taken: the bytes alone count, and the row says so."""
+    assert rate_of(Target.parse("t4"), call("aten._scaled_mm", 1, "float8_e4m3fn")) == 0.0
+    found = estimate(Target.parse("t4"), work(call("aten._scaled_mm", BIG, "float8_e4m3fn")))
+    assert found.seconds < 1e-5 and "float8_e4m3fn" in found.outside
+
+
+def test_a_call_whose_operator_is_not_known_is_estimated_by_its_bytes() -> None:
+    """The recorder then states neither dtype nor operations, so that there is no rate, and the row says why."""
+    unknown = {"template": False, "operator": "", "operations": None, "buffer": "buf1"}
+    assert rate_of(H100, unknown) == 0.0
+    found = estimate(H100, work(unknown, read=4))
+    assert found.seconds == pytest.approx(LAUNCHES["library"], rel=0.01) and "this call" in found.outside
+
+
+def test_a_large_product_takes_its_operations_at_the_share_of_the_peak() -> None:
+    """Tiles of 8192 rows and columns fill an H100 but for the last round, of 4096 tiles in 32 rounds."""
+    busy = 4096 / (32 * 132)
+    expected = LAUNCHES["library"] + BIG / (H100.peak["bf16"] * SHARES["mm"] * busy)
+    assert seconds(call("aten.mm", BIG, sizes=SIZES)) == pytest.approx(expected)
+    assert estimate(H100, work(call("aten.mm", BIG, sizes=SIZES))).limit == "operations"
+
+
+def test_a_launch_has_a_floor() -> None:
+    """What does next to nothing takes a launch; what runs nothing takes none."""
+    assert seconds(kind="alone", read=4, written=4) == pytest.approx(LAUNCHES["generated"], rel=0.01)
+    assert estimate(H100, work(kind="alone", read=4, written=4)).limit == "launch"
+    assert seconds(call("aten.mm", 16), read=4) == pytest.approx(LAUNCHES["library"], rel=0.01)
+    for kind in ("nop", "output of a call"):
+        assert seconds(kind=kind, read=4, written=4) == 0
+
+
+def test_small_kernels_find_their_bytes_in_l2() -> None:
+    """Few bytes move faster than those that fill L2, which move at the memory's bandwidth."""
+    small, large = H100.l2 // 5, H100.l2 * 10
+    rate = H100.bandwidth * SHARES["memory"]
+    assert seconds(kind="alone", read=small, written=0) == pytest.approx(LAUNCHES["generated"] + small / rate / 2)
+    assert seconds(kind="alone", read=large, written=0) == pytest.approx(LAUNCHES["generated"] + large / rate)
+    assert [estimate(H100, work(kind="alone", read=n)).limit for n in (small, large)] == ["L2", "memory"]
+
+
+def test_few_tiles_leave_multiprocessors_idle() -> None:
+    """A result of one tile is computed by one block, or by as many as the inner size is worth."""
+    assert filled(H100, call("aten.mm", 1, sizes=(1, 64, 64, 64))) == pytest.approx(1 / 132)
+    assert filled(H100, call("aten.mm", 1, sizes=(1, 64, 64, 4096))) == pytest.approx(16 / 132)
+    assert filled(H100, call("aten.mm", 1)) == 1.0
+
+
+def test_what_is_outside_what_was_validated_is_said() -> None:
+    """Another GPU, an operator without a count, a kernel of the user's own, and a recording without operations."""
+    mm = call("aten.mm", BIG, sizes=SIZES)
+    assert estimate(H100, work(mm)).outside == ""
+    assert "not on NVIDIA A100" in estimate(Target.parse("a100"), work(mm)).outside
+    assert "aten.sort" in estimate(H100, work(call("aten.sort", None))).outside  # type: ignore[arg-type]
+    assert "user's own" in estimate(H100, work(kind="user's kernel")).outside
+    assert "recorded before" in estimate(H100, {**work(), "calls": None, "elementwise": None}).outside
+
+
+def test_the_table_has_operations_and_what_is_outside(for_h100: Trace) -> None:
+    """Every row of kernels and of library calls has them; the linear layers are 2 × rows × inputs × outputs."""
+    assert {row["operations"] for row in for_h100.kernels.table()} == {0}
+    calls = for_h100.library_calls
+    assert calls and all(row["operations"] > 0 and row["dtype"] == "float32" and row["outside"] == "" for row in calls)
+    assert all(row["seconds"] > LAUNCHES["library"] and "H100" in row["seconds_known"] for row in calls)
+
+
+def test_what_was_counted_survives_saving(for_h100: Trace, tmp_path: Path) -> None:
+    """A loaded trace has the same kernels, library calls, estimates and memory."""
+    for_h100.save(tmp_path / "t.json.gz")
+    loaded = explorer.load(tmp_path / "t.json.gz")
+    assert loaded.kernels.table() == for_h100.kernels.table() and loaded.library_calls == for_h100.library_calls
+    assert loaded.memory.table() == for_h100.memory.table()

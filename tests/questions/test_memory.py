@@ -1,0 +1,308 @@
+"""Memory: what the output code says of buffers, read from recordings of every torch and from code written by hand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+import torch
+
+import explorer
+from explorer.model.values import Artifact
+from explorer.questions.memory import element_size, evaluated, readable
+from explorer.traced import Trace
+
+Replayed = Callable[[str], Trace]
+RECORDINGS = sorted((Path(__file__).parents[1] / "data").glob("*.events.json.gz"))
+NAMES = [path.name.removesuffix(".events.json.gz") for path in RECORDINGS]
+TRAINED = pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("mlp_train")])
+ATTENTION = pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("attention")])
+RECOMPILED = pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("recompile")])
+
+
+def code(body: str, declared: str = "") -> Trace:
+    """A trace whose only artifact is output code with this body of `call`."""
+    lines = ["def call(args):", *(f"    {line}" for line in body.strip().splitlines()), "def get_args():", "    pass"]
+    lines += [f"    {line}" for line in declared.splitlines()]
+    text = "\n".join(lines)
+    return Trace(artifacts=(Artifact("0/0:output_code:inference", "output_code", "0/0", "inference", "c", "python", text),))
+
+
+TWO_TEMPORARIES = """
+x, = args
+args.clear()
+buf0 = empty_strided_cuda((256, ), (1, ), torch.float32)
+k0.run(x, buf0, 256)
+del x
+buf1 = buf0; del buf0  # reuse
+k1.run(buf1, 256)
+buf2 = empty_strided_cuda((4, 8), (8, 1), torch.bfloat16)
+k2.run(buf1, buf2, 32)
+del buf1
+return (buf2, )
+"""
+
+
+# By hand -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reused_buffer_is_one_piece_of_memory() -> None:
+    """`buf1 = buf0; del buf0` is one row with both names, born once and freed once."""
+    rows = code(TWO_TEMPORARIES, "x = rand_strided((256, ), (1, ), device='cuda:0', dtype=torch.float32)").memory.table()
+    assert [(r["names"], r["kind"], r["bytes"], r["born"], r["last_use"], r["freed"]) for r in rows] == [
+        (("x",), "input", 1024, 2, 5, 6),
+        (("buf0", "buf1"), "temporary", 1024, 4, 10, 11),
+        (("buf2",), "output", 64, 9, 12, None),
+    ]
+    assert [r["made_by"] for r in rows] == ["", "k0", "k2"]
+    assert [r["reuses"] for r in rows] == [0, 1, 0]
+
+
+def test_the_peak_is_where_most_is_live() -> None:
+    """x and buf0 live together: 2048 bytes, half each; the timeline goes down to the output's 64."""
+    memory = code(TWO_TEMPORARIES, "x = rand_strided((256, ), (1, ), device='cuda:0', dtype=torch.float32)").memory
+    assert [(r["names"][0], r["share"], r["peak_line"]) for r in memory.peak()] == [("x", 0.5, 4), ("buf0", 0.5, 4)]
+    assert [(r["line"], r["live"], r["allocated"]) for r in memory.timeline()] == [
+        (2, 1024, 0),
+        (4, 2048, 1024),
+        (6, 1024, 1024),
+        (9, 1088, 1088),
+        (11, 64, 64),
+    ]
+    assert "2 KiB at most, line 4" in repr(memory)
+
+
+def test_a_view_keeps_its_memory_alive() -> None:
+    """A reinterpreted tensor holds the memory after the first name is gone."""
+    body = """
+buf0 = empty_strided_cuda((8, ), (1, ), torch.int64)
+k0.run(buf0)
+buf1 = reinterpret_tensor(buf0, (2, 4), (4, 1), 0)
+del buf0
+k1.run(buf1)
+del buf1
+return ()
+"""
+    (row,) = code(body).memory.table()
+    assert (row["names"], row["bytes"], row["freed"]) == (("buf0", "buf1"), 64, 7)
+
+
+def test_a_partition_is_read_where_it_is_called() -> None:
+    """With CUDA graphs the code is in functions of its own, whose arguments come in a list."""
+    text = """
+def partition_0(args):
+    x, = args
+    args.clear()
+    buf0 = empty_strided_cuda((2, ), (1, ), torch.float32)
+    k0.run(x, buf0)
+    del x
+    return (buf0, )
+class Runner:
+    def call(self, args):
+        x, = args
+        partition0_args = [x]
+        del x
+        (buf0,) = self.partitions[0](partition0_args)
+        del partition0_args
+        return (buf0, )
+def get_args():
+    x = rand_strided((4, ), (1, ), device='cuda:0', dtype=torch.float32)
+"""
+    memory = Trace(artifacts=(Artifact("a", "output_code", "0/0", "inference", "c", "python", text),)).memory
+    assert [(r["names"], r["kind"], r["freed"]) for r in memory.table()] == [(("x",), "input", 7), (("buf0",), "output", None)]
+    assert sum(r["bytes"] for r in memory.peak()) == 24
+
+
+def test_a_size_that_is_not_known_gives_no_bytes() -> None:
+    """A symbol without a value leaves the bytes open; nothing is guessed."""
+    body = "buf0 = empty_strided_cuda((u0, 4), (4, 1), torch.float32)\nreturn (buf0, )"
+    (row,) = code(body).memory.table()
+    assert row["bytes"] is None and row["size"] == ("u0", "4")
+
+
+def test_code_that_is_no_python_gives_no_rows() -> None:
+    """The C++ wrapper is not read; a trace without output code says so."""
+    cpp = Trace(artifacts=(Artifact("a", "output_code", "0/0", "inference", "c", "cpp", "int main() { return 0; }"),))
+    assert cpp.memory.table() == ()
+    assert repr(Trace().memory) == "no output code, so nothing is known of memory"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("64", 64), ("4*s77", 48), ("s77 // 5", 2), ("max(1, s77)", 12), ("-s77 + 1", -11), ("s99", None), ("a.b", None)],
+)
+def test_sizes_are_evaluated_from_known_symbols(text: str, value: int | None) -> None:
+    """Numbers, symbols and arithmetic only."""
+    assert evaluated(text, {"s77": 12}) == value
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [
+        ("torch.float32", 4),
+        ("torch.bfloat16", 2),
+        ("torch.int64", 8),
+        ("torch.bool", 1),
+        ("torch.uint8", 1),
+        ("torch.complex64", 8),
+        ("torch.float8_e4m3fn", 1),
+        ("torch.half", 2),
+    ],
+)
+def test_element_sizes(dtype: str, size: int) -> None:
+    """The bits in torch's names, and the names without."""
+    assert element_size(dtype) == size
+
+
+def test_bytes_are_readable() -> None:
+    """Powers of 1024."""
+    assert [readable(n) for n in (0, 512, 1536, 3 << 20)] == ["0 B", "512 B", "1.5 KiB", "3 MiB"]
+
+
+# Recorded ----------------------------------------------------------------------------------------------------------
+
+
+@TRAINED
+def test_what_forward_keeps_is_what_backward_takes(name: str, replayed: Replayed) -> None:
+    """Four tensors are kept, two of them inputs; backward's inputs beside the tangent have the same sizes in the same order."""
+    memory = replayed(name).memory
+    saved = memory.saved()
+    backward = [r for r in memory.table(graph="backward") if r["kind"] == "input" and r["names"] != ("tangents_1",)]
+    assert len(saved) == 4 and [r["kind"] for r in saved].count("input") == 2
+    assert sorted(r["bytes"] for r in saved) == sorted(r["bytes"] for r in backward)
+
+
+@TRAINED
+def test_each_buffer_leads_to_the_users_lines(name: str, replayed: Replayed) -> None:
+    """The buffer of the first linear layer, in forward and as backward's input, leads to the line that calls it."""
+    trace = replayed(name)
+    (first,) = [r for r in trace.memory.table(graph="forward") if r["names"] == ("buf0",)]
+    (again,) = [r for r in trace.memory.table(graph="backward") if r["names"] == ("addmm",)]
+    line = next(iter(again["lines"]))
+    assert line in first["lines"] and first["nodes"][-1] == "addmm"
+    assert "self.up(x)" in _line(trace, line)
+
+
+def _line(trace: Trace, place: str) -> str:
+    file, _, number = place.rpartition(":")
+    found = trace.source_line(file, int(number))
+    assert found is not None
+    return trace.artifact(found[0]).lines[found[1] - 1]
+
+
+@ATTENTION
+def test_the_result_of_a_library_call_has_its_size(name: str, replayed: Replayed) -> None:
+    """Attention's output is taken out of a tuple: the IR states its layout, and the operator is named."""
+    rows = replayed(name).memory.table()
+    (mixed,) = [r for r in rows if "attention" in r["made_by"]]
+    assert mixed["bytes"] == 2 * 4 * 8 * 8 * 4 and mixed["dtype"] == "float32"
+
+
+@RECOMPILED
+def test_a_dynamic_size_has_the_bytes_of_this_call(name: str, replayed: Replayed) -> None:
+    """The third compile has a symbol for 12 elements; each compile is read by itself."""
+    memory = replayed(name).memory
+    assert [r["bytes"] for f in ("0/0", "0/1", "0/2") for r in memory.table(f) if r["kind"] == "output"] == [32, 64, 48]
+
+
+# Against storages that are there -----------------------------------------------------------------------------------------
+
+
+def attention(x: Any) -> Any:
+    return torch.nn.functional.scaled_dot_product_attention(torch.sin(x), torch.cos(x), torch.tanh(x)).sum(-1)
+
+
+def complex_numbers(x: Any) -> Any:
+    return (torch.complex(x, x) * 2).abs() @ x
+
+
+def view_of_a_result(x: Any) -> Any:
+    return torch.view_as_real(torch.polar(x, x)).sum(-1)
+
+
+def untaken_result(x: Any) -> Any:
+    return torch.topk(x.sin(), 12)[0] + 1
+
+
+def several_results(x: Any) -> Any:
+    return torch.linalg.qr(x.cos())[0] * 2
+
+
+def most_alive(run: Callable[[], object]) -> int:
+    """The most bytes of distinct storages that the local names of the generated `call` hold before any of its lines."""
+    seen = [0]
+
+    def storages(value: Any) -> dict[int, int]:
+        if isinstance(value, torch.Tensor):
+            return {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes()}
+        parts = value if isinstance(value, (tuple, list)) else ()
+        return {place: size for part in parts for place, size in storages(part).items()}
+
+    def line(frame: FrameType, event: str, argument: object) -> Any:
+        seen.append(sum(storages(tuple(value for name, value in frame.f_locals.items() if name != "self")).values()))
+        return line
+
+    def call(frame: FrameType, event: str, argument: object) -> Any:
+        return line if frame.f_code.co_name == "call" and "runner" in frame.f_globals else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return max(seen)
+
+
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex operators")
+@pytest.mark.parametrize("function", [attention, complex_numbers, view_of_a_result, untaken_result, several_results])
+def test_the_peak_is_that_of_the_storages_that_are_there(function: Callable[[Any], Any]) -> None:
+    """The generated wrapper runs, its kernels interpreted: the most bytes alive at a line are those that the table says.
+
+    A library call's result is there before its arguments are freed, also the part of it that nobody takes; a view is not twice.
+    """
+    pytest.importorskip("triton")
+    shape = (1, 2, 16, 16) if function is attention else (16, 16)
+    trace = explorer.trace(function, torch.rand(shape), target="h100")
+    assert max(row["live"] for row in trace.memory.timeline()) == most_alive(trace.check)
+    assert "at most" in repr(trace.memory)
+
+
+def test_the_results_of_a_call_live_until_their_last_name_goes() -> None:
+    """Results are there from the call on, under the names that take them; one that nothing takes goes with the tuple."""
+    body = """
+buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)
+buf1 = torch.ops.aten.two.default(buf0)
+del buf0
+buf2 = buf1[0]
+buf3 = buf1[1]
+del buf1
+del buf3
+return (buf2, )
+"""
+    layouts = "\n".join(f"{n}.layout = FixedLayout('cuda:0', torch.float32, size=[4], stride=[1])" for n in ("buf2", "buf3"))
+    ir = Artifact("ir", "ir_post_fusion", "0/0", "inference", "IR", "text", layouts)
+    made = code(body)
+    memory = Trace(artifacts=(*made.artifacts, ir)).memory
+    assert [(r["names"], r["born"], r["freed"], r["kind"]) for r in memory.table()] == [
+        (("buf0",), 2, 4, "temporary"),
+        (("buf2",), 3, None, "output"),
+        (("buf3",), 3, 8, "temporary"),
+    ]
+    assert max(row["live"] for row in memory.timeline()) == 48
+
+
+def test_sizes_that_only_the_run_knows_are_named_beside_the_peak() -> None:
+    """What is not known is not counted as nothing: the peak is then the least, and the buffer is named with its size."""
+    body = """
+buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)
+buf1 = empty_strided_cuda((u0, 4), (4, 1), torch.float32)
+return (buf0, buf1, )
+"""
+    memory = code(body).memory
+    assert "16 B at least" in repr(memory) and "buf1 (u0×4)" in repr(memory) and "at most" not in repr(memory)
+    assert [row["unsized"] for row in memory.timeline()] == [0, 1]

@@ -1,0 +1,205 @@
+"""Wrong uses of the public verbs: each gives an error of the explorer's that says what happened, why, and what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import explorer
+from explorer import InputError, NoKernelError, Trace
+
+R = torch.randn
+
+
+def f(x: torch.Tensor) -> torch.Tensor:
+    return x.sin() + 1
+
+
+@pytest.fixture(scope="module")
+def eager() -> Trace:
+    return explorer.trace(f, R(8), backend="eager")
+
+
+@pytest.fixture
+def cpu(replayed: Callable[[str], Trace]) -> Trace:
+    return replayed("sin_cos-torch2.13-cpu")
+
+
+@pytest.fixture
+def cuda(replayed: Callable[[str], Trace]) -> Trace:
+    return replayed("sin_cos-torch2.11-cuda")
+
+
+def test_a_kernel_that_is_not_there_says_why(eager: Trace, cpu: Trace) -> None:
+    """It is an IndexError too, so that a loop over numbers ends; slices and negative numbers are as in a tuple."""
+    with pytest.raises(NoKernelError, match="backend 'eager' writes none; trace with backend='inductor'"):
+        _ = eager.kernels[0]
+    with pytest.raises(NoKernelError, match="nothing was compiled"):
+        _ = Trace().kernels[0]
+    with pytest.raises(IndexError, match=r"numbered from 0 to 0 \(cpp_fused"):
+        _ = cpu.kernels[1]
+    with pytest.raises(explorer.ExplorerError, match="no kernel 'a'"):
+        _ = cpu.kernels["a"]
+    assert cpu.kernels[-1].name == cpu.kernels[0].name and len(cpu.kernels[:5]) == 1
+
+
+@pytest.mark.parametrize("stage", ["ptx", "sass", "ttir", "amdgcn"])
+def test_a_gpus_text_of_a_trace_for_the_cpu_names_a_gpu(stage: str, cpu: Trace) -> None:
+    """The kernels are C++: what to write is in the message, of the trace and of its kernel."""
+    for ask in (cpu.text, cpu.kernels[0].text):
+        with pytest.raises(InputError, match=r"C\+\+.*explorer\.trace\(f, x, target='h100'\)"):
+            ask(stage)
+    with pytest.raises(InputError, match=r"no 'sass'.*target='h100'"):
+        cpu.with_sass()
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        ("backward", "train=True"),
+        ("cuda_graph", "reduce-overhead"),
+        ("symbol", "dynamic=True"),
+        ("graph_break", "no graph ended"),
+        ("autotune", "max-autotune"),
+        ("assembly", "this trace was loaded"),
+    ],
+)
+def test_a_stage_that_need_not_be_there_says_when_it_is(stage: str, said: str, cpu: Trace) -> None:
+    """Not that the name is unknown."""
+    with pytest.raises(InputError, match=said) as raised:
+        cpu.text(stage)
+    assert "unknown" not in str(raised.value)
+
+
+def test_other_machines_texts_are_told_apart(cuda: Trace, eager: Trace) -> None:
+    """AMD's, NVIDIA's, C++'s, and those that only Inductor makes; a misspelt name is still answered with the nearest."""
+    for stage, said in (("amdgcn", "not an AMD GPU"), ("assembly", "trace with target='cpu'"), ("sass", "this trace was loaded")):
+        with pytest.raises(InputError, match=said):
+            cuda.text(stage)
+    with pytest.raises(InputError, match="'eager' is not Inductor"):
+        eager.text("output_code")
+    with pytest.raises(InputError, match="did you mean 'post_grad'"):
+        cuda.text("postgrad")
+    with pytest.raises(InputError, match="'ptx' is a stage"):
+        cuda.follow("ptx", 1)
+    with pytest.raises(InputError, match="it is empty"):
+        Trace().text("ptx")
+
+
+def test_the_view_says_the_same(cpu: Trace) -> None:
+    """`open` of what is not there never offers the name that was given; views and lines are checked too."""
+    from explorer.widget import Explorer
+
+    view = Explorer(cpu)
+    for stage in ("sass", "ptx", "assembly"):
+        with pytest.raises(InputError) as raised:
+            view.open(stage)
+        assert "did you mean" not in str(raised.value)
+    with pytest.raises(InputError, match=r"unknown view 'guards'.*valid are.*'dynamo'"):
+        view.view("guards")
+    with pytest.raises(InputError, match="has lines 1 to"):
+        view.open("source", line=10_000)
+
+
+def test_the_views_are_those_of_the_front_end() -> None:
+    """What `view` takes is what `views.js` has, in its order."""
+    import re
+
+    from explorer.widget import BUNDLE, VIEWS
+
+    text = (BUNDLE.parents[1] / "src" / "views.js").read_text(encoding="utf-8")
+    assert tuple(re.findall(r'\{ name: "(\w+)", title:', text)) == VIEWS
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: explorer.trace(torch.jit.script(nn.Linear(8, 8)), R(8)), "TorchScript.*scripted from"),
+        (lambda: explorer.trace(torch.export.export(nn.Linear(8, 8), (R(8),)), R(8)), r"program\.module\(\)"),
+        (lambda: explorer.trace(f, R(8), options="max_autotune"), "options is a mapping"),
+        (lambda: explorer.trace(f, R(8), options=["a"]), "options is a mapping"),
+        (lambda: explorer.trace(f, R(8), options={"max_autotune": "yes"}), "'max_autotune' is of type bool"),
+        (lambda: explorer.trace(f, R(8), dynamic="yes"), "dynamic is True, False or None"),
+        (lambda: explorer.trace(f, R(8), fullgraph="yes"), "fullgraph is True or False"),
+        (lambda: explorer.trace(f, R(8), without_pass=3), "without_pass takes a name or several"),
+        (lambda: explorer.load(3), "a file is given by its path"),
+        (lambda: Trace().save(None), "a file is given by its path"),  # type: ignore[arg-type]
+        (lambda: Trace().save_debug_dir(3), "a file is given by its path"),  # type: ignore[arg-type]
+        (lambda: Trace().check("a"), "limit is a number"),  # type: ignore[arg-type]
+        (lambda: Trace().benchmark("a"), "repeats is a number"),  # type: ignore[arg-type]
+        (lambda: explorer.record(stages=3).__enter__(), "stages is a sequence"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_of_another_kind_are_answered(call: Callable[[], Any], said: str) -> None:
+    """Each in the explorer's words, before anything is compiled."""
+    with pytest.raises(InputError, match=said):
+        call()
+
+
+def test_changes_of_another_kind_are_answered(eager: Trace) -> None:
+    """`what_if` says what its arguments are."""
+    with pytest.raises(InputError, match="options is a mapping"):
+        eager.what_if(options="max_fusion_size")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="without_pattern takes a name"):
+        eager.what_if(without_pattern=3)  # type: ignore[arg-type]
+
+
+def test_a_function_called_without_its_arguments_gets_a_note() -> None:
+    """Python's own error goes through, with what to write."""
+    with pytest.raises(TypeError) as raised:
+        explorer.trace(f, backend="eager")
+    assert "trace(f, x)" in raised.value.__notes__[0]
+
+
+def test_a_backend_that_is_not_installed_says_so_first() -> None:
+    """The failure begins with what to do."""
+    trace = explorer.trace(f, R(8), backend="tvm")
+    (failure,) = trace.failures
+    assert failure.message.startswith("the backend 'tvm' needs a package that is not installed") and failure.fatal
+
+
+def test_triton_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
+    """Installed, and broken: the target is refused with the reason, by trace and by record."""
+    pytest.importorskip("triton")
+    code = (
+        "import sys; sys.modules['triton'] = None\n"
+        "import torch, explorer\n"
+        "for call in (lambda: explorer.trace(torch.sin, torch.ones(2), target='h100'),\n"
+        "             lambda: explorer.record('h100').__enter__()):\n"
+        "    try: call()\n"
+        "    except explorer.InputError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout.count("which is installed and cannot be imported") == 2, done.stderr
+
+
+def test_a_dropped_compile_is_named_by_a_check() -> None:
+    """After torch._dynamo.reset() there is nothing to interpret: the message says what dropped it."""
+    pytest.importorskip("triton")
+    trace = explorer.trace(f, R(8), target="h100")
+    torch._dynamo.reset()
+    with pytest.raises(InputError, match=r"torch\._dynamo\.reset\(\)"):
+        trace.check()
+
+
+def test_new_tables_are_kept_by_a_file(eager: Trace, tmp_path: Path) -> None:
+    """Metrics, settings and calls are part of the value: equal after the round trip."""
+    eager.save(tmp_path / "t.json.gz")
+    again = explorer.load(tmp_path / "t.json.gz")
+    assert again == eager and again.compile_metrics == eager.compile_metrics and again.settings == eager.settings
+    assert again.compile_calls == eager.compile_calls != () and again.operator_counts == eager.operator_counts
+
+
+def test_what_dynamo_calls_for_an_absent_gpu_has_code() -> None:
+    """depyf and other debuggers ask a compiled graph for its code object, by its name and file."""
+    from explorer.absent.generated import Generated
+
+    called = Generated().in_place_of(torch.fx.symbolic_trace(nn.ReLU()), lambda x: x)
+    assert called.__code__.co_name and called.__code__.co_filename

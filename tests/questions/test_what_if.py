@@ -1,0 +1,72 @@
+"""What if: figures of a trace, and names that are checked before anything is compiled; no torch."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import replace
+
+import pytest
+
+from explorer.errors import InputError, LiveError
+from explorer.gpus.figures import Target
+from explorer.model.values import Rows, plain
+from explorer.questions import costs
+from explorer.questions.what_if import WhatIf, estimated, figures, table
+from explorer.traced import Trace
+
+H100 = Target.parse("h100")
+
+
+def test_figures_are_shown_as_people_write_them() -> None:
+    """Whole numbers whole, seconds short, what is not known as a question mark."""
+    rows = Rows(
+        [
+            {"figure": "kernels", "before": 1, "after": 2, "change": 1, "note": ""},
+            {"figure": "estimated_seconds", "before": None, "after": 0.00012345, "change": None, "note": "an estimate"},
+        ]
+    )
+    lines = table(rows).splitlines()
+    assert lines[1].split() == ["kernels", "1", "2", "1"]
+    assert lines[2].split() == ["estimated_seconds", "?", "0.000123", "?", "an", "estimate"]
+    what = WhatIf(Trace(), Trace(), rows, None, "not checked")
+    assert what.figure("kernels")["change"] == 1 and "not checked" in repr(what) and "not checked" in what._repr_html_()
+    with pytest.raises(InputError, match="did you mean 'kernels'"):
+        what.figure("kernel")
+
+
+def of_attached(monkeypatch: pytest.MonkeyPatch, found: Target | InputError) -> Trace:
+    """A live trace for an attached GPU, which is `found`."""
+
+    def attached() -> Target:
+        if isinstance(found, InputError):
+            raise found
+        return found
+
+    monkeypatch.setattr(costs, "attached_gpu", attached)
+    return Trace(meta=plain({"target": "cuda"}), live=types.SimpleNamespace(absent=None))
+
+
+def test_an_attached_gpu_is_estimated_with_its_own_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch reads of the device serves; without peak rates bytes alone count, and the note says which it was."""
+    own = replace(H100, name="cuda", title="NVIDIA H100 PCIe")
+    trace = of_attached(monkeypatch, own)
+    assert figures(trace)["estimated_seconds"] == 0 and estimated(trace) == "an estimate for NVIDIA H100 PCIe"
+    unknown = of_attached(monkeypatch, replace(own, peak={}))
+    assert figures(unknown)["estimated_seconds"] == 0 and "bytes alone" in estimated(unknown)
+    for nothing in (replace(own, bandwidth=0.0), InputError("no GPU is attached")):
+        bare = of_attached(monkeypatch, nothing)
+        assert figures(bare)["estimated_seconds"] is None and "not known" in estimated(bare)
+
+
+def test_what_is_not_estimated_says_why() -> None:
+    """Of the CPU no figures are known; a loaded trace of an attached GPU has its device no more."""
+    for target, said in (("cpu", "no estimate for the CPU"), ("cuda", "the figures of this device are not known")):
+        trace = Trace(meta=plain({"target": target}))
+        assert figures(trace)["estimated_seconds"] is None and said in estimated(trace)
+    assert estimated(Trace(meta=plain({"target": "h100"}))) == f"an estimate for {H100.title}"
+
+
+def test_a_loaded_trace_cannot_be_compiled_again() -> None:
+    """What if needs the process that made the trace."""
+    with pytest.raises(LiveError):
+        Trace(meta=plain({"target": "h100"})).what_if(options={"max_fusion_size": 1})

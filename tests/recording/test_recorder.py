@@ -1,0 +1,304 @@
+"""The recorder: nothing of it stays, nothing in it breaks the user's compile, and recordings do not mix."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+import explorer
+from explorer.observe.places import call_path
+from explorer.recording import session
+from explorer.recording.recorder import Recorder, recording
+from explorer.recording.replay import PER_KERNEL
+from explorer.recording.session import full_collections_paused
+from explorer.stages import STAGES
+
+
+@pytest.fixture
+def state(module_at: Callable[[Path], ModuleType]) -> ModuleType:
+    """`tests/state.py` as a module."""
+    return module_at(Path(__file__).parents[1] / "state.py")
+
+
+def program(a: torch.Tensor) -> torch.Tensor:
+    return torch.sin(a).relu() * 2
+
+
+def two_passes(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A program in which a pattern fires and a pass changes the graph: two views that cancel."""
+    return (a.view(-1).view(a.shape) @ w).permute(1, 0).permute(1, 0).sin()
+
+
+def test_a_trace_leaves_torch_as_it_was(state: ModuleType) -> None:
+    """Configuration, environment, loggers, hooks and replaced functions are the same before and after a trace."""
+    x = torch.randn(8, requires_grad=True)
+    explorer.trace(program, x, train=True)  # what torch imports lazily is imported now
+    before = state.snapshot()
+    explorer.trace(program, x, train=True)
+    assert state.difference(before, state.snapshot()) == {}
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_a_trace_that_raises_leaves_torch_as_it_was(error: type[BaseException], state: ModuleType) -> None:
+    """After an exception, Ctrl-C or sys.exit inside the traced function everything is as before, and it goes through."""
+
+    @torch.compiler.disable
+    def stop() -> None:
+        raise error("stop")
+
+    def raising(a: torch.Tensor) -> torch.Tensor:
+        b = a.sin()
+        stop()
+        return b
+
+    explorer.trace(program, torch.randn(8))
+    before = state.snapshot()
+    with pytest.raises(error, match="stop"):
+        explorer.trace(raising, torch.randn(8))
+    assert state.difference(before, state.snapshot()) == {}
+    assert explorer.trace(program, torch.randn(8)).kernels, "a trace after it works"
+
+
+def test_the_state_test_notices_what_is_left_behind(state: ModuleType) -> None:
+    """The snapshot itself sees a handler, a setting and a replaced function that stay."""
+    before = state.snapshot()
+    log, handler = logging.getLogger("torch.__trace"), logging.NullHandler()
+    log.addHandler(handler)
+    with torch._inductor.config.patch({"max_autotune": True}):
+        changed = state.difference(before, state.snapshot())
+    log.removeHandler(handler)
+    assert set(changed) == {"loggers", "torch._inductor.config"}
+
+
+def kinds_of(train: bool) -> list[str]:
+    """The kinds of events that the programs below produce, each made by a hook of its own."""
+    return sorted({stage.name for stage in STAGES} - {*PER_KERNEL, "assembly", "cache", "recompile", "symbol"} | {"frame"})
+
+
+@pytest.mark.parametrize("kind", kinds_of(train=True))
+def test_a_hook_that_raises_is_a_failure_and_the_result_is_right(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each hook in turn raises while it copies: the program's result is eager's, and the Failure names the hook."""
+    original, raised = Recorder.__call__, []
+
+    def failing(self: Recorder, name: str, facts: object, **more: object) -> None:
+        def fail() -> dict[str, object]:
+            raised.append(name)
+            raise RuntimeError(f"injected into {name}")
+
+        original(self, name, fail if name == kind else facts, **more)  # type: ignore[arg-type]
+
+    def failing_later(self: Recorder, name: str, facts: object) -> None:
+        failing(self, name, facts)
+
+    monkeypatch.setattr(Recorder, "__call__", failing)
+    monkeypatch.setattr(Recorder, "later", failing_later)
+    trace, expected = provoke(kind)
+    if kind == "decompiled" and not raised:
+        pytest.skip("depyf is not installed")
+    assert raised, f"no hook of kind {kind} ran"
+    assert torch.allclose(trace.result, expected, atol=1e-5)
+    assert [f for f in trace.failures if f.stage == kind and "injected" in f.message]
+    assert not trace.find(kind)
+
+
+def provoke(kind: str) -> tuple[explorer.Trace, torch.Tensor]:
+    """A trace in which a hook of `kind` runs, and eager's result."""
+    torch.manual_seed(0)
+    if kind in ("joint", "backward"):
+        x = torch.randn(8, requires_grad=True)
+        return explorer.trace(program, x, train=True), program(x)
+    if kind == "graph_break":
+
+        def breaking(a: torch.Tensor) -> torch.Tensor:
+            return a.sin() if a.sum() > 0 else a.cos()
+
+        x = torch.randn(8)
+        return explorer.trace(breaking, x, backend="aot_eager"), breaking(x)
+    if kind in ("assumption", "autotune"):
+        pytest.importorskip("triton")
+        x, w = torch.randn(512, 512), torch.randn(512, 512)
+        return explorer.trace(lambda a, b: a @ b, x, w, target="h100", mode="max-autotune"), x @ w
+    if kind == "cuda_graph":
+        x = torch.randn(8)
+        return explorer.trace(program, x, mode="reduce-overhead"), program(x)
+    x, w = torch.randn(4, 4), torch.randn(4, 4)
+    return explorer.trace(two_passes, x, w), two_passes(x, w)
+
+
+@pytest.mark.parametrize("stage", [s for s in STAGES if s.name not in ("kernel", "assembly")], ids=lambda s: s.name)
+def test_a_stage_that_cannot_be_watched_is_a_failure(stage: explorer.Stage) -> None:
+    """Where a stage's hook cannot be put on or taken off, the others still work and the Failure names it."""
+
+    @contextmanager
+    def broken(emit: object):  # type: ignore[no-untyped-def]
+        raise AttributeError("this torch has no such hook")
+        yield
+
+    x = torch.randn(4, 4)
+    stages = tuple(replace(s, watch=broken) if s is stage else s for s in STAGES)
+    trace = explorer.trace(program, x, stages=stages, backend="aot_eager")
+    assert torch.allclose(trace.result, program(x), atol=1e-5)
+    assert [(f.stage, f.step) for f in trace.failures] == [(stage.name, "watch")]
+
+
+def test_render_and_link_that_raise_are_failures() -> None:
+    """A stage whose render or link raises loses its own view only."""
+
+    def broken(*anything: object) -> None:
+        raise ZeroDivisionError("broken on purpose")
+
+    x = torch.randn(4)
+    for step in ("render", "link"):
+        stages = tuple(replace(s, **{step: broken}) if s.name == "dynamo" else s for s in STAGES)
+        trace = explorer.trace(program, x, stages=stages, backend="eager")
+        assert [(f.stage, f.step) for f in trace.failures] == [("dynamo", step)]
+        assert torch.equal(trace.result, program(x))
+        assert trace.find("bytecode")
+
+
+def test_a_trace_inside_a_recording_is_refused() -> None:
+    """A trace inside a recording gets a clear BusyError, and the recording goes on."""
+    with explorer.record() as outer:
+        with pytest.raises(explorer.BusyError, match="another recording is under way"):
+            explorer.trace(program, torch.randn(4), backend="eager")
+        torch.compile(program, backend="eager")(torch.randn(4))
+    assert outer.trace.find("dynamo")
+
+
+def test_another_thread_cannot_start_a_recording_meanwhile() -> None:
+    """Two threads that trace at once: the second is refused with BusyError."""
+    outcome: list[object] = []
+
+    def other() -> None:
+        try:
+            explorer.trace(program, torch.randn(4), backend="eager")
+        except explorer.BusyError as error:
+            outcome.append(error)
+
+    with explorer.record():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert len(outcome) == 1
+
+
+def test_another_threads_compile_is_recorded() -> None:
+    """A torch.compile in another thread during a recording of a program is part of it, with every stage."""
+
+    def elsewhere(a: torch.Tensor) -> torch.Tensor:
+        return a.cos() + 1
+
+    results: list[torch.Tensor] = []
+    x = torch.randn(4)
+
+    def other() -> None:
+        results.append(torch.compile(elsewhere, backend="aot_eager")(x))
+
+    with explorer.record() as recorded:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        torch.compile(program, backend="aot_eager")(x)
+    assert torch.allclose(results[0], elsewhere(x))
+    graphs = {a.frame: a.text for a in recorded.trace.find("dynamo")}
+    assert len(graphs) == 2 and not recorded.trace.failures
+    first, second = graphs.values()
+    assert "cos" in first and "sin" in second and "cos" not in second
+    stages = [{a.stage for a in recorded.trace.artifacts if a.frame == frame} for frame in graphs]
+    assert stages[0] == stages[1] - {"recompile"} >= {"source", "bytecode", "guards", "forward"}
+
+
+def test_a_trace_leaves_another_threads_compile_alone() -> None:
+    """A trace is of one call: a compile that another thread starts meanwhile is not in it, and is not changed."""
+    begun, results = threading.Event(), list[torch.Tensor]()
+
+    def elsewhere(a: torch.Tensor) -> torch.Tensor:
+        return a.cos() + 1
+
+    def other() -> None:
+        begun.wait()
+        results.append(torch.compile(elsewhere, backend="aot_eager")(torch.ones(4)))
+
+    def waiting(graph: torch.fx.GraphModule, inputs: object) -> torch.fx.GraphModule:
+        begun.set()
+        return graph
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    trace = explorer.trace(program, torch.randn(4), backend=waiting)
+    thread.join()
+    assert torch.allclose(results[0], elsewhere(torch.ones(4)))
+    assert trace.failures == () and "cos" not in trace.text("dynamo")
+
+
+def test_call_path_names_files_of_torch_only() -> None:
+    """The call path of an event holds files relative to the torch or triton package, outermost first."""
+    trace = explorer.trace(program, torch.randn(4), backend="eager")
+    path = trace.find("dynamo")[0].path
+    assert path[0][0] == "torch/_dynamo/eval_frame.py"
+    assert all(file.startswith(("torch/", "triton/")) for file, _, _ in path)
+    assert call_path() == ()
+
+
+def test_an_error_while_recording_ends_still_releases_the_lock() -> None:
+    """A recording whose block raises lets the next one begin."""
+    with pytest.raises(ZeroDivisionError), recording(STAGES, Recorder()):
+        raise ZeroDivisionError
+    with recording(STAGES, Recorder()):
+        pass
+
+
+def test_threads_that_pause_full_collections_leave_the_thresholds_as_they_were() -> None:
+    """A trace that is refused as busy begins and ends beside the one that is under way, in any order."""
+    before = gc.get_threshold()
+    first, second = full_collections_paused(), full_collections_paused()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before
+
+
+def test_an_error_in_setting_up_or_taking_down_leaves_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program runs as without explorer, its own errors go through, and the trace says what was lost."""
+    x = torch.randn(4)
+    for name in ("__init__", "finish", "_frame", "__call__"):
+        with monkeypatch.context() as patched:
+            patched.setattr(Recorder, name, boom)
+            torch._dynamo.reset()
+            with explorer.record() as recorded:
+                result = torch.compile(program, backend="eager")(x)
+        assert torch.equal(result, program(x))
+        assert any("boom" in failure.message for failure in recorded.trace.failures), name
+
+
+def test_a_trace_around_which_explorer_fails_has_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be recorded, the call is made all the same; it is made once."""
+    calls: list[int] = []
+
+    def counted(a: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        calls.append(1)
+        return a.sin()
+
+    x = torch.randn(4)
+    for owner, name in ((Recorder, "__init__"), (session, "_compiled_kernels"), (session, "replay"), (session, "recording")):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, boom)
+            calls.clear()
+            trace = explorer.trace(counted, x, backend="eager")
+        assert torch.equal(trace.result, x.sin()) and calls == [1]
+        assert any("boom" in failure.message for failure in trace.failures)
+
+
+def boom(*args: object, **kwargs: object) -> None:
+    raise RuntimeError("boom")

@@ -1,0 +1,578 @@
+"""trace and record: the truth of the result, the frames they give, and what they say to bad input."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import explorer
+
+
+def sin_cos(x: torch.Tensor) -> torch.Tensor:
+    return torch.sin(x) ** 2 + torch.cos(x) ** 2
+
+
+def toy_example(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    x = a / (torch.abs(a) + 1)
+    if b.sum() < 0:
+        b = b * -1
+    return x * b
+
+
+TOY_LINE = toy_example.__code__.co_firstlineno + 2
+
+
+class MLP(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(16, 32)
+        self.down = nn.Linear(32, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.up(x)
+        x = nn.functional.gelu(x)
+        return self.down(x)
+
+
+INFERENCE = [
+    "source",
+    "phase",
+    "bytecode",
+    "dynamo",
+    "dynamo_bytecode",
+    "guards",
+    "pre_grad",
+    "forward",
+    "inductor_input",
+    "fx_graph_runnable",
+    "post_grad",
+    "ir_pre_fusion",
+    "ir_post_fusion",
+    "output_code",
+    "kernel",
+]
+
+
+def test_an_inference_trace_has_every_stage_and_plain_compiles_result() -> None:
+    """sin²+cos² gives every stage from source to kernel, and the result of plain torch.compile."""
+    x = torch.randn(100)
+    trace = explorer.trace(sin_cos, x)
+    assert trace.failures == ()
+    assert set(INFERENCE) <= {a.stage for a in trace.artifacts}
+    assert torch.equal(trace.result, torch.compile(sin_cos)(x))
+    assert [k.language for k in trace.kernels] == ["cpp"]
+    assert all(a.text.strip() for a in trace.artifacts)
+
+
+def test_stages_come_in_the_compilers_order() -> None:
+    """Within a frame the artifacts stand in the order of STAGES."""
+    trace = explorer.trace(sin_cos, torch.randn(10))
+    order = [s.name for s in explorer.STAGES]
+    places = [order.index(a.stage) for a in trace.artifacts]
+    assert places == sorted(places)
+
+
+def test_the_well_known_toy_example() -> None:
+    """depyf's example gives three frames, one graph break at its line, and resume functions, one of them not run."""
+    trace = explorer.trace(toy_example, torch.randn(10), torch.ones(10))
+    assert trace.frames == ("0/0", "1/0", "2/-")
+    assert [f["resume"] for f in trace.functions] == [False, True, True]
+    assert [f["compiled"] for f in trace.functions] == [True, True, False]
+    (found,) = trace.graph_breaks
+    assert [f for f in trace.failures if f.stage == "decompiled"] == []
+    if undone := [a for a in trace.find("decompiled") if a.language == "bytecode"]:  # with depyf 0.20, and where it is there
+        assert "depyf cannot turn its instruction SWAP into Python" in undone[0].lines[0]
+        assert any(line.startswith("# ") and "b.sum() < 0" in line for line in undone[0].lines[1:])
+    assert found["line"] == TOY_LINE
+    assert found["file"] == __file__
+    assert "Data-dependent" in found["reason"]
+    assert any("torch.cond" in hint for hint in found["hints"])
+    assert "explorer/recording/session.py" not in trace.text("graph_break"), "the calls shown are the user's"
+    assert "in toy_example" in trace.text("graph_break")
+
+
+def test_both_branches_of_the_toy_example_are_three_compiled_frames() -> None:
+    """Recorded over two calls that take both branches, all three frames are compiled."""
+    with explorer.record() as recorded:
+        compiled = torch.compile(toy_example, backend="aot_eager")
+        for b in (torch.ones(10), -torch.ones(10)):
+            assert torch.equal(compiled(torch.ones(10), b), toy_example(torch.ones(10), b))
+    assert recorded.trace.frames == ("0/0", "1/0", "2/0")
+    assert all(f["compiled"] for f in recorded.trace.functions)
+
+
+def test_a_training_step_gives_joint_forward_backward_and_plain_compiles_gradients() -> None:
+    """train=True gives the joint, forward and backward graphs and plain torch.compile's gradients; .grad is untouched."""
+    torch.manual_seed(0)
+    model, x = MLP(), torch.randn(4, 16, requires_grad=True)
+    trace = explorer.trace(model, x, train=True)
+    assert {(a.stage, a.graph) for a in trace.artifacts} >= {
+        ("joint", "joint"),
+        ("forward", "forward"),
+        ("backward", "backward"),
+        ("post_grad", "forward"),
+        ("post_grad", "backward"),
+        ("output_code", "forward"),
+        ("output_code", "backward"),
+    }
+    leaves = [x, *model.parameters()]
+    plain = torch.compile(model)(x)
+    expected = torch.autograd.grad(plain.sum(), leaves)
+    assert torch.equal(trace.result, plain)
+    assert list(trace.gradients) == ["args[0]", "up.weight", "up.bias", "down.weight", "down.bias"]
+    assert all(torch.equal(a, b) for a, b in zip(trace.gradients.values(), expected, strict=True))
+    assert all(leaf.grad is None for leaf in leaves)
+
+
+def test_nodes_know_shape_module_and_the_operator_that_was_decomposed() -> None:
+    """An FX node has shape, dtype, device, module path, user line; after decomposition, the operator it is from."""
+    trace = explorer.trace(MLP().eval(), torch.randn(4, 16))
+    up = next(n for n in trace.find("dynamo")[0].nodes if "linear" in n["target"])
+    assert (up["shape"], up["dtype"], up["device"], up["module"]) == (("4", "32"), "float32", "cpu", "up")
+    gelu = [n for n in trace.find("post_grad")[0].nodes if n.get("original") == "aten.gelu.default"]
+    assert {n["target"] for n in gelu} >= {"aten.mul.Tensor", "aten.erf.default"}
+    dynamo = trace.find("dynamo")[0]
+    assert ("input_1", "input_2") in dynamo.edges or len(dynamo.edges) >= 3
+    assert dynamo.tabular.splitlines()[0].split() == ["op", "name", "target", "args", "kwargs"]
+
+
+def test_decompositions_say_what_made_them() -> None:
+    """Each decomposed operator names the nodes it became and the Python function that defines how."""
+    rows = {r["operator"]: r for r in explorer.trace(MLP(), torch.randn(4, 16)).decompositions}
+    gelu = rows["aten.gelu.default"]
+    assert "erf" in gelu["nodes"]
+    assert gelu["site"].startswith("torch/") and gelu["site"].endswith(" gelu")
+
+
+def test_passes_and_patterns_say_what_changed_and_where_they_are_defined() -> None:
+    """A pattern that fires has its definition's place, and the pass it fired in has the graph before and after."""
+
+    def shuffle(x: torch.Tensor) -> torch.Tensor:
+        return x.permute(1, 0).permute(1, 0).sin()
+
+    trace = explorer.trace(shuffle, torch.randn(3, 4))
+    match = trace.matches.where(pattern="pointless_permute_pair")[0]
+    assert match["file"].startswith("torch/_inductor/fx_passes/")
+    assert match["line"] > 0 and len(match["matched"]) == 2
+    idle = {row["name"] for row in trace.idle_passes}
+    assert "remove_noop_ops" in idle and all(row["seconds"] >= 0 for row in trace.idle_passes)
+    changed = [row for row in trace.passes if set(match["matched"]) <= {*row["erased"]}]
+    assert len(changed) == 1
+    assert "permute" in changed[0]["before"] and "permute" not in changed[0]["after"]
+    assert changed[0]["seconds"] > 0
+
+
+def test_code_flow_leads_into_pytorchs_own_source() -> None:
+    """Each stage names the function that made it, its file and line there, and the calls from torch.compile inwards."""
+    from pathlib import Path
+
+    rows = {r["stage"]: r for r in explorer.trace(sin_cos, torch.randn(6)).code_flow()}
+    for stage, function in {
+        "dynamo": "OutputGraph",
+        "post_grad": "codegen_and_compile",
+        "ir_pre_fusion": "Scheduler",
+        "guards": "CheckFunctionManager",
+    }.items():
+        row = rows[stage]
+        assert function in row["function"]
+        text = (Path(torch.__file__).parent.parent / row["file"]).read_text().splitlines()
+        assert text[row["line"] - 1].strip()
+        assert "_dynamo/eval_frame.py" in row["calls"][0]
+
+
+def test_a_new_dtype_names_the_guard_that_failed() -> None:
+    """A recompile is a frame of its own and says which guard failed."""
+
+    def fresh(x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x) + 1
+
+    with explorer.record() as recorded:
+        compiled = torch.compile(fresh, backend="eager")
+        compiled(torch.randn(4))
+        compiled(torch.randn(4).double())
+    trace = recorded.trace
+    assert trace.frames == ("0/0", "0/1")
+    (row,) = trace.recompiles
+    assert (row["frame"], row["earlier"]) == ("0/1", "0/0")
+    assert "dtype mismatch" in row["guard"]
+    assert "expected Float, actual Double" in row["guard"]
+
+
+def test_dynamic_shapes_have_symbols_with_ranges() -> None:
+    """dynamic=True gives each symbol with its source and range."""
+    trace = explorer.trace(sin_cos, torch.randn(10), dynamic=True, backend="eager")
+    (row,) = trace.symbols
+    assert row["source"] == "L['x'].size()[0]"
+    assert row["vr"].startswith("[2, ")
+    assert row["val"] == "10"
+
+
+def test_mark_dynamic_is_a_symbol_too() -> None:
+    """mark_dynamic gives a symbol for that size alone, in the range it was given."""
+    x = torch.randn(6, 4)
+    torch._dynamo.mark_dynamic(x, 0, min=2, max=64)
+    trace = explorer.trace(sin_cos, x, backend="eager")
+    (row,) = trace.symbols
+    assert row["source"] == "L['x'].size()[0]"
+    assert row["vr"] == "[2, 64]"
+
+
+def test_a_trace_is_fresh_whatever_was_compiled_before() -> None:
+    """Earlier compiles and earlier sizes of the same function change nothing in a trace, nor a trace in them."""
+    compiled = torch.compile(sin_cos)
+    compiled(torch.randn(10))
+    for size in (20, 30):
+        trace = explorer.trace(sin_cos, torch.randn(size))
+        assert trace.frames == ("0/0",)
+        assert not trace.symbols
+        assert f"[{size}]" in trace.text("dynamo")
+
+
+def test_many_traces_of_one_function_all_compile() -> None:
+    """A function can be traced more often than Dynamo's limit on recompiles."""
+    for _ in range(12):
+        assert explorer.trace(sin_cos, torch.randn(4), backend="eager").frames == ("0/0",)
+
+
+def test_equal_programs_give_equal_texts() -> None:
+    """Two traces of the same call say the same of every FX graph and kernel."""
+    one, two = (explorer.trace(sin_cos, torch.ones(8)) for _ in range(2))
+    for stage in ("source", "bytecode", "dynamo", "forward", "post_grad", "ir_post_fusion", "kernel"):
+        assert one.text(stage) == two.text(stage)
+
+
+# Backends --------------------------------------------------------------------------------------------------------------
+
+
+def test_another_backend_shows_the_stages_up_to_the_graph_it_is_handed() -> None:
+    """A registered backend other than Inductor gives Dynamo's stages and, where it uses AOTAutograd, its graphs."""
+    eager = {a.stage for a in explorer.trace(sin_cos, torch.randn(4), backend="eager").artifacts}
+    aot = {a.stage for a in explorer.trace(sin_cos, torch.randn(4), backend="aot_eager").artifacts}
+    assert "dynamo" in eager and "forward" not in eager
+    assert aot - eager == {"forward"}
+
+
+def test_a_callable_backend_sees_the_graph() -> None:
+    """A callable as torch.compile takes it is called with the graph that the trace shows."""
+    seen: list[str] = []
+
+    def mine(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
+        seen.append(graph.print_readable(print_output=False))
+        return graph.forward
+
+    x = torch.randn(4)
+    trace = explorer.trace(sin_cos, x, backend=mine)
+    assert len(seen) == 1
+    assert torch.allclose(trace.result, sin_cos(x))
+    assert trace.meta["backend"].endswith("mine")
+
+
+def test_the_classic_module_compiler_is_a_backend_too() -> None:
+    """A compiler(module) -> module written on torch.compile is called with the function itself, afresh each time."""
+
+    def triton_compiler(module: object) -> object:
+        return torch.compile(module, backend="aot_eager")
+
+    x = torch.randn(4)
+    for _ in range(2):
+        trace = explorer.trace(sin_cos, x, backend=triton_compiler)
+        assert trace.frames == ("0/0",)
+        assert torch.equal(trace.result, sin_cos(x))
+
+
+# Bad input -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_function_of_a_notebook_cell_has_its_source() -> None:
+    """A function typed into a cell, whose file is not on disk, shows its source and links to it."""
+    import linecache
+
+    cell = "import torch\n\ndef typed(x):\n    y = torch.sin(x)\n    return y * 2\n"
+    linecache.cache["<cell 7>"] = (len(cell), None, cell.splitlines(True), "<cell 7>")
+    names: dict[str, object] = {}
+    exec(compile(cell, "<cell 7>", "exec"), names)
+    trace = explorer.trace(names["typed"], torch.randn(3), backend="eager")  # type: ignore[arg-type]
+    assert trace.text("source").startswith("def typed(x):\n    y = torch.sin(x)")
+    (sine,) = [n for n in trace.find("dynamo")[0].nodes if n["target"] == "torch.sin"]
+    assert (sine["file"], sine["line"], sine["code"]) == ("<cell 7>", 4, "y = torch.sin(x)")
+    linked = {row["stage"] for row in trace.follow("0/0:source", 2)}
+    assert {"bytecode", "dynamo", "guards"} <= linked
+
+
+def test_what_is_not_callable_is_refused() -> None:
+    """A tensor in the place of the function is an InputError that says what to write."""
+    with pytest.raises(explorer.InputError, match="trace takes a function or module"):
+        explorer.trace(torch.randn(4))  # type: ignore[arg-type]
+
+
+def test_wrong_arguments_are_the_functions_own_typeerror() -> None:
+    """Too few or too many arguments raise what calling the function raises."""
+    with pytest.raises(TypeError, match=r"sin_cos\(\) missing 1 required positional argument: 'x'"):
+        explorer.trace(sin_cos)
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        explorer.trace(sin_cos, torch.randn(2), torch.randn(2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": "cpuu"}, "unknown target 'cpuu': did you mean 'cpu'"),
+        ({"mode": "max-autotun"}, "unknown mode 'max-autotun': did you mean 'max-autotune'"),
+        ({"options": {"max_autotun": True}}, "unknown option 'max_autotun'.*max_autotune"),
+        ({"backend": "inductr"}, "unknown backend 'inductr'.*inductor"),
+        ({"backend": 3}, "backend is a name or a callable"),
+        ({"mode": "default", "options": {"max_autotune": True}}, "mode or options, not both"),
+    ],
+)
+def test_unknown_names_offer_the_nearest(arguments: dict[str, object], message: str) -> None:
+    """An unknown target, mode, option or backend is an InputError that offers the nearest valid names."""
+    with pytest.raises(explorer.InputError, match=message):
+        explorer.trace(sin_cos, torch.randn(4), **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (sin_cos, {"x": 1}, r"no argument 'x': Keyword arguments of the function go into kwargs=\{'x': …\}"),
+        (sin_cos, {"trian": True}, r"no argument 'trian': did you mean 'train'\?"),
+        (sin_cos, {"kwargs": [1]}, r"kwargs is a mapping .*kwargs=\{'x': x\}, not list"),
+        (sin_cos, {"stages": ("dynamo",)}, r"stages is a sequence of explorer.Stage.*, not 'dynamo'"),
+        (sin_cos, {"stages": "dynamo"}, r"stages is a sequence of explorer.Stage.*, not 'dynamo'"),
+        (sin_cos, {"stages": explorer.STAGES[0]}, r"stages is a sequence of explorer.Stage.*, not Stage"),
+        (sin_cos, {"stages": 3}, r"stages is a sequence of explorer.Stage.*, not 3"),
+        (torch.nn.ReLU, {}, r"ReLU is a class: make one first, trace\(ReLU\(…\), x\)"),
+        (torch.nn.Linear(4, 4, device="meta"), {}, r"on the meta device.*module.to_empty\(device='cpu'\)"),
+    ],
+)
+def test_what_trace_cannot_take_says_what_to_write(function: object, arguments: dict[str, object], message: str) -> None:
+    """Misplaced arguments, a class in place of a module, and tensors without data are InputErrors that say what to do."""
+    with pytest.raises(explorer.InputError, match=message):
+        explorer.trace(function, torch.randn(4), **arguments)  # type: ignore[arg-type]
+
+
+def test_an_error_of_a_wrong_call_says_how_to_call() -> None:
+    """The function's own error goes through, with a note on how trace gives arguments, and how it runs a backward."""
+    with pytest.raises(AttributeError, match="'tuple' object has no attribute") as given:
+        explorer.trace(lambda x: x.sin(), (torch.randn(4),))
+    assert given.value.__notes__ == [
+        "explorer: the function was called with one argument; arguments are given one by one: trace(f, x, y)"
+    ]
+    weight = torch.randn(4, requires_grad=True)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = (x * weight).sum()
+        loss.backward()
+        return loss.detach()
+
+    with pytest.raises(RuntimeError, match="does not have a grad_fn") as caught:
+        explorer.trace(step, torch.randn(4), backend="eager")
+    assert "with explorer.record() as r: torch.compile(f)(x)" in caught.value.__notes__[0]
+    with pytest.raises(ValueError, match="mine") as own:
+        explorer.trace(raises_its_own, torch.randn(4), backend="eager")
+    assert not hasattr(own.value, "__notes__")
+
+
+def raises_its_own(x: torch.Tensor) -> torch.Tensor:
+    raise ValueError("mine")
+
+
+def test_show_takes_a_trace() -> None:
+    """Anything else is an InputError, not a print of it."""
+    with pytest.raises(explorer.InputError, match=r"show takes a Trace, such as explorer.trace\(f, x\) gives, not int"):
+        explorer.show(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_target_that_is_not_here_says_why() -> None:
+    """target="cuda" without a GPU says what is missing."""
+    with pytest.raises(explorer.InputError, match=r"target 'cuda' is not here: torch .* (built for the CPU only|sees no GPU)"):
+        explorer.trace(sin_cos, torch.randn(4), target="cuda")
+
+
+def test_an_error_of_the_function_goes_through_with_the_trace_so_far() -> None:
+    """A function that raises while traced raises its own error, which carries the trace up to there."""
+
+    def raising(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        raise ValueError(f"mine {y.shape}")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        explorer.trace(raising, torch.randn(4), backend="eager")
+    trace = caught.value.explorer_trace  # type: ignore[attr-defined]
+    assert "def raising" in trace.text("source")
+
+
+def test_what_dynamo_refuses_is_a_failure_with_its_hint() -> None:
+    """fullgraph=True with a graph break gives a trace whose Failure has Dynamo's words; its result raises them."""
+    trace = explorer.trace(toy_example, torch.randn(4), torch.randn(4), fullgraph=True, backend="eager")
+    (failure,) = trace.failures
+    assert failure.fatal
+    assert "Data-dependent branching" in failure.message
+    assert "def toy_example" in trace.text("source")
+    with pytest.raises(explorer.CompileError, match="Data-dependent"):
+        trace.raise_for_failures()
+    with pytest.raises(explorer.CompileError) as caught:
+        _ = trace.result
+    assert type(caught.value.__cause__).__name__ == "Unsupported"
+
+
+def test_a_function_without_tensor_operations_says_so_and_shows_its_bytecode() -> None:
+    """Where nothing is compiled the trace says so, shows the bytecode, and has the result."""
+
+    def nothing(x: torch.Tensor) -> int:
+        return 3
+
+    trace = explorer.trace(nothing, torch.randn(4))
+    assert "nothing was compiled" in trace.failures[0].message
+    assert "RETURN" in trace.text("bytecode")
+    assert trace.result == 3
+    assert "nothing compiled" in repr(trace) or "1 failure" in repr(trace)
+
+
+def test_a_module_that_dynamo_refuses_says_why_and_what_to_do() -> None:
+    """Nothing of an LSTM is compiled unless Dynamo is told to; the failure has its reason and its hints."""
+    trace = explorer.trace(torch.nn.LSTM(4, 4), torch.randn(3, 2, 4))
+    (failure,) = trace.failures
+    assert failure.message.startswith("nothing was compiled: Dynamo leaves this function to Python: Attempted to wrap RNN")
+    assert "torch._dynamo.config.allow_rnn=True" in failure.message
+
+
+def test_no_cpp_compiler_says_which_package_to_install() -> None:
+    """Without a C++ compiler the Failure names the package to install."""
+    explorer.trace(sin_cos, torch.randn(4), backend="eager")
+    from torch._inductor import cpp_builder
+
+    cpp_builder.get_cpp_compiler.cache_clear() if hasattr(cpp_builder.get_cpp_compiler, "cache_clear") else None
+    options = {"cpp.cxx": ("no-such-compiler",)}
+
+    def other(x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x) * 5 - 0.123456
+
+    trace = explorer.trace(other, torch.randn(7), options=options)
+    assert trace.failures and trace.failures[-1].fatal
+    assert "apt install g++" in trace.failures[-1].message
+    assert trace.find("post_grad"), "the stages before it are there"
+
+
+@pytest.mark.parametrize("wrap", [torch.compile, functools.partial(torch.compile, backend="eager")])
+def test_what_is_compiled_already_is_traced_from_its_original(wrap: object) -> None:
+    """A compiled function or module is unwrapped and compiled afresh."""
+    trace = explorer.trace(wrap(sin_cos), torch.randn(4))  # type: ignore[operator]
+    assert trace.meta["name"] == "sin_cos" and trace.kernels
+    trace = explorer.trace(wrap(MLP()), torch.randn(2, 16))  # type: ignore[operator]
+    assert trace.meta["name"] == "MLP" and trace.kernels
+
+
+def test_callables_of_every_kind() -> None:
+    """Lambdas, methods, partials, builtins, callable objects and modules can be traced."""
+
+    class Callable:
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+        def method(self, x: torch.Tensor) -> torch.Tensor:
+            return x - 1
+
+    x = torch.randn(3)
+    kinds = [lambda x: x * 2, Callable(), Callable().method, functools.partial(torch.add, x), torch.relu, nn.ReLU()]
+    for kind in kinds:
+        trace = explorer.trace(kind, x, backend="eager")
+        assert torch.equal(trace.result, kind(x))
+
+
+def test_train_without_anything_to_differentiate_says_what_to_give() -> None:
+    """train=True where no input requires grad is an InputError that says so."""
+    with pytest.raises(explorer.InputError, match="requires_grad=True"):
+        explorer.trace(sin_cos, torch.randn(4), train=True, backend="aot_eager")
+
+
+def test_keyword_arguments_are_passed_on() -> None:
+    """kwargs= reaches the function."""
+    trace = explorer.trace(torch.nn.functional.softmax, torch.ones(4), kwargs={"dim": 0}, backend="eager")
+    assert torch.allclose(trace.result, torch.full((4,), 0.25))
+
+
+# record ----------------------------------------------------------------------------------------------------------------
+
+
+def test_record_catches_a_training_loop() -> None:
+    """A training loop as it stands is recorded: one compile forward, one backward, and the weights it would have."""
+
+    def loop() -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = MLP()
+        compiled = torch.compile(model, backend="aot_eager")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            compiled(torch.ones(4, 16)).square().mean().backward()
+            optimizer.step()
+        return [p.detach().clone() for p in model.parameters()]
+
+    expected = loop()
+    torch._dynamo.reset()
+    with explorer.record() as recorded:
+        weights = loop()
+    assert all(torch.equal(a, b) for a, b in zip(weights, expected, strict=True))
+    graphs = [(a.stage, a.graph) for a in recorded.trace.artifacts]
+    assert graphs.count(("joint", "joint")) == 1
+    assert graphs.count(("backward", "backward")) == 1
+
+
+def test_a_recording_whose_block_raises_has_its_trace() -> None:
+    """The exception goes through and the trace holds what was compiled before it."""
+    with pytest.raises(ZeroDivisionError), explorer.record() as recorded:
+        torch.compile(sin_cos, backend="eager")(torch.randn(4))
+        raise ZeroDivisionError
+    assert recorded.trace.find("dynamo")
+
+
+def test_a_recording_under_way_has_no_trace_yet() -> None:
+    """Asking for the trace inside the block says to ask after it."""
+    with explorer.record() as recorded, pytest.raises(explorer.InputError, match="after the with block"):
+        _ = recorded.trace
+
+
+def test_a_recorded_trace_has_no_result() -> None:
+    """What only trace() has says so for a recording."""
+    with explorer.record() as recorded:
+        torch.compile(sin_cos, backend="eager")(torch.randn(4))
+    with pytest.raises(explorer.LiveError, match="the result needs the process"):
+        _ = recorded.trace.result
+
+
+def test_plugin_stage() -> None:
+    """A stage of one's own is an argument, sees the events it asks for and stands among the others."""
+    from contextlib import contextmanager
+
+    from explorer.model.stage import Stage, text_artifact
+
+    @contextmanager
+    def watch(emit):  # type: ignore[no-untyped-def]
+        emit("mine", lambda: {"text": "seen"})
+        yield
+
+    mine = Stage(
+        name="mine",
+        title="Mine",
+        language="text",
+        about="A stage of one's own.",
+        watch=watch,
+        render=lambda event, id: text_artifact(event, id, "Mine", "text"),
+    )
+    trace = explorer.trace(sin_cos, torch.randn(4), backend="eager", stages=(*explorer.STAGES, mine))
+    assert trace.text("mine") == "seen"
+
+
+def test_no_warning_and_no_output(capfd: pytest.CaptureFixture[str]) -> None:
+    """A trace prints nothing and warns of nothing where nobody watches."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        explorer.trace(sin_cos, torch.randn(4), backend="aot_eager")
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err == ""

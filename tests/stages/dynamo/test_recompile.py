@@ -1,0 +1,45 @@
+"""Recompiles: the failed guards out of the forms in which Dynamo says them."""
+
+from __future__ import annotations
+
+from explorer.model.values import Event, plain
+from explorer.stages.dynamo.recompile import STAGE, reasons
+
+ONE = "0/0: tensor 'x' dtype mismatch. expected Float, actual Double"
+SEVERAL = """[
+"0/1: tensor 'x' dtype mismatch. expected Double, actual Float",
+"0/0: tensor 'x' size mismatch at index 0. expected 8, actual 12"
+]"""
+
+
+def test_one_reason_is_a_plain_text() -> None:
+    """The earlier compile stands before the colon, the guard in Dynamo's words behind it."""
+    assert reasons(ONE) == ({"earlier": "0/0", "guard": "tensor 'x' dtype mismatch. expected Float, actual Double"},)
+
+
+def test_several_reasons_are_a_list() -> None:
+    """Each earlier compile that did not fit is a row, in Dynamo's order."""
+    assert [(r["earlier"], r["guard"]) for r in reasons(SEVERAL)] == [
+        ("0/1", "tensor 'x' dtype mismatch. expected Double, actual Float"),
+        ("0/0", "tensor 'x' size mismatch at index 0. expected 8, actual 12"),
+    ]
+
+
+def test_a_guard_of_several_lines_is_kept_whole() -> None:
+    """Only the first colon separates; line breaks belong to the guard."""
+    assert reasons("12/3: L['x'] == 1  # HINT:\n  more") == ({"earlier": "12/3", "guard": "L['x'] == 1  # HINT:\n  more"},)
+
+
+def test_a_reason_without_a_compile_is_kept() -> None:
+    """Words of another form are the guard, of no known compile; so are JSON values that are no list."""
+    assert reasons("the cache is full") == ({"earlier": "", "guard": "the cache is full"},)
+    assert reasons("3") == ({"earlier": "", "guard": "3"},)
+
+
+def test_the_stage_shows_a_line_a_reason_and_is_titled_by_the_first() -> None:
+    """Title, text and rows agree; an event that replay has already read is taken as it is."""
+    made = STAGE.render(Event("recompile", 0.0, "0/2", data=plain({"text": SEVERAL})), "id")
+    assert made.title == "Recompile: tensor 'x' dtype mismatch. expected Double, actual Float"
+    assert [line.partition(": ")[0] for line in made.lines] == ["0/1", "0/0"]
+    again = STAGE.render(Event("recompile", 0.0, "0/2", data=plain({"rows": made.data["rows"]})), "id")
+    assert (again.text, again.data["rows"]) == (made.text, made.data["rows"])

@@ -1,0 +1,34 @@
+"""Assumptions: one line a decision that was not timed, from recorded events to the trace's tables."""
+
+from __future__ import annotations
+
+from explorer.model.values import Event, Failure, plain
+from explorer.recording.replay import replay
+from explorer.stages.inductor.assumption import STAGE, readable
+
+ROW = {"where": "aten.mm of (1023, 1023) and (1023, 1023)", "assumed": "faster with padding", "why": "nothing can be timed"}
+
+
+def test_an_assumption_is_a_line_that_says_where_what_and_why() -> None:
+    """The line has the operation, what was assumed of it, and the reason behind a hash."""
+    assert readable(ROW) == "aten.mm of (1023, 1023) and (1023, 1023): faster with padding  # nothing can be timed"
+
+
+def test_the_same_assumption_stands_once() -> None:
+    """Inductor asks about the same product more than once; the table and the text have it once."""
+    made = STAGE.render(Event("assumption", 0.0, "0/0", data=plain({"rows": [ROW, {**ROW, "graph": "joint"}, ROW]})), "id")
+    assert len(made.lines) == len(made.data["rows"]) == 2
+
+
+def test_assumptions_are_the_traces_own_and_no_failures() -> None:
+    """They are rows with frame and graph, are counted and printed as assumed, and raise nothing."""
+    events = [Event("assumption", 0.1, "3/0", "forward", plain(ROW)), Event("assumption", 0.2, "3/0", "backward", plain(ROW))]
+    trace = replay(events)
+    assert [(row["frame"], row["graph"], row["assumed"]) for row in trace.assumptions] == [
+        ("0/0", "forward", "faster with padding"),
+        ("0/0", "backward", "faster with padding"),
+    ]
+    assert "2 assumptions" in repr(trace) and "\nassumed: aten.mm of" in repr(trace) and "failure" not in repr(trace)
+    assert trace.summary()["changes"].tolist() == ["2 assumed, not timed"]
+    assert trace.failures == () and trace.raise_for_failures() is None
+    assert replay(events, [Failure("x", "y", "z")]).assumptions == trace.assumptions
