@@ -18,7 +18,7 @@ JOBS ?= 2
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 
-.PHONY: help demo lab test faults check notebooks binder widget widget-check venv which-python clean
+.PHONY: help demo lab test faults check notebooks binder widget widget-check types venv which-python clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +55,9 @@ widget: node_modules/.installed ## bundle the front end of explorer/widget
 widget-check: ## the committed bundle is what its sources make
 	$(MAKE) --silent widget
 	git diff --exit-code --stat -- explorer/widget/static
+
+types: $(INSTALLED) ## write the front end's types, of explorer/wire.py
+	$(BIN)/python tests/wire_types.py
 
 node_modules/.installed: package.json package-lock.json
 	npm ci --no-audit --no-fund

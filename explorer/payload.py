@@ -1,25 +1,4 @@
-"""Trace → the one plain dict that the widget, the saved page and the tests read. Pure.
-
-    {"format": 3, "meta": {…}, "counts": "1 frame, 2 kernels",
-     "stages":    [{"name", "title", "about", "language"} …]   those that the trace has, in the compiler's order
-     "artifacts": [{"id", "stage", "frame", "graph", "kernel", "title", "language", "text", "lines", "seconds",
-                    "time", "note", "made_by", "data", …} …]           "lines" as `Artifact.lines` counts them
-     "strings":   [text …]                                     what the nodes of graphs refer to by index
-     "kernels":   [{"artifact", "forms", "operators", …} …]    one a generated kernel: `_kernel`
-     "fusion":    [{"groups", "verdicts", …} …]                the scheduler's verdicts, one a graph: `_fusion`
-     "choices":   [{"frame", "graph", "operation", …} …]       what Inductor chose among: rows of `Trace.choices`
-     "memory":    {"table", "timeline"}                        those of `Trace.memory`
-     "hows":      [how …]                                      the kinds of links
-     "links":     [[source, target, how, runs] …]              by index into "artifacts" and "hows"
-     "failures":  [{"stage", "step", "message", "fatal"} …]}
-
-An artifact has besides, where there is such a thing: "nodes", the columns of its graph (`columns`); "rows", its table of
-guards, phases, recompiles or symbols; "before", the text before a pass, or the index of the artifact with that text; "idle" and
-"idle_after", (name, seconds) of the passes before it and after it that changed nothing.
-
-`runs` is a flat list of numbers, four a run: source line, count, target line, count. A run links each of its source
-lines with each of its target lines; a target count of 0 means line by line: source + k with target + k. Lines count from 1.
-"""
+"""Trace → the one plain dict that the widget, the saved page and the tests read. Pure. `wire.py` has its shape."""
 
 from __future__ import annotations
 
@@ -30,7 +9,8 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from explorer.model.values import Artifact, Link, Plain, jsonable, record_to_json, text_lines
+from explorer import wire
+from explorer.model.values import Artifact, Link, Plain, jsonable, text_lines
 from explorer.stages import STAGES
 from explorer.stages.fx_graph import node_lines
 from explorer.traced import changes, counts
@@ -44,8 +24,6 @@ FORMAT = 3
 SMALL = 400
 #: The stages whose `data["rows"]` the view shows as a table.
 TABLES = ("guards", "phase", "recompile", "symbol")
-#: The columns of a graph's nodes that hold one text each, by index into "strings".
-TEXTS = ("op", "target", "type", "module", "place", "code", "args")
 #: What the view takes of `Kernels.table`.
 COSTS = ("launches", "read", "written", "bytes_known", "seconds", "timed", "seconds_known")
 _HEADING = re.compile(r"^(\w+): ", re.MULTILINE)
@@ -53,8 +31,8 @@ _HEADING = re.compile(r"^(\w+): ", re.MULTILINE)
 Run = tuple[int, int, int, int]
 
 
-def payload(trace: Trace) -> dict[str, Any]:
-    """The trace as one JSON-able dict, described at the top of this file; equal traces give equal payloads."""
+def payload(trace: Trace) -> wire.Payload:
+    """The trace as one JSON-able dict; equal traces give equal payloads."""
     hows = list(dict.fromkeys(link.how for link in trace.links))
     strings: dict[str, int] = {}
     texts = {a.text: n for n, a in reversed(list(enumerate(trace.artifacts)))}
@@ -63,7 +41,7 @@ def payload(trace: Trace) -> dict[str, Any]:
         "meta": jsonable(trace.meta),
         "counts": counts(trace),
         "stages": list(stages(trace)),
-        "artifacts": [{**_artifact(a), **_more(a, strings, texts)} for a in trace.artifacts],
+        "artifacts": [_artifact(a, strings, texts) for a in trace.artifacts],
         "strings": list(strings),
         "kernels": [_kernel(trace, k, cost) for k, cost in zip(trace.kernels, trace.kernels.table(), strict=True)],
         "fusion": [_fusion(trace, graph) for graph in trace.fusion.graphs],
@@ -71,29 +49,26 @@ def payload(trace: Trace) -> dict[str, Any]:
         "memory": _memory(trace),
         "hows": hows,
         "links": list(_links(trace, hows)),
-        "failures": [{"fatal": False, **record_to_json(f)} for f in trace.failures],
+        "failures": [{"stage": f.stage, "step": f.step, "message": f.message, "fatal": f.fatal} for f in trace.failures],
     }
 
 
-def addition(trace: Trace, artifacts: int, links: int) -> dict[str, Any]:
-    """What a trace has beyond its first `artifacts` and `links`: texts made on demand, for a view that has the rest already.
-
-    "forms" are [index of the kernel, stage, index of its new text] for the payload's "kernels".
-    """
+def addition(trace: Trace, artifacts: int, links: int) -> wire.Addition:
+    """What a trace has beyond its first `artifacts` and `links`: texts made on demand, for a view that has the rest already."""
     hows = list(dict.fromkeys(link.how for link in trace.links))
     strings: dict[str, int] = {}
     index = {(a.kernel, a.frame, a.graph): n for n, a in enumerate(trace.artifacts) if a.stage == "kernel"}
     fresh = list(enumerate(trace.artifacts))[artifacts:]
     return {
-        "artifacts": [{**_artifact(a), **_more(a, strings, {})} for _, a in fresh],
+        "artifacts": [_artifact(a, strings, {}) for _, a in fresh],
         "stages": list(stages(trace)),
         "hows": hows,
         "links": list(_links(replace(trace, links=trace.links[links:]), hows)),
-        "forms": [[index[key], a.stage, n] for n, a in fresh if (key := (a.kernel, a.frame, a.graph)) in index],
+        "forms": jsonable(tuple((index[key], a.stage, n) for n, a in fresh if (key := (a.kernel, a.frame, a.graph)) in index)),
     }
 
 
-def stages(trace: Trace) -> Iterator[dict[str, str]]:
+def stages(trace: Trace) -> Iterator[wire.StageInfo]:
     """The stages that the trace has texts of; one that is not the explorer's own is named by its first artifact."""
     first: dict[str, Artifact] = {}
     for artifact in trace.artifacts:
@@ -105,9 +80,10 @@ def stages(trace: Trace) -> Iterator[dict[str, str]]:
         yield {"name": name, "title": title, "about": about, "language": first[name].language}
 
 
-def _artifact(a: Artifact) -> dict[str, Any]:
+def _artifact(a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) -> wire.ArtifactInfo:
+    """A text of the trace; `strings` grow by what its nodes refer to, `texts` has the index of each text of the trace."""
     file, line, function = a.path[-1] if a.path else ("", 0, "")
-    return {
+    found: wire.ArtifactInfo = {
         "id": a.id,
         "stage": a.stage,
         "frame": a.frame,
@@ -123,41 +99,45 @@ def _artifact(a: Artifact) -> dict[str, Any]:
         "made_by": f"{function} ({file}:{line})" if a.path else "",
         "data": small(a.data),
     }
-
-
-def _more(a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) -> dict[str, Any]:
-    """What only some artifacts have: nodes, a table, the text before a pass."""
-    more: dict[str, Any] = {}
     if a.nodes:
-        more["nodes"] = columns(a, strings)
+        found["nodes"] = columns(a, strings)
     if a.stage in TABLES and "rows" in a.data:
-        more["rows"] = jsonable(a.data["rows"])
+        found["rows"] = jsonable(a.data["rows"])
     if isinstance(before := a.data.get("before"), str):
-        more["before"] = texts.get(before, before)
-    more |= {key: jsonable(a.data[key]) for key in ("idle", "idle_after") if a.data.get(key)}
-    return more
+        found["before"] = texts.get(before, before)
+    if idle := a.data.get("idle"):
+        found["idle"] = jsonable(idle)
+    if idle := a.data.get("idle_after"):
+        found["idle_after"] = jsonable(idle)
+    return found
 
 
-def columns(a: Artifact, strings: dict[str, int]) -> dict[str, Any]:
-    """The nodes of a graph as columns of equal length: "name", "line" (0 where the text has none), "inputs", and `TEXTS`.
-
-    "inputs" are indexes of nodes; inputs that are no nodes of the graph are left out. The scheduler's nodes have also
-    "fused" (names) and "origins" (names of FX nodes).
-    """
+def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:
+    """The nodes of a graph as columns of equal length; inputs that are no nodes of the graph are left out."""
     nodes = with_inner(a)
     at = {node["name"]: n for n, node in enumerate(nodes)}
     lines = lines_of_nodes(a)
-    found: dict[str, Any] = {
+    facts = [_facts(node) for node in nodes]
+
+    def texts(column: str) -> list[int]:
+        return [strings.setdefault(fact[column], len(strings)) for fact in facts]
+
+    found: wire.Nodes = {
         "name": list(at),
         "line": [lines.get(name, 0) for name in at],
         "inputs": [sorted({at[i] for i in node.get("inputs", ()) if i in at}) for node in nodes],
+        "op": texts("op"),
+        "target": texts("target"),
+        "type": texts("type"),
+        "module": texts("module"),
+        "place": texts("place"),
+        "code": texts("code"),
+        "args": texts("args"),
     }
-    facts = [_facts(node) for node in nodes]
-    for column in TEXTS:
-        found[column] = [strings.setdefault(fact.get(column, ""), len(strings)) for fact in facts]
-    for column in ("fused", "origins"):
-        if any(node.get(column) for node in nodes):
-            found[column] = [list(node.get(column, ())) for node in nodes]
+    if any(node.get("fused") for node in nodes):
+        found["fused"] = [list(node.get("fused", ())) for node in nodes]
+    if any(node.get("origins") for node in nodes):
+        found["origins"] = [list(node.get("origins", ())) for node in nodes]
     return found
 
 
@@ -210,7 +190,7 @@ def _headings(text: str) -> dict[str, int]:
     return found
 
 
-def _kernel(trace: Trace, kernel: Kernel, cost: Mapping[str, Plain]) -> dict[str, Any]:
+def _kernel(trace: Trace, kernel: Kernel, cost: Mapping[str, Plain]) -> wire.KernelInfo:
     """A kernel for the table of kernels: where its texts are, what it was made of, what it takes of the GPU, what it costs."""
     own = kernel.artifact
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
@@ -231,7 +211,7 @@ def _kernel(trace: Trace, kernel: Kernel, cost: Mapping[str, Plain]) -> dict[str
         "candidates": jsonable(data.get("candidates", ())),
         "config": jsonable(data.get("config", {})),
         "chosen": str(data.get("chosen", "")),
-        "cost": {key: jsonable(cost[key]) for key in COSTS},
+        "cost": jsonable({key: cost[key] for key in COSTS}),
     }
 
 
@@ -246,14 +226,8 @@ def _is_small(value: Any) -> bool:
     return len(json.dumps(value)) <= SMALL
 
 
-def _fusion(trace: Trace, graph: Graph) -> dict[str, Any]:
-    """The verdicts on one graph: its tables, and what answers `Fusion.why` for any two of its nodes in a browser.
-
-    Nodes are numbers, as in `Verdicts`: "names" are those of the single ones, "members" the single nodes of each that was
-    made of several, "known" all other names. "touched", "devices" and "apart" (why the scheduler never asks) are by single
-    node, "final" are the numbers of "groups". A verdict has besides its row "pair", and "after" as numbers; they
-    stand in the order in which they were recorded. "nodes" is the index of the artifact with the nodes, -1 for none.
-    """
+def _fusion(trace: Trace, graph: Graph) -> wire.FusionInfo:
+    """The verdicts on one graph, in the order in which they were recorded, and what answers `Fusion.why` in a browser."""
     a, v = graph.artifact, graph.verdicts
     singles = range(len(v.names))
     nodes = (n for n, other in enumerate(trace.artifacts) if other.stage == "ir_pre_fusion" and graph.is_of(other))
@@ -266,7 +240,7 @@ def _fusion(trace: Trace, graph: Graph) -> dict[str, Any]:
         "made": _rows(graph.made()),
         "inlined": _rows(graph.inlined()),
         "verdicts": [
-            {**_plain(graph.row(each)), "pair": [each.first, each.second], "after": list(v.earlier(each))} for each in v.each()
+            jsonable({**graph.row(each), "pair": (each.first, each.second), "after": tuple(v.earlier(each))}) for each in v.each()
         ],
         "names": list(v.names),
         "members": [list(v.members(len(v.names) + n)) for n in range(len(v.data["groups"]))],
@@ -280,34 +254,30 @@ def _fusion(trace: Trace, graph: Graph) -> dict[str, Any]:
     }
 
 
-def _choices(trace: Trace) -> Iterator[dict[str, Any]]:
+def _choices(trace: Trace) -> Iterator[wire.ChoiceInfo]:
     """The rows of `Trace.choices`, without the key of a source that only a live process has, and where each stands in a text."""
     for number, artifact in enumerate(trace.artifacts):
         for at, row in enumerate(artifact.data["choices"] if artifact.stage == "autotune" else ()):
-            facts = {key: jsonable(value) for key, value in row.items() if key != "source"}
+            facts = {key: value for key, value in row.items() if key != "source"}
             own = {"frame": artifact.frame, "graph": artifact.graph, "operation": artifact.data["operation"]}
-            yield {**own, "inputs": jsonable(artifact.data["inputs"]), **facts, "artifact": number, "line": at + 2}
+            yield jsonable({**own, "inputs": artifact.data["inputs"], **facts, "artifact": number, "line": at + 2})
 
 
-def _memory(trace: Trace) -> dict[str, Any]:
+def _memory(trace: Trace) -> wire.MemoryInfo:
     """What is live in each compiled graph, where there is one."""
     if not trace.find("output_code"):
         return {}
     return {"table": _rows(trace.memory.table()), "timeline": _rows(trace.memory.timeline())}
 
 
-def _rows(rows: Iterable[Mapping[str, Plain]]) -> list[dict[str, Any]]:
-    return [_plain(row) for row in rows]
-
-
-def _plain(row: Mapping[str, Plain]) -> dict[str, Any]:
-    return {key: jsonable(value) for key, value in row.items()}
+def _rows(rows: Iterable[Mapping[str, Plain]]) -> list[Any]:
+    return [jsonable(row) for row in rows]
 
 
 # Links -----------------------------------------------------------------------------------------------------------------
 
 
-def _links(trace: Trace, hows: Sequence[str]) -> Iterator[list[Any]]:
+def _links(trace: Trace, hows: Sequence[str]) -> Iterator[Any]:
     """The links by pair of artifacts and kind; a link to a text that the trace does not have is left out."""
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
     groups: dict[tuple[int, int, str], list[Link]] = {}

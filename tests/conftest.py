@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from explorer import page
+from explorer import page, payload, wire
 from explorer.files.trace_file import load_events
 from explorer.model.values import Artifact, Event, Failure, plain
 from explorer.recording.replay import replay
 from explorer.traced import Trace
+from explorer.widget import worker
 
 HERE = Path(__file__).parent
 #: One headless chromium is asked for everything that a browser must show.
@@ -32,24 +34,42 @@ FLAGS = (
 Recorded = tuple[list[Event], list[Failure], dict[str, object]]
 
 
+def load(path: Path) -> ModuleType:
+    """A file as a module, by its path: scripts, and files of the tests that are no tests."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="session")
 def module_at() -> Callable[[Path], ModuleType]:
-    """A file as a module, by its path: scripts, and files of the tests that are no tests."""
-
-    def loaded(path: Path) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec and spec.loader
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return loaded
+    """What loads a file as a module, by its path."""
+    return load
 
 
 @pytest.fixture(scope="session")
 def programs(module_at: Callable[[Path], ModuleType]) -> ModuleType:
     """The module `programs.py`, loaded by its path."""
     return module_at(HERE / "programs.py")
+
+
+def pytest_configure() -> None:
+    """Hold every payload that a test has made to the shape that `explorer/wire.py` gives it, as the front end reads it."""
+    check = load(HERE / "wire_types.py").check
+
+    def checked(make: Callable[..., Any], shape: Any) -> Callable[..., Any]:
+        @wraps(make)
+        def made(*given: Any) -> Any:
+            value = make(*given)
+            check(json.loads(json.dumps(value)), shape)
+            return value
+
+        return made
+
+    payload.payload = page.payload = checked(payload.payload, wire.Payload)
+    payload.addition = worker.addition = checked(payload.addition, wire.Addition)
 
 
 @cache

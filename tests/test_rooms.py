@@ -33,6 +33,7 @@ ROOMS = (
     "traced",
     "questions",
     "files",
+    "wire",
     "payload",
     "page",
     "live",

@@ -145,12 +145,16 @@ class Recompiles(TypedDict):
 
 
 class Symbol(TypedDict):
-    """Something that became known of a symbolic size."""
+    """Something that became known of a symbolic size: "val" its value now, "vr" the range of its values, "source" what it is."""
 
     what: str
     file: str
     line: int
     code: str
+    symbol: NotRequired[str]
+    val: NotRequired[str]
+    vr: NotRequired[str]
+    source: NotRequired[str]
 
 
 class Symbols(TypedDict):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
+from explorer import wire
 from explorer.errors import InputError, unknown_name
 from explorer.page import packed, static_summary
 from explorer.payload import lines_of_nodes
@@ -43,15 +44,15 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     _esm = BUNDLE
     #: The trace as `page.packed` makes it; it travels once.
     payload = traitlets.Bytes().tag(sync=True)
-    #: What is selected, {} for nothing: "artifact", "stage", "frame", "graph", "kernel", "line", "node" and the line's "text".
+    #: What is selected, as `wire.Selected` has it; {} for nothing.
     selected = traitlets.Dict().tag(sync=True)
-    #: What Python last asked the view to show.
+    #: What Python last asked the view to show, a `wire.Command`.
     command = traitlets.Dict().tag(sync=True)
-    #: Texts made on demand, as `payload.addition` describes them.
+    #: Texts made on demand, each a `wire.Addition`.
     additions = traitlets.List().tag(sync=True)
-    #: What the live process is doing: {"what", "done", "of", "rows", "error"}.
+    #: What the live process is doing, a `wire.Progress`.
     progress = traitlets.Dict().tag(sync=True)
-    #: The MLIR passes of the kernel that was last asked for: {"artifact", "texts", "rows"}, texts by index.
+    #: The MLIR passes of the kernel that was last asked for, as `wire.MlirPasses`.
     passes = traitlets.Dict().tag(sync=True)
     is_live = traitlets.Bool().tag(sync=True)
 
@@ -76,9 +77,16 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         chosen = self._text(artifact)
         if not 1 <= line <= max(1, len(chosen.lines)):
             raise InputError(f"{chosen.id!r} has lines 1 to {len(chosen.lines)}, not {line}")
-        fields = {key: getattr(chosen, key) for key in ("stage", "frame", "graph", "kernel")}
-        text = chosen.lines[line - 1] if chosen.lines else ""
-        self.selected = {"artifact": chosen.id, **fields, "line": line, "node": _node(chosen, line), "text": text}
+        self.selected = wire.Selected(
+            artifact=chosen.id,
+            stage=chosen.stage,
+            frame=chosen.frame,
+            graph=chosen.graph,
+            kernel=chosen.kernel,
+            line=line,
+            node=_node(chosen, line),
+            text=chosen.lines[line - 1] if chosen.lines else "",
+        )
 
     def open(self, stage: str | None = None, *, kernel: int | str | None = None, line: int = 0, pane: str = "") -> None:
         """Show a text: an artifact's id, or a stage, of a kernel by number or name where given.
@@ -94,11 +102,12 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
             raise InputError(f"{chosen.id!r} has lines 1 to {len(chosen.lines)}, not {line!r}")
         if pane not in ("", "left", "right", "third", "fourth"):
             raise unknown_name("pane", pane, ["left", "right", "third", "fourth"])
-        self._command(kind="open", artifact=chosen.id, line=line, pane=pane)
+        self.command = wire.OpenCommand(kind="open", artifact=chosen.id, line=line, pane=pane, number=self._next())
 
     def compare(self, a: str, b: str) -> None:
         """Show the difference of two texts, each an artifact's id or a stage."""
-        self._command(kind="compare", a=self._text(a).id, b=self._text(b).id)
+        first, second = self._text(a).id, self._text(b).id
+        self.command = wire.CompareCommand(kind="compare", a=first, b=second, number=self._next())
 
     def view(self, name: str) -> None:
         """Show one of the views by name: "code", "compare", "passes", "graph", "kernels", "dynamo", "timings", …
@@ -107,11 +116,11 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         """
         if name not in VIEWS:
             raise unknown_name("view", name, VIEWS)
-        self._command(kind="view", name=name)
+        self.command = wire.ViewCommand(kind="view", name=name, number=self._next())
 
-    def _command(self, **fields: Any) -> None:
-        """Ask every view; numbered, so that the same may be asked twice."""
-        self.command = {**fields, "number": self.command.get("number", 0) + 1}
+    def _next(self) -> int:
+        """The number of the next command: every view is asked, and the same may be asked twice."""
+        return int(self.command.get("number", 0)) + 1
 
     def _text(self, name: str, kernel: int | str | None = None) -> Artifact:
         """The artifact of that id, or the first of that stage, of one kernel where given."""

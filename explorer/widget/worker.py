@@ -10,8 +10,9 @@ import statistics
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from explorer import wire
 from explorer.errors import InputError, LiveError
 from explorer.model.values import Artifact, Event, jsonable
 from explorer.payload import addition
@@ -38,7 +39,7 @@ class Worker:
         self._waiting: list[Future[None]] = []
 
     def answer(self, message: Mapping[str, Any]) -> None:
-        """Take up a message of the view: {"ask": "make" | "passes" | "run" | "check" | "benchmark" | "stop", …}.
+        """Take up a message of the view, a `wire.Question`; it comes from a browser and may be anything.
 
         "stop" ends what is under way and forgets what waits. Where `MOST_WAITING` questions wait already, the next is refused.
         """
@@ -87,7 +88,7 @@ class Worker:
         else:
             self._tell(what=ask, rows=rows, stopped=stopped)
 
-    def _tell(self, **progress: Any) -> None:
+    def _tell(self, **progress: Unpack[wire.Progress]) -> None:
         self._widget.progress = progress
 
     # The actions ----------------------------------------------------------------------------------------------------------
@@ -106,12 +107,8 @@ class Worker:
         rows = self._widget.trace.needs_live("passes").passes(kernel)
         texts: dict[str, int] = {}
         index = [{k: texts.setdefault(str(row[k]), len(texts)) for k in ("before", "after")} for row in rows]
-        rest = [{k: v for k, v in jsonable(row).items() if k not in ("before", "after")} for row in rows]
-        self._widget.passes = {
-            "artifact": kernel.id,
-            "texts": list(texts),
-            "rows": [{**r, **i} for r, i in zip(rest, index, strict=True)],
-        }
+        found = [jsonable({**row, **places}) for row, places in zip(rows, index, strict=True)]
+        self._widget.passes = wire.MlirPasses(artifact=kernel.id, texts=list(texts), rows=found)
         return []
 
     def _run(self, message: Mapping[str, Any]) -> list[Any]:

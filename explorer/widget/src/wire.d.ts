@@ -1,0 +1,508 @@
+// The shapes of explorer/wire.py. Written by `make types`: change them there.
+
+/** A stage that the trace has texts of. */
+export interface StageInfo {
+  name: string;
+  title: string;
+  about: string;
+  language: string;
+}
+
+/**
+ * The nodes of a graph as columns of equal length.
+ *
+ * "line" is 0 where the text does not show a node; "inputs" are indexes of nodes; "op" to "args" are indexes
+ * of "strings". The scheduler's nodes have also "fused", names of scheduler nodes, and "origins", names of FX
+ * nodes.
+ */
+export interface Nodes {
+  name: string[];
+  line: number[];
+  inputs: number[][];
+  op: number[];
+  target: number[];
+  type: number[];
+  module: number[];
+  place: number[];
+  code: number[];
+  args: number[];
+  fused?: string[][];
+  origins?: string[][];
+}
+
+/**
+ * A text of the trace.
+ *
+ * "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in
+ * it, "made_by" the function of the compiler that made it. "rows" is the table of guards, phases, recompiles
+ * or symbols. "before" is the text before a pass, or the index of the artifact with that text; "idle" and
+ * "idle_after" are (name, seconds) of the passes before it and after it that changed nothing.
+ */
+export interface ArtifactInfo {
+  id: string;
+  stage: string;
+  frame: string;
+  graph: string;
+  kernel: string;
+  title: string;
+  language: string;
+  text: string;
+  lines: number;
+  seconds: number | null;
+  time: number;
+  note: string;
+  made_by: string;
+  data: { [key: string]: unknown };
+  nodes?: Nodes;
+  rows?: { [key: string]: unknown }[];
+  before?: string | number;
+  idle?: [string, number | null][];
+  idle_after?: [string, number | null][];
+}
+
+/**
+ * How many blocks and warps of a kernel fit on one multiprocessor, the share of its warps, and what limits
+ * them.
+ */
+export interface Occupancy {
+  blocks: number;
+  warps: number;
+  fraction: number;
+  limited_by: string;
+  limits: { [key: string]: number };
+}
+
+/**
+ * What a kernel takes of the GPU, of triton's metadata: "shared" bytes a block, the others a thread, spills
+ * in bytes.
+ */
+export interface Resources {
+  registers?: number | null;
+  shared?: number | null;
+  stack?: number | null;
+  spill_stores?: number | null;
+  spill_loads?: number | null;
+  occupancy?: Occupancy | null;
+  [key: string]: unknown;
+}
+
+/**
+ * One launch of a kernel, by the line of the output code; a size of the grid that is no number is an
+ * expression.
+ */
+export interface LaunchInfo {
+  line: number;
+  grid: (number | string)[];
+  arguments?: { [key: string]: unknown };
+  times?: number;
+  place?: { [key: string]: unknown };
+}
+
+/**
+ * What one run moves and takes, over all launches: bytes, seconds, "measured" or "estimated", and how each is
+ * known.
+ */
+export interface Cost {
+  launches: number | null;
+  read: number | null;
+  written: number | null;
+  bytes_known: string;
+  seconds: number | null;
+  timed: string;
+  seconds_known: string;
+}
+
+/** A generated kernel: its artifact, its texts by stage, what it computes, takes and costs. */
+export interface KernelInfo {
+  artifact: number;
+  name: string;
+  language: string;
+  frame: string;
+  graph: string;
+  forms: { [key: string]: number };
+  operators: string[];
+  resources: Resources;
+  launches: LaunchInfo[];
+  candidates: { [key: string]: unknown }[];
+  config: { [key: string]: unknown };
+  chosen: string;
+  cost: Cost;
+}
+
+/** A node of the scheduler after fusion, a row of `Fusion.groups`; bytes read and written. */
+export interface GroupInfo {
+  frame: string;
+  graph: string;
+  name: string;
+  nodes: string[];
+  kind: string;
+  kernels: string[];
+  call: string;
+  buffers: string[];
+  fx_nodes: string[];
+  read: number;
+  written: number;
+  unsized: string[];
+  calls: { [key: string]: unknown }[] | null;
+  elementwise: { [key: string]: number } | null;
+  rows: number | null;
+  run: number | null;
+  before: string[];
+  after: string[];
+  prologue: string[];
+  epilogue: string[];
+}
+
+/** A buffer that lowering put in memory, and why: a row of `Fusion.made`. */
+export interface BufferInfo {
+  frame: string;
+  graph: string;
+  buffer: string;
+  node: string;
+  lowering: string;
+  why: string;
+  where: string;
+}
+
+/** An FX node that never had a buffer, and the nodes that compute it: a row of `Fusion.inlined`. */
+export interface InlinedInfo {
+  frame: string;
+  graph: string;
+  fx_node: string;
+  into: string[];
+}
+
+/**
+ * A verdict on two nodes, a row of `Fusion.table`, with the numbers of the two and of what they were part of
+ * by then.
+ */
+export interface VerdictInfo {
+  frame: string;
+  graph: string;
+  first: string;
+  second: string;
+  direction: string;
+  verdict: string;
+  rule: string;
+  reason: string;
+  shared_bytes: number | null;
+  score: { [key: string]: unknown };
+  rounds: number[];
+  pair: [number, number];
+  after: number[];
+}
+
+/**
+ * The scheduler's verdicts on one graph, and what answers `Fusion.why` for any two of its nodes.
+ *
+ * Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made
+ * of several, "known" all other names. "touched", "devices" and "apart" (why the scheduler never asks) are by
+ * single node, "final" are the numbers of "groups". "nodes" is the index of the artifact with the nodes, -1
+ * for none.
+ */
+export interface FusionInfo {
+  frame: string;
+  graph: string;
+  of: string;
+  nodes: number;
+  groups: GroupInfo[];
+  made: BufferInfo[];
+  inlined: InlinedInfo[];
+  verdicts: VerdictInfo[];
+  names: string[];
+  members: number[][];
+  known: { [key: string]: number[] };
+  touched: string[][];
+  devices: (string | null)[];
+  apart: string[];
+  kernels: [string, number[]][];
+  final: number[];
+  attempts: number | null;
+}
+
+/**
+ * One way of doing an operation, a row of `Trace.choices`, and its line in a text; "ms" is None where it was
+ * not timed.
+ */
+export interface ChoiceInfo {
+  frame: string;
+  graph: string;
+  operation: string;
+  inputs: string[];
+  choice: string;
+  kind: string;
+  config: string;
+  ms: number | null;
+  fastest: boolean;
+  taken?: boolean;
+  why?: string;
+  grid?: (number | string)[];
+  artifact: number;
+  line: number;
+}
+
+/**
+ * A piece of memory of a graph, a row of `Memory.table`; "born", "last_use" and "freed" are lines of the
+ * output code.
+ */
+export interface StorageInfo {
+  frame: string;
+  graph: string;
+  artifact: string;
+  names: string[];
+  bytes: number | null;
+  dtype: string;
+  size: string[];
+  born: number;
+  last_use: number;
+  freed: number | null;
+  reuses: number;
+  made_by: string;
+  kind: string;
+  saved: boolean;
+  nodes: string[];
+  lines: string[];
+  inputs: string[];
+}
+
+/** How much is live after a line of the output code, in bytes, a row of `Memory.timeline`. */
+export interface Moment {
+  frame: string;
+  graph: string;
+  artifact: string;
+  step: number;
+  line: number;
+  live: number;
+  allocated: number;
+  unsized: number;
+}
+
+/** What is live in each compiled graph; {} where there is no output code. */
+export interface MemoryInfo {
+  table?: StorageInfo[];
+  timeline?: Moment[];
+}
+
+/** Something that went wrong. */
+export interface FailureInfo {
+  stage: string;
+  step: string;
+  message: string;
+  fatal: boolean;
+}
+
+/** A trace for the front end; "stages" are in the compiler's order, "hows" are the kinds of links. */
+export interface Payload {
+  format: number;
+  meta: { [key: string]: unknown };
+  counts: string;
+  stages: StageInfo[];
+  artifacts: ArtifactInfo[];
+  strings: string[];
+  kernels: KernelInfo[];
+  fusion: FusionInfo[];
+  choices: ChoiceInfo[];
+  memory: MemoryInfo;
+  hows: string[];
+  links: [number, number, number, number[]][];
+  failures: FailureInfo[];
+}
+
+/**
+ * Texts made on demand; "forms" are (index of the kernel, stage, index of its new text) for the payload's
+ * "kernels".
+ */
+export interface Addition {
+  artifacts: ArtifactInfo[];
+  stages: StageInfo[];
+  hows: string[];
+  links: [number, number, number, number[]][];
+  forms: [number, string, number][];
+}
+
+/** The selected line; {} for none. */
+export interface Selected {
+  artifact?: string;
+  stage?: string;
+  frame?: string;
+  graph?: string;
+  kernel?: string;
+  line?: number;
+  node?: string;
+  text?: string;
+}
+
+/** Show a text; "line" is 0 for none, "pane" "" for where it fits. */
+export interface OpenCommand {
+  kind: "open";
+  artifact: string;
+  line: number;
+  pane: string;
+  number: number;
+}
+
+/** Show the difference of two texts. */
+export interface CompareCommand {
+  kind: "compare";
+  a: string;
+  b: string;
+  number: number;
+}
+
+/** Show a view by name. */
+export interface ViewCommand {
+  kind: "view";
+  name: string;
+  number: number;
+}
+
+/**
+ * What the live process is doing, `done` of `of` steps, and in the end "rows" or "error"; {} where nothing
+ * was asked.
+ */
+export interface Progress {
+  what?: string;
+  done?: number;
+  of?: number;
+  rows?: { [key: string]: unknown }[];
+  error?: string;
+  stopped?: boolean;
+}
+
+/** A pass of triton over one kernel, its texts by index; "changed" is None where the pass did not end. */
+export interface MlirPass {
+  stage: string;
+  name: string;
+  argument: string;
+  changed: boolean | null;
+  error: string;
+  before: number;
+  after: number;
+}
+
+/** The passes of one kernel, by the id of its artifact. */
+export interface MlirPasses {
+  artifact: string;
+  texts: string[];
+  rows: MlirPass[];
+}
+
+/** Make a text of a kernel. */
+export interface MakeQuestion {
+  ask: "make";
+  artifact: string;
+  stage: string;
+}
+
+/** Say what the passes of a kernel do. */
+export interface PassesQuestion {
+  ask: "passes";
+  artifact: string;
+}
+
+/** Do something with the compiled function, or stop that. */
+export interface Action {
+  ask: "run" | "check" | "benchmark" | "stop";
+}
+
+/** The text of a function. */
+export interface Source {
+  function: string;
+  qualname: string;
+  file: string;
+  line: number;
+  resume: boolean;
+  first_line: number;
+  compiled: boolean;
+  inlined?: boolean;
+  not_compiled?: string | null;
+}
+
+/** Why a graph ended. */
+export interface GraphBreak {
+  reason: string;
+  explanation: string;
+  hints: string[];
+  file: string;
+  line: number;
+}
+
+/** A pattern that fired, and where it is defined. */
+export interface PatternMatch {
+  pattern: string;
+  kind: string;
+  expression: string;
+  file: string;
+  line: number;
+  matched: string[];
+  made: string[];
+  stacks?: { [key: string]: string };
+  of?: string;
+}
+
+/** A pass that changed a graph, and those around it that did not, with their seconds. */
+export interface FxPass {
+  name: string;
+  section: string;
+  seconds: number | null;
+  before: string;
+  made: string[];
+  erased: string[];
+  replaced?: { [key: string]: string[] };
+  stacks?: { [key: string]: string };
+  idle?: [string, number][];
+  idle_after?: [string, number][];
+  of?: string;
+}
+
+/** One phase that the compiler timed, in seconds. */
+export interface Phase {
+  name: string;
+  function: string;
+  graph: string;
+  depth: number;
+  start: number;
+  seconds: number | null;
+}
+
+/** One guard, and the line that it is for. */
+export interface Guard {
+  code: string;
+  expression: string;
+  kind: string;
+  source: string;
+  file: string;
+  line: number;
+  function?: string;
+  framework?: string;
+  note?: string;
+  origin?: string;
+  derived_from?: [string, string][];
+}
+
+/** A guard that failed, and the compile that it belongs to. */
+export interface Recompile {
+  earlier: string;
+  guard: string;
+}
+
+/**
+ * Something that became known of a symbolic size: "val" its value now, "vr" the range of its values, "source"
+ * what it is.
+ */
+export interface Symbol {
+  what: string;
+  file: string;
+  line: number;
+  code: string;
+  symbol?: string;
+  val?: string;
+  vr?: string;
+  source?: string;
+}
+
+export type LinkGroup = [number, number, number, number[]];
+
+export type Command = OpenCommand | CompareCommand | ViewCommand;
+
+export type Question = MakeQuestion | PassesQuestion | Action;

@@ -1,0 +1,441 @@
+"""The shapes of what Python and the front end tell each other: the payload, and the traits and messages of the widget.
+
+`payload.py` and `widget/` write them, and mypy holds both to them. `widget/src/wire.d.ts` is the same for the front end, written
+by `make types`. Texts, nodes and artifacts are referred to by index; lines count from 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from explorer.files.shapes import FxPass, GraphBreak, Guard, PatternMatch, Phase, Recompile, Source, Symbol
+
+Names = list[str]
+#: Facts of which the front end shows whatever there is.
+Facts = dict[str, Any]
+
+
+class StageInfo(TypedDict):
+    """A stage that the trace has texts of."""
+
+    name: str
+    title: str
+    about: str
+    language: str
+
+
+class Nodes(TypedDict):
+    """The nodes of a graph as columns of equal length.
+
+    "line" is 0 where the text does not show a node; "inputs" are indexes of nodes; "op" to "args" are indexes of "strings".
+    The scheduler's nodes have also "fused", names of scheduler nodes, and "origins", names of FX nodes.
+    """
+
+    name: Names
+    line: list[int]
+    inputs: list[list[int]]
+    op: list[int]
+    target: list[int]
+    type: list[int]
+    module: list[int]
+    place: list[int]
+    code: list[int]
+    args: list[int]
+    fused: NotRequired[list[Names]]
+    origins: NotRequired[list[Names]]
+
+
+class ArtifactInfo(TypedDict):
+    """A text of the trace.
+
+    "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in it, "made_by"
+    the function of the compiler that made it. "rows" is the table of guards, phases, recompiles or symbols. "before" is the
+    text before a pass, or the index of the artifact with that text; "idle" and "idle_after" are (name, seconds) of the passes
+    before it and after it that changed nothing.
+    """
+
+    id: str
+    stage: str
+    frame: str
+    graph: str
+    kernel: str
+    title: str
+    language: str
+    text: str
+    lines: int
+    seconds: float | None
+    time: float
+    note: str
+    made_by: str
+    data: Facts
+    nodes: NotRequired[Nodes]
+    rows: NotRequired[list[Facts]]
+    before: NotRequired[str | int]
+    idle: NotRequired[list[tuple[str, float | None]]]
+    idle_after: NotRequired[list[tuple[str, float | None]]]
+
+
+class Occupancy(TypedDict):
+    """How many blocks and warps of a kernel fit on one multiprocessor, the share of its warps, and what limits them."""
+
+    blocks: int
+    warps: int
+    fraction: float
+    limited_by: str
+    limits: dict[str, int]
+
+
+class Resources(TypedDict, total=False):
+    """What a kernel takes of the GPU, of triton's metadata: "shared" bytes a block, the others a thread, spills in bytes."""
+
+    registers: int | None
+    shared: int | None
+    stack: int | None
+    spill_stores: int | None
+    spill_loads: int | None
+    occupancy: Occupancy | None
+
+
+class LaunchInfo(TypedDict):
+    """One launch of a kernel, by the line of the output code; a size of the grid that is no number is an expression."""
+
+    line: int
+    grid: list[int | str]
+    arguments: NotRequired[Facts]
+    times: NotRequired[int]
+    place: NotRequired[Facts]
+
+
+class Cost(TypedDict):
+    """What one run moves and takes, over all launches: bytes, seconds, "measured" or "estimated", and how each is known."""
+
+    launches: int | None
+    read: int | None
+    written: int | None
+    bytes_known: str
+    seconds: float | None
+    timed: str
+    seconds_known: str
+
+
+class KernelInfo(TypedDict):
+    """A generated kernel: its artifact, its texts by stage, what it computes, takes and costs."""
+
+    artifact: int
+    name: str
+    language: str
+    frame: str
+    graph: str
+    forms: dict[str, int]
+    operators: Names
+    resources: Resources
+    launches: list[LaunchInfo]
+    candidates: list[Facts]
+    config: Facts
+    chosen: str
+    cost: Cost
+
+
+class GroupInfo(TypedDict):
+    """A node of the scheduler after fusion, a row of `Fusion.groups`; bytes read and written."""
+
+    frame: str
+    graph: str
+    name: str
+    nodes: Names
+    kind: str
+    kernels: Names
+    call: str
+    buffers: Names
+    fx_nodes: Names
+    read: int
+    written: int
+    unsized: Names
+    calls: list[Facts] | None
+    elementwise: dict[str, int] | None
+    rows: int | None
+    run: int | None
+    before: Names
+    after: Names
+    prologue: Names
+    epilogue: Names
+
+
+class VerdictInfo(TypedDict):
+    """A verdict on two nodes, a row of `Fusion.table`, with the numbers of the two and of what they were part of by then."""
+
+    frame: str
+    graph: str
+    first: str
+    second: str
+    direction: str
+    verdict: str
+    rule: str
+    reason: str
+    shared_bytes: int | None
+    score: Facts
+    rounds: list[int]
+    pair: tuple[int, int]
+    after: list[int]
+
+
+class BufferInfo(TypedDict):
+    """A buffer that lowering put in memory, and why: a row of `Fusion.made`."""
+
+    frame: str
+    graph: str
+    buffer: str
+    node: str
+    lowering: str
+    why: str
+    where: str
+
+
+class InlinedInfo(TypedDict):
+    """An FX node that never had a buffer, and the nodes that compute it: a row of `Fusion.inlined`."""
+
+    frame: str
+    graph: str
+    fx_node: str
+    into: Names
+
+
+class FusionInfo(TypedDict):
+    """The scheduler's verdicts on one graph, and what answers `Fusion.why` for any two of its nodes.
+
+    Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made of several,
+    "known" all other names. "touched", "devices" and "apart" (why the scheduler never asks) are by single node, "final" are the
+    numbers of "groups". "nodes" is the index of the artifact with the nodes, -1 for none.
+    """
+
+    frame: str
+    graph: str
+    of: str
+    nodes: int
+    groups: list[GroupInfo]
+    made: list[BufferInfo]
+    inlined: list[InlinedInfo]
+    verdicts: list[VerdictInfo]
+    names: Names
+    members: list[list[int]]
+    known: dict[str, list[int]]
+    touched: list[Names]
+    devices: list[str | None]
+    apart: Names
+    kernels: list[tuple[str, list[int]]]
+    final: list[int]
+    attempts: int | None
+
+
+class ChoiceInfo(TypedDict):
+    """One way of doing an operation, a row of `Trace.choices`, and its line in a text; "ms" is None where it was not timed."""
+
+    frame: str
+    graph: str
+    operation: str
+    inputs: Names
+    choice: str
+    kind: str
+    config: str
+    ms: float | None
+    fastest: bool
+    taken: NotRequired[bool]
+    why: NotRequired[str]
+    grid: NotRequired[list[int | str]]
+    artifact: int
+    line: int
+
+
+class StorageInfo(TypedDict):
+    """A piece of memory of a graph, a row of `Memory.table`; "born", "last_use" and "freed" are lines of the output code."""
+
+    frame: str
+    graph: str
+    artifact: str
+    names: Names
+    bytes: int | None
+    dtype: str
+    size: Names
+    born: int
+    last_use: int
+    freed: int | None
+    reuses: int
+    made_by: str
+    kind: str
+    saved: bool
+    nodes: Names
+    lines: Names
+    inputs: Names
+
+
+class Moment(TypedDict):
+    """How much is live after a line of the output code, in bytes, a row of `Memory.timeline`."""
+
+    frame: str
+    graph: str
+    artifact: str
+    step: int
+    line: int
+    live: int
+    allocated: int
+    unsized: int
+
+
+class MemoryInfo(TypedDict, total=False):
+    """What is live in each compiled graph; {} where there is no output code."""
+
+    table: list[StorageInfo]
+    timeline: list[Moment]
+
+
+class FailureInfo(TypedDict):
+    """Something that went wrong."""
+
+    stage: str
+    step: str
+    message: str
+    fatal: bool
+
+
+#: (source, target, how, runs) by index into "artifacts" and "hows". `runs` are four numbers a run: source line, count, target
+#: line, count. A run links each source line with each target line; a target count of 0 means source + k with target + k.
+LinkGroup = tuple[int, int, int, list[int]]
+
+
+class Payload(TypedDict):
+    """A trace for the front end; "stages" are in the compiler's order, "hows" are the kinds of links."""
+
+    format: int
+    meta: Facts
+    counts: str
+    stages: list[StageInfo]
+    artifacts: list[ArtifactInfo]
+    strings: Names
+    kernels: list[KernelInfo]
+    fusion: list[FusionInfo]
+    choices: list[ChoiceInfo]
+    memory: MemoryInfo
+    hows: Names
+    links: list[LinkGroup]
+    failures: list[FailureInfo]
+
+
+class Addition(TypedDict):
+    """Texts made on demand; "forms" are (index of the kernel, stage, index of its new text) for the payload's "kernels"."""
+
+    artifacts: list[ArtifactInfo]
+    stages: list[StageInfo]
+    hows: Names
+    links: list[LinkGroup]
+    forms: list[tuple[int, str, int]]
+
+
+# The widget's traits and messages ----------------------------------------------------------------------------------------
+
+
+class Selected(TypedDict, total=False):
+    """The selected line; {} for none."""
+
+    artifact: str
+    stage: str
+    frame: str
+    graph: str
+    kernel: str
+    line: int
+    node: str
+    text: str
+
+
+class OpenCommand(TypedDict):
+    """Show a text; "line" is 0 for none, "pane" "" for where it fits."""
+
+    kind: Literal["open"]
+    artifact: str
+    line: int
+    pane: str
+    number: int
+
+
+class CompareCommand(TypedDict):
+    """Show the difference of two texts."""
+
+    kind: Literal["compare"]
+    a: str
+    b: str
+    number: int
+
+
+class ViewCommand(TypedDict):
+    """Show a view by name."""
+
+    kind: Literal["view"]
+    name: str
+    number: int
+
+
+#: What Python asks of every view, numbered so that the same may be asked twice.
+Command = OpenCommand | CompareCommand | ViewCommand
+
+
+class Progress(TypedDict, total=False):
+    """What the live process is doing, `done` of `of` steps, and in the end "rows" or "error"; {} where nothing was asked."""
+
+    what: str
+    done: int
+    of: int
+    rows: list[Facts]
+    error: str
+    stopped: bool
+
+
+class MlirPass(TypedDict):
+    """A pass of triton over one kernel, its texts by index; "changed" is None where the pass did not end."""
+
+    stage: str
+    name: str
+    argument: str
+    changed: bool | None
+    error: str
+    before: int
+    after: int
+
+
+class MlirPasses(TypedDict):
+    """The passes of one kernel, by the id of its artifact."""
+
+    artifact: str
+    texts: Names
+    rows: list[MlirPass]
+
+
+class MakeQuestion(TypedDict):
+    """Make a text of a kernel."""
+
+    ask: Literal["make"]
+    artifact: str
+    stage: str
+
+
+class PassesQuestion(TypedDict):
+    """Say what the passes of a kernel do."""
+
+    ask: Literal["passes"]
+    artifact: str
+
+
+class Action(TypedDict):
+    """Do something with the compiled function, or stop that."""
+
+    ask: Literal["run", "check", "benchmark", "stop"]
+
+
+#: What the front end asks of the live process.
+Question = MakeQuestion | PassesQuestion | Action
+
+#: Shapes that may have keys beyond those that they name.
+OPEN = (Resources,)
+#: What the front end reads of the data of these stages, as far as it travels, and of their rows.
+DATA = {"source": Source, "graph_break": GraphBreak, "pattern_match": PatternMatch, "fx_pass": FxPass}
+ROWS = {"phase": Phase, "guards": Guard, "recompile": Recompile, "symbol": Symbol}
+#: All that travels.
+MESSAGES = (Payload, Addition, Selected, Command, Progress, MlirPasses, Question)

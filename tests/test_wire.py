@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+
+from explorer import payload, wire
+from explorer.traced import Trace
+
+HERE = Path(__file__).parent
+RECORDINGS = sorted(path.name.removesuffix(".events.json.gz") for path in HERE.glob("data/*.events.json.gz"))
+
+
+@pytest.fixture(scope="module")
+def types(module_at: Callable[[Path], ModuleType]) -> ModuleType:
+    """The module `wire_types.py`."""
+    return module_at(HERE / "wire_types.py")
+
+
+@pytest.fixture
+def made(replayed: Callable[[str], Trace]) -> Any:
+    """A payload with kernels, fusion and memory, as JSON has it."""
+    return msgspec.json.decode(msgspec.json.encode(payload.payload(replayed("mlp_train-torch2.11-cuda"))))
+
+
+def test_the_front_end_has_the_types_of_today(types: ModuleType) -> None:
+    """`wire.d.ts` is what `make types` writes."""
+    assert types.TARGET.read_text(encoding="utf-8") == types.typescript(), "wire.py has changed: make types"
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_every_recording_gives_a_payload_of_the_shape(types: ModuleType, replayed: Callable[[str], Trace], name: str) -> None:
+    """The payload of every recorded version has the keys and types of `wire.py`, and no other key."""
+    value = msgspec.json.decode(msgspec.json.encode(payload.payload(replayed(name))))
+    types.check(value, wire.Payload)
+    for artifact in value["artifacts"]:
+        for row in artifact.get("rows", ()):
+            types.check(row, wire.ROWS[artifact["stage"]])
+
+
+def test_data_that_travels_has_the_shape_that_the_front_end_reads(types: ModuleType, replayed: Callable[[str], Trace]) -> None:
+    """Of each stage whose data the front end reads, what is short enough to travel has the types that its shape gives it."""
+    seen = set()
+    for name in RECORDINGS:
+        for artifact in payload.payload(replayed(name))["artifacts"]:
+            if shape := wire.DATA.get(artifact["stage"]):
+                seen.add(artifact["stage"])
+                types.check(artifact["data"], types.partial(shape))
+    assert seen == set(wire.DATA)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda p: p["kernels"][0].pop("cost"), "missing required field `cost`"),
+        (lambda p: p["artifacts"][0].update(lines="3"), "Expected `int`, got `str`"),
+        (lambda p: p["memory"]["table"][0].update(shape=[]), "does not name .memory.table[].shape"),
+        (lambda p: p["links"][0].append(0), "Expected `array` of length 4"),
+    ],
+)
+def test_a_payload_of_another_shape_does_not_pass(
+    types: ModuleType, made: Any, change: Callable[[Any], None], error: str
+) -> None:
+    """A key that is missing, of another type, or not named in `wire.py` is an error that says where."""
+    change(made)
+    with pytest.raises((msgspec.ValidationError, AssertionError)) as raised:
+        types.check(made, wire.Payload)
+    assert error in str(raised.value)

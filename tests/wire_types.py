@@ -1,0 +1,127 @@
+"""The shapes of `explorer/wire.py` for the front end, and a check that a value has one.
+
+python tests/wire_types.py      writes explorer/widget/src/wire.d.ts; `make types` does the same
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+import msgspec
+
+import explorer
+from explorer import wire
+
+TARGET = Path(explorer.__file__).parent / "widget" / "src" / "wire.d.ts"
+HEAD = "// The shapes of explorer/wire.py. Written by `make types`: change them there.\n"
+WIDTH = 110
+#: Shapes that are no class, by the name that they have for the front end.
+ALIASES = {"LinkGroup": wire.LinkGroup, "Command": wire.Command, "Question": wire.Question}
+PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Any: "unknown"}
+
+
+def typescript() -> str:
+    """All shapes as TypeScript declarations."""
+    shapes = dict.fromkeys(s for root in (*wire.MESSAGES, *wire.DATA.values(), *wire.ROWS.values()) for s in reachable(root))
+    aliases = [f"export type {name} = {written(shape)};\n" for name, shape in ALIASES.items()]
+    return "\n".join([HEAD, *map(interface, shapes), *aliases])
+
+
+def interface(shape: type) -> str:
+    """A TypedDict as an interface."""
+    optional = {key for key, hint in marked(shape).items() if get_origin(hint) is NotRequired or not shape.__total__}
+    lines = [f"  {key}{'?' if key in optional else ''}: {written(hint)};" for key, hint in fields(shape).items()]
+    if shape in wire.OPEN:
+        lines.append("  [key: string]: unknown;")
+    return "\n".join([*comment(shape), f"export interface {shape.__name__} {{", *lines, "}\n"])
+
+
+def comment(shape: type) -> list[str]:
+    """What a TypedDict says of itself, in lines that fit a screen."""
+    parts = inspect.cleandoc(shape.__doc__ or "").split("\n\n")
+    lines = [line for part in parts for line in ("", *textwrap.wrap(part, WIDTH - len(" * ")))][1:]
+    if len(lines) == 1 and len(lines[0]) + len("/**  */") <= WIDTH:
+        return [f"/** {lines[0]} */"]
+    return ["/**", *(f" * {line}".rstrip() for line in lines), " */"]
+
+
+def written(shape: Any) -> str:
+    """A type as TypeScript writes it."""
+    origin, inside = get_origin(shape), get_args(shape)
+    if shape in PLAIN:
+        return PLAIN[shape]
+    if is_typeddict(shape):
+        return str(shape.__name__)
+    if origin is list:
+        item = written(inside[0])
+        return f"({item})[]" if get_origin(inside[0]) in (Union, types.UnionType, Literal) else f"{item}[]"
+    if origin is dict:
+        return f"{{ [key: string]: {written(inside[1])} }}"
+    if origin is tuple:
+        return f"[{', '.join(map(written, inside))}]"
+    if origin is Literal:
+        return " | ".join(f'"{value}"' for value in inside)
+    if origin in (Union, types.UnionType):
+        return " | ".join(dict.fromkeys(map(written, inside)))
+    raise TypeError(f"{shape} has no form in TypeScript here")
+
+
+def reachable(shape: Any) -> Iterator[type]:
+    """The TypedDicts that a shape is made of, each after those that it needs."""
+    inside = fields(shape).values() if is_typeddict(shape) else get_args(shape)
+    for each in inside:
+        yield from reachable(each)
+    if is_typeddict(shape):
+        yield shape
+
+
+def fields(shape: Any) -> dict[str, Any]:
+    """The keys of a TypedDict with their types, which say no more whether the key is required."""
+    return {key: get_args(hint)[0] if get_origin(hint) is NotRequired else hint for key, hint in marked(shape).items()}
+
+
+def marked(shape: Any) -> dict[str, Any]:
+    """The keys of a TypedDict with their types as they are written; `__required_keys__` does not see through their quotes."""
+    return get_type_hints(shape, include_extras=True)
+
+
+def partial(shape: Any) -> Any:
+    """The same TypedDict with no key required."""
+    return TypedDict(shape.__name__, fields(shape), total=False)  # type: ignore[operator]
+
+
+def check(value: Any, shape: Any) -> None:
+    """ValidationError for a value that has not the shape, AssertionError for one that has keys of which it says nothing."""
+    msgspec.convert(value, shape)
+    assert not (unknown := sorted(set(undeclared(value, shape)))), f"{shape.__name__} does not name {', '.join(unknown)}"
+
+
+def undeclared(value: Any, shape: Any, path: str = "") -> Iterator[str]:
+    """The paths of keys that a shape does not name."""
+    origin, inside = get_origin(shape), get_args(shape)
+    if is_typeddict(shape):
+        known = fields(shape)
+        for key in value:
+            if key in known:
+                yield from undeclared(value[key], known[key], f"{path}.{key}")
+            elif shape not in wire.OPEN:
+                yield f"{path}.{key}"
+    elif origin is list:
+        for each in value:
+            yield from undeclared(each, inside[0], f"{path}[]")
+    elif origin is dict:
+        for each in value.values():
+            yield from undeclared(each, inside[1], f"{path}.*")
+    elif origin in (Union, types.UnionType) and value is not None:
+        for each in inside:
+            if is_typeddict(each) or get_origin(each):
+                yield from undeclared(value, each, path)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(typescript(), encoding="utf-8")
