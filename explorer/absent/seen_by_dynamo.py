@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from explorer.absent.composites import composites_off_the_cpu
 from explorer.absent.torch_cuda import torch_cuda_answers
 from explorer.observe.patch import added_in_plain_sight, replaced
 
@@ -68,6 +69,7 @@ def seen_by_dynamo(target: Target) -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(torch_cuda_answers(target))
+        stack.enter_context(composites_off_the_cpu())
         for name in ANSWERS:
             if hasattr(TensorVariable, name):
                 stack.enter_context(replaced(TensorVariable, name, make_answer))

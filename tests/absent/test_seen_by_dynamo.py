@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 import explorer
+from explorer.absent.seen_by_dynamo import seen_by_dynamo
+from explorer.gpus.figures import Target
 from explorer.live.call import Call, run_call
 
 pytest.importorskip("triton")
@@ -212,3 +214,45 @@ def test_xpu_is_told_to_name_its_model(target: str) -> None:
     """ "xpu" is no target; the models are."""
     with pytest.raises(explorer.InputError, match=r"name an Intel GPU by its model.*'max1100'"):
         explorer.trace(torch.sin, torch.randn(8), target=target)
+
+
+def quantiles(x: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return torch.quantile(x, q, dim=0), torch.nanquantile(x, 0.3), torch.quantile(x, 0.5, dim=1, keepdim=True)
+
+
+def test_quantile_breaks_no_graph_as_on_the_gpu() -> None:
+    """Until torch 2.11 at least it reads its quantiles' values on the CPU alone, where a graph breaks."""
+    x, q = torch.randn(5, 3, requires_grad=True), torch.tensor([0.2, 0.4])
+    trace = explorer.trace(quantiles, x, q, target="h100", train=True)
+    assert not trace.failures and not trace.graph_breaks
+    assert {kernel.artifact.graph for kernel in trace.kernels} == {"forward", "backward"}
+    assert all(row["equal"] for row in trace.check())
+
+
+def test_quantile_sees_no_fake_tensor_on_the_cpu() -> None:
+    """Its operators are called on the meta device, its results are on the CPU and require a gradient, and all is put back."""
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch._subclasses import FakeTensorMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Sorts(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.ops.aten.sort.default:
+                devices.append(args[0].device.type)
+            return func(*args, **(kwargs or {}))
+
+    def results() -> list[torch.Tensor]:
+        with FakeTensorMode(), enable_python_dispatcher(), Sorts():
+            x, q = torch.randn(5, 3, requires_grad=True), torch.randn(2)
+            return [torch.quantile(x, q, dim=0), torch.nanquantile(x, q), torch.quantile(x, 0.3)]
+
+    devices: list[str] = []
+    with seen_by_dynamo(Target.parse("h100")):
+        made = results()
+    assert devices == ["meta"] * 3
+    assert [(result.device.type, tuple(result.shape)) for result in made] == [("cpu", (2, 3)), ("cpu", (2,)), ("cpu", ())]
+    assert all(result.requires_grad and not result.is_leaf for result in made)
+    devices.clear()
+    results()
+    assert devices == ["cpu"] * 3
+    assert not torch.ops.aten.quantile.default.py_kernels
