@@ -5,16 +5,22 @@ Run on a machine with the GPU; the other half is made in processes that see none
     python benchmarks/fidelity.py --target h200                 every workload, inference and training
     python benchmarks/fidelity.py --target h200 --workloads mlp gpt2 --show
     python benchmarks/fidelity.py --target h200 --record FILE   both halves as test data
-    python benchmarks/fidelity.py --target h200 --architectures --part 1/4 --no-forms --diffs FILE
+    python benchmarks/fidelity.py --target h200 --architectures --part 1/3 --no-forms --diffs FILE
                                                                 models of transformers, each difference in full in FILE
+    python benchmarks/fidelity.py --target h200 --architectures --jobs 14 --real-jobs 7 --resume FOLDER --within 500
+                                                                as many as 500 s are enough for, and the others next time
+    python benchmarks/fidelity.py --target h200 --architectures --resume FOLDER --within 0
+                                                                the table of what FOLDER has; needs no GPU
 
 and on a machine without a GPU, against what was recorded on one, with any torch:
 
     python benchmarks/fidelity.py --target h200 --against tests/data/fidelity-h200-torch2.11.json.gz
 
-For each workload it prints how many of the real trace's kernels have an identical one (body and heuristics metadata,
-their names aside), whether the extern calls are the same, and how many of the kernels that were launched have identical
-TTGIR, PTX and registers, compiled with the config that the GPU took. Those of the real half are of what the GPU launched.
+For each workload it prints, as soon as both halves are there, how many of the real trace's kernels have an identical one (body
+and heuristics metadata, their names aside), whether the extern calls are the same, and how many of the kernels that were launched
+have identical TTGIR, PTX and registers, compiled with the config that the GPU took. Those of the real half are of what the GPU
+launched. Where anything differs the last column names the assumptions that can be why: those that the GPU's own timing
+contradicts, and those that nothing timed. A difference without one is unexplained.
 
 What Inductor times depends on what else the GPU does. So real halves are made one after another, unless `--real-jobs` says
 otherwise: do that where nothing is timed, such as for models whose sizes are all multiples of 16.
@@ -27,17 +33,16 @@ import difflib
 import gzip
 import hashlib
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from halves import Half, Limits, make_halves
 
 NAMES = ("elementwise", "mlp", "attention", "gpt2", "bert", "vit", "llama", "resnet", "unaligned")
 TEXT = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 128}
@@ -124,6 +129,8 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "mobilenet_v2": {"depth_multiplier": 0.35},
     "segformer": {"hidden_sizes": [16, 32, 32, 64], "depths": [1, 1, 1, 1]},
 }
+#: Those that take longest, which come last: on an H200, with seven at a time, 63, 90 and 265 s.
+SLOWEST = ("t5", "mobilenet_v2", "mamba")
 DTYPES = ("float32", "bfloat16")
 #: The forms of a kernel that are compared, and what else is said of it.
 FORMS = ("ttgir", "ptx", "registers")
@@ -409,17 +416,54 @@ def print_diff(title: str, one: str, other: str) -> None:
     print("\n".join([f"--- {title}", *(line[:200] for line in list(lines)[2:22])]))
 
 
+def explanations(real: dict[str, Any], ours: dict[str, Any]) -> dict[str, str]:
+    """Why the halves of each case differ: assumptions that can be why, or "unexplained"; empty where they agree."""
+    return {key: explanation(one, ours.get(key, {"error": "not traced"}), timed_beside(key, real)) for key, one in real.items()}
+
+
+def timed_beside(key: str, real: dict[str, Any]) -> dict[str, bool]:
+    """Which products the GPU timed faster padded. Inference and training share a process, and Inductor times a product once."""
+    beside = [case for other, case in real.items() if other.rpartition(" ")[0] == key.rpartition(" ")[0]]
+    return {
+        timed_product(operation, inputs): choice == "padded"
+        for case in beside
+        for operation, inputs, choice in case.get("timed", ())
+    }
+
+
+def explanation(real: dict[str, Any], ours: dict[str, Any], timed: dict[str, bool]) -> str:
+    """Why two halves of a case differ: the assumptions that `timed` contradicts, and those of what nothing timed."""
+    if "error" in real or "error" in ours:
+        return "no trace"
+    left = unmatched(real["kernels"], ours["kernels"])
+    if not any(left) and real["externs"] == ours["externs"]:
+        return ""
+    doubtful = [(where, assumed) for where, assumed in ours["assumed"] if timed.get(where) is not (not assumed.startswith("not"))]
+    names = Counter(f"{where}: {assumed}" for where, assumed in doubtful)
+    if not names:
+        return f"unexplained: {len(left[0])} kernels of the GPU, {len(left[1])} of ours"
+    return "assumed: " + "; ".join(f"{name} ({count} times)" if count > 1 else name for name, count in names.items())
+
+
+def timed_product(operation: str, inputs: str) -> str:
+    """A product that the GPU timed, named as an assumption names it."""
+    sizes = [f"({size})" for size in re.findall(r"\[([\d, ]+)\]", inputs)]
+    return f"{operation} of {' and '.join(sizes)}"
+
+
 def summary(real: dict[str, Any], ours: dict[str, Any]) -> str:
-    """How many kernels and workloads are identical, and how many of those that differ have an assumption."""
-    whole = [key for key, one in real.items() if "error" not in one and "error" not in ours.get(key, {"error": ""})]
-    left = {key: unmatched(real[key]["kernels"], ours[key]["kernels"]) for key in whole}
+    """How many kernels are identical, in which cases the others are, which are explained, and what was not compared."""
+    why = explanations(real, ours)
+    whole = [key for key in real if why[key] != "no trace"]
     kernels = sum(len(real[key]["kernels"]) for key in whole)
-    differ = [key for key in whole if any(left[key]) or real[key]["externs"] != ours[key]["externs"]]
-    assumed = [key for key in differ if ours[key]["assumed"]]
-    return (
-        f"{kernels - sum(len(pair[0]) for pair in left.values())} of {kernels} kernels identical in {len(whole)} cases; "
-        f"{len(differ)} cases differ, {len(assumed)} of them with an assumption: {', '.join(differ)}"
-    )
+    lacking = sum(len(unmatched(real[key]["kernels"], ours[key]["kernels"])[0]) for key in whole)
+    lists = {
+        "differ, explained by an assumption": [key for key in whole if why[key].startswith("assumed")],
+        "differ, unexplained": [key for key in whole if why[key].startswith("unexplained")],
+        "not compared": [key for key in real if key not in whole],
+    }
+    lines = [f"{kernels - lacking} of {kernels} kernels identical in {len(whole)} cases"]
+    return "\n".join([*lines, *(f"{title}: {len(keys)}{': ' if keys else ''}{', '.join(keys)}" for title, keys in lists.items())])
 
 
 # The test data -------------------------------------------------------------------------------------------------------
@@ -489,38 +533,43 @@ def versions() -> dict[str, str]:
 # The command ---------------------------------------------------------------------------------------------------------
 
 
-def halves(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Both halves, each workload's in a process and caches of its own; the real ones alone, for true times."""
-    made: dict[str, dict[str, Any]] = {"cuda": {}, options.target: {}}
-    jobs = {"cuda": options.real_jobs, options.target: options.jobs}
-    with tempfile.TemporaryDirectory() as folder:
-        for half, cases in made.items():
-            with ThreadPoolExecutor(jobs[half]) as threads:
-                made_of = lambda name, half=half: half_of(half, name, folder, options)  # noqa: E731
-                for case in threads.map(made_of, options.workloads):
-                    cases.update(case)
-    return made
+def compared(options: argparse.Namespace, recorded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both halves of every case; a row is printed as soon as its case has both."""
+    real, ours = dict[str, Any](), dict[str, Any]()
+    pairs = [(name, dtype) for name in options.workloads for dtype in options.dtypes]
+    devices = [options.target] if recorded else ["cuda", options.target]
+    halves = [Half(device, name, dtype, options.forms) for name, dtype in pairs for device in devices]
+    absent = [half.workload for half in halves if recorded and not half.without_trace("").keys() & recorded.keys()]
+    if absent:
+        raise SystemExit(f"{options.against} has no recorded half of {', '.join(dict.fromkeys(absent))}")
+    limits = Limits(options.jobs, options.real_jobs, options.limit, options.within)
+    print_row(("case", "source and metadata", "extern calls", *(FORMS if options.forms else ()), "what differs"))
+    with tempfile.TemporaryDirectory() as temporary:
+        for half, cases in make_halves(halves, command, options.resume or Path(temporary), limits):
+            if recorded:
+                real.update({key: recorded[key] for key in cases if key in recorded})
+            (real if half.device == "cuda" else ours).update(with_hashes(cases) if recorded else cases)
+            both = {key: real[key] for key in cases if key in real and key in ours}
+            for key, *columns in compare(both, ours, options.show):
+                columns = columns if options.forms else columns[:2]
+                print_row((key, *columns, explanations(both, ours)[key]))
+    return real, ours
 
 
-def half_of(half: str, name: str, folder: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One workload's half, in a process that sees the GPU or, for a GPU by name, none; an error where that process ends."""
-    file = Path(folder) / f"{half}-{name}.json"
-    command = [sys.executable, __file__, "--workloads", name, "--dtypes", *options.dtypes, "--half", half, str(file)]
-    hidden = {} if half == "cuda" else {"CUDA_VISIBLE_DEVICES": ""}
-    own = {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/{half}-{name}", "TRITON_CACHE_DIR": f"{folder}/{half}-{name}/triton"}
-    began = time.perf_counter()
-    done = subprocess.run(
-        [*command, *([] if options.forms else ["--no-forms"])], env={**os.environ, **hidden, **own}, check=False
-    )
-    print(f"{half}: {name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
-    if done.returncode:
-        return {f"{name} ended": {"error": f"the process for {half} ended with {done.returncode}"}}
-    made: dict[str, Any] = json.loads(file.read_text())
-    return made
+def command(half: Half, file: Path) -> list[str]:
+    """What a process runs to make a half."""
+    forms = [] if half.forms else ["--no-forms"]
+    which = ["--workloads", half.workload, "--dtypes", half.dtype, "--half", half.device, str(file)]
+    return [sys.executable, __file__, *which, *forms]
 
 
-def main() -> None:
-    """Make what is to be compared, and print the table."""
+def print_row(columns: Sequence[str]) -> None:
+    """A row of the table, at once."""
+    print("| " + " | ".join(columns) + " |", flush=True)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="h200", help="the name of the attached GPU")
     parser.add_argument("--workloads", nargs="+", default=list(NAMES), choices=(*NAMES, *ARCHITECTURES), metavar="NAME")
@@ -537,33 +586,36 @@ def main() -> None:
         "--record", type=Path, help="write both halves there as test data; with --against, a new half without a GPU"
     )
     parser.add_argument("--against", type=Path, help="compare with the real half of that test data; needs no GPU")
-    parser.add_argument("--jobs", type=int, default=4, help="processes at a time for the half without a GPU")
-    parser.add_argument("--real-jobs", type=int, default=1, help="for the half of the attached GPU: true times need 1")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FOLDER", help="save each half there when it is finished, and take what is there already"
+    )
+    parser.add_argument("--jobs", type=int, default=4, help="processes at a time, of both halves")
+    parser.add_argument("--real-jobs", type=int, default=1, help="how many of them may use the GPU: true times need 1")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds that one half of a workload may take")
+    parser.add_argument("--within", type=float, default=float("inf"), help="seconds that all may take; 0 starts nothing")
     parser.add_argument("--half", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     number, parts = (int(n) for n in options.part.split("/"))
-    options.workloads = list(ARCHITECTURES if options.architectures else options.workloads)[number - 1 :: parts]
-    dtypes = tuple(options.dtypes)
+    names = sorted(ARCHITECTURES, key=lambda name: SLOWEST.index(name) if name in SLOWEST else -1)
+    options.workloads = (names if options.architectures else options.workloads)[number - 1 :: parts]
+    return options
+
+
+def main() -> None:
+    """Make what is to be compared, and print the table."""
+    options = parse()
     if options.half:
-        found = traced(options.workloads, options.half[0], forms=options.forms, dtypes=dtypes)
+        found = traced(options.workloads, options.half[0], forms=options.forms, dtypes=tuple(options.dtypes))
         Path(options.half[1]).write_text(json.dumps(found))
         return
-    if options.against:
-        ours = with_hashes(traced(options.workloads, options.target, forms=options.forms, dtypes=dtypes))
-        recorded = load(options.against)
-        real, made_with = {key: case for key, case in unpacked(recorded, "real").items() if key in ours}, recorded["versions"]
-    else:
-        made = halves(options)
-        real, ours, made_with = made["cuda"], made[options.target], versions()
+    recorded = load(options.against) if options.against else {}
+    real, ours = compared(options, unpacked(recorded, "real") if recorded else {})
     if options.json:
         options.json.write_text(json.dumps({"real": real, "absent": ours}))
     if options.record:
-        save(options.record, packed(real, ours, made_with))
+        save(options.record, packed(real, ours, recorded["versions"] if recorded else versions()))
     if options.diffs:
         options.diffs.write_text(differences(real, ours))
-    head, rows = ("workload", "source and metadata", "extern calls", *FORMS), compare(real, ours, options.show)
-    for row in [head, *rows]:
-        print("| " + " | ".join(row) + " |")
     print(summary(real, ours))
 
 
