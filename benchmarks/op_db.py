@@ -5,14 +5,18 @@
     python benchmarks/op_db.py --part 1/2 --json FILE            the first half of them, with every row in a file
     python benchmarks/op_db.py --only quantile geqrf --show      some, with each reason in full
     python benchmarks/op_db.py --target h200 --device cuda       beside the GPU that is attached
+    python benchmarks/op_db.py --target h200 --device cuda --jobs 14 --backward --json FILE --resume --within 500
+                                                                 as many as 500 s are enough for, and the others next time
 
 The operators are those of torch.testing._internal.common_methods_invocations.op_db. One is whole where its trace has no
 failure, every Triton kernel has its SASS, and `check()` says that every output is equal, or random as eager's; so is one that
 Dynamo leaves to Python on every device. Beside it stands what the same sample does without explorer: plain torch.compile on the
 CPU for those that are not whole (`--plain all` for each), or with `--device cuda` on the attached GPU, whose kernels are counted
-too and compared with those of the trace.
+too and compared with those of the trace. Both halves take the very same sample, made on the CPU and moved: torch draws other
+numbers on a GPU, and some of them stand in the kernels. A sample that names the device of its result names the GPU in both.
 
 Each process takes one operator after another; one that crashes it, or takes longer than `--limit` seconds, loses only itself.
+An operator's row is printed when its halves are there.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ import types
 import unittest
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +68,11 @@ OUTCOMES = {
     "no sample": "the database has no sample for it here",
     "crashed": "the process ended",
     "timed out": "the process was stopped",
+    "not finished": "not begun, or stopped, when the time for all was over",
 }
 GOOD = ("whole", "random", "python")
 #: Those that say nothing of explorer.
-ASIDE = ("eager", "no sample")
+ASIDE = ("eager", "no sample", "not finished")
 
 
 # The operators -------------------------------------------------------------------------------------------------------
@@ -98,21 +103,34 @@ def chosen(only: Sequence[str], part: str, backward: bool) -> list[str]:
     return list(dict.fromkeys(names))[number - 1 :: count]
 
 
-def sample_of(op: Any, device: str, number: int, backward: bool) -> Any:
-    """The operator's sample of that number, the last where it has fewer; None where it has none."""
+def sample_of(op: Any, number: int, backward: bool) -> Any:
+    """The operator's sample of that number on the CPU, the last where it has fewer; None where it has none."""
     import torch
 
-    taken = op.supported_backward_dtypes(device) if backward else op.supported_dtypes(device)
+    taken = op.supported_backward_dtypes("cpu") if backward else op.supported_dtypes("cpu")
     dtype = next((getattr(torch, name) for name in DTYPES if getattr(torch, name) in taken), None)
     if dtype is None:
         return None
     torch.manual_seed(0)
     found = None
-    for at, sample in enumerate(op.sample_inputs(device, dtype, requires_grad=backward)):
+    for at, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=backward)):
         found = sample
         if at == number:
             break
     return found
+
+
+def on_gpu(value: Any, move: bool) -> Any:
+    """Arguments with the GPU where they name the CPU as a device; with `move` tensors are moved there."""
+    import torch
+    from torch.utils import _pytree
+
+    def there(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return leaf.detach().to("cuda").requires_grad_(leaf.requires_grad) if move else leaf
+        return "cuda" if leaf == "cpu" or leaf == torch.device("cpu") else leaf
+
+    return _pytree.tree_map_only((torch.Tensor, str, torch.device), there, value)
 
 
 def called(op: Any, sample: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -142,14 +160,15 @@ def row_of(op: Any, half: str, options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     torch._dynamo.reset()  # every operator is called by the same code, of which Dynamo compiles 256 and no more
-    device = "cuda" if half == "cuda" else "cpu"
     try:
-        sample = sample_of(op, device, options.sample, options.backward)
+        sample = sample_of(op, options.sample, options.backward)
     except Exception as error:  # noqa: BLE001 the database's own samples may fail
         return {"outcome": "no sample", "why": said(error)}
     if sample is None:
         return {"outcome": "no sample", "why": ""}
     function, args, kwargs = called(op, sample)
+    if half == "cuda":
+        args, kwargs = on_gpu((args, kwargs), move=True)
     try:
         torch.manual_seed(0)
         with torch.random.fork_rng():
@@ -158,6 +177,7 @@ def row_of(op: Any, half: str, options: argparse.Namespace) -> dict[str, Any]:
         return {"outcome": "eager", "why": said(error)}
     if half == "cpu":
         return plain(function, args, kwargs, options.backward)
+    args, kwargs = on_gpu((args, kwargs), move=False)
     return traced(function, args, kwargs, half, options.backward)
 
 
@@ -264,16 +284,29 @@ def worker(options: argparse.Namespace) -> None:
             print(json.dumps({"name": name, "half": half, **row}), file=out, flush=True)
 
 
-def rows_of(half: str, names: Sequence[str], options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
-    """A row for each name, by `--jobs` processes; a process that ends early or stands still loses the operator it is at."""
-    shares = [list(names[n :: options.jobs]) for n in range(options.jobs)]
-    running = [Job(half, share, options, folder / f"{half}-{n}") for n, share in enumerate(shares) if share]
-    while running:
-        time.sleep(0.2)
-        for job in list(running):
-            yield from job.rows()
-            if job.done:
-                running.remove(job)
+def rows_of(
+    names: Mapping[str, Sequence[str]], options: argparse.Namespace, folder: Path, ends: float
+) -> Iterator[dict[str, Any]]:
+    """A row for each name of each half, by `--jobs` processes; what is left when the time is over has a row that says so.
+
+    A process that ends early or stands still loses the operator it is at.
+    """
+    count = max(1, options.jobs // max(1, len(names)))
+    shares = {(half, n): list(every[n::count]) for half, every in names.items() for n in range(count)}
+    running = [Job(half, share, options, folder / f"{half}-{n}") for (half, n), share in shares.items() if share]
+    try:
+        while running and time.monotonic() < ends:
+            time.sleep(0.2)
+            for job in list(running):
+                yield from job.rows()
+                if job.done:
+                    running.remove(job)
+    finally:
+        for job in running:
+            job.process.kill()
+            job.process.wait()
+    for job in running:
+        yield from ({"name": name, "half": job.half, "outcome": "not finished", "why": ""} for name in job.left)
 
 
 class Job:
@@ -374,15 +407,20 @@ def report(rows: Sequence[dict[str, Any]], beside: dict[str, dict[str, Any]], de
 def same_kernels(rows: Sequence[dict[str, Any]], beside: dict[str, dict[str, Any]]) -> Iterator[str]:
     """How many operators have the attached GPU's kernels and library calls, and which have not."""
     both = [(row, beside[row["name"]]) for row in rows if "kernels" in row and "kernels" in beside.get(row["name"], {})]
-    same = sum(one["kernels"] == other["kernels"] and one["externs"] == other["externs"] for one, other in both)
-    yield f"{same} of {len(both)} operators have the attached GPU's kernels and library calls"
-    for one, other in both:
-        here, there = (Counter(map(tuple, row["kernels"])) for row in (one, other))
-        if one["kernels"] != other["kernels"] or one["externs"] != other["externs"]:
-            yield (
-                f"  {one['name']}: {(here & there).total()} of {there.total()} kernels ({here.total()} ours), library calls "
-                f"{other['externs']} there, {one['externs']} here; assumed: {one['assumed']}"
-            )
+    other = [pair for pair in both if difference(*pair)]
+    yield f"{len(both) - len(other)} of {len(both)} operators have the attached GPU's kernels and library calls"
+    yield from (f"  {one['name']}: {difference(one, there)}" for one, there in other)
+
+
+def difference(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """How a trace differs from the attached GPU's; empty where kernels and library calls are the same."""
+    if one["kernels"] == other["kernels"] and one["externs"] == other["externs"]:
+        return ""
+    here, there = (Counter(map(tuple, row["kernels"])) for row in (one, other))
+    return (
+        f"{(here & there).total()} of {there.total()} kernels ({here.total()} ours), library calls "
+        f"{other['externs']} there, {one['externs']} here; assumed: {one['assumed']}"
+    )
 
 
 def shortened(text: str, show: bool) -> str:
@@ -404,22 +442,54 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--limit", type=float, default=180.0, help="seconds that one operator may take")
     parser.add_argument("--show", action="store_true", help="every reason in full")
-    parser.add_argument("--json", type=Path, help="write every row there")
+    parser.add_argument("--json", type=Path, help="write every row there as soon as it is known")
+    parser.add_argument("--resume", action="store_true", help="take the rows that --json has from an earlier run")
+    parser.add_argument("--within", type=float, default=float("inf"), help="seconds that all may take")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
-def collected(half: str, names: Sequence[str], options: argparse.Namespace, folder: Path, what: str) -> list[dict[str, Any]]:
-    """The rows of one half, in the order of the names; how far it is goes to stderr."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in rows_of(half, names, options, folder):
-        found[row["name"]] = row
-        if row["outcome"] not in GOOD or len(found) % 50 == 0:
-            print(f"{len(found)}/{len(names)} {what}: {row['name']}: {row['outcome']}", file=sys.stderr, flush=True)
-        if options.json:  # what there is, should the command be stopped
-            with options.json.open("a") as out:
-                print(json.dumps(row), file=out)
-    return [found[name] for name in names]
+def collected(
+    names: Mapping[str, Sequence[str]], options: argparse.Namespace, ends: float, known: dict[tuple[str, str], dict[str, Any]]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """The rows of each half by name, those of `known` and others as they come.
+
+    Each operator is printed when all its halves are there.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {
+        half: {name: known[half, name] for name in every if (half, name) in known} for half, every in names.items()
+    }
+    left = {half: [name for name in every if name not in found[half]] for half, every in names.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        for row in rows_of(left, options, Path(folder), ends):
+            name = row["name"]
+            found[row["half"]][name] = row
+            if options.json and row["outcome"] != "not finished":
+                with options.json.open("a") as out:
+                    print(json.dumps(row), file=out)
+            if all(name in rows for rows in found.values()) and row["outcome"] != "not finished":
+                print(at_once(name, found), flush=True)
+    return {half: {name: found[half][name] for name in every} for half, every in names.items()}
+
+
+def at_once(name: str, found: Mapping[str, Mapping[str, dict[str, Any]]]) -> str:
+    """An operator's line: the outcome of each half, and how the kernels of two traces differ."""
+    parts = [f"{half}: {rows[name]['outcome']}" for half, rows in found.items()]
+    traces = [rows[name] for rows in found.values() if "kernels" in rows[name]]
+    if len(traces) == 2:
+        parts.append(shortened(difference(*traces), show=False) or f"{len(traces[0]['kernels'])} kernels identical")
+    return " | ".join([f"{len(next(iter(found.values())))} {name}", *parts])
+
+
+def rows_saved(options: argparse.Namespace) -> dict[tuple[str, str], dict[str, Any]]:
+    """The rows of an earlier run that `--json` has; without `--resume` the file begins anew."""
+    if not options.json or not options.json.exists():
+        return {}
+    if not options.resume:
+        options.json.unlink()
+        return {}
+    rows = [json.loads(line) for line in options.json.read_text().splitlines()]
+    return {(row["half"], row["name"]): row for row in rows}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -428,20 +498,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.worker:
         worker(options)
         return 0
-    began, names = time.perf_counter(), chosen(options.only, options.part, options.backward)
-    if options.json:
-        options.json.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        rows = collected(options.target, names, options, Path(place), options.target)
-        again = (
-            names
-            if options.plain == "all" or options.device == "cuda"
-            else [row["name"] for row in rows if row["outcome"] not in (*GOOD, *ASIDE)]
-        )
-        beside = (
-            [] if options.plain == "none" else collected(options.device, again, options, Path(place), f"plain, {options.device}")
-        )
-    found = {row["name"]: row for row in beside}
+    began, names, known = time.perf_counter(), chosen(options.only, options.part, options.backward), rows_saved(options)
+    ends = time.monotonic() + options.within
+    if options.device == "cuda" and options.plain != "none":
+        halves = collected({options.target: names, "cuda": names}, options, ends, known)
+    else:
+        halves = collected({options.target: names}, options, ends, known)
+        failed = [name for name, row in halves[options.target].items() if row["outcome"] not in (*GOOD, *ASIDE)]
+        again = {"all": names, "failed": failed, "none": []}[options.plain]
+        halves |= collected({options.device: again}, options, ends, known)
+    rows, found = list(halves[options.target].values()), halves[options.device]
     print(f"{machine()}\n\n{report(rows, found, options.device, options.show)}")
     print(f"\n{len(rows)} operators in {time.perf_counter() - began:.0f} s")
     lost = [row for row in rows if row["outcome"] not in (*GOOD, *ASIDE) and found.get(row["name"], {}).get("outcome") in GOOD]
