@@ -20,6 +20,8 @@ VARIES_16 = 3.0
 UNITS, UNITS_16 = 4.0, 1.0
 #: The root mean square of the errors of 16 bits may be so many times that of the varied ones.
 MEAN_16 = 1.25
+#: That mean is also taken of the so many smallest elements, of the four times as many that are next, and so on.
+BAND = 16
 #: In that mean no error counts more than so many of its units: outliers are for the bound of each element.
 OUTLIER = 4.0
 #: Eager's own errors count so many times, at elements that are not larger.
@@ -237,23 +239,47 @@ def _up_to_size(exact: Any, errors: Any) -> Any:
 
 
 def _mean_share(other: Any, one: Any, exact: Any, trusted: Any, evidence: Evidence, unit: Any) -> float:
-    """The root mean square of the errors in units, over what rounding makes it; at elements of which float64 is the truth."""
+    """The root mean square of the errors in units, over what rounding makes it; at elements of which float64 is the truth.
+
+    That of all elements, or of those of like size where it is larger: many large elements would hide a few small ones.
+    """
     import torch
 
-    if not bool(trusted.any()):
-        return 0.0
     usable = trusted & torch.isfinite(other.abs())
     for value in evidence.possible:
         usable = usable & torch.isfinite(_wide(value).abs())
+    if not bool(usable.any()):
+        return 0.0
     scale = unit + _variation(one, evidence)
+    order = exact[usable].abs().argsort()
 
-    def mean(tensor: Any) -> float:
+    def squares(tensor: Any) -> Any:
         errors = ((_wide(tensor) - exact).abs() / scale)[usable].clamp_max(OUTLIER)
-        return float(errors.square().mean().sqrt()) if bool(usable.any()) else 0.0
+        return errors.square()[order]
 
-    spread = [mean(one), *map(mean, evidence.possible)]
-    least = float((0.5 * unit / scale)[usable].square().mean().sqrt()) if bool(usable.any()) else 1.0
-    return mean(other) / (MEAN_16 * max(*spread, least))
+    rounding = [squares(one), *map(squares, evidence.possible), (0.5 * unit / scale)[usable].square()[order]]
+    given, count = squares(other), len(order)
+    share = _over_rounding(given, rounding) / MEAN_16
+    for begin, end in _bands(count):
+        chance = 1 + (end - begin) ** -0.5  # the mean of few is off by about so much of itself
+        share = max(share, _over_rounding(given[begin:end], [r[begin:end] for r in rounding]) / (MEAN_16 * chance))
+    return share
+
+
+def _over_rounding(squares: Any, rounding: Sequence[Any]) -> float:
+    """The root of a mean, over the largest of those that rounding gives."""
+    largest = max(float(other.mean()) for other in rounding)
+    return math.sqrt(float(squares.mean()) / largest) if largest else 0.0
+
+
+def _bands(count: int) -> list[tuple[int, int]]:
+    """Where groups of sorted elements begin and end: the smallest few, then each time four times as many."""
+    bands, begin, size = [], 0, BAND
+    while count - begin >= BAND:
+        end = min(begin + size, count)
+        bands.append((begin, count if count - end < BAND else end))
+        begin, size = bands[-1][1], 4 * size
+    return bands
 
 
 def _errors(one: Any, other: Any, rounded: Any, exact: Any) -> tuple[float | None, float | None]:

@@ -69,6 +69,18 @@ def test_one_wrong_element_among_many_is_found() -> None:
     assert not judged(eager, eager * 1.02, Evidence(exact)).equal
 
 
+def test_a_few_small_numbers_of_16_bits_are_not_hidden_by_many_large_ones() -> None:
+    """Each is off by a unit, which rounding can do to one of them, but not to all that are of that size."""
+    torch.manual_seed(0)
+    exact = torch.cat([torch.randn(2000).double().abs() + 1, 2**-10 * (1 + 0.1 * torch.rand(16).double())])
+    eager = exact.bfloat16()
+    given = eager.clone()
+    assert judged(eager, given, Evidence(exact)).equal
+    given.view(torch.int16)[-16:] += 1
+    wrong = judged(eager, given, Evidence(exact))
+    assert not wrong.equal and "root mean square" in wrong.note
+
+
 def test_infinities_and_nan_are_equal_to_themselves_only() -> None:
     """Overflow where float64 rounds to it is right; elsewhere, as NaN where there is a number, it is wrong."""
     exact = torch.tensor([1.0, 1e6, float("inf"), float("nan")], dtype=torch.float64)
