@@ -24,6 +24,7 @@ from explorer.absent.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.absent.native import library
 from explorer.absent.seen_by_dynamo import not_seen_in_eager_mode, seen_as_they_are, seen_by_dynamo, seen_in_eager_mode
 from explorer.absent.untimed import assuming, untimed
+from explorer.absent.unviewed import unviewed
 from explorer.absent.user_kernels import captured_by_dynamo
 from explorer.model.stage import Emit
 from explorer.observe.fresh import no_graph_caches
@@ -82,7 +83,8 @@ def retargeted(
                             return original(graph, inputs, *args, **kwargs)
                 finally:
                     inside.compile = False
-            own = on_fakes(on_the_cpu(graph))  # from here on the graph is changed in place: whatever fails, its copy runs
+            # from here on the graph is changed in place: whatever fails, its copy runs
+            own = on_fakes(unviewed(on_the_cpu(graph)))
 
             def for_the_gpu(call: Callable[..., Any]) -> Any:
                 with _compiling(target, emit, graph, kept.codes.append, folder):

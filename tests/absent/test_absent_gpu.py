@@ -555,3 +555,29 @@ def test_a_cpu_trace_after_a_gpu_trace_is_the_cpus() -> None:
     explorer.trace(elementwise, x, y, target="h100")
     again = explorer.trace(elementwise, x, y, target="cpu")
     assert again.text("post_grad") == plain and {k.language for k in again.kernels} == {"cpp"}
+
+
+def _attends(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """A layer whose heads are a view of a product, and are used after a graph break, as in PyG's GATConv."""
+    heads = (x @ weight).view(x.shape[0], 2, -1)
+    torch._dynamo.graph_break()
+    return (heads.sin() * heads.sum(-1, keepdim=True)).flatten(1)
+
+
+def _two_layers(x: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    for weight in (first, second):
+        x = _attends(x, weight)
+    return x
+
+
+@pytest.mark.parametrize("train", (False, True))
+def test_what_is_compiled_after_a_graph_break_takes_what_the_gpus_code_returns(train: bool) -> None:
+    """A graph's view goes into code with symbolic sizes: no guard on its base, as on a GPU, and a check runs all of it."""
+    torch.manual_seed(0)
+    x, first, second = torch.randn(20, 8), torch.randn(8, 32, requires_grad=train), torch.randn(32, 8, requires_grad=train)
+    trace = explorer.trace(_two_layers, x, first, second, target="h100", train=train)
+    assert {failure.step for failure in trace.failures} == {"skipped frame"} and trace.find("recompile")
+    assert "_base" not in "".join(guards.text for guards in trace.find("guards"))
+    rows = trace.check()
+    assert rows and all(row["equal"] for row in rows)
+    assert torch.equal(trace.result, _two_layers(x, first, second))
