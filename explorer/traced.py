@@ -385,7 +385,9 @@ class Trace:
 
     @property
     def caches(self) -> Rows:
-        """One row a lookup in a cache: the cache, its `state` ("hit", "miss" or "bypass"), graph or kernel, key and reason.
+        """One row a lookup in a cache: the cache, its `state`, graph or kernel, key and reason.
+
+        The state is "hit", "miss" or "bypass", and "unknown" for a kernel whose files are not where Triton's cache is now.
 
         The caches are "AOTAutograd" and "FX graph", and for an attached GPU "Triton" and "autotune". `not_seen` names the
         stages that did not run because of a hit and that the cache does not keep; `seconds_saved` is torch's own figure.

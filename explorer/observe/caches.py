@@ -154,8 +154,12 @@ def kernel_facts(tuner: Any, began: float) -> Iterator[dict[str, Plain]]:
         yield {**row, "cache": "autotune", "state": "bypass", "key": "", "reason": state}
     for launcher in tuner.launchers:
         key = str(launcher.cache_hash)
-        files = list((Path(triton_cache_dir(tuner.triton_meta.get("device", 0))) / key).glob("*.json"))
-        if files:
+        folder = Path(triton_cache_dir(tuner.triton_meta.get("device", 0)))
+        files = list((folder / key).glob("*.json"))
+        if not files:  # as after a change of TRITON_CACHE_DIR, which Inductor's workers do not hear of
+            reason = f"its files are not in the folder of Triton's cache, {folder}: whether it was compiled cannot be told"
+            yield {**row, "cache": "Triton", "state": "unknown", "key": key, "reason": reason}
+        else:
             hit = min(p.stat().st_mtime for p in files) < began
             reason = "its files are older than the recording" if hit else "it was compiled in this recording"
             yield {**row, "cache": "Triton", "state": "hit" if hit else "miss", "key": key, "reason": reason}
