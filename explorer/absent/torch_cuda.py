@@ -22,6 +22,11 @@ JITERATOR = (
     "GPU itself, with target='cuda', or write the function as a Triton kernel"
 )
 
+GENERATOR = (
+    "a generator on a GPU is made by that GPU's driver, and that GPU is not here: call torch.manual_seed(…) and give no "
+    "generator, or run the program on the GPU itself, with target='cuda'"
+)
+
 STREAM = (
     "a stream or an event is made by its GPU's driver, and that GPU is not here: leave streams and events out of what is "
     "compiled, or run the program on the GPU itself, with target='cuda'"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FunctionType, MethodType
 from typing import Any
 
-from explorer.absent.torch_cuda import STREAM
+from explorer.absent.torch_cuda import GENERATOR, STREAM
 from explorer.observe.patch import replaced
 from explorer.observe.versions import isolates_recompiles
 
@@ -79,11 +79,11 @@ def _with_keywords(copy: FunctionType, function: FunctionType) -> FunctionType:
     return copy
 
 
-def plain(function: Any, backend: Any) -> Callable[..., Any]:
-    """torch.compile(function, backend), as a program has it without explorer."""
+def plain(function: Any, backend: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """torch.compile(function, backend, **options), as a program has it without explorer."""
     import torch
 
-    compiled: Callable[..., Any] = torch.compile(function, backend=backend if isinstance(backend, str) else "inductor")
+    compiled: Callable[..., Any] = torch.compile(function, backend=backend, **options)
     return compiled
 
 
@@ -115,7 +115,12 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 #: What torch says of a stream or an event where it has no GPU.
-NO_STREAMS = ("Stream requires CUDA support", "Tried to instantiate dummy base class")
+NO_STREAMS = (
+    "Stream requires CUDA support", "Tried to instantiate dummy base class", "PyTorch is not linked with support for",
+    "Cannot access accelerator device",
+)  # fmt: skip
+#: What torch says of a generator on a GPU where it has none.
+NO_GENERATOR = ("Cannot get CUDA generator", "is not supported for torch.Generator()")
 #: Inductor's pattern for `x[torch.randperm(n)[:k]]`, as `Trace.matches` names it.
 RANDPERM = "_misc_patterns_init.<locals>.randperm_index_pattern"
 
@@ -147,9 +152,15 @@ def advice(error: BaseException) -> str:
             "takes all rows; leave it out by "
             f"without_pattern={RANDPERM!r}"
         )
-    if any(words in str(e) for e in _chain(error) for words in NO_STREAMS):
-        return STREAM
-    return ""
+    return needs_its_gpu(error)
+
+
+def needs_its_gpu(error: BaseException) -> str:
+    """What to do about a stream, an event or a generator, which only the GPU's driver makes; "" for other errors."""
+    said = "\n".join(map(str, _chain(error)))
+    if any(words in said for words in NO_GENERATOR):
+        return GENERATOR
+    return STREAM if any(words in said for words in NO_STREAMS) else ""
 
 
 def no_driver(error: BaseException) -> str:

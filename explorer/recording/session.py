@@ -102,7 +102,8 @@ def trace(
     except Exception as error:
         if hasattr(error, "explorer_trace"):  # the function's own
             raise
-        return _given_up(live, Call(fn, args, dict(kwargs or {})), backend, error)
+        chosen = {"mode": mode, "dynamic": dynamic, "fullgraph": fullgraph, "options": dict(options) if options else None}
+        return _given_up(live, Call(fn, args, dict(kwargs or {}), train), backend, chosen, error)
 
 
 def _is_own(error: BaseException) -> bool:
@@ -112,12 +113,15 @@ def _is_own(error: BaseException) -> bool:
     return not isinstance(error, ON_PURPOSE) and all(f.startswith(own) or f == contextlib.__file__ for f in files)
 
 
-def _given_up(begun: Sequence[Live], call: Call, backend: Any, error: Exception) -> Trace:
-    """The trace of a call around which explorer itself failed: it says so, and has what the function returns."""
+def _given_up(begun: Sequence[Live], call: Call, backend: Any, chosen: Mapping[str, Any], error: Exception) -> Trace:
+    """The trace of a call around which explorer itself failed: it says so, and has what torch alone made of the call."""
     live = begun[0] if begun else Live(call)
     if live.compiled is None and live.error is None:
-        live.compiled = compiling.plain(call.function, backend)
-        live.returned = live.compiled(*call.args, **call.kwargs)
+        if backend_room.is_module_compiler(backend):
+            live.compiled = backend(call.function)
+        else:
+            live.compiled = compiling.plain(call.function, backend, chosen)
+        live.returned, live.gradients_by_name = run_call(live.compiled, call)
     message = f"explorer itself failed, and nothing was traced: {type(error).__name__}: {error}"
     return Trace({"name": name_of(call.function)}, failures=(Failure("record", "trace", message, fatal=True),), live=live)
 
@@ -250,7 +254,7 @@ def advice_on_call(error: Exception, call: Call) -> Iterator[str]:
         )
     if not call.args and not call.kwargs and "missing" in str(error) and isinstance(error, TypeError):
         yield "the function was called without arguments; they stand behind it: trace(f, x)"
-    if said := compiling.no_driver(error):
+    if said := compiling.no_driver(error) or (compiling.needs_its_gpu(error) if call.absent else ""):
         yield said
     only = call.args[0] if len(call.args) == 1 else None
     if isinstance(only, (tuple, list)) and f"'{type(only).__name__}' object" in str(error):
@@ -645,6 +649,10 @@ def record(
     try:
         with shielded(lambda: _recorded(result, device, absent, meta, stages, fresh), guard, "set up", "take down"):
             yield result
+    except Exception as error:
+        if absent is not None and (note := compiling.needs_its_gpu(error)):
+            error.add_note(f"explorer: {note}")
+        raise
     finally:
         if lost := guard.failures():  # whatever failed in explorer, the program ran, and there is a trace that says so
             before = result._trace or Trace(meta=meta)

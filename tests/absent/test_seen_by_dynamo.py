@@ -209,6 +209,26 @@ def test_streams_say_that_they_need_their_gpu(function: Callable[..., Any]) -> N
         explorer.trace(function, torch.randn(64), target="h100").raise_for_failures()
 
 
+OF_A_DRIVER = {
+    "torch.cuda.Stream": (lambda: torch.cuda.Stream(), "leave streams and events out"),
+    "torch.cuda.Event": (lambda: torch.cuda.Event(), "leave streams and events out"),
+    "torch.Stream": (lambda: torch.Stream("cuda"), "leave streams and events out"),
+    "torch.Generator": (lambda: torch.Generator("cuda"), "torch.manual_seed"),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_DRIVER)
+def test_what_a_driver_makes_in_eager_code_fails_with_advice(name: str) -> None:
+    """In a program that is recorded for a GPU you don't have, torch's own error has a note that says what to do."""
+    make, advice = OF_A_DRIVER[name]
+    with pytest.raises(RuntimeError) as raised, explorer.record("h100"):
+        make()
+    assert any(advice in note for note in raised.value.__notes__)
+    with pytest.raises(RuntimeError) as raised:
+        make()
+    assert not hasattr(raised.value, "__notes__")
+
+
 @pytest.mark.parametrize("target", ["xpu", "xpu:0"])
 def test_xpu_is_told_to_name_its_model(target: str) -> None:
     """ "xpu" is no target; the models are."""

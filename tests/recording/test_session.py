@@ -576,3 +576,23 @@ def test_no_warning_and_no_output(capfd: pytest.CaptureFixture[str]) -> None:
     captured = capfd.readouterr()
     assert captured.out == ""
     assert captured.err == ""
+
+
+def test_where_explorer_fails_the_program_has_what_it_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of explorer's own before the compile: torch alone compiles, with the options, and gives the gradients."""
+    seen: list[dict[str, object]] = []
+
+    def broken(*args: object) -> None:
+        raise RuntimeError("explorer's own")
+
+    original = torch.compile
+    monkeypatch.setattr("explorer.recording.session.changed", broken)
+    monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: (seen.append(kwargs), original(*args, **kwargs))[1])
+    model, x = MLP(), torch.randn(4, 16)
+    trace = explorer.trace(model, x, train=True, mode="default", dynamic=False, backend="aot_eager")
+    assert [(f.step, f.fatal) for f in trace.failures] == [("trace", True)]
+    assert seen == [{"backend": "aot_eager", "mode": "default", "dynamic": False, "fullgraph": False, "options": None}]
+    expected = torch.autograd.grad(model(x).sum(), list(model.parameters()))
+    found = [trace.gradients[name] for name, _ in model.named_parameters()]
+    assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(found, expected, strict=True))
+    assert not explorer.trace(model, x, backend="aot_eager").result.requires_grad
