@@ -267,7 +267,8 @@ def _memory(trace: Trace) -> wire.MemoryInfo:
     """What is live in each compiled graph, where there is one."""
     if not trace.find("output_code"):
         return {}
-    return {"table": _rows(trace.memory.table()), "timeline": _rows(trace.memory.timeline())}
+    memory = trace.memory
+    return {"table": _rows(memory.table()), "timeline": _rows(memory.timeline()), "unread": _rows(memory.unread())}
 
 
 def _rows(rows: Iterable[Mapping[str, Plain]]) -> list[Any]:

@@ -281,11 +281,21 @@ class Moment(TypedDict):
     unsized: int
 
 
+class UnreadMemory(TypedDict):
+    """A graph whose memory is not known, and why, a row of `Memory.unread`."""
+
+    frame: str
+    graph: str
+    artifact: str
+    why: str
+
+
 class MemoryInfo(TypedDict, total=False):
     """What is live in each compiled graph; {} where there is no output code."""
 
     table: list[StorageInfo]
     timeline: list[Moment]
+    unread: list[UnreadMemory]
 
 
 class FailureInfo(TypedDict):

@@ -667,3 +667,31 @@ def test_memory_is_drawn_over_the_output_code(opened, trained):
     chosen = tab.locator(".line.chosen").first.get_attribute("data-line")
     timeline = trained.memory.timeline(graph="forward")
     assert int(chosen) in {row["line"] for row in timeline if row["allocated"] == max(r["allocated"] for r in timeline)}
+
+
+def test_a_peak_that_leaves_storages_out_is_at_least_so_much(opened):
+    """Sizes that only the run knows count as nothing, so the bound is from below and they are named, as `repr(memory)` says."""
+    made = [f"buf{n} = empty_strided_cuda((u0, {n}), (1, 1), torch.float32)" for n in range(1, 6)]
+    lines = ["def call(args):", "buf0 = empty_strided_cuda((8, 4), (4, 1), torch.float32)", *made, "return (buf0, buf1)"]
+    trace = Trace(artifacts=(Artifact("c", "output_code", "0/0", "inference", "c", "python", "\n    ".join(lines)),))
+    panel = show(opened(trace), "Memory")
+    said = panel.locator("p.soft").nth(1).inner_text()
+    left_out = "; not counted, since only the run knows the size: buf1 (u0×1), buf2 (u0×2), buf3 (u0×3), buf4 (u0×4) and 1 more"
+    assert said.startswith("at least 128 B allocated") and said.endswith(left_out)
+    assert repr(trace.memory).endswith(left_out)
+    chart = panel.locator(".memory-chart")
+    assert "at least 128 B" in (chart.get_attribute("aria-label") or "")
+    assert "5 of a size that only the run knows" in (chart.locator("i").nth(5).get_attribute("title") or "")
+
+
+def test_a_peak_of_known_sizes_is_at_most_so_much(opened, trained):
+    """Nothing is left out, so nothing is named."""
+    said = show(opened(trained), "Memory").locator("p.soft").nth(1).inner_text()
+    assert said.startswith("at most ") and "not counted" not in said
+
+
+def test_the_memory_view_says_why_nothing_is_known_of_a_wrapper_in_cpp(opened):
+    """The view is there, with the reason and what to do, and no empty table."""
+    code = Artifact("c", "output_code", "0/0", "inference", "c", "cpp", "int main() { return 0; }")
+    panel = show(opened(Trace(artifacts=(code,))), "Memory")
+    assert "the wrapper is in C++" in panel.inner_text() and panel.locator("table").count() == 0

@@ -26,6 +26,11 @@ _LAYOUT = re.compile(
 )
 
 Shape = tuple[str, ...]
+#: Why nothing is known of a graph's memory, and what to do.
+IN_CPP = (
+    "nothing is known of memory: the wrapper is in C++ (cpp_wrapper or AOTInductor), whose allocations are not read. "
+    "Trace without cpp_wrapper to have them: the kernels and buffers are the same."
+)
 #: So many storages of unknown size are named, the others counted.
 MOST_NAMED = 4
 
@@ -95,15 +100,20 @@ class Memory:
         """What each forward graph keeps for its backward: the rows of `table` of those kept, inputs included."""
         return Rows(row for row in self.table() if row["saved"])
 
+    def unread(self) -> Rows:
+        """One row a graph whose memory is not known, with the reason as `why`; the other methods have no row of it."""
+        cpp = (artifact for artifact, _ in self._graphs if artifact.language == "cpp")
+        return Rows({"frame": a.frame, "graph": a.graph, "artifact": a.id, "why": IN_CPP} for a in cpp)
+
     def _of(self, frame: str | None, graph: str | None) -> Iterator[tuple[Artifact, tuple[Storage, ...]]]:
         self._trace.explain_place("output_code", frame, graph)
         return ((a, s) for a, s in self._graphs if frame in (None, a.frame) and graph in (None, a.graph))
 
     def __repr__(self) -> str:
-        lines = []
+        lines = [f"{row['frame']} {row['graph']}: {row['why']}" for row in self.unread()]
         for artifact, _ in self._graphs:
             if artifact.language == "cpp":
-                return "nothing is known of memory: the wrapper is in C++ (cpp_wrapper or AOTInductor)"
+                continue
             rows = self.peak(artifact.frame, artifact.graph)
             peak = sum(row["bytes"] or 0 for row in rows)
             known = all(row["bytes"] is not None for row in self.table(artifact.frame, artifact.graph))

@@ -128,6 +128,24 @@ def test_code_that_is_no_python_gives_no_rows() -> None:
     """The C++ wrapper is not read; a trace without output code says so."""
     cpp = Trace(artifacts=(Artifact("a", "output_code", "0/0", "inference", "c", "cpp", "int main() { return 0; }"),))
     assert cpp.memory.table() == ()
+    (row,) = cpp.memory.unread()
+    assert (row["frame"], row["graph"], row["artifact"]) == ("0/0", "inference", "a") and "without cpp_wrapper" in row["why"]
+    assert repr(cpp.memory) == f"0/0 inference: {row['why']}"
+
+
+def test_a_wrapper_in_cpp_does_not_hide_the_memory_of_another_graph() -> None:
+    """Each graph is answered for by itself."""
+    python = code("buf0 = empty_strided_cuda((8, 4), (4, 1), torch.float32)\nreturn (buf0, )").artifacts[0]
+    cpp = Artifact("a", "output_code", "1/0", "inference", "c", "cpp", "int main() { return 0; }")
+    memory = Trace(artifacts=(cpp, python)).memory
+    assert len(memory.unread()) == 1 and len(memory.table()) == 1
+    first, second = repr(memory).split("\n")
+    assert first.startswith("1/0 inference: nothing is known") and "128 B at most" in second
+
+
+def test_a_trace_without_output_code_says_so() -> None:
+    """There is no graph to say anything of."""
+    assert Trace().memory.unread() == ()
     assert repr(Trace().memory) == "no output code, so nothing is known of memory"
 
 

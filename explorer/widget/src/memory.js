@@ -1,8 +1,10 @@
-// The memory of each compiled graph: how much is allocated at each line of the output code, and what each
-// piece of it is.
+// The memory of each compiled graph: how much is allocated at each line of the output code, and what each piece of it is.
 
 import { bytes, element } from "./dom.js";
 import { Table } from "./table.js";
+
+// So many storages of unknown size are named, the others counted; as in explorer/memory.py.
+const MOST_NAMED = 4;
 
 export class Memory {
   constructor(app) {
@@ -16,10 +18,13 @@ export class Memory {
       element(
         "p",
         { class: "soft" },
-        "Sizes are those of the buffers' layouts, without the allocator's rounding " +
-          "and without what library calls take inside.",
+        "Sizes are those of the buffers' layouts, without the allocator's rounding and without what library calls take inside.",
       ),
       ...graphs.flatMap((row) => this.graph(memory, row)),
+      ...(memory.unread || []).flatMap((row) => [
+        element("h3", {}, `${row.frame} ${row.graph}`),
+        element("p", {}, row.why),
+      ]),
     );
   }
 
@@ -53,20 +58,32 @@ export class Memory {
     );
     return [
       element("h3", {}, `${frame} ${graph}`),
-      points.length ? this.chart(points, output) : null,
+      points.length ? this.chart(points, output, rows) : null,
       table.element,
     ];
   }
 
+  // "at most", or "at least" where storages whose size only the run knows are left out, with the names of those.
+  peakSays(rows) {
+    const left = rows.filter((row) => row.bytes === null || row.bytes === undefined);
+    if (!left.length) return ["at most", ""];
+    const named = left
+      .slice(0, MOST_NAMED)
+      .map((row) => `${row.names[0]} (${(row.size || []).join("×") || "no layout"})`);
+    const more = left.length > MOST_NAMED ? ` and ${left.length - MOST_NAMED} more` : "";
+    return ["at least", `; not counted, since only the run knows the size: ${named.join(", ")}${more}`];
+  }
+
   // Live bytes over the lines of the output code; a click goes to the line.
-  chart(points, output) {
+  chart(points, output, rows) {
     const most = Math.max(...points.map((p) => p.allocated), 1);
     const [first, last] = [points[0].line, points[points.length - 1].line];
+    const [bound, leftOut] = this.peakSays(rows);
     const peak = points.reduce((best, p) => (p.allocated > best.allocated ? p : best));
     const bars = points.map((p, at) => {
       const bar = element("i", {
         class: p === peak ? "peak" : null,
-        title: `line ${p.line}: ${bytes(p.allocated)} allocated, ${bytes(p.live)} live with the inputs`,
+        title: `line ${p.line}: ${bytes(p.allocated)} allocated, ${bytes(p.live)} live with the inputs${p.unsized ? `, and ${p.unsized} of a size that only the run knows` : ""}`,
         onclick: () => output >= 0 && this.app.goTo(output, p.line),
       });
       const end = at + 1 < points.length ? points[at + 1].line : last + 1;
@@ -81,21 +98,20 @@ export class Memory {
       element(
         "p",
         { class: "soft" },
-        `at most ${bytes(peak.allocated)} allocated beside the inputs (${bytes(peak.live)} with them), at `,
+        `${bound} ${bytes(peak.allocated)} allocated beside the inputs (${bytes(peak.live)} with them), at `,
         element(
           "button",
           { type: "button", class: "link", onclick: () => this.app.goTo(output, peak.line) },
           `line ${peak.line} of the output code`,
         ),
+        leftOut,
       ),
       element(
         "div",
         {
           class: "memory-chart",
           role: "img",
-          "aria-label":
-            "allocated memory over the lines of the output code, " +
-            `at most ${bytes(peak.allocated)} at line ${peak.line}`,
+          "aria-label": `allocated memory over the lines of the output code, ${bound} ${bytes(peak.allocated)} at line ${peak.line}`,
         },
         ...bars,
       ),

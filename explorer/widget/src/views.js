@@ -64,7 +64,7 @@ export const VIEWS = [
     name: "memory",
     title: "Memory",
     about: "what is live when, and why",
-    has: (app) => app.store.payload.memory?.table?.length > 0,
+    has: (app) => ["table", "unread"].some((key) => app.store.payload.memory?.[key]?.length > 0),
     make: (app) => new Memory(app),
   },
   {

@@ -277,10 +277,19 @@ export interface Moment {
   unsized: number;
 }
 
+/** A graph whose memory is not known, and why, a row of `Memory.unread`. */
+export interface UnreadMemory {
+  frame: string;
+  graph: string;
+  artifact: string;
+  why: string;
+}
+
 /** What is live in each compiled graph; {} where there is no output code. */
 export interface MemoryInfo {
   table?: StorageInfo[];
   timeline?: Moment[];
+  unread?: UnreadMemory[];
 }
 
 /** Something that went wrong. */
