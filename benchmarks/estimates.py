@@ -429,7 +429,7 @@ def rows_of(name: str, case: Case) -> Iterator[dict[str, Any]]:
 OWN, CALLS_TOGETHER = ("train", "tf32"), "library calls"
 
 
-def traced(case: Case, **target: str) -> Any:
+def traced(case: Case, **asked: Any) -> Any:
     """The trace of a case, with TF32 as the case has it."""
     import torch
 
@@ -438,7 +438,7 @@ def traced(case: Case, **target: str) -> Any:
     function, arguments, how = case
     torch.backends.cuda.matmul.allow_tf32 = how.get("tf32", False)
     torch.compiler.reset()
-    return explorer.trace(function, *arguments, **{key: value for key, value in how.items() if key != "tf32"}, **target)
+    return explorer.trace(function, *arguments, **{key: value for key, value in how.items() if key != "tf32"}, **asked)
 
 
 def counted_rows(trace: Any) -> Iterator[dict[str, Any]]:
@@ -500,7 +500,7 @@ def measured(compiled: Any, arguments: tuple[Any, ...], train: bool) -> dict[str
 
 def compared(row: dict[str, Any], target: Any) -> dict[str, Any]:
     """A measured row with what the estimate says of its groups on a GPU."""
-    from explorer.questions.costs import estimate
+    from explorer.questions.costs import estimate, loop_operations
 
     found = [estimate(target, group) for group in row["groups"]]
     operators = [str(call["operator"]) for group in row["groups"] for call in group["calls"] or ()]
@@ -513,7 +513,7 @@ def compared(row: dict[str, Any], target: Any) -> dict[str, Any]:
         "outside": "; ".join(dict.fromkeys(one.outside for one in found if one.outside)),
         "read": sum(group["read"] for group in row["groups"]),
         "written": sum(group["written"] for group in row["groups"]),
-        "operations": sum(n for group in row["groups"] for n in (group["elementwise"] or {}).values()),
+        "operations": sum(n for group in row["groups"] for n in loop_operations(group).values()),
     }
 
 
@@ -666,15 +666,22 @@ def read(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
+#: The stages that counting needs; no kernel is compiled further.
+COUNTED = ("dynamo", "post_grad", "fusion", "output_code", "kernel")
+
+
 def retraced(rows: Sequence[dict[str, Any]], target: str) -> Iterator[dict[str, Any]]:
     """Measured rows with the groups of a trace made here for a named GPU; kernels are matched by their number in the case.
 
     Another version of torch gives kernels other names, or other kernels; where there are not as many, the row says so.
     """
+    import explorer
+
     makers = cases("meta")
+    stages = tuple(stage for stage in explorer.STAGES if stage.name in COUNTED)
     for name in dict.fromkeys(row["case"] for row in rows):
         mine = [row for row in rows if row["case"] == name and "failed" not in row]
-        here = list(counted_rows(traced(makers[name](), target=target)))
+        here = list(counted_rows(traced(makers[name](), target=target, stages=stages)))
         if len(here) != len(mine):
             yield {"case": name, "failed": f"{len(mine)} rows were measured, {len(here)} are in the trace made here"}
             continue
@@ -689,7 +696,7 @@ def wanted(name: str, only: Sequence[str]) -> bool:
 
 def stored(options: argparse.Namespace) -> int:
     """Print what the estimate says of a file of measurements now."""
-    from explorer.gpus.figures.figures import Target
+    from explorer.gpus.figures import Target
 
     rows = read(options.source)
     target = Target.parse(options.target)

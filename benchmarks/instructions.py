@@ -128,6 +128,7 @@ def _jumps_back(line: str, labels: dict[str, int]) -> bool:
 def rows_of(name: str, case: Case, target: str) -> list[dict[str, Any]]:
     """One row a kernel: instructions an element by its SASS, and as counted."""
     import explorer
+    from explorer.questions.costs import loop_operations
 
     trace = explorer.trace(case[0], *case[1], target=target)
     groups = {kernel: group for group in trace.fusion.groups() for kernel in group["kernels"]}
@@ -138,7 +139,7 @@ def rows_of(name: str, case: Case, target: str) -> list[dict[str, Any]]:
         warps = next((c["num_warps"] for c in kernel.candidates if c["taken"]), 4)
         threads = math.prod(kernel.launches[0]["grid"]) * warps * 32
         count, loops = issued(kernel.text("sass"))
-        counted = sum((group["elementwise"] or {}).values()) / elements
+        counted = sum(loop_operations(group).values()) / elements
         rows.append({"case": name, "kernel": kernel.name, "sass": count * threads / elements, "loops": loops, "counted": counted})
     return rows
 

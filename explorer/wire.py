@@ -153,6 +153,7 @@ class GroupInfo(TypedDict):
     unsized: Names
     calls: list[Facts] | None
     elementwise: dict[str, int] | None
+    one_block: dict[str, int] | None
     rows: int | None
     run: int | None
     before: Names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import sys
@@ -63,7 +64,9 @@ def test_after_the_time_that_is_given_no_case_begins(script: ModuleType) -> None
     assert [row["failed"] for row in rows] == ["not begun: -1 s were over"] * 2
 
 
-def test_a_file_of_measurements_is_estimated_anew_as_it_was(script: ModuleType, tmp_path: Path) -> None:
+def test_a_file_of_measurements_is_estimated_anew_as_it_was(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What is stored of a trace gives the very seconds that the trace's own tables have, without a GPU."""
     pytest.importorskip("triton")
     import torch
@@ -79,3 +82,5 @@ def test_a_file_of_measurements_is_estimated_anew_as_it_was(script: ModuleType, 
     assert kernel["estimated"] == pytest.approx(1e6 * trace.kernels.table()[0]["seconds"]) and "tl.load" in kernel["text"]
     assert call["estimated"] == pytest.approx(1e6 * trace.library_calls[0]["seconds"]) and call["title"] == "aten.mm"
     assert "2 kernels and calls" in script.summary([kernel, call])
+    options = argparse.Namespace(source=file, target="h200", retrace=None, only=[])
+    assert script.stored(options) == 0 and "2 kernels and calls: median error" in capsys.readouterr().out

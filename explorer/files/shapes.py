@@ -371,6 +371,7 @@ class FinalNode(TypedDict):
     call: NotRequired[str]
     calls: NotRequired[list[Call]]
     elementwise: NotRequired[dict[str, int]]
+    one_block: NotRequired[dict[str, int]]
     rows: NotRequired[int | None]
     run: NotRequired[int | None]
     unsized: NotRequired[Names]

@@ -20,10 +20,9 @@ SECTOR = 32
 UNREAD = "its accesses could not be read"
 #: How a loop body adds to what is in memory, which is then read and written.
 ATOMIC = "atomic_add"
-#: What a loop body does besides computing.
+#: What a loop body names beside what it issues an instruction for; loads and stores count as one.
 NO_OPERATIONS = (
-    "load",
-    "store",
+    "store_reduction",
     "get_index",
     "constant",
     "index_expr",
@@ -37,43 +36,74 @@ NO_OPERATIONS = (
     "placeholder",
     "device_assert_async",
 )
-#: Elementwise functions that are many instructions each; all others count as one. About what libdevice inlines for fp32.
+#: What of a loop of double precision does not run at the rate of that.
+NOT_DOUBLE = ("load", "store")
+#: Functions that are many instructions each, as many as ptxas writes for them in fp32 on an H100; all others count as one.
+#: benchmarks/instructions.py compares. Of those with a path for rare arguments (sin, cos, tan, fmod, lgamma, atan2) the other.
 MANY = {
-    "sin": 20,
-    "cos": 20,
-    "tan": 25,
-    "exp": 6,
-    "exp2": 4,
-    "expm1": 12,
-    "log": 8,
-    "log2": 6,
-    "log10": 8,
-    "log1p": 12,
-    "tanh": 15,
-    "erf": 20,
-    "erfc": 25,
-    "erfinv": 25,
-    "sigmoid": 10,
-    "sqrt": 4,
-    "rsqrt": 2,
-    "pow": 30,
-    "truediv": 8,
-    "div": 8,
-    "lgamma": 60,
-    "atan": 20,
-    "atan2": 30,
-    "asin": 20,
-    "acos": 20,
-    "rand": 40,
-    "randn": 60,
-    "randint64": 40,
-    "fmod": 20,
-    "remainder": 20,
+    "sin": 25,
+    "cos": 25,
+    "tan": 35,
+    "exp": 9,
+    "exp2": 1,
+    "expm1": 25,
+    "log": 25,
+    "log2": 27,
+    "log10": 26,
+    "log1p": 29,
+    "tanh": 22,
+    "erf": 28,
+    "erfc": 47,
+    "erfinv": 40,
+    "sigmoid": 12,
+    "sqrt": 15,
+    "rsqrt": 1,
+    "pow": 115,
+    "truediv": 7,
+    "div": 7,
+    "reciprocal": 8,
+    "maximum": 3,
+    "minimum": 3,
+    "lgamma": 105,
+    "atan": 19,
+    "atan2": 45,
+    "asin": 17,
+    "acos": 16,
+    "randn": 120,
+    "randint64": 80,
+    "fmod": 30,
+    "remainder": 22,
 }
+#: Philox is ten rounds of two wide products, which take two slots each, two exclusive ors and two additions. From torch 2.13 on
+#: Inductor takes four random numbers of it (triton_helpers.rand4x), before one.
+RAND, RAND_OF_FOUR = 80, 28
 
 
-#: What the reductions that are many instructions an element add to one: two exponentials; three running figures.
-REDUCTIONS = {"online_softmax_reduce": 24, "welford_reduce": 8, "welford_combine": 8}
+#: What a reduction adds an element to its one operation, in a loop: two exponentials with their selects; three running figures.
+REDUCTIONS = {
+    "online_softmax_reduce": 31,
+    "welford_reduce": 14,
+    "welford_combine": 20,
+    "max": 2,
+    "min": 2,
+    "argmax": 12,
+    "argmin": 12,
+}
+#: The same where a row is in the registers of one block: Inductor then takes two passes instead, max and sum(exp(x - max)), or
+#: sum and sum((x - mean)²): `TritonKernel.prepare_softmax_twopass_fallback` and `welford_reduce_fallback`.
+IN_ONE_BLOCK = {
+    "online_softmax_reduce": 13,
+    "welford_reduce": 3,
+    "welford_combine": 20,
+    "max": 2,
+    "min": 2,
+    "argmax": 9,
+    "argmin": 9,
+}
+#: What of the last pass the reduction has computed, where the row stays in registers: exp(x - max), x - mean.
+SHARED = {"online_softmax_reduce": ("exp", "sub"), "welford_reduce": ("sub",)}
+#: After the loop the running figures of a block are combined, so many instructions each; a row has at most so many of them.
+COMBINED, WIDEST = {"online_softmax_reduce": 15, "welford_reduce": 20}, 2048
 
 
 # Bytes -----------------------------------------------------------------------------------------------------------------
@@ -290,14 +320,69 @@ def _hint(size: Any) -> int:
 
 
 def computed(node: Any) -> dict[str, Plain]:
-    """`calls`, one row an operator that is computed as a whole, and `elementwise`, the operations of all loops by dtype."""
+    """`calls`, one row an operator that is computed as a whole, and the operations of all loops by dtype.
+
+    `elementwise` are those where a reduction loops over a row, `one_block` those where a block holds the row.
+    """
     calls = [row for part in node.get_nodes() if (row := _call(part)) is not None]
-    loops: dict[str, int] = {}
+    parts = list(_distinct_loops(node))
+    return {
+        "calls": calls,
+        "elementwise": _by_dtype(parts, in_one_block=False),
+        "one_block": _by_dtype(parts, in_one_block=True),
+        "rows": _rows(node),
+        "run": _run(node),
+    }
+
+
+def _distinct_loops(node: Any) -> Iterator[Any]:
+    """The loop bodies of a node; of a reduction with several results, which is a node each, the first: all come of one pass."""
+    seen: set[Any] = set()
     for part in node.get_nodes():
-        if _is_loops(part) and getattr(part, "_body", None) is not None:
-            dtype, count = _elementwise(part)
-            loops[dtype] = loops.get(dtype, 0) + count
-    return {"calls": calls, "elementwise": loops, "rows": _rows(node), "run": _run(node)}
+        if not _is_loops(part) or getattr(part, "_body", None) is None:
+            continue
+        reduction = _reduction(part)
+        reads = tuple(sorted(map(str, part.read_writes.reads)))
+        key = (reduction, str(part.get_ranges()), reads, tuple(sorted(part._body.op_counts.items())))
+        if reduction not in COMBINED or key not in seen:
+            yield part
+        seen.add(key)
+
+
+def _reduction(part: Any) -> str:
+    """The type of reduction that a loop body is, "" where it is none."""
+    inner = part.node
+    return str((inner.get_reduction_type() if hasattr(inner, "get_reduction_type") else "") or "")
+
+
+def _by_dtype(parts: Sequence[Any], *, in_one_block: bool) -> dict[str, int]:
+    """The operations of some loop bodies: of double precision, and of all others."""
+    reductions = {_reduction(part) for part in parts} - {""}
+    shared = [name for reduction in reductions for name in SHARED.get(reduction, ())] if in_one_block else []
+    loops: dict[str, int] = {}
+    loaded: set[str] = set()
+    for part in parts:
+        each = _each(part, () if _reduction(part) else shared, in_one_block=in_one_block)
+        count = _elementwise(part, each, by_row=bool(reductions))
+        count += -_loaded_before(part, loaded) if in_one_block else _combined(part)
+        dtype = _loop_dtype(part)
+        loops[dtype] = loops.get(dtype, 0) + count
+    return loops
+
+
+def _loaded_before(part: Any, loaded: set[str]) -> int:
+    """The operations of loads, and of their conversions, that an earlier loop body left in registers; `loaded` grows."""
+    from torch._inductor.virtualized import V
+
+    saved = 0
+    for dep in (dep for dep in part.read_writes.reads if hasattr(dep, "var_names") and not dep.is_indirect()):
+        if str(dep) in loaded and math.prod(map(_hint, dep.size)) >= _iterations(part):
+            if _loop_dtype(part) == "float64":  # whose loads are not counted
+                continue
+            narrow = V.graph.get_dtype(dep.name).itemsize < 4 and "to_dtype" in part._body.op_counts
+            saved += (2 if narrow else 1) * _iterations(part)
+        loaded.add(str(dep))
+    return saved
 
 
 def _rows(node: Any) -> int | None:
@@ -312,17 +397,57 @@ def _rows(node: Any) -> int | None:
     return _hint(sizes[0]) if _hint(sizes[1]) > 1 else None
 
 
-def _elementwise(part: Any) -> tuple[str, int]:
-    """The operations of a loop body in all its iterations, and whether they are of double precision."""
+def _each(part: Any, left_out: Sequence[str], *, in_one_block: bool) -> dict[str, int]:
+    """How many instructions each operation of a loop body is, its reduction among them; what is left out is not there."""
+    from torch._inductor.runtime import triton_helpers
+
+    many = {**MANY, "rand": RAND_OF_FOUR if hasattr(triton_helpers, "rand4x") else RAND}
+    many["reduction"] = 1 + (IN_ONE_BLOCK if in_one_block else REDUCTIONS).get(_reduction(part), 0)
+    left_out = (*left_out, *(NOT_DOUBLE if _loop_dtype(part) == "float64" else ()))
+    names = part._body.op_counts
+    return {name: many.get(name, 1) for name in names if not name.startswith(NO_OPERATIONS) and name not in left_out}
+
+
+def _elementwise(part: Any, each: dict[str, int], *, by_row: bool) -> int:
+    """The operations of a loop body in all its iterations, by how many instructions each is."""
+    whole: int = sum(n * each.get(name, 0) for name, n in part._body.op_counts.items())
+    saved: int = sum(each.get(name, 0) * (_iterations(part) - times) for name, times in _per_row(part)) if by_row else 0
+    return whole * _iterations(part) - saved
+
+
+def _per_row(part: Any) -> Iterator[tuple[str, int]]:
+    """The operations of a loop body that do not depend on all loop variables, and how often they run.
+
+    In a kernel that reduces, what depends on the row alone is a tensor of one element a row, such as the root in a norm.
+    """
+    body = part._body
+    needed: dict[Any, set[Any]] = {}
+    for node in body.root_block.graph.nodes:
+        needed[node] = set().union(*(needed[one] for one in node.all_input_nodes))
+        if node.target == "get_index":
+            needed[node] = set(body.indexing_exprs[node.args[0]].free_symbols) & set(body.var_ranges)
+        elif node.op == "call_module":
+            needed[node] = set(body.var_ranges)
+        elif node.op == "call_method" and (times := math.prod(_hint(body.var_ranges[v]) for v in needed[node])) < _iterations(
+            part
+        ):
+            yield str(node.target), times
+
+
+def _combined(part: Any) -> int:
+    """The operations after the loop of a reduction that keeps several running figures."""
+    rows, width = (math.prod(map(_hint, sizes)) for sizes in part.get_ranges())
+    each: int = COMBINED.get(_reduction(part), 0)
+    return each * rows * min(width, WIDEST)
+
+
+def _loop_dtype(part: Any) -> str:
+    """ "float64" for a loop body of double precision, "float32" for all others."""
     from torch._inductor.virtualized import V
 
-    counts = part._body.op_counts
-    each = sum(n * MANY.get(name, 1) for name, n in counts.items() if not name.startswith(NO_OPERATIONS))
-    inner = part.node
-    each += REDUCTIONS.get(str(inner.get_reduction_type() if hasattr(inner, "get_reduction_type") else ""), 0)
     names = [*_written_names(part), *(dep.name for dep in part.read_writes.reads if hasattr(dep, "var_names"))]
     dtypes = {str(V.graph.get_dtype(name)) for name in names}
-    return "float64" if dtypes & {"torch.float64", "torch.complex128"} else "float32", each * _iterations(part)
+    return "float64" if dtypes & {"torch.float64", "torch.complex128"} else "float32"
 
 
 def _call(part: Any) -> dict[str, Plain] | None:

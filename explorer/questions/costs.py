@@ -207,7 +207,7 @@ ALONE = 2.0
 SHARES: Mapping[str, float] = MappingProxyType(
     {
         "memory": 0.90,
-        "elementwise": 0.5,
+        "elementwise": 0.75,
         "mm": 0.80,
         "template": 0.75,
         "attention": 0.69,
@@ -220,6 +220,8 @@ SHARES: Mapping[str, float] = MappingProxyType(
         "int8_rows": 0.065,
     }
 )
+#: How the name of a kernel begins whose reductions hold a row in one block.
+IN_ONE_BLOCK = "triton_per"
 #: The inner size from which attention reaches its share; at smaller ones the exponentials weigh more.
 HEAD = 128
 #: Tiles of a result that one block computes and what they reach; the inner size that is worth a block of its own.
@@ -297,10 +299,20 @@ def _operation_seconds(target: Target, group: Mapping[str, Plain]) -> float:
     whole = [_call_seconds(target, call) for call in group["calls"] or ()]
     loops = [
         count / (rate * SHARES["elementwise"])
-        for dtype, count in (group["elementwise"] or {}).items()
+        for dtype, count in loop_operations(group).items()
         if (rate := target.peak.get("fp64" if dtype == "float64" else "fp32", 0.0) / 2)  # the peak counts a fused one as two
     ]
     return float(sum(whole) + sum(loops))
+
+
+def loop_operations(group: Mapping[str, Plain]) -> Mapping[str, int]:
+    """The operations of a group's loops by dtype, as its kernel was written: with a row of a reduction in one block, or not.
+
+    Inductor writes the category of a Triton kernel into its name (`get_kernel_category_by_source_code`).
+    """
+    in_one_block = any(str(name).startswith(IN_ONE_BLOCK) for name in group["kernels"])
+    counts: Mapping[str, int] | None = group.get("one_block") if in_one_block else None
+    return counts or group["elementwise"] or {}
 
 
 def _call_seconds(target: Target, call: Mapping[str, Plain]) -> float:

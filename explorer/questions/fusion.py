@@ -300,6 +300,7 @@ class Graph:
                 "unsized": tuple(group.get("unsized", ())),
                 "calls": group.get("calls"),
                 "elementwise": group.get("elementwise"),
+                "one_block": group.get("one_block"),
                 "rows": group.get("rows"),
                 "run": group.get("run"),
                 "before": self._calls(members, before=True),

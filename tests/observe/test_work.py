@@ -12,7 +12,9 @@ import torch.nn.functional as F
 
 import explorer
 from explorer.observe.work import _causal, _convolution_backward
+from explorer.questions.costs import loop_operations
 from explorer.questions.what_if import estimated
+from explorer.stages.triton.instruction_mix import SASS_INSTRUCTION
 
 #: Enough to count by; kernels need not be compiled further.
 STAGES = tuple(s for s in explorer.STAGES if s.name in ("dynamo", "fusion", "post_grad", "ir_pre_fusion", "ir_post_fusion"))
@@ -205,8 +207,59 @@ def test_a_transposing_copy_says_how_short_its_rows_are() -> None:
 
 
 def test_double_precision_loops_are_counted_as_such() -> None:
-    """The operations of a loop body, in the dtype that they run in."""
+    """The operations of a loop body, in the dtype that they run in; loads and stores are none of double precision."""
     (row,) = groups(lambda x: x * 2 + 1, rand(64).double())
     assert dict(row["elementwise"]) == {"float64": 128}
     (row,) = groups(lambda x: x * 2 + 1, rand(64))
-    assert dict(row["elementwise"]) == {"float32": 128}
+    assert dict(row["elementwise"]) == {"float32": 256}
+
+
+# Operations of loops ---------------------------------------------------------------------------------------------------
+
+
+def counted(function: Callable[..., Any], *arguments: Any) -> float:
+    """Operations that one element of the first argument costs, as the kernel was written."""
+    (group,) = groups(function, *arguments)
+    return float(sum(loop_operations(group).values())) / int(arguments[0].numel())
+
+
+def test_a_norm_counts_its_root_once_a_row() -> None:
+    """By hand an element: a load and a conversion, a sum, x - mean, its square and their sum, and of the last pass five more.
+
+    These are the product with the root, weight, bias, conversion and store. The division and the root are once a row.
+    """
+    x, w = rand(512, 1024, dtype=BF16), rand(1024, dtype=BF16)
+    assert counted(lambda x, w: F.layer_norm(x, (1024,), w, w), x, w) == pytest.approx(2 + 4 + 5, abs=0.1)
+
+
+@pytest.mark.parametrize(("width", "each"), [(1024, 1 + 14 + 7 + 1), (8192, 1 + 32 + 15 * 2048 / 8192 + 1 + 1 + 9 + 7 + 1)])
+def test_a_reduction_with_several_results_is_counted_once(width: int, each: float) -> None:
+    """The largest of a row and its sum of exponentials come of one pass.
+
+    In a block: a load, max, difference, exponential and sum; then a division and a store. In a loop the running sum is scaled,
+    and the last pass loads and computes anew.
+    """
+    assert counted(lambda x: x.softmax(-1), rand(64, width)) == pytest.approx(each, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.softmax(-1),
+        lambda x: x.log_softmax(-1),
+        lambda x: F.layer_norm(x, x.shape[-1:]),
+        lambda x: x.float().var(-1),
+        F.gelu,
+        torch.tanh,
+    ],
+    ids=["softmax", "log softmax", "layer norm", "var", "gelu", "tanh"],
+)
+def test_operations_are_those_that_the_assembler_writes(function: Callable[..., Any]) -> None:
+    """SASS without a loop, an instruction each: what is counted is within a half of it, by the text of ptxas and not our own."""
+    trace = explorer.trace(function, torch.empty(8192, 1024, dtype=BF16, device="meta"), target="h100")
+    (kernel,), (group,) = trace.kernels, [group for group in trace.fusion.groups() if group["kernels"]]
+    lines = [line for line in kernel.text("sass").splitlines() if SASS_INSTRUCTION.match(line) and "NOP" not in line]
+    warps = next(row["num_warps"] for row in kernel.candidates if row["taken"])
+    (blocks, *_) = kernel.launches[0]["grid"]
+    an_element = len(lines) * blocks * warps * 32 / (8192 * 1024)
+    assert sum(loop_operations(group).values()) / (8192 * 1024) == pytest.approx(an_element, rel=0.5)

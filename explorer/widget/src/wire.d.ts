@@ -145,6 +145,7 @@ export interface GroupInfo {
   unsized: string[];
   calls: { [key: string]: unknown }[] | null;
   elementwise: { [key: string]: number } | null;
+  one_block: { [key: string]: number } | null;
   rows: number | null;
   run: number | null;
   before: string[];
