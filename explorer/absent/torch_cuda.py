@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.errors import InputError
 from explorer.observe.patch import Guard, answered, guard_here, guarding, replaced, replaced_in_plain_sight
+from explorer.observe.versions import device_switches
 
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
@@ -52,7 +53,7 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
             for owner, answers in ((torch._C, _below(target)), (torch.cuda, _of_module(target))):
                 for name, answer in answers.items():
                     stack.enter_context(answered(owner, name, answer))
-            for name in ("_exchange_fn", "_maybe_exchange_fn"):  # Dynamo's own of `with torch.cuda.device(0)`
+            for name in device_switches():  # Dynamo's own of `with torch.cuda.device(0)`
                 stack.enter_context(replaced(CUDADeviceVariable, name, lambda _: staticmethod(_the_only_device)))
             for name in ("_lazy_init", "_lazy_call"):  # imported there by name
                 stack.enter_context(answered(torch.cuda.random, name, _always(None)))

@@ -29,6 +29,13 @@ def isolates_recompiles() -> bool:
     return "isolate_recompiles" in inspect.signature(torch.compile).parameters
 
 
+def device_switches() -> tuple[str, ...]:
+    """What Dynamo keeps of torch.cuda for `with torch.cuda.device(n)`: nothing in torch 2.11, which asks torch.cuda itself."""
+    from torch._dynamo.variables.ctx_manager import CUDADeviceVariable
+
+    return tuple(name for name in ("_exchange_fn", "_maybe_exchange_fn") if hasattr(CUDADeviceVariable, name))
+
+
 def oldest_capability() -> int:
     """The least compute capability that torch's own CUDA compiles for: 75 in CUDA 13, which left out Volta; 0 without CUDA."""
     import torch
