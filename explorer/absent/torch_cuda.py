@@ -39,6 +39,7 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
     """Inside the block torch.cuda says that the target is there, that it is idle, and that nothing is in its memory."""
     import torch
     from torch._dynamo.variables.ctx_manager import CUDADeviceVariable
+    from torch._dynamo.variables.streams import SymbolicStreamState
     from torch.cuda import jiterator
 
     from explorer.absent.absent_gpu import forget_devices
@@ -55,6 +56,7 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
                     stack.enter_context(answered(owner, name, answer))
             for name in device_switches():  # Dynamo's own of `with torch.cuda.device(0)`
                 stack.enter_context(replaced(CUDADeviceVariable, name, lambda _: staticmethod(_the_only_device)))
+            stack.enter_context(replaced(SymbolicStreamState, "__init__", partial(_without_streams, guard)))
             for name in ("_lazy_init", "_lazy_call"):  # imported there by name
                 stack.enter_context(answered(torch.cuda.random, name, _always(None)))
             stack.enter_context(replaced_in_plain_sight(jiterator._JittedFunction, "__call__", lambda _: _no_jiterator))
@@ -95,6 +97,17 @@ class _Devices:
 
 
 _DEVICES = _Devices()
+
+
+def _without_streams(guard: Guard, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Let Dynamo begin a frame without the current stream: where torch is built for CUDA, only the GPU's driver can name it."""
+    import torch
+
+    def __init__(self: Any) -> None:
+        with guarding(guard), answered(torch.accelerator, "is_available", _always(False)):
+            original(self)
+
+    return __init__
 
 
 def _below(target: Target) -> dict[str, Callable[..., Any]]:

@@ -276,3 +276,15 @@ def test_quantile_sees_no_fake_tensor_on_the_cpu() -> None:
     results()
     assert devices == ["cpu"] * 3
     assert not torch.ops.aten.quantile.default.py_kernels
+
+
+def test_a_frame_begins_without_a_current_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A torch that is built for CUDA, on a machine without a GPU, can name no stream; a trace needs none."""
+
+    def driver(*args: object) -> None:
+        raise RuntimeError("CUDA error: no CUDA-capable device is detected")
+
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: torch.cuda.is_available())
+    monkeypatch.setattr(torch.accelerator, "current_stream", driver)
+    trace = explorer.trace(lambda x: x.sin() + 1, torch.randn(8), target="h100")
+    assert trace.failures == () and len(trace.kernels) == 1
