@@ -5,6 +5,7 @@ the original. Where explorer's part of it fails, the original's result is return
 yet), what was lost is written down, and the program goes on. An error that came out of the original goes through
 as it came, without a frame of this file in its traceback.
 
+- A function is observed by `observed`: all that observe it share one replacement, which calls each of them and the original.
 - A function is replaced by `replaced`: what stands in its place calls the replacement, or the original.
 - A value that other threads must not see is replaced by `added`: each thread reads its own.
 - A value that `replaced` replaces is seen by every thread. That is right only while `compile_lock` is held, which Dynamo
@@ -15,6 +16,7 @@ as it came, without a frame of this file in its traceback.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -212,6 +214,7 @@ class _Slot:
         self.original = original
         self.own: Any = None  # what the owner itself held
         self.layers: tuple[_Layer, ...] = ()
+        self.observers: _Observers | None = None  # those that share one of the layers
 
     def below(self, layer: _Layer) -> tuple[_Layer, ...]:
         """The replacements under one; all that are on where it is on no more."""
@@ -233,10 +236,22 @@ class _Slot:
 
 
 def _without_own_frames(place: types.TracebackType | None) -> types.TracebackType | None:
-    """The part of a traceback below this file's frames: an error that passes through is not explorer's."""
-    while place is not None and place.tb_frame.f_code.co_filename == __file__:
+    """A traceback without this file's frames: an error that passes through is not explorer's.
+
+    Frames below the next function that is replaced were taken out when the error left that function.
+    """
+    while place is not None and _is_own(place):
         place = place.tb_next
+    last = place
+    while last is not None and last.tb_next is not None and not _is_own(last.tb_next):
+        last = last.tb_next
+    while last is not None and last.tb_next is not None and _is_own(last.tb_next):
+        last.tb_next = last.tb_next.tb_next
     return place
+
+
+def _is_own(place: types.TracebackType) -> bool:
+    return place.tb_frame.f_code.co_filename == __file__
 
 
 def _like(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
@@ -325,11 +340,16 @@ def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None
     try:
         yield
     finally:
-        with _CHANGING:
-            slot = layer.slot
-            slot.layers = tuple(other for other in slot.layers if other is not layer)
-            if not slot.layers:
-                _put_back(owner, name, slot.own)
+        _take_off_layer(owner, name, layer)
+
+
+def _take_off_layer(owner: Any, name: str, layer: _Layer) -> None:
+    """Take one replacement out of a function's place; with the last one the function itself is back."""
+    with _CHANGING:
+        slot = layer.slot
+        slot.layers = tuple(other for other in slot.layers if other is not layer)
+        if not slot.layers:
+            _put_back(owner, name, slot.own)
 
 
 def _put_on(owner: Any, name: str, make: Callable[[Any], Any]) -> _Layer:
@@ -339,7 +359,7 @@ def _put_on(owner: Any, name: str, make: Callable[[Any], Any]) -> _Layer:
         slot = getattr(original, "explorer_slot", None)
         if not isinstance(slot, _Slot) or own is _ABSENT:
             slot = _Slot(original)
-        layer = _Layer(slot, f"{getattr(owner, '__name__', type(owner).__name__)}.{name}", guard_here())
+        layer = _Layer(slot, _step_of(owner, name), guard_here())
         made = make(layer.original())
         static = isinstance(made, (staticmethod, classmethod))
         layer.ours = made.__get__(None, owner) if static else made
@@ -426,6 +446,137 @@ def _put_back(owner: Any, name: str, own: Any) -> None:
         delattr(owner, name)
     else:
         setattr(owner, name, own)
+
+
+# Observing --------------------------------------------------------------------------------------------------------------
+
+#: What observes a function: a generator function of the call's arguments, with one `yield`, which gives the call's result.
+Observer = Callable[..., Iterator[None]]
+
+
+class _Observer:
+    """One observer of a function, with the guard under which it was put on."""
+
+    def __init__(self, function: Observer, guard: Guard) -> None:
+        self.function, self.guard = function, guard
+
+    def begin(self, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the part before the call; what has a part after it, or None."""
+        if not self.guard.acts(step):
+            return None
+        try:
+            run = self.function(*args, **kwargs)
+            next(run)
+        except StopIteration:
+            return None
+        except ON_PURPOSE:
+            raise
+        except Exception as error:  # noqa: BLE001 rule 5
+            self.guard.lose(step, error)
+            return None
+        return run
+
+    def end(self, step: str, run: Any, result: Any) -> None:
+        """Run the part after a call that returned."""
+        try:
+            run.send(result)
+        except StopIteration:
+            pass
+        except ON_PURPOSE:
+            raise
+        except Exception as error:  # noqa: BLE001 rule 5
+            self.guard.lose(step, error)
+
+    def fail(self, step: str, run: Any, failure: BaseException) -> None:
+        """Raise the call's error at the observer's `yield`; only another error than that is the observer's own."""
+        try:
+            run.throw(failure)
+        except StopIteration:
+            pass
+        except Exception as error:  # noqa: BLE001 rule 5
+            if error is not failure:
+                self.guard.lose(step, error)
+        except BaseException as error:
+            if error is not failure:
+                raise
+
+
+class _Observers:
+    """All that observe one function: one replacement, which calls them in the order in which they were put on."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+        self.members: tuple[_Observer, ...] = ()
+        self.guard = Guard(self._acts)
+        self.layer: _Layer | None = None
+
+    def _acts(self) -> bool:
+        return any(member.guard.acts(self.step) for member in self.members)
+
+    def replacement(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The function that calls the observers and the original."""
+
+        def observed_call(*args: Any, **kwargs: Any) -> Any:
+            started = [(member, member.begin(self.step, args, kwargs)) for member in self.members]
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                for member, run in reversed(started):
+                    if run is not None:
+                        member.fail(self.step, run, error)
+                raise
+            for member, run in reversed(started):
+                if run is not None:
+                    member.end(self.step, run, result)
+            return result
+
+        return observed_call
+
+
+@contextmanager
+def observed(owner: Any, name: str, observer: Observer) -> Iterator[None]:
+    """Inside the block `observer` is run around each call of the function `owner.name`, for whom the guard here covers.
+
+    It is a generator function of the call's arguments with one `yield`, which gives the call's result, or raises its error.
+    All observers of one function share one replacement: the first that was put on begins first and ends last. An error
+    of one is written down under its own guard and keeps neither the others nor the function from running. AttributeError
+    where there is no such function.
+    """
+    member = _Observer(observer, guard_here())
+    with _CHANGING:
+        observers = _observers_of(owner, name)
+        observers.members = (*observers.members, member)
+    try:
+        yield
+    finally:
+        with _CHANGING:
+            observers.members = tuple(other for other in observers.members if other is not member)
+            if not observers.members and observers.layer is not None:
+                observers.layer.slot.observers = None
+                _take_off_layer(owner, name, observers.layer)
+
+
+def _observers_of(owner: Any, name: str) -> _Observers:
+    """The observers of a function, put into its place where there are none yet."""
+    slot = getattr(getattr(owner, name), "explorer_slot", None)
+    if isinstance(slot, _Slot) and slot.observers is not None and name in vars(owner):
+        return slot.observers
+    observers = _Observers(_step_of(owner, name))
+    static = isinstance(inspect.getattr_static(owner, name), (staticmethod, classmethod))
+
+    def make(original: Callable[..., Any]) -> Any:
+        made = observers.replacement(original)
+        return staticmethod(made) if static else made
+
+    with guarding(observers.guard):
+        observers.layer = _put_on(owner, name, make)
+    observers.layer.slot.observers = observers
+    return observers
+
+
+def _step_of(owner: Any, name: str) -> str:
+    """What a replacement is called where it fails: the owner's name and the attribute's."""
+    return f"{getattr(owner, '__name__', type(owner).__name__)}.{name}"
 
 
 # Values that each thread reads for itself -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from explorer.errors import InputError
-from explorer.observe.patch import Guard, added, added_in_plain_sight, beside, guarded, guarding, replaced, shielded
+from explorer.observe.patch import Guard, added, added_in_plain_sight, beside, guarded, guarding, observed, replaced, shielded
 
 
 class Base:
@@ -327,3 +327,131 @@ def test_what_stands_in_plain_sight_may_be_taken_away_in_any_order(there: bool) 
     assert owner.name == 2
     second.__exit__(None, None, None)
     assert vars(owner) == ({"name": "own"} if there else {})
+
+
+# Observing --------------------------------------------------------------------------------------------------------------
+
+
+def test_all_that_observe_a_function_share_one_replacement() -> None:
+    """The first begins first and ends last, each is given the arguments and the result, and at the end the function is back."""
+    owner, told = SimpleNamespace(f=doubled), []
+
+    def observer(name: str) -> Callable[..., Iterator[None]]:
+        def around(x: int) -> Any:
+            told.append((name, x))
+            result = yield
+            told.append((name, result))
+
+        return around
+
+    with ExitStack() as stack:
+        for name in ("one", "other"):
+            stack.enter_context(observed(owner, "f", observer(name)))
+        assert owner.f(3) == 6 and len(owner.f.explorer_slot.layers) == 1
+    assert told == [("one", 3), ("other", 3), ("other", 6), ("one", 6)]
+    assert owner.f is doubled
+
+
+def test_observers_may_be_taken_off_in_any_order() -> None:
+    """The one that is left still observes."""
+    owner, told = SimpleNamespace(f=doubled), []
+
+    def observer(x: int) -> Iterator[None]:
+        told.append(x)
+        yield
+
+    first, second = observed(owner, "f", observer), observed(owner, "f", observer)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert owner.f(1) == 2 and told == [1]
+    second.__exit__(None, None, None)
+    assert owner.f is doubled
+
+
+@pytest.mark.parametrize("when", ["before", "after", "at once", "at the error"])
+def test_an_observer_that_fails_is_named_and_the_others_observe(when: str) -> None:
+    """The loss is under its own guard; the function gives what it gives, or raises what it raises."""
+    told: list[str] = []
+
+    def failing(x: int) -> Iterator[None]:
+        if when == "before":
+            fails()
+        try:
+            yield
+        except ValueError:
+            fails()
+        if when == "after":
+            fails()
+
+    def other(x: int) -> Iterator[None]:
+        told.append("before")
+        try:
+            yield
+        finally:
+            told.append("after")
+
+    def original(x: int) -> int:
+        if when == "at the error":
+            raise ValueError("the original's")
+        return x
+
+    owner = SimpleNamespace(f=original)
+    losses: dict[tuple[str, str, str], None] = {}
+    with ExitStack() as stack:
+        with guarding(Guard(losses=losses, stage="mine")):
+            stack.enter_context(observed(owner, "f", fails if when == "at once" else failing))
+        with guarding(Guard(losses=losses, stage="other")):
+            stack.enter_context(observed(owner, "f", other))
+        if when == "at the error":
+            with pytest.raises(ValueError, match="the original's"):
+                owner.f(1)
+        else:
+            assert owner.f(1) == 1
+    assert told == ["before", "after"]
+    assert [stage for stage, _, _ in losses] == ["mine"]
+
+
+def test_an_observer_sees_its_own_thread_only() -> None:
+    """Another thread calls the function itself, as far as its guard says."""
+    owner, told = SimpleNamespace(f=doubled), []
+
+    def observer(x: int) -> Iterator[None]:
+        told.append(x)
+        yield
+
+    with observed(owner, "f", observer):
+        assert elsewhere(lambda: owner.f(2)) == 4 and told == []
+
+
+def test_static_and_class_methods_are_observed_and_put_back_as_such() -> None:
+    """The observer is given what the caller gives."""
+    before, told = dict(vars(Base)), []
+
+    def observer(*args: Any) -> Any:
+        told.append((args, (yield)))
+
+    for name in ("static", "of_class"):
+        with observed(Base, name, observer):
+            getattr(Base, name)()
+    assert told == [((), "static"), ((), "Base")]
+    assert dict(vars(Base)) == before
+
+
+def test_frames_between_two_replaced_functions_are_not_in_the_traceback() -> None:
+    """However many replaced functions an error goes through, no frame of explorer's is left."""
+
+    def inner() -> None:
+        raise KeyError("theirs")
+
+    def outer() -> None:
+        owner.inner()
+
+    def passing(original: Any) -> Any:
+        return lambda: original()
+
+    owner = SimpleNamespace(inner=inner, outer=outer)
+    with replaced(owner, "inner", passing), replaced(owner, "outer", passing), pytest.raises(KeyError) as caught:
+        owner.outer()
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names == ["test_frames_between_two_replaced_functions_are_not_in_the_traceback", "outer", "inner"]
