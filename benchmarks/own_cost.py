@@ -33,12 +33,12 @@ TORCH, TEXTS, LINKS, VERDICTS, REST = "torch's own", "texts and tables", "links"
 OWN = (TEXTS, LINKS, VERDICTS, REST)
 #: A file of explorer's and the beginning of a function's name in it → what its time counts as; the first found counts.
 FILES = (
-    ("observe/fusion.py", "", VERDICTS),
+    ("observe/scheduler.py", "", VERDICTS),
     ("stages/inductor/fusion.py", "", VERDICTS),
     ("observe/kernel_lines.py", "", LINKS),
     ("provenance.py", "", LINKS),
     ("stages/", "link", LINKS),
-    ("observe/dynamo.py", "_decompiled_facts", REST),
+    ("observe/bytecode.py", "_decompiled_facts", REST),
     ("recorder.py", "_append", TEXTS),
     ("replay.py", "", TEXTS),
 )

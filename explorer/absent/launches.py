@@ -27,7 +27,7 @@ from explorer.ladder.ladder import Ladder, Lowered, finished, front_end, portabl
 from explorer.ladder.triton_jit import call_arguments, grid_of, jit_function, own_copy, said, settings
 from explorer.ladder.triton_pool import Pool
 from explorer.model.values import Plain
-from explorer.observe.dynamo import code_facts
+from explorer.observe.functions import code_facts
 from explorer.observe.places import in_package
 from explorer.observe.sources import CHANGED, NONE_KEPT, agrees, source_of, unseen
 from explorer.observe.without_data import on_meta

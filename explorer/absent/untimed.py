@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.absent.measured import Assume
 from explorer.model.stage import Emit
-from explorer.observe.inductor import Listed
+from explorer.observe.autotuning import Listed
 from explorer.observe.patch import replaced
 
 if TYPE_CHECKING:

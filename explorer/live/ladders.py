@@ -33,7 +33,7 @@ class Ladders:
     call: KernelCall | None = None  # of a hand-written kernel
     again: Callable[[int | Mapping[str, Plain]], Ladder] | None = None  # for a hand-written kernel, with another config
     target: Target | None = None  # what the kernels are for; None for the CPU
-    sources: dict[str, Mapping[str, Plain]] = field(default_factory=dict)  # of Inductor's choices, see `observe.inductor`
+    sources: dict[str, Mapping[str, Plain]] = field(default_factory=dict)  # of Inductor's choices, see `observe.autotuning`
     choices: dict[str, Ladder] = field(default_factory=dict)  # those that were asked for
     launched: dict[str, Ladder] = field(default_factory=dict)  # of kernels launched outside of torch.compile, by name
 

@@ -213,7 +213,7 @@ def assemble(kernel: Artifact) -> Artifact:
     Where the debug information cannot be read, the artifact's `unlinked` says why.
     """
     from explorer.model.values import Event, plain
-    from explorer.observe.inductor import assembly_command
+    from explorer.observe.cpp_command import assembly_command
     from explorer.stages.cpp import assembly
 
     with scratch.folder() as folder:

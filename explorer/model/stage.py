@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from explorer.model.context import Context
 from explorer.model.values import Artifact, Event, Link, Plain
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ class Emit(Protocol):
     def muted(self) -> AbstractContextManager[None]:
         """Record nothing of what this thread does inside."""
 
+    def at(self, section: str, path: str) -> AbstractContextManager[None]:
+        """Name the round of passes ("pre_grad", "joint", "post_grad") and the graph in it that is under way inside."""
+
+    def here(self) -> Context:
+        """Where the compile of this thread is."""
+
     def place(self) -> tuple[str, str]:
         """The frame and graph under way, by the names that the trace will have for them."""
 
@@ -46,8 +53,12 @@ class Emit(Protocol):
         """Record an error of a compile, so that it can be told from the program's own should it reach the program."""
 
 
+#: What observes the compiler: `watch(emit)` gives a context manager, inside which it emits what it sees.
+Watch = Callable[[Emit], AbstractContextManager[object]]
+
+
 def watch_nothing(emit: Emit) -> AbstractContextManager[object]:
-    """The watch of a stage whose events another stage's hook emits."""
+    """Observe nothing: the watch of a stage whose events explorer's own probes emit."""
     return nullcontext()
 
 
@@ -62,9 +73,10 @@ class Stage:
 
     `name` is the compiler's own name for it and the kind of its events; `title` is for people; `language`
     names the syntax of its text; `about` is one sentence on what the stage does and why it exists.
-    `watch(emit)` gives a context manager that watches the compiler; `render(event, id)` makes one Artifact of
-    one event; `link(artifact, trace)` gives the links that the artifact's text itself states.
-    `phases` names the compiler's timed phases that make up this stage's seconds.
+    `render(event, id)` makes one Artifact of one event; `link(artifact, trace)` gives the links that the artifact's text
+    itself states. `phases` names the compiler's timed phases that make up this stage's seconds.
+    `consumes` names the other kinds of events that it is made of. `watch(emit)` is the probe of a stage of your own: a context
+    manager that observes the compiler; explorer's stages have none, since its own probes are always on.
     """
 
     name: str
@@ -72,9 +84,10 @@ class Stage:
     language: str
     about: str
     render: Callable[[Event, str], Artifact]
-    watch: Callable[[Emit], AbstractContextManager[object]] = watch_nothing
+    watch: Watch = watch_nothing
     link: Callable[[Artifact, Trace], Iterable[Link]] = link_nothing
     phases: tuple[str, ...] = ()
+    consumes: tuple[str, ...] = ()
 
 
 def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from explorer.model.stage import Emit
 from explorer.model.values import Plain
-from explorer.observe.dynamo import current_compile_id
-from explorer.observe.patch import replaced
+from explorer.observe.context import current_compile_id, graph_of
+from explorer.observe.patch import observed
 from explorer.observe.structured import listening
 
 #: The structured records of a lookup: the cache, and what came of it.
@@ -53,28 +53,20 @@ class CacheWatch:
         from torch._inductor.codecache import FxGraphCache
         from torch._inductor.compile_fx import _InProcessFxCompile
 
-        def make_compile(original: Any) -> Any:
-            def codegen_and_compile(self_: Any, gm: Any, inputs: Any, check: Any, kwargs: Any) -> Any:
-                self._graph = graph_of(kwargs)
-                return original(self_, gm, inputs, check, kwargs)
+        def compiled(_: Any, gm: Any, inputs: Any, check: Any, kwargs: Any) -> Iterator[None]:
+            self._graph = graph_of(kwargs)
+            yield
 
-            return codegen_and_compile
-
-        def make_hit(original: Any) -> Any:
-            def cache_hit_post_compile(graph: Any, *args: Any, **kwargs: Any) -> Any:
-                self._graph = graph_of(getattr(graph, "fx_kwargs", None) or {})
-                with self._emit.during(self._graph):
-                    found = original(graph, *args, **kwargs)
-                    if found[0] is not None:
-                        self._emit.attempt("cache", "texts", lambda: self._texts(graph))
-                return found
-
-            return staticmethod(cache_hit_post_compile)
+        def cached(graph: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+            self._graph = graph_of(getattr(graph, "fx_kwargs", None) or {})
+            found = yield
+            if found[0] is not None:
+                self._emit.attempt("cache", "texts", lambda: self._texts(graph))
 
         with ExitStack() as stack:
             stack.enter_context(listening(self._emit, dict.fromkeys(LOOKUPS, self._heard)))
-            stack.enter_context(replaced(_InProcessFxCompile, "codegen_and_compile", make_compile))
-            stack.enter_context(replaced(FxGraphCache, "cache_hit_post_compile", make_hit))
+            stack.enter_context(observed(_InProcessFxCompile, "codegen_and_compile", compiled))
+            stack.enter_context(observed(FxGraphCache, "cache_hit_post_compile", cached))
             yield
 
     def _heard(self, metadata: Mapping[str, Any], payload: str) -> None:
@@ -96,15 +88,11 @@ class CacheWatch:
         """When the recording ends, record of each Triton kernel that was loaded where its binary and its config came from."""
         from torch._inductor.codecache import PyCodeCache
 
-        def make(original: Any) -> Any:
-            def load_by_key_path(key: str, path: str, *args: Any, **kwargs: Any) -> Any:
-                module = original(key, path, *args, **kwargs)
-                self._modules.append((current_compile_id(), self._graph, module))
-                return module
+        def loaded(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+            module = yield
+            self._modules.append((current_compile_id(), self._graph, module))
 
-            return staticmethod(load_by_key_path)
-
-        with replaced(PyCodeCache, "load_by_key_path", make):
+        with observed(PyCodeCache, "load_by_key_path", loaded):
             yield
         for frame, graph, module in self._modules:
             self._emit.attempt("cache", "kernels", lambda f=frame, g=graph, m=module: self._kernel_rows(f, g, m))  # type: ignore[misc]
@@ -115,11 +103,6 @@ class CacheWatch:
                 if hasattr(tuner, "launchers") and hasattr(tuner, "compile_results"):
                     for facts in kernel_facts(tuner, self._began):
                         self._emit("cache", lambda f=facts: {**f, "graph": graph})  # type: ignore[misc]
-
-
-def graph_of(kwargs: Mapping[str, Any]) -> str:
-    """Which graph of a frame Inductor is asked for, by the arguments it is given."""
-    return "backward" if kwargs.get("is_backward") else "inference" if kwargs.get("is_inference") else "forward"
 
 
 def lookup_facts(cache: str, state: str, graph: str, info: Mapping[str, Any]) -> dict[str, Plain]:

@@ -1,4 +1,4 @@
-"""Watch what Inductor says of speed: whether a graph is captured in a CUDA graph and why not, and its performance hints.
+"""Observe whether a graph is captured in a CUDA graph, and why not.
 
 With `mode="reduce-overhead"` or "max-autotune" Inductor captures what it can. Some reasons against it are known when a graph
 is compiled, others when it is called: both are recorded, each with the user's line where torch has kept one.
@@ -18,8 +18,9 @@ from typing import Any
 
 from explorer.model.stage import Emit
 from explorer.model.values import Plain
-from explorer.observe.dynamo import OWN_FOLDER, current_compile_id
+from explorer.observe.context import current_compile_id
 from explorer.observe.patch import replaced
+from explorer.observe.places import OWN_FOLDER
 
 CAPTURED, SKIPPED, IN_PARTS, NOT_THIS_PART = "captured", "skipped", "captured in parts", "not captured"
 SKIPPED_CALL = "skipped when called"
@@ -76,7 +77,7 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
         if hasattr(Scheduler, "graph_partition"):
             stack.enter_context(replaced(Scheduler, "graph_partition", make_partition))
         stack.enter_context(replaced(CompiledFxGraph, "__init__", make_compiled))
-        stack.enter_context(_said_by_torch(cudagraph_utils.cudagraphs_log))
+        stack.enter_context(logged_in_torch(cudagraph_utils.cudagraphs_log))
         stack.enter_context(replaced(cudagraph_utils.cudagraphs_log, "warning", make_said))
         yield
 
@@ -97,7 +98,7 @@ class _TorchsPlace(logging.Filter):
 
 
 @contextmanager
-def _said_by_torch(log: logging.Logger) -> Iterator[None]:
+def logged_in_torch(log: logging.Logger) -> Iterator[None]:
     """Inside the block what torch logs is shown with torch's own line, though explorer listens in between."""
     place = _TorchsPlace()
     log.addFilter(place)
@@ -120,16 +121,17 @@ def left_out(scheduler: Any) -> Iterator[dict[str, Plain]]:
 
     for node in scheduler.nodes if config.triton.cudagraphs else ():
         if reason := scheduler.should_partition(node):
-            origins = [origin for part in node.get_nodes() for origin in _origins(part)]
+            origins = [origin for part in node.get_nodes() for origin in origins_of(part)]
             stack = next((s for origin in origins if (s := origin.meta.get("stack_trace"))), "")
             names = ", ".join(dict.fromkeys(str(origin.target) for origin in origins if origin.op == "call_function"))
             what = f"{node.get_name()} ({names})" if names else str(node.get_name())
             yield {"decision": NOT_THIS_PART, "what": what, "reason": str(reason), "stack": stack}
 
 
-def _origins(part: Any) -> list[Any]:
+def origins_of(part: Any) -> list[Any]:
+    """The FX nodes that a scheduler node comes from."""
     inner = getattr(part, "node", None)
-    return list(inner.get_origins()) if inner is not None else []
+    return list(inner.getorigins_of()) if inner is not None else []
 
 
 def decisions(compiled: Any, given: Mapping[str, Any], left: list[dict[str, Plain]]) -> Iterator[dict[str, Plain]]:
@@ -202,55 +204,3 @@ def row_of(decision: str, message: str) -> dict[str, Plain]:
         while reason.strip().startswith(prefix):
             reason = reason.strip().removeprefix(prefix)
     return {"decision": decision, "what": "the graph", "reason": reason.strip().rstrip("."), "stack": stack.lstrip(" :\n")}
-
-
-# Performance hints -------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def perf_hints(emit: Emit) -> Iterator[None]:
-    """Record Inductor's performance hints (`TORCH_LOGS=perf_hints`), each with the node that it is about."""
-    from torch._inductor import compile_fx, graph  # noqa: F401 each brings a logger of its own
-    from torch._inductor.codegen import simd, triton  # noqa: F401
-
-    said: set[tuple[Any, ...]] = set()
-
-    def make(original: Any) -> Any:
-        def info(message: str, *args: Any, **kwargs: Any) -> None:
-            emit.attempt("perf_hint", "record", lambda: _hinted(emit, said, message % args if args else message))
-            original(message, *args, **kwargs)
-
-        return info
-
-    known = list(logging.root.manager.loggerDict.items())
-    logs = [log for name, log in known if name.endswith(".__perf_hints") and isinstance(log, logging.Logger)]
-    with ExitStack() as stack:
-        for log in logs:
-            stack.enter_context(_said_by_torch(log))
-            stack.enter_context(replaced(log, "info", make))
-        yield
-
-
-def _hinted(emit: Emit, said: set[tuple[Any, ...]], text: str) -> None:
-    """Emit a hint, once for its node: the scheduler asks about the same nodes in every round."""
-    nodes = _nodes_under_way()
-    names = tuple(dict.fromkeys(node.name for node in nodes))
-    hint = " ".join(text.split())
-    key = (*emit.place(), hint, names)
-    if key not in said:
-        said.add(key)
-        stack = next((str(s) for node in nodes if (s := node.meta.get("stack_trace"))), "")
-        emit("perf_hint", lambda: {"hint": hint, "nodes": list(names), "stack": stack})
-
-
-def _nodes_under_way() -> list[Any]:
-    """The FX nodes that Inductor is at work on: of the scheduler's nodes that are tiled, or the node that is lowered."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if "node_schedule" in frame.f_locals and "simd" in frame.f_code.co_filename:
-            parts = [part for part in frame.f_locals["node_schedule"] if hasattr(part, "node")]
-            return list(dict.fromkeys(origin for part in parts for origin in _origins(part)))
-        if frame.f_code.co_name == "run_node":
-            return [node] if (node := frame.f_locals.get("n")) is not None else []
-        frame = frame.f_back
-    return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -136,3 +136,15 @@ def module_path(stack: Any) -> str:
     for traced in ("L['self']", "L['fn']"):  # "fn" is a module of torch's own, which Dynamo compiles inside a wrapper
         name = name.removeprefix(f"{traced}.").removeprefix(traced)
     return name
+
+
+def stacks_of(nodes: Iterable[Any]) -> dict[str, str]:
+    """The user's stack of each node that has one, by name."""
+    return {node.name: stack for node in nodes if (stack := node.meta.get("stack_trace"))}
+
+
+def line_of(node: Any) -> str:
+    """One node as a line: name = target(arguments)."""
+    arguments = [str(a) for a in node.args] + [f"{k} = {v}" for k, v in node.kwargs.items()]
+    kind = "" if node.op == "call_function" else f"{node.op} "
+    return f"{node.name} = {kind}{target_name(node.target)}({', '.join(arguments)})"

@@ -16,14 +16,15 @@ from __future__ import annotations
 import operator
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from explorer.model.stage import Emit, Facts
 from explorer.model.values import Plain
 from explorer.observe.nested import inner_graphs, lowered_path
-from explorer.observe.patch import beside, replaced
+from explorer.observe.patch import beside, observed, replaced
+from explorer.observe.subclasses import subclasses
 from explorer.observe.views import Views, views
 
 #: Under this key the meta of a LoopBody's node has the name of the FX node it was made for.
@@ -257,15 +258,6 @@ def own_node(loops: Any) -> str | None:
     return None
 
 
-def subclasses(kind: type) -> list[type]:
-    """Every class below `kind`, once."""
-    found: dict[type, None] = {}
-    child: type
-    for child in kind.__subclasses__():
-        found |= {child: None, **dict.fromkeys(subclasses(child))}
-    return list(found)
-
-
 # Tracing: each node of a LoopBody knows its FX node ----------------------------------------------------------------------
 
 
@@ -408,18 +400,14 @@ def _defining(emit: Emit, state: _State) -> Iterator[None]:
     from torch._inductor.codegen import common, cpp, simd, triton  # noqa: F401 the backends are subclasses
     from torch._inductor.scheduler import BaseScheduling
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def define_kernel(self: Any, src_code: Any, nodes: Any, *args: Any, **kwargs: Any) -> Any:
-            name = original(self, src_code, nodes, *args, **kwargs)
-            emit("kernel_lines", lambda: definition(str(name), str(src_code), nodes, state))
-            return name
-
-        return define_kernel
+    def defined(_: Any, src_code: Any, nodes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+        name = yield
+        emit("kernel_lines", lambda: definition(str(name), str(src_code), nodes, state))
 
     with ExitStack() as stack:
         for kind in subclasses(BaseScheduling):
             if "define_kernel" in vars(kind):
-                stack.enter_context(replaced(kind, "define_kernel", make))
+                stack.enter_context(observed(kind, "define_kernel", defined))
         yield
 
 

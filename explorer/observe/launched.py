@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from explorer.model.values import Plain, plain
-from explorer.observe.patch import replaced
+from explorer.observe.patch import observed
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,14 @@ def loaded_kernels() -> Iterator[Find]:
 
     modules: dict[str, Any] = {}
 
-    def make(original: Callable[..., Any]) -> Any:
-        def load_by_key_path(key: str, path: str, *args: Any, **kwargs: Any) -> Any:
-            module = original(key, path, *args, **kwargs)
-            modules[Path(path).name] = module
-            return module
-
-        return staticmethod(load_by_key_path)
+    def loaded(key: str, path: str, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+        module = yield
+        modules[Path(path).name] = module
 
     def find(file: str, name: str) -> Launched | None:
         return launched(getattr(modules.get(file), name, None))
 
-    with replaced(PyCodeCache, "load_by_key_path", make):
+    with observed(PyCodeCache, "load_by_key_path", loaded):
         yield find
 
 

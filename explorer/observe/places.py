@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
+from pathlib import Path
 from types import FrameType
 
 from explorer.model.values import Call
+
+#: The folder of this package, with the separator.
+OWN_FOLDER = str(Path(__file__).parents[1] / "_")[:-1]
 
 
 @lru_cache(maxsize=4096)

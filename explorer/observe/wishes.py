@@ -14,9 +14,9 @@ from typing import Any
 
 from explorer.model.stage import Emit
 from explorer.model.values import Force, Plain, Veto
-from explorer.observe.fusion import OVERRIDDEN
-from explorer.observe.inductor import pattern_name
 from explorer.observe.patch import replaced
+from explorer.observe.patterns import pattern_name
+from explorer.observe.scheduler import OVERRIDDEN
 
 Wish = Veto | Force
 #: Why a template was taken that a forced fusion needed.

@@ -1,4 +1,4 @@
-"""record: hooks on, events collected, hooks off. Nothing is parsed here and nothing is shown.
+"""record: probes on, events collected, probes off. Nothing is parsed here and nothing is shown.
 
 The only place, with `replay`, that catches `Exception`: an error of the explorer's own becomes a `Failure`.
 """
@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from explorer.absent.generated import Generated
 from explorer.absent.retarget import retargeted
 from explorer.errors import BusyError
-from explorer.model.stage import Facts, Stage
+from explorer.model.context import Context
+from explorer.model.stage import Facts, Stage, Watch, watch_nothing
 from explorer.model.values import Call, Event, Failure, plain
-from explorer.observe.dynamo import current_compile_id
+from explorer.observe.context import current_compile_id
 from explorer.observe.fresh import cold_compile, every_lookup_misses
 from explorer.observe.patch import Guard, guarding, shielded
 from explorer.observe.places import call_path
+from explorer.observe.probes import PROBES
 from explorer.observe.wishes import Changes
 from explorer.recording.replay import renumber
 
@@ -33,7 +35,7 @@ _UNDER_WAY = threading.Lock()
 
 
 class Recorder:
-    """Collects the events of one recording; it is the `emit` that every stage's `watch` is given.
+    """Collects the events of one recording; it is the `emit` that every probe is given.
 
     A trace is of one call: a compile in another thread is not part of it. Backward graphs on a GPU compile in autograd's
     own threads: an event counts when it comes from the trace's thread or belongs to a frame begun there. With
@@ -97,6 +99,19 @@ class Recorder:
         finally:
             self._here.muted = outer
 
+    @contextmanager
+    def at(self, section: str, path: str) -> Iterator[None]:
+        """Name the round of passes, and the graph in it, that is under way inside."""
+        outer, self._here.round = self._here.round, (section, path)
+        try:
+            yield
+        finally:
+            self._here.round = outer
+
+    def here(self) -> Context:
+        """Where the compile of this thread is."""
+        return Context(self._here.within or current_compile_id(), self._here.graph, *self._here.round)
+
     def place(self) -> tuple[str, str]:
         """The frame and graph under way, by the names that the trace will have for them."""
         here = Event("place", clock.perf_counter() - self._began, self._frame() or "", self._here.graph)
@@ -153,6 +168,7 @@ class _Here(threading.local):
 
     def __init__(self) -> None:
         self.graphs: list[str] = []
+        self.round = ("", "")
         self.within = ""
         self.muted = False
 
@@ -176,6 +192,7 @@ def recording(
 ) -> Iterator[Recorder]:
     """Inside the block every compile of this thread is recorded; after it every hook and setting is as before.
 
+    What is observed is the same whatever `stages` are asked for; a stage of the user's own may bring its own probe.
     With `cold`, as for a trace, what earlier compiles left is set aside; with `fresh` caches are written but not read; else
     they are the program's own affair.
     With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU; `compiled` is
@@ -188,6 +205,7 @@ def recording(
     try:
         with ExitStack() as stack:
             guard = stack.enter_context(guarding(recorder.guard))
+            probes = (*((probe.name, probe.watch) for probe in PROBES), *_probes_of_users(stages))
             if cold:
                 stack.enter_context(shielded(cold_compile, guard, "cold compile"))
             elif fresh:
@@ -196,11 +214,11 @@ def recording(
                 begin = partial(recorder.attempt, "kernel", "compile", compiled)
                 retarget = partial(retargeted, absent, recorder, begin, recorder.generated, launches)
                 if stack.enter_context(shielded(retarget, guard, "retarget")) is None:
-                    stages = ()  # what is compiled is not for that GPU
+                    probes = ()  # what is compiled is not for that GPU
             if changes is not None:
                 stack.enter_context(shielded(partial(changes.applied, recorder), guard, "changes"))
-            for stage in stages:
-                stack.enter_context(_watching(stage, recorder))
+            for name, watch in probes:
+                stack.enter_context(_probing(name, watch, recorder))
             try:
                 yield recorder
             finally:
@@ -211,10 +229,15 @@ def recording(
         recorder.finish()
 
 
+def _probes_of_users(stages: Sequence[Stage]) -> Iterator[tuple[str, Watch]]:
+    """The probes that the user's own stages bring."""
+    return ((stage.name, stage.watch) for stage in stages if stage.watch is not watch_nothing)
+
+
 @contextmanager
-def _watching(stage: Stage, recorder: Recorder) -> Iterator[None]:
-    """A stage's hooks; where they cannot be put on or taken off, a Failure that names the stage."""
+def _probing(name: str, watch: Watch, recorder: Recorder) -> Iterator[None]:
+    """Put a probe on; where it cannot be put on or taken off, a Failure that names it."""
     with ExitStack() as stack:
-        with guarding(recorder.guard.of(stage.name)) as guard:
-            stack.enter_context(shielded(lambda: stage.watch(recorder), guard, "watch", "unwatch"))
+        with guarding(recorder.guard.of(name)) as guard:
+            stack.enter_context(shielded(lambda: watch(recorder), guard, "watch", "unwatch"))
         yield

@@ -29,7 +29,7 @@ from explorer.live.session import Live
 from explorer.live.state import State
 from explorer.model.stage import Stage
 from explorer.model.values import Event, Failure, Force, Plain, Veto
-from explorer.observe.dynamo import emit_function, emit_inlined
+from explorer.observe.functions import emit_function, emit_inlined
 from explorer.observe.launched import Find, loaded_kernels
 from explorer.observe.patch import ON_PURPOSE, Guard, shielded
 from explorer.observe.wishes import Changes, is_named

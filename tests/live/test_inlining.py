@@ -21,7 +21,7 @@ from explorer.files.trace_file import dumps, loads
 from explorer.live import inlining
 from explorer.live.inlining import addresses, calls_of, labelled, read_answer
 from explorer.live.session import assemble
-from explorer.observe.inductor import assembly_command
+from explorer.observe.cpp_command import assembly_command
 from explorer.stages.cpp.assembly import INLINED, LOC, is_instruction, nested_lines, own_places
 from explorer.traced import Trace
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import explorer
 from explorer.model.values import Artifact
-from explorer.observe.nested import Nesting, inner_graphs
+from explorer.observe.nested import inner_graphs
 from explorer.payload import payload
 from explorer.stages.fx_graph import node_lines
 from explorer.traced import Trace
@@ -100,10 +100,10 @@ def test_what_autograd_traced_in_a_checkpoint_is_linked_to_the_checkpoints_node(
     assert ends[traced["addmm"]] == (lines["wrap_body_0.linear"],) and ends[traced["addmm_1"]] == (lines["linear"],)
 
 
-def test_the_paths_of_a_module_without_graphs_inside() -> None:
-    """A graph without others has none, and outside of every round the path is that of the outermost graph."""
+def test_a_module_without_graphs_inside_has_no_paths() -> None:
+    """A graph without others has none."""
     graph = torch.fx.symbolic_trace(nn.Sequential(nn.ReLU()))
-    assert inner_graphs(graph) == [] and Nesting().path == ""
+    assert inner_graphs(graph) == []
 
 
 def test_a_graph_that_a_pass_makes_is_linked_to_that_pass() -> None:

@@ -17,7 +17,7 @@ from explorer import Choice, Trace
 from explorer.live.ladders import Ladders
 from explorer.live.session import Live
 from explorer.model.values import Event, plain
-from explorer.observe.inductor import choice_facts, choice_source
+from explorer.observe.autotuning import choice_facts, choice_source
 from explorer.recording.replay import replay
 
 TUNED = {"target": "h100", "mode": "max-autotune-no-cudagraphs"}

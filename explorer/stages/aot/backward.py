@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from explorer.model.stage import Stage
-from explorer.observe import inductor
 from explorer.stages.chain import link_graph
 from explorer.stages.fx_graph import render_graph
 
@@ -13,7 +12,6 @@ STAGE = Stage(
     language="fx",
     render=render_graph("Backward graph"),
     link=link_graph,
-    watch=inductor.lowered_graph,
     phases=(),
     about="The backward in Core ATen: what the partitioner chose to save from the forward are its inputs.",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from explorer.model.stage import Stage
-from explorer.observe import inductor
 from explorer.stages.chain import link_graph
 from explorer.stages.fx_graph import render_graph
 
@@ -13,7 +12,6 @@ STAGE = Stage(
     language="fx",
     render=render_graph("Forward graph"),
     link=link_graph,
-    watch=inductor.joint_graph,
     phases=("aot_trace_joint_graph",),
     about="The forward in Core ATen: decomposed, without views of inputs or in-place changes.",
 )

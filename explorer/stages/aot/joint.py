@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from explorer.model.stage import Stage
-from explorer.observe import aot
 from explorer.stages.chain import link_graph
 from explorer.stages.fx_graph import render_graph
 
@@ -13,7 +12,6 @@ STAGE = Stage(
     language="fx",
     render=render_graph("Joint graph"),
     link=link_graph,
-    watch=aot.graphs,
     phases=("aot_trace_joint_graph",),
     about="Forward and backward traced together in ATen operators, so that one can be optimised knowing the other.",
 )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Link
-from explorer.observe import dynamo
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -43,6 +42,5 @@ STAGE = Stage(
     language="bytecode",
     render=render,
     link=link,
-    watch=dynamo.bytecode,
     about="What CPython made of the source. Dynamo executes these instructions symbolically, one by one.",
 )

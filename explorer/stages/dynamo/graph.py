@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from explorer.model.stage import Stage
-from explorer.observe import dynamo
 from explorer.stages.fx_graph import link_files, render_graph
 
 STAGE = Stage(
@@ -12,7 +11,6 @@ STAGE = Stage(
     language="fx",
     render=render_graph("Dynamo FX graph"),
     link=link_files,
-    watch=dynamo.graph,
     phases=("bytecode_tracing",),
     about="The tensor operations of the frame, as Dynamo saw them run on fake tensors; the rest of Python is gone.",
 )

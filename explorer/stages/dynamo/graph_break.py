@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
-from explorer.observe import dynamo
 from explorer.stages.fx_graph import short
 
 if TYPE_CHECKING:
@@ -57,6 +56,5 @@ STAGE = Stage(
     language="text",
     render=render,
     link=link,
-    watch=dynamo.graph_breaks,
     about="Something Dynamo cannot put in a graph: it compiles what came before, runs this in Python, and goes on after it.",
 )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
-from explorer.observe import dynamo
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -157,7 +156,6 @@ STAGE = Stage(
     language="guards",
     render=render,
     link=link,
-    watch=dynamo.guards,
     phases=("build_guards",),
     about="The conditions checked before each call; if one fails, Dynamo compiles the frame again.",
 )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
-from explorer.observe import dynamo
 
 _AGAINST = re.compile(r"^(?P<frame>\d+/\d+): (?P<guard>.*)$", re.DOTALL)
 
@@ -36,6 +34,5 @@ STAGE = Stage(
     title="Recompile",
     language="text",
     render=render,
-    watch=partial(dynamo.logged, kind="recompile", name="recompile_reasons"),
     about="The frame was compiled before, but a guard of each earlier version failed for this call.",
 )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Link
-from explorer.observe import dynamo
 from explorer.stages.fx_graph import short
 
 if TYPE_CHECKING:
@@ -75,6 +74,5 @@ STAGE = Stage(
     language="python",
     render=render,
     link=link,
-    watch=dynamo.frames,
     about="The function as you wrote it. Dynamo compiles one frame (one call of one function) at a time.",
 )

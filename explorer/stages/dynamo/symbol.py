@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
-from explorer.observe import dynamo
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -28,6 +27,5 @@ STAGE = Stage(
     title="Dynamic shapes",
     language="text",
     render=render,
-    watch=dynamo.symbols,
     about="The symbol for each dynamic size, its range, and the conditions that your code put on it.",
 )

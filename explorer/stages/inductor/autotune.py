@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
-from explorer.observe import inductor
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -27,6 +26,6 @@ STAGE = Stage(
     title="Autotuning",
     language="text",
     render=render,
-    watch=inductor.algorithm_choices,
+    consumes=("autotune_taken",),
     about="The library's kernels and the templates that could do one operation, with the time that Inductor measured of each.",
 )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Link, Plain
-from explorer.observe import cuda_graphs
 from explorer.stages.fx_graph import link_rows, placed_rows
 
 if TYPE_CHECKING:
@@ -38,6 +37,5 @@ STAGE = Stage(
     language="text",
     render=render,
     link=link,
-    watch=cuda_graphs.cuda_graphs,
     about="Where CUDA graphs are asked for (reduce-overhead, max-autotune): which graphs are captured, and why others are not.",
 )

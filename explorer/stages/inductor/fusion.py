@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Link
-from explorer.observe import fusion
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.inductor.verdicts import Verdict, Verdicts
 
@@ -93,7 +92,6 @@ STAGE = Stage(
     title="Fusion",
     language="text",
     render=render,
-    watch=fusion.verdicts,
     link=link,
     phases=("Scheduler.fused_nodes",),
     about="What became one kernel and what did not: each pair that the scheduler considered, and the rule that refused it.",

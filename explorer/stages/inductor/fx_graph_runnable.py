@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
-from explorer.observe import inductor
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -17,6 +16,5 @@ STAGE = Stage(
     title="Runnable FX graph",
     language="python",
     render=render,
-    watch=inductor.runnable,
     about="The same graph as a program: it makes inputs of the right shapes and compiles the graph.",
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
-from explorer.observe import inductor
 from explorer.stages.chain import link_pass
 from explorer.stages.fx_graph import of_graph
 
@@ -25,6 +24,6 @@ STAGE = Stage(
     language="fx-lines",
     render=render,
     link=link_pass,
-    watch=inductor.passes,
+    consumes=("fx_pass_idle",),
     about="One pass over an FX graph that changed it: cleaning up, pattern matching, reordering, in-placing.",
 )

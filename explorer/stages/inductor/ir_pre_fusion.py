@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
-from explorer.observe import inductor
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.inductor.scheduler_ir import link_nodes
 
@@ -22,7 +21,6 @@ STAGE = Stage(
     language="inductor-ir",
     render=render,
     link=link_nodes,
-    watch=inductor.scheduler_ir,
     phases=("GraphLowering.run",),
     about="Each buffer to compute as a loop nest: what it reads, writes and is made of; pointwise chains are already one.",
 )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import CALLED_FROM, DEFINED, Artifact, Event, Link
-from explorer.observe.kernel_lines import kernel_lines
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
 
@@ -138,6 +137,6 @@ STAGE = Stage(
     language="triton",
     render=render,
     link=link,
-    watch=kernel_lines,
+    consumes=("output_code", "kernel_lines"),
     about="One fused loop nest as source: Triton for GPUs, C++ for CPUs.",
 )

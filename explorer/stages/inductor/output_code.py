@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, text_lines
-from explorer.observe import inductor
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 from explorer.stages.inductor.kernel import definition_line
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
@@ -153,7 +152,6 @@ STAGE = Stage(
     language="python",
     render=render,
     link=link,
-    watch=inductor.output_code,
     phases=("GraphLowering.codegen",),
     about="The program that runs at each call: it checks inputs, allocates buffers and launches the kernels below.",
 )

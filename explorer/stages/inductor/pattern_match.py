@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
-from explorer.observe import inductor
 from explorer.stages.chain import link_pattern
 from explorer.stages.fx_graph import of_graph
 
@@ -20,6 +19,5 @@ STAGE = Stage(
     language="fx-lines",
     render=render,
     link=link_pattern,
-    watch=inductor.pattern_matches,
     about="A subgraph that a pattern recognised and replaced by something better.",
 )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Link, Plain
-from explorer.observe import cuda_graphs
 from explorer.stages.fx_graph import link_rows, placed_rows
 
 if TYPE_CHECKING:
@@ -39,6 +38,5 @@ STAGE = Stage(
     language="text",
     render=render,
     link=link,
-    watch=cuda_graphs.perf_hints,
     about="What Inductor hints at while it compiles (TORCH_LOGS=perf_hints), with the line of the node that it is about.",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from explorer.model.stage import Stage
-from explorer.observe import inductor
 from explorer.stages.chain import link_graph
 from explorer.stages.fx_graph import render_graph
 
@@ -13,7 +12,6 @@ STAGE = Stage(
     language="fx",
     render=render_graph("Post-grad graph"),
     link=link_graph,
-    watch=inductor.post_grad,
     phases=("_recursive_post_grad_passes",),
     about="The last FX graph: patterns have been matched and replaced, and in-place updates are back where they are safe.",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from explorer.model.stage import Stage
-from explorer.observe import inductor
 from explorer.stages.chain import link_graph
 from explorer.stages.fx_graph import render_graph
 
@@ -13,7 +12,6 @@ STAGE = Stage(
     language="fx",
     render=render_graph("Pre-grad graph"),
     link=link_graph,
-    watch=inductor.pre_grad,
     phases=("_recursive_pre_grad_passes",),
     about="Inductor's passes on the graph before autograd, such as folding batch norm; it still has torch functions and modules.",
 )

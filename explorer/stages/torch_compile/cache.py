@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
-from explorer.observe import caches
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -48,6 +47,5 @@ STAGE = Stage(
     title="Caches",
     language="text",
     render=render,
-    watch=caches.lookups,
     about="What was loaded from a cache instead of compiled, and what was not and why.",
 )

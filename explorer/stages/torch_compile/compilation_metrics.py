@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
-from explorer.observe import metrics
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -29,6 +28,5 @@ STAGE = Stage(
     title="Compile metrics",
     language="text",
     render=render,
-    watch=metrics.compilation_metrics,
     about="What torch counts of a compile: graphs, operators, guards, cache sizes, restarts with their reasons, seconds.",
 )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Link, Plain
-from explorer.observe import metrics
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -42,6 +41,5 @@ STAGE = Stage(
     language="text",
     render=render,
     link=link,
-    watch=metrics.compile_calls,
     about="Which call of torch.compile the frame came from, with its backend and options, and which line called the function.",
 )

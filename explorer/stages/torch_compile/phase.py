@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
-from explorer.observe import dynamo
 
 
 def intervals(events: Iterable[Event]) -> Iterator[dict[str, Plain]]:
@@ -44,6 +43,5 @@ STAGE = Stage(
     title="Compiler phases",
     language="text",
     render=render,
-    watch=dynamo.phases,
     about="What the compiler spent its time on, by its own clock: Dynamo, AOTAutograd, passes, lowering, code generation.",
 )

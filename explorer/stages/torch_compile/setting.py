@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
-from explorer.observe import metrics
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -25,6 +24,5 @@ STAGE = Stage(
     title="Settings",
     language="text",
     render=render,
-    watch=metrics.settings,
     about="Each setting of Dynamo, Inductor and functorch that was not at its default, and who set it.",
 )

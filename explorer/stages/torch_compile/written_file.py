@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
-from explorer.observe import metrics
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -35,6 +34,5 @@ STAGE = Stage(
     title="Files written",
     language="text",
     render=render,
-    watch=metrics.written_files,
     about="The files that Inductor and triton wrote in this process: generated sources, and what was compiled of them.",
 )

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import explorer
-from explorer.observe import inductor
+from explorer.observe import debug_calls
 from explorer.observe.patch import replaced
+from explorer.observe.scheduler_ir import ir_facts
 
 pytest.importorskip("triton")
 
@@ -21,15 +22,14 @@ def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch)
 
     block, dep = LoopBodyBlock.debug_str, MemoryDep.__repr__
     texts: list[tuple[str, str]] = []
-    ours = inductor.ir_facts
 
     def both(nodes: Any) -> Any:
-        made = ours(nodes)
+        made = ir_facts(nodes)
         with replaced(LoopBodyBlock, "debug_str", lambda _: block), replaced(MemoryDep, "__repr__", lambda _: dep):
-            texts.append((made["text"], ours(nodes)["text"]))
+            texts.append((made["text"], ir_facts(nodes)["text"]))
         return made
 
-    monkeypatch.setattr(inductor, "ir_facts", both)
+    monkeypatch.setattr(debug_calls, "ir_facts", both)
 
     def function(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x[index] * torch.where(x > 0, x, 0.5), -1).cumsum(0)

@@ -14,7 +14,7 @@ from torch import nn
 
 import explorer
 from explorer import Force, Trace, Veto
-from explorer.observe.fusion import Log, ranges, refused_at
+from explorer.observe.scheduler import Log, ranges, refused_at
 from explorer.questions.costs import LAUNCHES
 
 R = torch.randn

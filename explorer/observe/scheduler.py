@@ -8,8 +8,8 @@ that were refused for the same rule with the same figures are one row, so that n
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 from explorer.model.stage import Emit, Facts
 from explorer.model.values import Plain
 from explorer.observe import work
-from explorer.observe.patch import replaced
+from explorer.observe.patch import observed, replaced
 from explorer.observe.places import in_package
+from explorer.observe.subclasses import subclasses
 
 #: A rule: what the scheduler said, or, where it said nothing, the file, line and function that said no.
 Rule = tuple[str, str, int, str]
@@ -55,6 +56,8 @@ def verdicts(emit: Emit) -> Iterator[None]:
     with ExitStack() as stack:
         for owner, name, make in (*_scheduler_hooks(logs), *_graph_hooks(logs), *_kernel_hooks(logs)):
             stack.enter_context(replaced(owner, name, make))
+        for observing in _kernel_definitions(logs):
+            stack.enter_context(observing)
         yield
 
 
@@ -584,18 +587,8 @@ def _graph_hooks(logs: Logs) -> list[Hook]:
 
 
 def _kernel_hooks(logs: Logs) -> list[Hook]:
-    """Each backend's writing of a kernel, and the kernels that the user wrote."""
+    """The kernels that the user wrote."""
     from torch._inductor import ir
-    from torch._inductor.codegen import cpp, cuda_combined_scheduling, triton  # noqa: F401 each brings its own scheduling
-    from torch._inductor.scheduler import BaseScheduling
-
-    def make_define(original: Any) -> Any:
-        def define_kernel(self: Any, source: Any, nodes: Any, *args: Any, **kwargs: Any) -> Any:
-            name = original(self, source, nodes, *args, **kwargs)
-            logs.attempt("kernel", lambda: logs.now().kernel(str(name), nodes))
-            return name
-
-        return define_kernel
 
     def make_comment(original: Any) -> Any:
         def codegen_comment(self: Any, wrapper: Any, kernel_name: Any = None) -> Any:
@@ -607,14 +600,18 @@ def _kernel_hooks(logs: Logs) -> list[Hook]:
 
         return codegen_comment
 
-    kinds = [kind for kind in _kinds(BaseScheduling) if "define_kernel" in vars(kind)]
-    return [*((kind, "define_kernel", make_define) for kind in kinds), (ir.ExternKernel, "codegen_comment", make_comment)]
+    return [(ir.ExternKernel, "codegen_comment", make_comment)]
 
 
-def _kinds(root: type) -> list[type]:
-    """A class's subclasses of every depth, each once."""
-    found: list[type] = []
-    child: type
-    for child in root.__subclasses__():
-        found += [child, *_kinds(child)]
-    return list(dict.fromkeys(found))
+def _kernel_definitions(logs: Logs) -> Iterator[AbstractContextManager[None]]:
+    """Observe each backend's writing of a kernel."""
+    from torch._inductor.codegen import cpp, cuda_combined_scheduling, triton  # noqa: F401 each brings its own scheduling
+    from torch._inductor.scheduler import BaseScheduling
+
+    def defined(_: Any, source: Any, nodes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+        name = yield
+        logs.attempt("kernel", lambda: logs.now().kernel(str(name), nodes))
+
+    for kind in subclasses(BaseScheduling):
+        if "define_kernel" in vars(kind):
+            yield observed(kind, "define_kernel", defined)

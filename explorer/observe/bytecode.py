@@ -1,0 +1,137 @@
+"""Observe bytecode: of each frame before and after Dynamo, and Dynamo's decompiled."""
+
+from __future__ import annotations
+
+import dis
+import linecache
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
+
+from explorer.model.stage import Emit, Facts
+from explorer.model.values import text_lines
+from explorer.observe.functions import (
+    bytecode_facts,
+    code_facts,
+    emit_function,
+)
+from explorer.observe.patch import guarded
+
+#: The instruction in depyf's error: Instruction(opname='SWAP', …) or its print.
+_INSTRUCTION = re.compile(r"(?:opname=')?\b(?P<name>[A-Z][A-Z_]{2,})\b")
+
+
+@contextmanager
+def bytecode(emit: Emit) -> Iterator[None]:
+    """Record the source, the bytecode before and after Dynamo, and the decompilation of each frame.
+
+    Resume functions that were made but have not run are recorded at the end, as frames not compiled yet.
+    """
+    from torch._dynamo.convert_frame import register_bytecode_hook
+
+    seen: list[CodeType] = []
+    decompile = depyf_installed()
+
+    def hook(code: CodeType, transformed: CodeType) -> None:
+        seen.append(code)
+        emit_function(emit, code)
+        emit("dynamo_bytecode", lambda: _transformed_facts(transformed, code))
+        if decompile:
+            emit.later("decompiled", lambda: _decompiled_facts(transformed, code))
+
+    handle = register_bytecode_hook(guarded(lambda code, transformed: None, lambda _: hook, "bytecode hook"))
+    try:
+        yield
+        for number, code in enumerate(_resumes_not_run(seen)):
+            emit_function(emit, code, not_compiled=number)
+    finally:
+        handle.remove()
+
+
+def _transformed_facts(transformed: CodeType, code: CodeType) -> Facts:
+    """Dynamo's bytecode, and which of its instructions are the user's own."""
+    facts = dict(bytecode_facts(transformed, code))
+    copied = copied_lines(str(facts["text"]), transformed, code)
+    return facts if copied is None else {**facts, "copied": copied}
+
+
+def copied_lines(text: str, transformed: CodeType, code: CodeType) -> list[tuple[int, int]] | None:
+    """The lines of a disassembly that Dynamo copied from the user's function, each with its line in the user's file.
+
+    A copied instruction keeps its positions, columns included; one that Dynamo makes has no columns, and in the line table
+    it stands under whatever line was before. None where `dis` prints not one line an instruction.
+    """
+    lines = [n for n, line in enumerate(text_lines(text.partition("\nExceptionTable:")[0]), 1) if line.strip()]
+    instructions = list(dis.get_instructions(transformed))
+    if len(lines) != len(instructions):
+        return None
+    users = {_position(instruction) for instruction in dis.get_instructions(code)}
+    copied: list[tuple[int, int]] = []
+    prefixes: list[int] = []
+    for number, instruction in zip(lines, instructions, strict=True):
+        if instruction.opname == "EXTENDED_ARG":  # the upper bits of the next instruction's argument
+            prefixes.append(number)
+            continue
+        place = instruction.positions
+        if place is not None and place.lineno and place.col_offset is not None and _position(instruction) in users:
+            copied += [(n, place.lineno) for n in (*prefixes, number)]
+        prefixes.clear()
+    return copied
+
+
+def _position(instruction: dis.Instruction) -> tuple[str, dis.Positions | None]:
+    """What a copy of an instruction has of it; Dynamo may turn a jump round."""
+    return re.sub("_(FORWARD|BACKWARD)", "", instruction.opname), instruction.positions
+
+
+def _decompiled_facts(code: CodeType, name_from: CodeType) -> Facts:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # depyf leaves a file open while it is imported
+        from depyf import decompile
+        from depyf.decompiler import DecompilationError
+
+    facts = code_facts(name_from)
+    try:
+        return {**facts, "text": decompile(code)}
+    except DecompilationError as error:
+        return {**facts, "text": with_source_lines(code), "undone": undone_by(error)}
+
+
+def undone_by(error: BaseException) -> str:
+    """The instruction that depyf could not turn into Python, such as "SWAP"; "" where it does not say."""
+    named = _INSTRUCTION.search(str(error))
+    return named["name"] if named else ""
+
+
+def with_source_lines(code: CodeType) -> str:
+    """The bytecode, with each line of the source before the instructions that were copied from it."""
+    lines, parts = linecache.getlines(code.co_filename), list[str]()
+    started = {offset: line for offset, _, line in code.co_lines() if line}
+    shown = None
+    for instruction in dis.get_instructions(code):
+        line = started.get(instruction.offset)
+        place = instruction.positions
+        copied = place is not None and place.col_offset is not None
+        if line and copied and line != shown and line <= len(lines):
+            shown = line
+            parts.append(f"# {line}: {lines[line - 1].strip()}")
+        parts.append(f"    {instruction.opname:<24} {instruction.argrepr}".rstrip())
+    return "\n".join(parts)
+
+
+def depyf_installed() -> bool:
+    """True where the optional decompiler is installed; does not import it."""
+    import importlib.util
+
+    return importlib.util.find_spec("depyf") is not None
+
+
+def _resumes_not_run(compiled: list[CodeType]) -> list[CodeType]:
+    """The resume functions made for the compiled functions that have not been compiled themselves."""
+    from torch._dynamo.resume_execution import ContinueExecutionCache
+
+    cache = ContinueExecutionCache.cache
+    made = [resume for code in compiled if code in cache for resume in cache[code].values()]
+    return [code for code in dict.fromkeys(made) if not any(code is c for c in compiled)]

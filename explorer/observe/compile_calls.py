@@ -1,0 +1,89 @@
+"""Observe which call of torch.compile each frame came from."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+from explorer.model.stage import Emit
+from explorer.model.values import Plain
+from explorer.observe.patch import replaced
+from explorer.observe.places import OWN_FOLDER, in_package
+from explorer.observe.structured import interned, listening
+
+
+@contextmanager
+def compile_calls(emit: Emit) -> Iterator[None]:
+    """Record for each frame which call of torch.compile it came from, and which call of the program began it."""
+    import torch
+    from torch._dynamo.convert_frame import ConvertFrameAssert
+
+    calls: dict[int, tuple[Any, dict[str, Plain]]] = {}  # the object is held, so that its identity stays its own
+    under_way: list[Any] = []
+
+    def make_made(original: Any) -> Any:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            frame = sys._getframe(1)
+            emit.attempt("compile_call", "call", lambda: calls.update({id(self): (self, _user_place(frame))}))
+
+        return __init__
+
+    def make_convert(original: Any) -> Any:
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+            under_way.append(self)
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                under_way.pop()
+
+        return __call__
+
+    def started(metadata: Mapping[str, Any], payload: str) -> None:
+        backend = _innermost(under_way[-1]) if under_way else None
+        _, place = calls.get(id(backend), (None, {"file": "", "line": 0, "code": ""}))
+        emit("compile_call", lambda: {**place, **_backend_facts(backend), **_called_from(metadata["dynamo_start"]["stack"])})
+
+    with ExitStack() as stack:
+        for name in ("_TorchCompileInductorWrapper", "_TorchCompileWrapper"):
+            stack.enter_context(replaced(getattr(torch, name), "__init__", make_made))
+        stack.enter_context(replaced(ConvertFrameAssert, "__call__", make_convert))
+        stack.enter_context(listening(emit, {"dynamo_start": started}))
+        yield
+
+
+def _innermost(converter: Any) -> Any:
+    """The backend that torch.compile made, inside the functions that Dynamo wraps it in."""
+    while hasattr(converter, "_torchdynamo_orig_backend"):
+        converter = converter._torchdynamo_orig_backend
+    return converter
+
+
+def _backend_facts(backend: Any) -> dict[str, Plain]:
+    options = {name: repr(value) for name, value in (getattr(backend, "config", None) or {}).items()}
+    named = getattr(backend, "compiler_name", None) or getattr(backend, "__name__", None) or type(backend).__name__
+    return {"backend": "" if backend is None else str(named), "options": options, "dynamic": getattr(backend, "dynamic", None)}
+
+
+def _user_place(frame: FrameType | None) -> dict[str, Plain]:
+    """The innermost place of a stack that is neither torch's nor explorer's."""
+    while frame is not None and (in_package(frame.f_code.co_filename) or frame.f_code.co_filename.startswith(OWN_FOLDER)):
+        frame = frame.f_back
+    if frame is None:
+        return {"file": "", "line": 0, "code": ""}
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return {"file": file, "line": line, "code": linecache.getline(file, line).strip()}
+
+
+def _called_from(stack: list[Mapping[str, Any]]) -> dict[str, Plain]:
+    """The program's own line that called the frame, by the stack that torch logs when it begins; its last entry is the frame."""
+    for call in reversed(stack[:-1]):
+        file = interned(call["filename"])
+        if file and not in_package(file) and not file.startswith(OWN_FOLDER):
+            code = linecache.getline(file, call["line"]).strip()
+            return {"called_file": file, "called_line": call["line"], "called_code": code}
+    return {"called_file": "", "called_line": 0, "called_code": ""}

@@ -1,0 +1,116 @@
+"""Observe the graphs that Inductor is handed: what Dynamo made, the joint graph, and each graph that is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from explorer.model.stage import Emit
+from explorer.observe.context import current_compile_id, graph_of
+from explorer.observe.failed import Noting, failed_graph
+from explorer.observe.functions import emit_sources
+from explorer.observe.fx import graph_facts
+from explorer.observe.patch import observed, replaced
+from explorer.observe.structured import listening, not_made
+
+
+@contextmanager
+def lowered_graph(emit: Emit) -> Iterator[None]:
+    """Record each graph that Inductor is handed; in training it is AOTAutograd's forward or backward itself."""
+    from torch._inductor.compile_fx import _InProcessFxCompile
+
+    def begun(self: Any, gm: Any, inputs: Any, check: Any, kwargs: Any) -> Iterator[None]:
+        graph = graph_of(kwargs)
+        emit("inductor_input" if graph == "inference" else graph, lambda: graph_facts(gm))
+        yield
+
+    with observed(_InProcessFxCompile, "codegen_and_compile", begun), compiles_without_dynamo(emit):
+        yield
+
+
+#: Graphs that Inductor would print for its log, and that the probes below copy with their nodes.
+COPIED_ANYWAY = (
+    "before_pre_grad_graph",
+    "after_pre_grad_graph",
+    "before_joint_graph",
+    "after_joint_graph",
+    "before_post_grad_graph",
+)
+
+
+@contextmanager
+def compiles_without_dynamo(emit: Emit) -> Iterator[None]:
+    """Give each graph that Inductor is handed without Dynamo, as by AOTInductor, a frame of its own and its functions' source."""
+    from torch._inductor import compile_fx as module
+
+    begun: list[str] = []
+    inside: list[str] = []
+
+    def make(original: Any) -> Any:
+        def compile_fx(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            if inside or current_compile_id():
+                return original(graph, *args, **kwargs)
+            frame = f"without Dynamo {len(begun)}/0"
+            begun.append(frame)
+            inside.append(frame)
+            try:
+                with emit.within(frame), Noting(lambda error: emit.compile_failed(error, failed_graph(error, "graph"))):
+                    emit.attempt("source", "functions", lambda: emit_sources(emit, frame, graph))
+                    return original(graph, *args, **kwargs)
+            finally:
+                inside.pop()
+
+        return compile_fx
+
+    with replaced(module, "compile_fx", make):
+        yield
+
+
+@contextmanager
+def runnable(emit: Emit) -> Iterator[None]:
+    """Record the graph as a file that runs on its own, which Inductor writes for its reproducers."""
+
+    def heard(metadata: Mapping[str, Any], payload: str) -> None:
+        emit("fx_graph_runnable", lambda: {"text": payload})
+
+    from torch._inductor import compile_fx
+
+    with listening(emit, {"fx_graph_runnable": heard}), not_made(compile_fx, COPIED_ANYWAY):
+        yield
+
+
+@contextmanager
+def joint_graph(emit: Emit) -> Iterator[None]:
+    """Record the joint graph, or in inference the forward graph, before Inductor's passes on it."""
+    from torch._inductor import compile_fx
+
+    def begun(gm: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        if emit.here().path:
+            yield  # part of the text of the graph around it
+            return
+        graph, kind = ("joint", "joint") if _is_joint(gm) else ("inference", "forward")
+        with emit.during(graph):
+            emit(kind, lambda: graph_facts(gm))
+            yield
+
+    with observed(compile_fx, "_recursive_joint_graph_passes", begun):
+        yield
+
+
+def _is_joint(gm: Any) -> bool:
+    """True for AOTAutograd's joint graph: its inputs are the primals and the tangents."""
+    return any(str(n.target).startswith("tangents") for n in gm.graph.nodes if n.op == "placeholder")
+
+
+@contextmanager
+def pre_grad(emit: Emit) -> Iterator[None]:
+    """Record the graph after Inductor's passes on what Dynamo made, and first each graph inside it."""
+    from torch._inductor import compile_fx
+
+    def round_of(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+        result = yield
+        emit("pre_grad", lambda: {**graph_facts(result), "of": emit.here().path})
+
+    with observed(compile_fx, "_recursive_pre_grad_passes", round_of):
+        yield

@@ -1,0 +1,72 @@
+"""Observe what TORCH_COMPILE_DEBUG=1 writes: the post-grad graph, the scheduler's IR and the output code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from explorer.model.stage import Emit, Facts
+from explorer.observe.fx import graph_facts
+from explorer.observe.patch import guard_here, guarded, guarding, replaced
+from explorer.observe.scheduler_ir import ir_facts, written_once
+
+
+@contextmanager
+def debug_calls(emit: Emit, listeners: Mapping[str, tuple[str, Callable[..., Facts]]]) -> Iterator[None]:
+    """Answer `V.debug.NAME(...)`, the calls behind TORCH_COMPILE_DEBUG=1, and record what each listener returns.
+
+    `listeners` has for each NAME a kind of event and the function that makes its facts of the call's arguments.
+    """
+    from torch._inductor.debug import DebugContext
+
+    def make(original: Any) -> Any:
+        def __getattr__(self: Any, name: str) -> Any:
+            theirs = original(self, name)
+            if name not in listeners:
+                return theirs
+            kind, facts = listeners[name]
+
+            def make_call(theirs: Any) -> Any:
+                def call(*args: Any, **kwargs: Any) -> Any:
+                    emit(kind, lambda: facts(*args))
+                    return theirs(*args, **kwargs)
+
+                return call
+
+            with guarding(guard):
+                return guarded(theirs, make_call, f"V.debug.{name}")
+
+        return __getattr__
+
+    guard = guard_here()
+
+    with replaced(DebugContext, "__getattr__", make):
+        yield
+
+
+@contextmanager
+def written_for_debugging(emit: Emit) -> Iterator[None]:
+    """Record the graph that is lowered, the scheduler's nodes before and after fusion, and the file that is run."""
+    with written_once() as forget:
+
+        def after_fusion(nodes: Any) -> Facts:
+            facts = ir_facts(nodes)
+            forget()
+            return facts
+
+        listeners: dict[str, tuple[str, Callable[..., Facts]]] = {
+            "fx_graph_transformed": ("post_grad", lambda gm, *rest: graph_facts(gm)),
+            "ir_pre_fusion": ("ir_pre_fusion", ir_facts),
+            "ir_post_fusion": ("ir_post_fusion", after_fusion),
+            "output_code": ("output_code", _output_code),
+        }
+        with debug_calls(emit, listeners):
+            yield
+
+
+def _output_code(path: str, *rest: Any) -> Facts:
+    """The wrapper and the kernels it defines."""
+    file = Path(path)  # AOTInductor's C++ is in a temporary file, whose name says nothing
+    return {"text": file.read_text(encoding="utf-8"), "file": file.name if file.suffix == ".py" else ""}

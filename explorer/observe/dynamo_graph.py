@@ -1,0 +1,101 @@
+"""Observe the FX graph that Dynamo hands to the backend, and the functions that are inlined into it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+from explorer.model.stage import Emit, Facts
+from explorer.observe.context import current_compile_id
+from explorer.observe.functions import emit_inlined_functions
+from explorer.observe.fx import graph_facts
+from explorer.observe.patch import replaced
+
+
+@contextmanager
+def graph(emit: Emit) -> Iterator[None]:
+    """Record the FX graph of each frame at the moment it is handed to the backend, whichever that is.
+
+    When the recording ends, so is the source of each function that was inlined into the graphs.
+    """
+    from torch._dynamo.output_graph import OutputGraph
+
+    stacks: list[tuple[str, str]] = []
+    made = MadeAt()
+
+    def facts(gm: Any) -> Facts:
+        found = graph_facts(gm, made.stack)
+        stacks.extend((current_compile_id(), stack) for stack in found["stacks"])
+        made.forget()
+        return found
+
+    def make(original: Any) -> Any:
+        def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
+            emit("dynamo", lambda: facts(gm))
+            return original(self, gm, *args, **kwargs)
+
+        return call_user_compiler
+
+    with replaced(OutputGraph, "call_user_compiler", make), made.watching(emit):
+        yield
+    emit.attempt("source", "inlined functions", lambda: emit_inlined_functions(emit, stacks, made.codes))
+
+
+class MadeAt:
+    """The calls under way when Dynamo made a node, for the nodes that it gives no stack itself.
+
+    Dynamo leaves torch's own modules out of its stacks, so that the user's line is the innermost. Where a module of torch's
+    is all that is traced, such as an nn.Sequential, nothing would be left; nor does it write a stack for switches such as
+    autocast. Kept until the graph is handed on.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, list[traceback.FrameSummary]] = {}
+        self.codes: dict[CodeType, None] = {}  # of all calls seen
+
+    @contextmanager
+    def watching(self, emit: Emit) -> Iterator[None]:
+        """Note the calls whenever Dynamo makes a node."""
+        from torch._dynamo.output_graph import SubgraphTracer
+        from torch.fx import Graph
+
+        def make_copy(original: Any) -> Any:
+            def node_copy(graph: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
+                copied = original(graph, node, *args, **kwargs)
+                if node in self._calls:  # such as of the body of an autograd.Function, which Dynamo writes anew
+                    self._calls[copied] = self._calls[node]
+                return copied
+
+            return node_copy
+
+        def make(original: Any) -> Any:
+            def create_node(tracer: Any, *args: Any, **kwargs: Any) -> Any:
+                node = original(tracer, *args, **kwargs)
+                emit.attempt("dynamo", "stack", lambda: self._note(node, tracer.output_graph.current_tx))
+                return node
+
+            return create_node
+
+        with replaced(SubgraphTracer, "create_node", make), replaced(Graph, "node_copy", make_copy):
+            yield
+        self.forget()
+
+    def _note(self, node: Any, frame: Any) -> None:
+        calls = []
+        while frame is not None:
+            calls.append(frame.frame_summary())
+            if isinstance(code := getattr(frame, "f_code", None), CodeType):
+                self.codes[code] = None
+            frame = getattr(frame, "parent", None)
+        self._calls[node] = calls[::-1]
+
+    def stack(self, node: Any) -> str:
+        """The calls as Python's traceback writes them, outermost first; "" for a node that Dynamo did not make."""
+        return "".join(traceback.StackSummary.from_list(self._calls.get(node, ())).format())
+
+    def forget(self) -> None:
+        """Keep nothing of the graphs seen so far."""
+        self._calls.clear()

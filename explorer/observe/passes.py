@@ -1,0 +1,202 @@
+"""Observe Inductor's FX passes: which of them changed a graph, and how."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from explorer.model.stage import Emit
+from explorer.observe.context import REGION, ROUNDS
+from explorer.observe.fx import line_of, stacks_of
+from explorer.observe.patch import observed, replaced
+
+
+class PassWatch:
+    """Sees each FX pass and says which changed the graph: nodes made and erased, text before and after.
+
+    A graph is compared by identity of each node's target and arguments, 0.3 µs a node; only a pass that
+    changed something is written down, and its text before is the text after the one before it. Of the others names and
+    seconds are kept: `idle`, those that ran since the last change.
+    """
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._section = ""
+        self._depth = 0
+        self._graph: Any = None
+        self._state: list[tuple[Any, ...]] = []
+        self._lines: list[str] = []
+        self._replaced: dict[Any, list[Any]] = {}
+        self._idle: list[tuple[str, float]] = []
+        self._parts: set[Any] = set()
+
+    def replaces(self, old: Any, new: Any) -> None:
+        """Every use of a node becomes a use of another: what `replace_all_uses_with` says of where the other comes from."""
+        if self._section:
+            self._replaced.setdefault(new, []).append(old)
+
+    def decomposes(self, old: Any, before: Any) -> None:
+        """A node is about to be taken out, and what stands between `before` and it was made in its place."""
+        new = old.prev
+        while new is not before:
+            self.replaces(old, new)
+            self._parts.add(new)
+            new = new.prev
+
+    def _origins(self, node: Any, before: set[Any]) -> set[str]:
+        """The names of the nodes of the graph before that a node took the place of, through those made in between."""
+        names: set[str] = set()
+        seen, queue = {node}, [node]
+        while queue:
+            for old in self._replaced.get(queue.pop(), ()):
+                if old in before:
+                    names.add(old.name)
+                elif old not in seen:
+                    seen.add(old)
+                    queue.append(old)
+        return names
+
+    @contextmanager
+    def section(self, name: str, gm: Any) -> Iterator[None]:
+        """Watch one of Inductor's rounds of passes ("pre_grad", "joint", "post_grad") over `gm`."""
+        outer = self._section, self._graph, self._state, self._lines, self._idle
+        self._section, self._idle = name, []
+        self._emit.attempt("fx_pass", name, lambda: self._remember(gm.graph))
+        try:
+            yield
+            self._emit.attempt("fx_pass", name, lambda: self._compare(gm.graph, "(outside a named pass)", 0.0))
+            if last := self._idle:
+                self._emit("fx_pass_idle", lambda: {"section": name, "of": self._emit.here().path, "idle": last})
+        finally:
+            self._section, self._graph, self._state, self._lines, self._idle = outer
+
+    def entered(self, gm: Any) -> float:
+        """A pass begins: what changed since the last one is written down under a name that says so."""
+        self._depth += 1
+        if self._depth == 1 and self._section:
+            self._emit.attempt("fx_pass", "begin", lambda: self._compare(gm.graph, "(outside a named pass)", 0.0))
+        return time.perf_counter()
+
+    def left(self, gm: Any, name: str, started: float) -> None:
+        """A pass ended."""
+        self._depth -= 1
+        seconds = time.perf_counter() - started
+        if self._depth == 0 and self._section:
+            self._emit.attempt("fx_pass", name, lambda: self._ended(gm.graph, name, seconds))
+
+    def _ended(self, graph: Any, name: str, seconds: float) -> None:
+        if not self._compare(graph, name, seconds):
+            self._idle.append((name, seconds))
+
+    def _remember(self, graph: Any) -> None:
+        self._graph = graph
+        self._replaced, self._parts = {}, set()
+        self._state = _state(graph)
+        self._lines = [line_of(node) for node in graph.nodes]
+
+    def _compare(self, graph: Any, name: str, seconds: float) -> bool:
+        """Write down what changed; False where nothing did."""
+        if graph is not self._graph and _owner(graph) is not _owner(self._graph):
+            return False  # a subgraph, or a pattern's own little graph: its round of passes is watched by itself
+        state = _state(graph)
+        if _same(state, self._state):
+            return False
+        before, old, names = self._lines, {row[0] for row in self._state}, {row[0].name for row in self._state}
+        made = [row[0] for row in state if row[0] not in old]
+        replaced = {node.name: sorted(origins) for node in made if (origins := self._origins(node, old))}
+        parts = sorted(node.name for node in made if node in self._parts)
+        self._remember(graph)
+        after = {row[0].name for row in self._state}
+        if before == self._lines:
+            return False
+        alone = self._emit.here().path.startswith(REGION)  # its first graph is shown nowhere else
+        facts = {
+            "name": name,
+            "section": self._section,
+            "of": self._emit.here().path,
+            "seconds": seconds,
+            "made": sorted(after - names),
+            "erased": sorted(names - after),
+            "before": "\n".join(before),
+            "text": "\n".join(self._lines),
+            "stacks": stacks_of(row[0] for row in self._state if alone or row[0].name not in names),
+            "replaced": replaced,
+            "idle": self._idle,
+            **({"parts": parts} if parts else {}),
+        }
+        self._idle = []
+        self._emit("fx_pass", lambda: facts)
+        return True
+
+
+def _owner(graph: Any) -> Any:
+    """What a graph belongs to; itself where it belongs to no module."""
+    return getattr(graph, "owning_module", None) or graph
+
+
+def _state(graph: Any) -> list[tuple[Any, ...]]:
+    return [(node, node.target, node.args, node.kwargs) for node in graph.nodes]
+
+
+def _same(one: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> bool:
+    return len(one) == len(other) and all(
+        a[0] is b[0] and a[1] is b[1] and a[2] is b[2] and a[3] is b[3] for a, b in zip(one, other, strict=True)
+    )
+
+
+@contextmanager
+def passes(emit: Emit) -> Iterator[None]:
+    """Record every FX pass that changed a graph, in order."""
+    from torch._inductor import compile_fx
+    from torch._inductor.fx_passes import reinplace
+    from torch.fx import Node
+    from torch.fx.passes.graph_transform_observer import GraphTransformObserver
+
+    watch = PassWatch(emit)
+    started: list[float] = []
+
+    def round_of(section: str, gm: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        with watch.section(section, gm):
+            yield
+
+    def make_enter(original: Any) -> Any:
+        def __enter__(self: Any) -> Any:
+            started.append(watch.entered(self.gm))
+            return original(self)
+
+        return __enter__
+
+    def make_exit(original: Any) -> Any:
+        def __exit__(self: Any, *details: Any) -> Any:
+            watch.left(self.gm, self.passname, started.pop())
+            return original(self, *details)
+
+        return __exit__
+
+    def make_replace(original: Any) -> Any:
+        def replace_all_uses_with(self: Any, replace_with: Any, *args: Any, **kwargs: Any) -> Any:
+            watch.replaces(self, replace_with)
+            return original(self, replace_with, *args, **kwargs)
+
+        return replace_all_uses_with
+
+    def make_decompose(original: Any) -> Any:
+        def _decompose_scatter_mutating(graph: Any, node: Any) -> Any:
+            before = node.prev
+            made = original(graph, node)
+            watch.decomposes(node, before)
+            return made
+
+        return _decompose_scatter_mutating
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(reinplace, "_decompose_scatter_mutating", make_decompose))
+        stack.enter_context(replaced(Node, "replace_all_uses_with", make_replace))
+        stack.enter_context(replaced(GraphTransformObserver, "__enter__", make_enter))
+        stack.enter_context(replaced(GraphTransformObserver, "__exit__", make_exit))
+        for function, section in ROUNDS.items():
+            stack.enter_context(observed(compile_fx, function, partial(round_of, section)))
+        yield

@@ -1,0 +1,67 @@
+"""Observe the patterns of Inductor's pattern matcher that fire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from explorer.model.context import Context
+from explorer.model.stage import Emit, Facts
+from explorer.observe.fx import line_of, stacks_of
+from explorer.observe.patch import observed
+from explorer.observe.places import in_package
+from explorer.observe.subclasses import subclasses
+
+
+@contextmanager
+def pattern_matches(emit: Emit) -> Iterator[None]:
+    """Record every pattern that fired: its name, where it is defined, the nodes it matched and made."""
+    from torch._inductor.pattern_matcher import PatternEntry
+
+    def applied(entry: Any, match: Any, graph: Any, node: Any) -> Iterator[None]:
+        matched: dict[str, str] = {}
+        before: set[Any] = set()
+        emit.attempt("pattern_match", "matched", lambda: matched.update({n.name: line_of(n) for n in match.nodes}))
+        emit.attempt("pattern_match", "before", lambda: before.update(graph.nodes))
+        yield
+        emit("pattern_match", lambda: _match_facts(entry, matched, [n for n in graph.nodes if n not in before], emit.here()))
+
+    with ExitStack() as stack:
+        for kind in (kind for kind in subclasses(PatternEntry) if "apply" in vars(kind)):
+            stack.enter_context(observed(kind, "apply", applied))
+        yield
+
+
+def pattern_name(entry: Any) -> str:
+    """What a pattern is called: as it was registered, or as the function that defines it."""
+    fallback = getattr(pattern_function(entry), "__qualname__", type(entry).__name__)
+    return str(getattr(entry, "pattern_name", None) or fallback)
+
+
+def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any], here: Context) -> Facts:
+    code = getattr(pattern_function(entry), "__code__", None)
+    new = [line_of(node) for node in made]
+    return {
+        "pattern": pattern_name(entry),
+        "of": here.path,
+        "section": here.section,
+        "kind": type(entry).__name__,
+        "file": (in_package(code.co_filename) or code.co_filename) if code else "",
+        "line": code.co_firstlineno if code else 0,
+        "matched": list(matched),
+        "made": [node.name for node in made],
+        "stacks": stacks_of(made),
+        "text": "\n".join(["matched", *(f"  {line}" for line in matched.values()), "made", *(f"  {line}" for line in new)]),
+        "expression": str(entry.pattern),
+    }
+
+
+def pattern_function(entry: Any) -> Any:
+    """The Python function that defines a pattern: its search function, or the handler that rewrites the match."""
+    check: Any = getattr(entry, "extra_check", None)
+    cells = getattr(check, "__closure__", None) or ()
+    closure = dict(zip(check.__code__.co_freevars, cells, strict=True)) if cells else {}
+    if "search_fn" in closure:
+        return closure["search_fn"].cell_contents
+    return getattr(entry, "handler", check)

@@ -1,0 +1,65 @@
+"""The probes: what observes every compile, always all of them, whatever stages are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from explorer.model.stage import Watch
+from explorer.observe import aot, autotuning, caches, compile_fx, cuda_graphs, dynamo, metrics, passes, patterns, perf_hints
+from explorer.observe.bytecode import bytecode
+from explorer.observe.compile_calls import compile_calls
+from explorer.observe.context import context
+from explorer.observe.debug_calls import written_for_debugging
+from explorer.observe.dynamo_graph import graph
+from explorer.observe.guards import guards
+from explorer.observe.kernel_lines import kernel_lines
+from explorer.observe.scheduler import verdicts
+from explorer.observe.settings import settings
+from explorer.observe.symbols import symbols
+from explorer.observe.written_files import written_files
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What observes one part of the compiler.
+
+    `watch(emit)` is a context manager, inside which it emits events of these `kinds`. `name` is what a Failure calls it where
+    it cannot be put on: the stage that has the most to lose.
+    """
+
+    name: str
+    watch: Watch
+    kinds: tuple[str, ...]
+
+
+#: Every probe. The first says where the compile is, so that it begins before the others at each function that they share.
+PROBES: tuple[Probe, ...] = (
+    Probe("context", context, ()),
+    Probe("source", dynamo.frames, ("frame", "recompile", "compile_error", "compile_swallowed", "stance")),
+    Probe("compile_call", compile_calls, ("compile_call",)),
+    Probe("setting", settings, ("setting",)),
+    Probe("phase", dynamo.phases, ("phase",)),
+    Probe("cache", caches.lookups, ("cache", "post_grad", "output_code")),
+    Probe("compilation_metrics", metrics.compilation_metrics, ("compilation_metrics",)),
+    Probe("bytecode", bytecode, ("source", "bytecode", "dynamo_bytecode", "decompiled")),
+    Probe("recompile", partial(dynamo.logged, kind="recompile", name="recompile_reasons"), ("recompile",)),
+    Probe("graph_break", dynamo.graph_breaks, ("graph_break",)),
+    Probe("symbol", symbols, ("symbol",)),
+    Probe("dynamo", graph, ("dynamo", "source")),
+    Probe("guards", guards, ("guards",)),
+    Probe("pre_grad", compile_fx.pre_grad, ("pre_grad",)),
+    Probe("joint", aot.graphs, ("joint", "forward", "backward")),
+    Probe("forward", compile_fx.joint_graph, ("joint", "forward")),
+    Probe("backward", compile_fx.lowered_graph, ("forward", "backward", "inductor_input", "source", "compile_error")),
+    Probe("fx_graph_runnable", compile_fx.runnable, ("fx_graph_runnable",)),
+    Probe("pattern_match", patterns.pattern_matches, ("pattern_match",)),
+    Probe("fx_pass", passes.passes, ("fx_pass", "fx_pass_idle")),
+    Probe("output_code", written_for_debugging, ("post_grad", "ir_pre_fusion", "ir_post_fusion", "output_code")),
+    Probe("autotune", autotuning.algorithm_choices, ("autotune", "autotune_taken", "choice_source")),
+    Probe("fusion", verdicts, ("fusion",)),
+    Probe("perf_hint", perf_hints.perf_hints, ("perf_hint",)),
+    Probe("cuda_graph", cuda_graphs.cuda_graphs, ("cuda_graph",)),
+    Probe("written_file", written_files, ("written_file",)),
+    Probe("kernel", kernel_lines, ("kernel_lines",)),
+)

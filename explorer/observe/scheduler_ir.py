@@ -1,0 +1,113 @@
+"""The scheduler's nodes before and after fusion, as text and as facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from explorer.model.stage import Facts
+from explorer.model.values import Plain, text_lines
+from explorer.observe.kernel_lines import body_nodes
+from explorer.observe.nested import lowered_path
+from explorer.observe.patch import replaced
+
+
+@contextmanager
+def written_once() -> Iterator[Callable[[], None]]:
+    """Inductor's texts of loop bodies and dependencies, which most nodes have in common before and after fusion, made once.
+
+    A block's text is made as Inductor makes it, but that nothing is compiled for it. What is given forgets the texts.
+    """
+    from torch._inductor.dependencies import MemoryDep
+    from torch._inductor.loop_body import LoopBodyBlock
+
+    codes: dict[Any, str] = {}
+    deps: dict[Any, str] = {}
+
+    def of_block(_: Any) -> Any:
+        def debug_str(self: Any, name: str = "block") -> str:
+            if self.graph not in codes:  # a block and its clones share the graph, which is not changed once it is made
+                codes[self.graph] = self.graph.python_code("self").src.strip()
+            return re.sub(r";[^\n]*", "", codes[self.graph].replace("def forward(", f"def {name}("))
+
+        return debug_str
+
+    def of_dep(original: Any) -> Any:
+        def __repr__(self: Any) -> str:
+            if self not in deps:
+                deps[self] = original(self)
+            return deps[self]
+
+        return __repr__
+
+    def forget() -> None:
+        codes.clear()
+        deps.clear()
+
+    with replaced(LoopBodyBlock, "debug_str", of_block), replaced(MemoryDep, "__repr__", of_dep):
+        yield forget
+
+
+def ir_facts(nodes: Any) -> Facts:
+    """The text of scheduler nodes as TORCH_COMPILE_DEBUG=1 writes it, and one row of facts a node."""
+    texts = [node.debug_str() for node in nodes]
+    rows = [scheduler_row(node, text) for node, text in zip(nodes, texts, strict=True)]
+    return {"text": "".join(f"{text}\n\n\n" for text in texts), "nodes": rows, **_graph_names()}
+
+
+def _graph_names() -> dict[str, str]:
+    """Inductor's name for the graph that is lowered, and its path; both "" for one that is not nested in another."""
+    from torch._inductor.virtualized import V
+
+    return {"of": str(getattr(V.graph, "name", None) or ""), "path": lowered_path(V.graph)}
+
+
+def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
+    """One scheduler node: kind, device, sizes, what it reads and writes, the FX nodes it comes from."""
+    parts = node.get_nodes()
+    reads, writes = node.read_writes.reads, node.read_writes.writes
+    return {
+        "name": node.get_name(),
+        "kind": type(node).__name__,
+        "device": str(node.get_device()),
+        "fused": [part.get_name() for part in parts] if len(parts) > 1 else [],
+        "inputs": sorted({_producer(node, dep.name) for dep in reads} - {node.get_name()}),
+        "reads": sorted(dep.name for dep in reads),
+        "writes": sorted(dep.name for dep in writes),
+        "sizes": _sizes(node),
+        "origins": sorted({origin.name for part in parts for origin in _origins(part)}),
+        "node": _last_origin(parts[0]) if len(parts) == 1 else "",
+        "bodies": {part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},
+        "line_count": len(text_lines(text)),
+    }
+
+
+def _sizes(node: Any) -> list[list[str]]:
+    """The iteration ranges of a node: parallel sizes, then reduced sizes; empty for extern kernels."""
+    group = getattr(node, "group", None)
+    sizes = group[1] if group else ()
+    return [[str(size)] for size in sizes] if isinstance(sizes, tuple) else []
+
+
+def _origins(part: Any) -> list[Any]:
+    inner = getattr(part, "node", None)
+    return list(inner.get_origins()) if inner is not None else []
+
+
+def _last_origin(part: Any) -> str:
+    """The FX node whose result a node writes, "" where Inductor does not know."""
+    inner = getattr(part, "node", None)
+    origin = inner.get_origin_node() if inner is not None else None
+    return str(origin.name) if origin is not None else ""
+
+
+def _producer(node: Any, buffer: str) -> str:
+    """The scheduler node that writes a buffer; the buffer's own name for graph inputs."""
+    known = node.scheduler.name_to_buf.get(buffer)
+    if known is None:
+        return buffer
+    operation = known.defining_op_name()
+    fused = node.scheduler.name_to_fused_node.get(operation)
+    return str(fused.get_name() if fused is not None else operation)

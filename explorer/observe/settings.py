@@ -1,0 +1,76 @@
+"""Observe the settings of Dynamo, Inductor and functorch that are not at their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from explorer.model.stage import Emit
+from explorer.observe.context import current_compile_id
+from explorer.observe.patch import observed
+from explorer.observe.structured import listening
+
+#: What explorer sets itself while it records, so that every stage is seen or that the kernels are compiled by itself.
+OWN_SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "inductor": {"fx_graph_cache": False, "fx_graph_remote_cache": False, "compile_threads": 1},
+    "functorch": {
+        "enable_autograd_cache": False,
+        "enable_remote_autograd_cache": False,
+        "force_non_lazy_backward_lowering": True,
+    },
+    "dynamo": {"recompile_limit": 1024, "accumulated_recompile_limit": 4096},
+}
+
+
+@contextmanager
+def settings(emit: Emit) -> Iterator[None]:
+    """Record each setting of Dynamo, Inductor and functorch that differs from its default when a frame is compiled.
+
+    They are read when Dynamo begins a frame, and again where Inductor compiles a graph of it: what differs only there was
+    set by torch.compile's `mode` or `options`, or by torch itself.
+    """
+    from torch._inductor.compile_fx import _InProcessFxCompile
+
+    seen: set[tuple[str, str, str, str]] = set()
+
+    def record(where: str) -> None:
+        frame = current_compile_id()
+        for row in changed_settings():
+            key = (frame, row["of"], row["name"], row["value"])
+            if key not in seen:
+                seen.add(key)
+                emit("setting", lambda r=row: {**r, "set_by": set_by(r, where)})  # type: ignore[misc]
+
+    def started(metadata: Mapping[str, Any], payload: str) -> None:
+        record("frame")
+
+    def graph_begun(*args: Any, **kwargs: Any) -> Iterator[None]:
+        record("graph")
+        yield
+
+    with listening(emit, {"dynamo_start": started}), observed(_InProcessFxCompile, "codegen_and_compile", graph_begun):
+        yield
+
+
+def changed_settings() -> Iterator[dict[str, str]]:
+    """One row a setting that is not at its default: whose it is, name, value and default as Python writes them."""
+    import torch._dynamo.config
+    import torch._functorch.config
+    import torch._inductor.config
+
+    modules = {"dynamo": torch._dynamo.config, "inductor": torch._inductor.config, "functorch": torch._functorch.config}
+    for of, module in modules.items():
+        for name, entry in module._config.items():
+            if entry.alias is None and not module._is_default(name):
+                value = module.get_config_copy()[name] if "." in name else getattr(module, name)
+                if value != entry.default:
+                    yield {"of": of, "name": name, "value": repr(value), "default": repr(entry.default)}
+
+
+def set_by(row: Mapping[str, str], where: str) -> str:
+    """Who set it: explorer, the program before the frame, or torch.compile for the graph."""
+    own = OWN_SETTINGS.get(row["of"], {})
+    if row["name"] in own and repr(own[row["name"]]) == row["value"]:
+        return "explorer"
+    return "the program" if where == "frame" else "torch.compile"

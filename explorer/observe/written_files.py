@@ -1,0 +1,68 @@
+"""Observe the files that Inductor and triton write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from explorer.model.stage import Emit
+from explorer.model.values import Plain
+from explorer.observe.patch import replaced
+
+
+@contextmanager
+def written_files(emit: Emit) -> Iterator[None]:
+    """Record the files that Inductor and triton write in this process, and at the end what was compiled beside them."""
+    from torch._inductor import codecache
+
+    def make_write(original: Any) -> Any:
+        def write(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            emit.attempt("written_file", "inductor", lambda: _emit_file(emit, "inductor", result[1]))
+            return result
+
+        return write
+
+    def make_put(original: Any) -> Any:
+        def put(*args: Any, **kwargs: Any) -> Any:
+            path = original(*args, **kwargs)
+            emit.attempt("written_file", "triton", lambda: _emit_file(emit, "triton", path))
+            return path
+
+        return put
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(codecache, "write", make_write))
+        for manager in _triton_cache():
+            stack.enter_context(replaced(manager, "put", make_put))
+        yield
+
+
+def _triton_cache() -> list[Any]:
+    """What writes triton's files; [] where triton is not installed."""
+    try:
+        from triton.runtime.cache import FileCacheManager
+    except ImportError:
+        return []
+    return [FileCacheManager]
+
+
+def _emit_file(emit: Emit, by: str, path: str) -> None:
+    """Emit a file now; of C++ sources, when the recording ends, also what was compiled of them."""
+    emit("written_file", lambda: _file_facts(by, path))
+    if path.endswith(".cpp"):
+        emit.later("written_file", lambda: {"rows": [_file_facts(by, found) for found in _beside(path)]})
+
+
+def _file_facts(by: str, path: str) -> dict[str, Plain]:
+    known = os.path.exists(path)
+    return {"by": by, "path": path, "kind": Path(path).suffix.lstrip("."), "bytes": os.path.getsize(path) if known else None}
+
+
+def _beside(path: str) -> list[str]:
+    """The files of a C++ source's own name: the library that was compiled, and what was compiled on the way."""
+    own = Path(path)
+    return sorted(str(found) for found in own.parent.glob(f"{own.stem}*") if found != own and found.suffix != ".lock")
