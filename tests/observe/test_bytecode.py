@@ -1,0 +1,57 @@
+"""Which instructions of Dynamo's bytecode are the user's own."""
+
+from __future__ import annotations
+
+from explorer.observe.bytecode import copied_lines
+from explorer.observe.functions import disassembly
+
+
+def branching(a: int) -> int:
+    if a:
+        a += 1
+    return a
+
+
+def test_a_copy_is_known_by_its_positions() -> None:
+    """Every instruction of a function is one of its own lines, none is of another function's."""
+    code, text = branching.__code__, disassembly(branching.__code__)
+    copied = copied_lines(text, code, code)
+    lines = text.splitlines()
+    assert copied is not None and [n for n, _ in copied] == [n for n, line in enumerate(lines, 1) if line.strip()]
+    assert {line for _, line in copied} == {line for _, _, line in code.co_lines() if line}
+    assert copied_lines(text, code, is_same.__code__) == []
+
+
+def is_same(a: int) -> int:
+    return a
+
+
+def test_an_instruction_without_columns_is_no_copy() -> None:
+    """Its line in the line table is only that of the instruction before."""
+    code = branching.__code__
+    table, at, bare = code.co_linetable, 0, bytearray()
+    while at < len(table):  # each entry: a first byte with its length, then what has the top bit clear
+        end = next((n for n in range(at + 1, len(table)) if table[n] & 0x80), len(table))
+        bare += bytes([0b1_1101_000 | (table[at] & 7), 0])  # no columns, the line before
+        at = end
+    own = code.replace(co_linetable=bytes(bare))
+    assert {line for _, _, line in own.co_lines()} == {code.co_firstlineno}
+    assert copied_lines(disassembly(own), own, code) == copied_lines(disassembly(own), own, own) == []
+
+
+def test_a_disassembly_of_another_form_states_no_copies() -> None:
+    """Where lines and instructions are not one to one nothing is known."""
+    text = disassembly(branching.__code__)
+    assert copied_lines(text.partition("\n")[2] + "\nmore\nand more", branching.__code__, branching.__code__) is None
+
+
+def test_a_long_jump_is_copied_with_its_prefix() -> None:
+    """EXTENDED_ARG has the positions of the instruction that it belongs to."""
+    names: dict[str, object] = {}
+    body = "\n".join(f"        a = a + {n}" for n in range(300))
+    exec(compile(f"def long(a):\n    while a:\n{body}\n    return a\n", "<nowhere>", "exec"), names)
+    code = names["long"].__code__  # type: ignore[attr-defined]
+    text = disassembly(code)
+    copied = dict(copied_lines(text, code, code) or ())
+    prefixes = [n for n, line in enumerate(text.splitlines(), 1) if "EXTENDED_ARG" in line]
+    assert prefixes and all(n in copied for n in prefixes)
