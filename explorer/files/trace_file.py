@@ -1,11 +1,12 @@
-"""Trace files: gzipped JSON, format 1. Loading one runs no code.
+"""Trace files: gzipped JSON, format 2. Loading one runs no code.
 
 A file is the gzip of one JSON object:
 
-    {"explorer": "trace", "format": 1, "sha256": hex, "trace": {"meta", "artifacts", "links", "failures"}}
+    {"explorer": "trace", "format": 2, "sha256": hex, "trace": {"meta", "artifacts", "links", "failures"}}
 
 `sha256` is that of the compact JSON of "trace" with sorted keys, so that an altered file is noticed. A record
-leaves out fields that hold their default. A reader refuses a higher format and ignores nothing.
+leaves out fields that hold their default. A reader refuses a higher format and ignores nothing; a lower one is read through
+the table in `model/upgrades.py`.
 
 Nobody vouches for a file, so reading one is bounded: see `LIMIT` and `DEPTH`.
 """
@@ -26,10 +27,11 @@ from typing import Any, TypeVar
 
 from explorer.errors import FileError, InputError
 from explorer.files.shapes import check
+from explorer.model.events import event_data
+from explorer.model.upgrades import FORMAT, upgraded
 from explorer.model.values import Artifact, Event, Failure, Link, calls, jsonable, plain, record_from_json, record_to_json
 from explorer.traced import Trace
 
-FORMAT = 1
 #: How much memory, in bytes, a file may take while it is read, unless the caller allows more. A training trace of GPT-2 with
 #: 12 layers takes 0.13 GB.
 LIMIT = 1_000_000_000
@@ -51,19 +53,27 @@ def to_json(trace: Trace) -> dict[str, Any]:
     }
 
 
-def from_json(value: dict[str, Any]) -> Trace:
-    """The Trace that `to_json` wrote."""
+def from_json(value: dict[str, Any], number: int = FORMAT) -> Trace:
+    """The Trace that `to_json` wrote, of this format or of the earlier one with that number."""
     return Trace(
         plain({**value["meta"]}),
-        tuple(_artifact(a) for a in value["artifacts"]),
+        tuple(_artifact(a, number) for a in value["artifacts"]),
         tuple(_link(*link) for link in value["links"]),
         tuple(record_from_json(Failure, f) for f in value["failures"]),
     )
 
 
-def _artifact(value: dict[str, Any]) -> Artifact:
+def _artifact(value: dict[str, Any], number: int) -> Artifact:
     check(str(value.get("id")), str(value.get("stage")), value.get("data", {}))
     made: Artifact = _with_path(Artifact, value)
+    return made
+
+
+def _event(value: dict[str, Any], number: int) -> Event:
+    """An Event of its JSON; ValueError, which says where, for data that is not that of its kind."""
+    kind = str(value.get("kind"))
+    data = event_data(kind, upgraded("event", kind, value.get("data", {}), number))
+    made: Event = _with_path(Event, {**value, "data": data})
     return made
 
 
@@ -170,8 +180,8 @@ def dump_events(events: list[Event], failures: list[Failure], meta: dict[str, An
 def load_events(data: bytes, name: str = "events") -> tuple[list[Event], list[Failure], dict[str, Any]]:
     """The recording that `dump_events` wrote; FileError where it is not one."""
 
-    def read(value: dict[str, Any]) -> tuple[list[Event], list[Failure], dict[str, Any]]:
-        events = [_with_path(Event, e) for e in value["events"]]
+    def read(value: dict[str, Any], number: int) -> tuple[list[Event], list[Failure], dict[str, Any]]:
+        events = [_event(e, number) for e in value["events"]]
         return events, [record_from_json(Failure, f) for f in value["failures"]], value["meta"]
 
     return _read(data, "events", name, read)
@@ -186,7 +196,7 @@ def _digest(value: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any]], T], limit: float = LIMIT) -> T:
+def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any], int], T], limit: float = LIMIT) -> T:
     if data[:64].lstrip().lower().startswith(b"<!doctype html"):
         raise FileError(f"{name} is a page: open it in a browser; what can be loaded is what Trace.save or `-o x.json.gz` wrote")
     try:
@@ -204,7 +214,7 @@ def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any]], T]
     if _digest(whole.get(kind, {})) != whole.get("sha256"):
         raise FileError(f"{name} was altered after it was saved: its checksum does not match")
     try:
-        return read(whole[kind])
+        return read(whole[kind], number)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileError(f"{name} does not hold what format {FORMAT} promises ({type(error).__name__}: {error})") from error
 

@@ -17,7 +17,8 @@ from explorer.ladder.triton_passes import passes
 from explorer.ladder.triton_tools import disassemble, makers, missing_backend, no_sass
 from explorer.live.interpreted import KernelCall, matched
 from explorer.live.reference import written_rows
-from explorer.model.values import Artifact, Event, Failure, Plain, Rows, plain
+from explorer.model.events import event_data
+from explorer.model.values import Artifact, Event, Failure, Plain, Rows
 from explorer.observe.launched import Find
 from explorer.stages.inductor.launch import launches
 from explorer.stages.inductor.output_code import kernel_events
@@ -229,9 +230,8 @@ def launch_events(launches: Launches, ladders: Ladders) -> Compiled:
         data = {"name": kernel.name, "language": "triton", "text": kernel.source, "wrapper_line": 0, "comment": ""}
         rows = tuple(kernel.rows.values())
         place = {"file": kernel.place[0], "first_line": kernel.place[1]}
-        events.append(
-            Event("kernel", kernel.time, data=plain({**data, **place, "launched_from": [row["place"] for row in rows]}))
-        )
+        whole = {**data, **place, "launched_from": [row["place"] for row in rows]}
+        events.append(Event("kernel", kernel.time, data=event_data("kernel", whole)))
         own = events[-1]
         events.append(_source_event(kernel))
         try:
@@ -251,7 +251,7 @@ def launch_events(launches: Launches, ladders: Ladders) -> Compiled:
 
 def _caller_event(facts: Mapping[str, Plain]) -> Event:
     """The source of a function that launches kernels."""
-    return Event("source", 0.0, data=plain({**facts, "inlined": True, "compiled": False, "launches": True}))
+    return Event("source", 0.0, data=event_data("source", {**facts, "inlined": True, "compiled": False, "launches": True}))
 
 
 def _source_event(kernel: Specialized) -> Event:
@@ -259,11 +259,8 @@ def _source_event(kernel: Specialized) -> Event:
     file, first = kernel.place
     facts = {"text": kernel.source, "file": file, "first_line": first, "line": first}
     names = {"function": kernel.function.rpartition(".")[2], "qualname": kernel.function}
-    return Event(
-        "source",
-        kernel.time,
-        data=plain({**facts, **names, "resume": False, "inlined": True, "compiled": False, "launches": True}),
-    )
+    known = {"resume": False, "inlined": True, "compiled": False, "launches": True}
+    return Event("source", kernel.time, data=event_data("source", {**facts, **names, **known}))
 
 
 def _too_large(name: str, ladder: Ladder) -> Iterator[Failure]:
@@ -313,7 +310,7 @@ def events_of(
     facts = {**ladder_facts(ladder, wrapper), **more}
     for stage, text in texts.items():
         own = {"ptx_lines": lines} if stage == "sass" else {}
-        data = plain({"name": ladder.name, "text": text, **facts, **own, "stage_seconds": ladder.seconds.get(stage)})
+        data = event_data(stage, {"name": ladder.name, "text": text, **facts, **own, "stage_seconds": ladder.seconds.get(stage)})
         yield Event(stage, kernel.time, kernel.frame, kernel.graph, data, made_by.get(stage, ()))
 
 

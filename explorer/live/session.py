@@ -212,7 +212,8 @@ def assemble(kernel: Artifact) -> Artifact:
 
     Where the debug information cannot be read, the artifact's `unlinked` says why.
     """
-    from explorer.model.values import Event, plain
+    from explorer.model.events import event_data
+    from explorer.model.values import Event
     from explorer.observe.cpp_command import assembly_command
     from explorer.stages.cpp import assembly
 
@@ -226,7 +227,7 @@ def assemble(kernel: Artifact) -> Artifact:
         text = output.read_text(encoding="utf-8")
         inlined, unlinked = _inlined(text, Path(folder), command)
     facts = {"name": kernel.kernel, "file": "kernel.cpp", "nested": assembly.nested_lines(kernel.text), "unlinked": unlinked}
-    data = plain({**facts, "inlined": inlined, "text": text.replace(folder, ".")})
+    data = event_data("assembly", {**facts, "inlined": inlined, "text": text.replace(folder, ".")})
     event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data, kernel.path)
     return assembly.render(event, kernel.id.replace(":kernel:", ":assembly:"))
 

@@ -25,6 +25,17 @@ Call = tuple[str, int, str]
 
 EMPTY: Mapping[str, Plain] = MappingProxyType({})
 
+
+class Frozen(Mapping[str, Plain]):
+    """A mapping that cannot be changed and holds plain values only; see `records`."""
+
+    __slots__ = ()
+
+    def mapping(self) -> dict[str, Plain]:
+        """The same keys and values as a dict."""
+        return dict(self)
+
+
 #: A line with its end, and a last one that has none.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
@@ -40,7 +51,7 @@ def plain(value: object) -> Plain:
         return float(value) if math.isfinite(value) else str(value)
     if isinstance(value, int):
         return int(value)
-    if isinstance(value, MappingProxyType):
+    if isinstance(value, (MappingProxyType, Frozen)):
         return value  # frozen here before; graphs of thousands of nodes come by more than once
     if isinstance(value, Mapping):
         return MappingProxyType({str(k): plain(v) for k, v in value.items()})
@@ -53,6 +64,8 @@ def plain(value: object) -> Plain:
 
 def jsonable(value: Plain) -> Any:
     """The inverse view of `plain` for the json module: read-only mappings become dicts."""
+    if isinstance(value, Frozen):
+        return {k: jsonable(v) for k, v in value.mapping().items()}
     if isinstance(value, Mapping):
         return {k: jsonable(v) for k, v in value.items()}
     if isinstance(value, tuple):
@@ -129,7 +142,7 @@ class Artifact:
     path: tuple[Call, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data, MappingProxyType):  # a stage may give any mapping; a trace holds frozen ones
+        if not isinstance(self.data, (MappingProxyType, Frozen)):  # a stage may give any mapping; a trace holds frozen ones
             object.__setattr__(self, "data", plain(self.data))
 
     @cached_property

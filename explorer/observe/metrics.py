@@ -50,7 +50,7 @@ def compilation_metrics(emit: Emit) -> Iterator[None]:
             given = metadata[name]
             known = {key: value for key, value in given.items() if key not in LEFT_OUT and value not in (None, "", [], {})}
             with emit.within(str(given.get("compile_id") or "")):
-                emit("compilation_metrics", lambda: {"of": kind, **known})
+                emit("compilation_metrics", lambda: {"of": kind, "figures": known})
 
         return heard
 

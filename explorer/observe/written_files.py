@@ -52,9 +52,9 @@ def _triton_cache() -> list[Any]:
 
 def _emit_file(emit: Emit, by: str, path: str) -> None:
     """Emit a file now; of C++ sources, when the recording ends, also what was compiled of them."""
-    emit("written_file", lambda: _file_facts(by, path))
+    emit("written_file", lambda: {"files": [_file_facts(by, path)]})
     if path.endswith(".cpp"):
-        emit.later("written_file", lambda: {"rows": [_file_facts(by, found) for found in _beside(path)]})
+        emit.later("written_file", lambda: {"files": [_file_facts(by, found) for found in _beside(path)]})
 
 
 def _file_facts(by: str, path: str) -> dict[str, Plain]:

@@ -17,7 +17,8 @@ from explorer.ladder.triton_pool import Worker
 from explorer.ladder.triton_tools import no_sass
 from explorer.live.interpreted import KernelCall
 from explorer.live.ladders import Ladders, events_of, without_sass
-from explorer.model.values import Event, Failure, Plain, plain
+from explorer.model.events import event_data
+from explorer.model.values import Event, Failure, Plain
 from explorer.recording.replay import replay
 from explorer.traced import Trace
 
@@ -51,7 +52,7 @@ def trace_kernel(
     lowered = written.lowered
     place = {"file": lowered.file, "first_line": lowered.first_line}
     data = {"name": lowered.name, "language": "triton", "text": written.source, "wrapper_line": 0, "comment": "", **place}
-    events, ladders = [Event("kernel", 0.0, data=plain(data))], Ladders()
+    events, ladders = [Event("kernel", 0.0, data=event_data("kernel", data))], Ladders()
     failures: list[Failure] = []
     launch = {"line": 0, "arguments": dict(written.arguments), "grid": written.grid}
     ladders.call = KernelCall(kernel, args, constants, grid, config)

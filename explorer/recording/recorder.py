@@ -16,8 +16,9 @@ from explorer.absent.generated import Generated
 from explorer.absent.retarget import retargeted
 from explorer.errors import BusyError
 from explorer.model.context import Context
+from explorer.model.events import event_data
 from explorer.model.stage import Facts, Stage, Watch, watch_nothing
-from explorer.model.values import Call, Event, Failure, plain
+from explorer.model.values import Call, Event, Failure
 from explorer.observe.context import current_compile_id
 from explorer.observe.fresh import cold_compile, every_lookup_misses
 from explorer.observe.patch import Guard, guarding, shielded
@@ -144,7 +145,7 @@ class Recorder:
 
     def _append(self, kind: str, frame: str, facts: Callable[[], Facts], time: float, path: tuple[Call, ...]) -> None:
         def add() -> None:
-            self.events.append(Event(kind, time, frame, self._here.graph, plain(facts()), path))
+            self.events.append(Event(kind, time, frame, self._here.graph, event_data(kind, facts()), path))
             if self._progress is not None and kind == "phase":
                 self._progress(str(self.events[-1].data.get("name", "")))
 

@@ -233,9 +233,9 @@ def _with_last(event: Event, passes: Sequence[Event]) -> Event:
     return replace(event, data=plain({**event.data, "idle_after": after.data["idle"]}))
 
 
-def _row(event: Event) -> dict[str, Plain]:
+def _row(event: Event) -> Mapping[str, Plain]:
     """An event as a row of its frame's table, with its graph where it is about one."""
-    return {**({"graph": event.graph} if event.kind in OF_A_GRAPH else {}), **event.data}
+    return {"graph": event.graph, **event.data} if event.kind in OF_A_GRAPH else event.data
 
 
 def _place(event: Event) -> tuple[str, int]:

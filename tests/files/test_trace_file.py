@@ -21,7 +21,8 @@ from explorer.errors import FileError
 from explorer.files import shapes
 from explorer.files import trace_file as files
 from explorer.files.trace_file import dump_events, dumps, load, load_events, loads
-from explorer.model.values import Artifact, Event, Failure, Link, plain
+from explorer.model.events import Phase
+from explorer.model.values import Artifact, Event, Failure, Link, jsonable, plain
 from explorer.traced import Trace
 
 DATA = Path(__file__).parents[1] / "data"
@@ -120,15 +121,32 @@ def test_what_is_live_is_not_saved() -> None:
 
 def test_a_recording_survives_its_file() -> None:
     """Events and failures written by dump_events come back equal, with the meta."""
-    events = [Event("dynamo", 1.0, "0/0", "forward", plain({"rows": [{"a": 1}]}), (("torch/a.py", 3, "f"),)), Event("frame", 2.0)]
+    phase = Phase(name="compile", at="B", function="")
+    own = plain({"rows": [{"a": 1}]})
+    events = [Event("mine", 1.0, "0/0", "forward", own, (("torch/a.py", 3, "f"),)), Event("phase", 2.0, data=phase)]
     failures = [Failure("guards", "watch", "no")]
     assert load_events(dump_events(events, failures, {"torch": "2.13.0"})) == (events, failures, {"torch": "2.13.0"})
+
+
+def test_a_recording_of_format_1_is_upgraded() -> None:
+    """What an older file says differently is read as the present format has it, through the table of upgrades."""
+    file = {"by": "inductor", "path": "a.py", "kind": "py", "bytes": 3}
+    older = {"written_file": [file, {"rows": [file, file]}], "compilation_metrics": [{"of": "forward", "guard_count": 7}]}
+    events = [{"kind": kind, "time": 0.0, "data": data} for kind, all_data in older.items() for data in all_data]
+    value = {"meta": {}, "events": events, "failures": []}
+    whole = {"explorer": "events", "format": 1, "sha256": files._digest(value), "events": value}
+    found, _, _ = load_events(gzip.compress(json.dumps(whole).encode()))
+    assert [jsonable(event.data) for event in found] == [
+        {"files": [file]},
+        {"files": [file, file]},
+        {"of": "forward", "figures": {"guard_count": 7}},
+    ]
 
 
 def test_the_format_is_the_documented_one(saved: Path) -> None:
     """A file is gzipped JSON with the four keys that the docstring names, and the checksum is that of sorted compact JSON."""
     whole = json.loads(gzip.decompress(saved.read_bytes()))
-    assert (whole["explorer"], whole["format"]) == ("trace", 1)
+    assert (whole["explorer"], whole["format"]) == ("trace", 2)
     assert sorted(whole) == ["explorer", "format", "sha256", "trace"]
     assert sorted(whole["trace"]) == ["artifacts", "failures", "links", "meta"]
     assert rewritten(saved.read_bytes(), lambda w: w.update(sha256="")) != rewritten(saved.read_bytes(), lambda w: None)
@@ -267,14 +285,14 @@ def test_an_altered_field_is_refused(saved: Path, change: Callable[[dict[str, An
 )
 def test_a_file_of_the_wrong_shape_is_refused(saved: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """A file whose checksum fits, but that does not hold what the format promises, is a FileError that says so."""
-    with pytest.raises(FileError, match="does not hold what format 1 promises"):
+    with pytest.raises(FileError, match="does not hold what format 2 promises"):
         loads(rewritten(saved.read_bytes(), change, checksum=True))
 
 
 def test_a_newer_format_is_refused_with_what_to_do(saved: Path) -> None:
     """A file of a later explorer says to upgrade, before anything in it is looked at."""
-    newer = rewritten(saved.read_bytes(), lambda w: w.update(format=2, trace="something new"))
-    with pytest.raises(FileError, match="has format 2, this explorer reads up to 1: upgrade explorer"):
+    newer = rewritten(saved.read_bytes(), lambda w: w.update(format=3, trace="something new"))
+    with pytest.raises(FileError, match="has format 3, this explorer reads up to 2: upgrade explorer"):
         loads(newer)
 
 

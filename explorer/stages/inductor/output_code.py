@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from explorer.model.events import event_data
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, text_lines
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
@@ -113,7 +114,7 @@ def _kernel(event: Event, statement: ast.Assign, call: ast.Call) -> Iterator[Eve
         "wrapper_line": source.lineno + len(text) - len(text.lstrip("\n")),
         "comment": _comment_above(event.data["text"], statement.lineno),
     }
-    yield Event("kernel", event.time, event.frame, event.graph, data, event.path)
+    yield Event("kernel", event.time, event.frame, event.graph, event_data("kernel", data), event.path)
 
 
 def _kernels_of_cpp(event: Event) -> Iterator[Event]:
@@ -126,7 +127,7 @@ def _kernels_of_cpp(event: Event) -> Iterator[Event]:
             "wrapper_line": kernel.line,
             "comment": _comment_at_call(event.data["text"], kernel.name),
         }
-        yield Event("kernel", event.time, event.frame, event.graph, data, event.path)
+        yield Event("kernel", event.time, event.frame, event.graph, event_data("kernel", data), event.path)
 
 
 def _comment_at_call(text: str, kernel: str) -> str:

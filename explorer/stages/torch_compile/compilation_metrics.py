@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.values import Artifact, Event, Plain
+from explorer.model.values import Artifact, Event, Plain, plain
 
 
 def render(event: Event, id: str) -> Artifact:
     """One line a figure, by torch's own names for them; the event holds all of one frame's, see `replay`."""
-    lines = [line for row in event.data["rows"] for line in readable(row)]
-    return text_artifact(event, id, "Compile metrics", "text", text="\n".join(lines), data={"rows": event.data["rows"]})
+    rows = [{"of": row["of"], **row["figures"]} for row in event.data["rows"]]
+    lines = [line for row in rows for line in readable(row)]
+    return text_artifact(event, id, "Compile metrics", "text", text="\n".join(lines), data={"rows": plain(rows)})
 
 
 def readable(row: Mapping[str, Plain]) -> Iterator[str]:

@@ -15,9 +15,9 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def listed(rows: Sequence[Mapping[str, Plain]]) -> Iterator[Mapping[str, Plain]]:
-    """The rows one after the other, those that were found together at the end too, each path once."""
+    """The files of the rows one after the other, each path once."""
     paths: set[str] = set()
-    for row in (one for given in rows for one in given.get("rows", (given,))):
+    for row in (one for given in rows for one in given["files"]):
         if row["path"] not in paths:
             paths.add(row["path"])
             yield row

@@ -1,0 +1,348 @@
+"""The rows inside events and artifacts: an FX node, a scheduler node, a place, a choice, a launch.
+
+Sizes and strides are in elements, each as text, since a size may be symbolic ("s77"); bytes, seconds and milliseconds are named.
+A field whose default is None is one that not every row has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from explorer.model.records import Record, record
+from explorer.model.values import Plain
+
+#: What an option, a setting or an argument of a kernel may be.
+Setting = str | int | float | bool | None
+Names = tuple[str, ...]
+
+
+@record
+class Place(Record):
+    """A line of a file, and the function it is in."""
+
+    file: str
+    line: int
+    function: str
+
+
+# FX graphs ---------------------------------------------------------------------------------------------------------------
+
+
+@record
+class Output(Record):
+    """One of several values that an FX node gives: a tensor, several values again, or the text of another value."""
+
+    shape: Names | None = None
+    stride: Names | None = None
+    dtype: str | None = None
+    device: str | None = None
+    outputs: tuple[Output, ...] | None = None
+    value: str | None = None
+
+
+@record
+class FxNode(Record):
+    """A node of an FX graph.
+
+    `op`, `target`, `args` and `kwargs` are torch.fx's, as text; `inputs` names the nodes it uses. `shape`, `stride`, `dtype` and
+    `device` are those of the tensor it gives, `outputs` those of several, `value` the text of anything else. `stack` is the
+    place of its Python stack in the graph's `stacks`; `file`, `line`, `function` and `code` are the innermost place of it,
+    which the stage adds. `module` is the path of the nn.Module, `original` the ATen operator it was decomposed from and
+    `decomposition` where that is defined. `seq_nr` is autograd's number of the forward operator, `from_` names the nodes
+    of the graph before that it was traced for, and `input` says what an input is to the program.
+    """
+
+    name: str
+    op: str
+    target: str
+    args: str
+    kwargs: str
+    inputs: Names
+    shape: Names | None = None
+    stride: Names | None = None
+    dtype: str | None = None
+    device: str | None = None
+    outputs: tuple[Output, ...] | None = None
+    value: str | None = None
+    stack: int | None = None
+    module: str | None = None
+    original: str | None = None
+    decomposition: str | None = None
+    seq_nr: int | None = None
+    input: str | None = None
+    from_: Names | None = None
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+    code: str | None = None
+
+
+# Dynamo ------------------------------------------------------------------------------------------------------------------
+
+
+@record
+class GuardPlace(Record):
+    """Where in torch a guard was made that is for no line of the user's: "guards.py:12 in f", by the guard's kind and source."""
+
+    kind: str
+    source: str
+    place: str
+
+
+# Inductor's scheduler ----------------------------------------------------------------------------------------------------
+
+
+@record
+class SchedulerNode(Record):
+    """A node of Inductor's scheduler.
+
+    `kind` is the class of the node. `reads` and `writes` name buffers, `inputs` the nodes that write what it reads, `fused`
+    the nodes in it and `origins` the FX nodes it computes; `node` is the one whose result it writes. `sizes` are the ranges of
+    its loops, parallel then reduced. `bodies` has the FX node of each operation, by node in it, block and operation.
+    `line_count` is the number of its lines in the text.
+    """
+
+    name: str
+    kind: str
+    device: str
+    fused: Names
+    inputs: Names
+    reads: Names
+    writes: Names
+    sizes: tuple[Names, ...]
+    origins: Names
+    line_count: int
+    node: str | None = None
+    bodies: Mapping[str, Mapping[str, Mapping[str, str]]] | None = None
+
+
+@record
+class Group(Record):
+    """Two nodes, by number, that were fused, and in which round, counted from 0; -1 for nodes that are several from the start."""
+
+    kind: str
+    of: tuple[int, ...]
+    round: int
+
+
+@record
+class Round(Record):
+    """One round of fusion: how many nodes there were before and after it, and whether the scheduler reordered loops in it."""
+
+    before: int
+    after: int
+    reorder: bool
+
+
+class Rule(NamedTuple):
+    """What the scheduler said, or, where it said nothing, the file, line and function that refused."""
+
+    said: str
+    file: str
+    line: int
+    function: str
+
+
+class VerdictRow(NamedTuple):
+    """What the scheduler answered for a node and several partners: "possible", "fused" or "refused".
+
+    Nodes are numbers, `partners` ranges of them such as "3-66,70". `rule` and `arguments` are places in `rules` and `args`.
+    `shared_bytes` is what both access, None where the scheduler did not ask; `rounds` has a bit for each round, the lowest
+    for the first.
+    """
+
+    first: int
+    verdict: str
+    rule: int
+    arguments: int
+    shared_bytes: int | None
+    rounds: int
+    partners: str
+
+
+@record
+class TensorLayout(Record):
+    """A tensor that an operator returns: sizes and strides in elements; without any field for what is no tensor."""
+
+    size: Names | None = None
+    stride: Names | None = None
+    dtype: str | None = None
+    alias: bool | None = None
+
+
+@record
+class OperatorCall(Record):
+    """An operator that is computed as a whole, by a library or a template; see `observe/work.py`.
+
+    `operations` counts floating-point or integer operations, None where no formula is known. `sizes` are batch, rows, columns
+    and inner size of the product behind it. `strides` are those of its first two inputs, in elements.
+    """
+
+    operator: str
+    operations: int | None
+    template: bool
+    buffer: str | None = None
+    node: str | None = None
+    dtype: str | None = None
+    tf32: bool | None = None
+    sizes: tuple[int, ...] | None = None
+    groups: int | None = None
+    channels: int | None = None
+    transposed: bool | None = None
+    strides: tuple[tuple[int, ...], ...] | None = None
+    results: tuple[TensorLayout, ...] | None = None
+
+
+@record
+class FinalNode(Record):
+    """A node that is left after fusion: a kernel, a part of one, or a call.
+
+    `number` is its number in the verdicts, `ir` the class of its IR node, `call` what the wrapper calls. `read` and
+    `written` are bytes of memory, `unsized` names what has no known size. Of its elementwise operations, by dtype,
+    `elementwise` are those where a reduction loops over a row, `one_block` those where a block holds the row; `rows` is the
+    number of rows that a reduction reduces, `run` the shortest run of adjacent elements it reads. `template`, `prologue`
+    and `epilogue` are nodes by number; `combo` says that a foreach node is a combo kernel.
+    """
+
+    number: int
+    kind: str
+    read: int
+    written: int
+    ir: str | None = None
+    call: str | None = None
+    combo: bool | None = None
+    template: int | None = None
+    prologue: tuple[int, ...] | None = None
+    epilogue: tuple[int, ...] | None = None
+    unsized: Names | None = None
+    calls: tuple[OperatorCall, ...] | None = None
+    elementwise: Mapping[str, int] | None = None
+    one_block: Mapping[str, int] | None = None
+    rows: int | None = None
+    run: int | None = None
+
+
+@record
+class MadeBuffer(Record):
+    """A buffer that lowering put in memory: the FX node under way, and the place in `paths` of the calls that led to it.
+
+    `output`, `needed_by`, `users`, `reads` and `operations` are what Inductor decides by; `most_reads` and
+    `most_operations` are its limits, of the settings `setting_reads` and `setting_operations`.
+    """
+
+    buffer: str
+    lowering: str
+    path: int
+    output: bool | None = None
+    needed_by: Names | None = None
+    users: int | None = None
+    reads: int | None = None
+    operations: int | None = None
+    most_reads: int | None = None
+    setting_reads: str | None = None
+    most_operations: int | None = None
+    setting_operations: str | None = None
+    heavy: Names | None = None
+
+
+@record
+class WishOutcome(Record):
+    """What came of the Veto or Force of number `wish` in one graph: both names are one node, or were put in one kernel."""
+
+    wish: int
+    same: bool
+    together: bool
+
+
+@record
+class Choice(Record):
+    """One way of doing an operation: its name, class and config, and its time in milliseconds, None where not timed.
+
+    `grid` is the launch grid of a Triton template, `source` the key of its source, "" for a call into a library. `why` says
+    why the fastest counts as that, `taken` whether it was taken.
+    """
+
+    choice: str
+    kind: str
+    config: str
+    ms: float | None
+    fastest: bool
+    why: str | None = None
+    grid: tuple[int, ...]
+    source: str
+    taken: bool | None = None
+
+
+# Kernels -----------------------------------------------------------------------------------------------------------------
+
+
+@record
+class Launch(Record):
+    """One launch of a Triton kernel: by the wrapper, or `times` times by the program itself, from `place`.
+
+    `line` is that of the wrapper, 0 without one. Parts of the grid are numbers where they are known, else their expressions.
+    """
+
+    line: int
+    arguments: Mapping[str, Setting]
+    grid: tuple[int | str, ...]
+    times: int | None = None
+    place: Place | None = None
+
+
+@record
+class Occupancy(Record):
+    """How many blocks and warps of a kernel fit on a multiprocessor, and how many each limit would allow."""
+
+    blocks: int
+    warps: int
+    fraction: float
+    limited_by: str
+    limits: Mapping[str, int]
+
+
+@record
+class KernelMetadata(Record):
+    """What triton's metadata and the binary say of a kernel.
+
+    `shared` is bytes a block, `registers` a thread; `stack`, `spill_stores` and `spill_loads` are bytes a thread;
+    `tmem_size` and `global_scratch_size` bytes. The registers that are spilled are counted on AMD only.
+    """
+
+    num_warps: int | None = None
+    num_ctas: int | None = None
+    num_stages: int | None = None
+    shared: int | None = None
+    tmem_size: int | None = None
+    global_scratch_size: int | None = None
+    maxnreg: int | None = None
+    enable_fp_fusion: bool | None = None
+    launch_pdl: bool | None = None
+    launch_cooperative_grid: bool | None = None
+    waves_per_eu: int | None = None
+    matrix_instr_nonkdim: int | None = None
+    kpack: int | None = None
+    registers: int | None = None
+    accumulation_registers: int | None = None
+    scalar_registers: int | None = None
+    spilled_registers: int | None = None
+    spilled_scalar_registers: int | None = None
+    stack: int | None = None
+    spill_stores: int | None = None
+    spill_loads: int | None = None
+    occupancy: Occupancy | None = None
+
+
+@record
+class WrittenFile(Record):
+    """A file that Inductor or triton wrote: `bytes` is its size, None where it is gone."""
+
+    by: str
+    path: str
+    kind: str
+    bytes: int | None
+
+
+#: A config of a Triton kernel: its block sizes, warps and stages, and of one that was measured `ms`.
+Config = Mapping[str, Plain]

@@ -1,0 +1,114 @@
+"""The records of events: each recorded event fits the record of its kind, and what does not fit is refused by name."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer.model.events import EVENTS, FORMS, event_data
+from explorer.model.records import FieldError
+from explorer.model.upgrades import upgraded
+from explorer.model.values import Event, record_to_json
+
+DATA = Path(__file__).parent.parent / "data"
+FILES = sorted(DATA.glob("*.events.json.gz"))
+#: Kinds of no recording in `data/`, and where their shape is held to what torch says instead.
+ELSEWHERE = {
+    **dict.fromkeys(("amdgcn", "sass"), "tests/stages/triton: compiled for an AMD GPU, disassembled"),
+    **dict.fromkeys(("assembly", "kernel"), "made when a trace is replayed or asked, from recorded texts: tests/stages"),
+    **dict.fromkeys(("compile_error", "compile_swallowed", "stance"), "tests/test_failed_compiles.py"),
+    **dict.fromkeys(("assumption", "autotune", "autotune_taken", "choice_source"), "tests/questions/test_choices.py"),
+    **dict.fromkeys(("cache", "cuda_graph", "perf_hint"), "tests/observe"),
+    **dict.fromkeys(("compilation_metrics", "compile_call", "setting", "written_file"), "tests/observe/test_metrics.py"),
+    **dict.fromkeys(("fusion_wish", "fx_pass_idle"), "tests/questions/test_what_if.py, tests/observe/test_inductor.py"),
+}
+
+
+def recorded(path: Path) -> Iterator[tuple[str, dict[str, Any], int]]:
+    """Kind, data and format of each event of a file, as its JSON has them."""
+    whole = json.loads(gzip.decompress(path.read_bytes()))
+    for event in whole["events"]["events"]:
+        yield event["kind"], event.get("data", {}), whole["format"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.removesuffix(".events.json.gz"))
+def test_every_recorded_event_fits_its_kind(path: Path) -> None:
+    """Every event that torch gave rise to, of every recorded version, is a record of its kind, and its JSON says the same."""
+    for kind, data, number in recorded(path):
+        assert kind in EVENTS, f"{kind} has no record"
+        given = upgraded("event", kind, data, number)
+        made = record_to_json(Event(kind, 0.0, data=event_data(kind, given))).get("data", {})
+        assert without_nones(made) == without_nones(given), kind
+
+
+def without_nones(value: Any) -> Any:
+    """A value without keys that hold None, which a record leaves out; tuples as lists."""
+    if isinstance(value, dict):
+        return {key: without_nones(each) for key, each in value.items() if each is not None}
+    return [without_nones(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def test_every_kind_is_recorded_somewhere() -> None:
+    """Each kind has events in the recordings, counted here, or stands in the list of what is tested elsewhere."""
+    counts = Counter(kind for path in FILES for kind, _, _ in recorded(path))
+    print(*(f"{count:5} {kind}" for kind, count in sorted(counts.items())), sep="\n")
+    assert set(counts) | set(ELSEWHERE) == set(EVENTS)
+    assert not set(counts) & set(ELSEWHERE)
+
+
+def test_each_emitted_kind_has_a_record() -> None:
+    """Whatever kind the package emits by name is in the table."""
+    package = Path(explorer.__file__).parent
+    texts = [path.read_text(encoding="utf-8") for path in package.rglob("*.py")]
+    named = {kind for text in texts for kind in re.findall(r'emit(?:\.later)?\(\s*"(\w+)"|Event\(\s*"(\w+)"', text)}
+    kinds = {first or second for first, second in named} - {"place"}  # where a recorder is, no event of it
+    assert len(kinds) > 30
+    assert kinds <= set(EVENTS)
+    assert set(FORMS) <= set(EVENTS)
+
+
+def mutants(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The data with one field more, and with each field left out or of another type."""
+    yield "unheard_of", {**data, "unheard_of": 1}
+    for key, value in data.items():
+        yield key, {k: v for k, v in data.items() if k != key}
+        wrong: Any = {"a": object()} if not isinstance(value, dict) else 7
+        yield key, {**data, key: wrong}
+
+
+@pytest.mark.parametrize("kind", sorted({kind for path in FILES for kind, _, _ in recorded(path)}))
+def test_what_does_not_fit_is_refused_by_name(kind: str) -> None:
+    """A field too many, a missing field or a value of another type is a FieldError that names it."""
+    data, number = next((d, n) for p in FILES for k, d, n in recorded(p) if k == kind)
+    given = dict(upgraded("event", kind, data, number))
+    required = {field.name for field in fields(EVENTS[kind]) if field.default is MISSING}  # type: ignore[arg-type]
+    assert required <= set(given)
+    for key, changed in mutants(given):
+        if key in changed or key in required:
+            with pytest.raises(FieldError, match=key):
+                event_data(kind, changed)
+        else:
+            event_data(kind, changed)
+
+
+def test_a_nested_field_is_named_by_its_place() -> None:
+    """The error says where in the event the value stands."""
+    node = {"name": "a", "op": "output", "target": "output", "args": "", "kwargs": "", "inputs": []}
+    with pytest.raises(FieldError, match=r"nodes\[1\]\.inputs\[0\]: str expected, not int"):
+        event_data("post_grad", {"text": "", "nodes": [node, {**node, "inputs": [3]}], "stacks": []})
+    with pytest.raises(FieldError, match=r"nodes\[0\]: FxNode has no field colour"):
+        event_data("post_grad", {"text": "", "nodes": [{**node, "colour": "red"}], "stacks": []})
+
+
+def test_another_kind_holds_any_mapping() -> None:
+    """What a user's own probe emits is frozen as it is."""
+    assert event_data("mine", {"text": "seen", "rows": [1, 2]}) == {"text": "seen", "rows": (1, 2)}

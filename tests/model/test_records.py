@@ -1,0 +1,128 @@
+"""Records: frozen dataclasses that are mappings too, made of JSON-like values whose types are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError
+from typing import Any, NamedTuple
+
+import pytest
+
+from explorer.model.records import FieldError, Record, record, typed
+from explorer.model.values import jsonable, plain
+
+
+class Pair(NamedTuple):
+    """Two values in a row."""
+
+    left: int
+    right: str
+
+
+@record
+class Inner(Record):
+    """A row."""
+
+    name: str
+    ms: float | None = None
+
+
+@record
+class Outer(Record):
+    """Every kind of field there is."""
+
+    number: int
+    share: float
+    sure: bool
+    size: int | str
+    from_: tuple[str, ...] | None = None
+    rows: tuple[Inner, ...] = ()
+    pairs: tuple[Pair, ...] | None = None
+    counts: Mapping[str, int] | None = None
+    found: float | None
+    rest: Mapping[str, Any] | None = None
+
+
+GIVEN: dict[str, Any] = {
+    "number": 3,
+    "share": 0.5,
+    "sure": True,
+    "size": "s0",
+    "from": ["a", "b"],
+    "rows": [{"name": "x"}, {"name": "y", "ms": 2}],
+    "pairs": [[1, "one"]],
+    "counts": {"a": 1},
+    "found": None,
+    "rest": {"deep": [{"k": [1]}]},
+}
+
+
+def test_a_record_is_a_mapping_of_its_fields() -> None:
+    """Fields are attributes and keys; one that is None by default is no key, and a required one stays."""
+    made = typed(Outer, GIVEN)
+    assert made.rows[1].ms == 2 and made["rows"][1]["ms"] == 2
+    assert made.from_ == ("a", "b") and made["from"] == ("a", "b")
+    assert made.pairs is not None and made.pairs[0].right == "one"
+    assert dict(made.rows[0]) == {"name": "x"} and "ms" not in made.rows[0] and made.rows[0].get("ms", 7) == 7
+    assert len(made.rows[0]) == 1 and made["found"] is None and "found" in made
+    with pytest.raises(KeyError):
+        made.rows[0]["ms"]
+    with pytest.raises(KeyError):
+        made["from_"]
+
+
+def test_a_record_is_equal_to_the_mapping_it_was_made_of() -> None:
+    """And to a record of the same fields; its JSON gives it again."""
+    made = typed(Outer, GIVEN)
+    assert made == typed(Outer, jsonable(made)) and jsonable(made) == GIVEN
+    assert made == plain(GIVEN) and made != {**GIVEN, "number": 4} and made != 3
+    assert made != typed(Outer, {**GIVEN, "number": 4})
+
+
+def test_a_record_cannot_be_changed() -> None:
+    """Neither its fields nor what they hold."""
+    made = typed(Outer, GIVEN)
+    with pytest.raises(FrozenInstanceError):
+        made.number = 4  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        made.rest["deep"] = 1  # type: ignore[index]
+    assert plain(made) is made and typed(Outer, made) is made
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("number", True, "number: int expected, not bool"),
+        ("number", 2.0, "number: int expected, not float"),
+        ("share", "0.5", "share: float expected, not str"),
+        ("share", float("nan"), "share: a finite number expected, not nan"),
+        ("sure", 1, "sure: bool expected, not int"),
+        ("size", None, "size: int or str expected, not NoneType"),
+        ("from", "ab", "from: several values expected, not str"),
+        ("rows", [{"name": "x"}, {"name": 3}], r"rows\[1\].name: str expected, not int"),
+        ("rows", [{"nam": "x"}], r"rows\[0\]: Inner has no field nam"),
+        ("rows", [{}], r"rows\[0\]: Inner lacks name"),
+        ("rows", [4], r"rows\[0\]: Inner expected, not int"),
+        ("pairs", [[1]], r"pairs\[0\]: 2 values expected, not 1"),
+        ("pairs", [[1, 2]], r"pairs\[0\]\[1\]: str expected, not int"),
+        ("counts", {"a": "b"}, r"counts\['a'\]: int expected, not str"),
+    ],
+)
+def test_what_does_not_fit_is_refused(key: str, value: object, why: str) -> None:
+    """The error names the place, what fits, and what came."""
+    with pytest.raises(FieldError, match=f"^{why}$"):
+        typed(Outer, {**GIVEN, key: value})
+
+
+def test_what_is_no_json_is_taken_as_text() -> None:
+    """A symbolic size, a device or a dtype becomes its text; a set a sorted tuple; a whole number of another type an int."""
+
+    class Size:
+        def __str__(self) -> str:
+            return "s0 + 1"
+
+        def __index__(self) -> int:
+            return 5
+
+    made = typed(Outer, {**GIVEN, "from": {Size()}, "number": Size()})
+    assert made.from_ == ("s0 + 1",) and made.number == 5
