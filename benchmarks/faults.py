@@ -156,7 +156,7 @@ def programs() -> dict[str, tuple[Callable[[], tuple[Any, bool]], tuple[str, ...
         "explorer.compilers.",
         "explorer.stages.",
         "explorer.recording.recorder",
-        "explorer.recording.replay",
+        "explorer.replay",
         "explorer.live.call",
     )
     return {

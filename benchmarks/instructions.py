@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from explorer.stages.triton.instruction_mix import SASS_INSTRUCTION
+from explorer.stages.triton.instructions import SASS_INSTRUCTION
 
 #: A case: function and its arguments.
 Case = tuple[Callable[..., Any], tuple[Any, ...]]

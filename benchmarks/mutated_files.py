@@ -26,8 +26,7 @@ import explorer
 from explorer.errors import ExplorerError, FileError
 from explorer.files import trace_file as files
 from explorer.payload import payload
-from explorer.recording.replay import replay
-from explorer.traced import Trace
+from explorer.traced import Trace, loads
 
 sys.path.insert(0, str(Path(__file__).parent))
 import children
@@ -47,7 +46,7 @@ TABLES = (
 
 def traces() -> list[Trace]:
     """The recorded programs of the tests, replayed."""
-    return [replay(*files.load_events((DATA / f"{name}.events.json.gz").read_bytes())) for name in PROGRAMS]
+    return [Trace.of_events(*files.load_events((DATA / f"{name}.events.json.gz").read_bytes())) for name in PROGRAMS]
 
 
 def mutants(trace: Trace, count: int, rng: random.Random) -> Iterator[bytes]:
@@ -126,7 +125,7 @@ def _pairs(trace: Trace) -> Iterator[tuple[str, str]]:
 def raw_errors(data: bytes, original: Trace) -> list[str] | None:
     """The raw errors of a file, each with its verb and place; None where the file is refused."""
     try:
-        trace = files.loads(data)
+        trace = loads(data)
     except FileError:
         return None
     found = []

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from explorer.errors import InterpretError as InterpretError
     from explorer.errors import LiveError as LiveError
     from explorer.errors import NoKernelError as NoKernelError
-    from explorer.files.trace_file import load as load
     from explorer.gpus.figures import Target as Target
     from explorer.model.stage import Stage as Stage
     from explorer.model.values import Artifact as Artifact
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from explorer.model.values import Force as Force
     from explorer.model.values import Link as Link
     from explorer.model.values import Veto as Veto
-    from explorer.questions.choices import Choice as Choice
     from explorer.questions.comparison import compare as compare
     from explorer.recording.handwritten import trace_kernel as trace_kernel
     from explorer.recording.session import explore as explore
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
     from explorer.stages import STAGES as STAGES
     from explorer.traced import Kernel as Kernel
     from explorer.traced import Trace as Trace
+    from explorer.traced import load as load
+    from explorer.traced.choice import Choice as Choice
 
 __version__ = "0.1.0"
 
@@ -50,7 +50,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Artifact": "model.values",
     "BusyError": "errors",
-    "Choice": "questions.choices",
+    "Choice": "traced.choice",
     "CompileError": "errors",
     "Event": "model.values",
     "ExplorerError": "errors",
@@ -71,7 +71,7 @@ _HOMES = {
     "backends": "compilers.backend",
     "compare": "questions.comparison",
     "explore": "recording.session",
-    "load": "files.trace_file",
+    "load": "traced",
     "record": "recording.session",
     "show": "recording.session",
     "targets": "absent.target",

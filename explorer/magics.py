@@ -15,7 +15,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from explorer import record, trace
+from explorer.recording.session import record, trace
 from explorer.traced import Trace
 
 #: The options at the start of a line; what follows them is the call, whose text must stay as it is.

@@ -15,15 +15,12 @@ import json
 from collections.abc import Iterator
 from importlib.resources import files
 from os import PathLike
-from typing import TYPE_CHECKING
 
 from explorer.files.trace_file import write
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.payload import payload
-from explorer.traced import counts
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
+from explorer.questions.summary import counts, summary_rows
 
 #: The style of the page round the view.
 STYLE = "html,body{height:100%;margin:0;background:Canvas;color-scheme:light dark}#explorer{height:100%}.loading{padding:2em}"
@@ -47,12 +44,12 @@ _PAGE = """<!doctype html>
 """
 
 
-def save(trace: Trace, path: str | PathLike[str]) -> None:
+def save(trace: TraceData, path: str | PathLike[str]) -> None:
     """Write the trace as one HTML file with every stage and link; the old file stays until the new one is complete."""
     write(path, document(trace).encode())
 
 
-def document(trace: Trace) -> str:
+def document(trace: TraceData) -> str:
     """The HTML of the page."""
     script = bundle()
     return _PAGE.format(
@@ -65,7 +62,7 @@ def document(trace: Trace) -> str:
     )
 
 
-def packed(trace: Trace) -> bytes:
+def packed(trace: TraceData) -> bytes:
     """The payload as it travels to the page and to the widget: gzipped JSON."""
     return gzip.compress(json.dumps(payload(trace), separators=(",", ":")).encode(), compresslevel=9, mtime=0)
 
@@ -101,19 +98,19 @@ _NUMBER = ' style="text-align:right;padding:1px 10px 1px 0"'
 _CODE = ' style="max-height:32em;overflow:auto;margin:4px 0 8px;padding:6px 8px;border:1px solid #8884;line-height:1.35"'
 
 
-def static_summary(trace: Trace) -> str:
+def static_summary(trace: TraceData) -> str:
     """The trace as a short piece of HTML without script: what was compiled, failures, stages, sources and kernels."""
     parts = [_head(trace), _failures(trace), _table(trace), *_codes(trace)]
     return f'<div class="explorer-summary">{"".join(parts)}</div>'
 
 
-def _head(trace: Trace) -> str:
+def _head(trace: TraceData) -> str:
     facts = [f"{key} {trace.meta[key]}" for key in ("target", "mode", "backend", "torch", "triton") if trace.meta.get(key)]
     name = escaped(trace.meta.get("name", "trace"))
     return f"<p><b>{name}</b> · {escaped(counts(trace))}<br><small>{escaped(' · '.join(facts))}</small></p>"
 
 
-def _failures(trace: Trace) -> str:
+def _failures(trace: TraceData) -> str:
     if not trace.failures:
         return ""
     items = "".join(
@@ -123,8 +120,8 @@ def _failures(trace: Trace) -> str:
     return f'<p>Failures</p><ul style="color:var(--jp-error-color1,#c62828)">{items}</ul>'
 
 
-def _table(trace: Trace) -> str:
-    rows = list(trace._summary_rows())
+def _table(trace: TraceData) -> str:
+    rows = list(summary_rows(trace))
     names = ("frame", "stage", "graph", "count", "lines", "seconds", "changes")
     head = "".join(f"<th{_NUMBER if n in ('count', 'lines', 'seconds') else _CELL}>{n}</th>" for n in names)
     body = "".join(f"<tr>{''.join(_cell(n, row[n]) for n in names)}</tr>" for row in rows[:ROWS])
@@ -140,13 +137,13 @@ def _cell(name: str, value: object) -> str:
     return f"<td{_CELL}>{escaped(text if len(text) <= 80 else f'{text[:79]}…')}</td>"
 
 
-def _codes(trace: Trace) -> Iterator[str]:
+def _codes(trace: TraceData) -> Iterator[str]:
     """The user's sources and the kernels, folded, as far as the lines reach."""
     sources = [a for a in trace.find("source") if not a.data.get("inlined")]
     left = LINES
     for number, artifact in enumerate([*sources, *trace.find("kernel")]):
         if left <= 0:
-            rest = len(sources) + len(trace.kernels) - number
+            rest = len(sources) + len(trace.find("kernel")) - number
             yield f"<p>… and {rest} more text{'s' * (rest != 1)} in the trace</p>"
             return
         yield _code(artifact, left, is_open=number == 0)

@@ -7,17 +7,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer import wire
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link, Plain, jsonable, text_lines
+from explorer.questions.costs import kernel_table
+from explorer.questions.fusion import Graph, fusion_of
+from explorer.questions.kernels import KernelData, kernels_of
+from explorer.questions.memory import memory_of
+from explorer.questions.summary import changes, counts
 from explorer.stages import STAGES
 from explorer.stages.fx_graph import node_lines
-from explorer.traced import changes, counts
-
-if TYPE_CHECKING:
-    from explorer.questions.fusion import Graph
-    from explorer.traced import Kernel, Trace
 
 FORMAT = 3
 #: The most characters of JSON that one entry of an artifact's `data` may take; what is longer stays in the trace.
@@ -31,7 +32,7 @@ _HEADING = re.compile(r"^(\w+): ", re.MULTILINE)
 Run = tuple[int, int, int, int]
 
 
-def payload(trace: Trace) -> wire.Payload:
+def payload(trace: TraceData) -> wire.Payload:
     """The trace as one JSON-able dict; equal traces give equal payloads."""
     hows = list(dict.fromkeys(link.how for link in trace.links))
     strings: dict[str, int] = {}
@@ -43,8 +44,8 @@ def payload(trace: Trace) -> wire.Payload:
         "stages": list(stages(trace)),
         "artifacts": [_artifact(a, strings, texts) for a in trace.artifacts],
         "strings": list(strings),
-        "kernels": [_kernel(trace, k, cost) for k, cost in zip(trace.kernels, trace.kernels.table(), strict=True)],
-        "fusion": [_fusion(trace, graph) for graph in trace.fusion.graphs],
+        "kernels": [_kernel(trace, k, cost) for k, cost in zip(kernels_of(trace), kernel_table(trace), strict=True)],
+        "fusion": [_fusion(trace, graph) for graph in fusion_of(trace).graphs],
         "choices": list(_choices(trace)),
         "memory": _memory(trace),
         "hows": hows,
@@ -53,7 +54,7 @@ def payload(trace: Trace) -> wire.Payload:
     }
 
 
-def addition(trace: Trace, artifacts: int, links: int) -> wire.Addition:
+def addition(trace: TraceData, artifacts: int, links: int) -> wire.Addition:
     """What a trace has beyond its first `artifacts` and `links`: texts made on demand, for a view that has the rest already."""
     hows = list(dict.fromkeys(link.how for link in trace.links))
     strings: dict[str, int] = {}
@@ -68,7 +69,7 @@ def addition(trace: Trace, artifacts: int, links: int) -> wire.Addition:
     }
 
 
-def stages(trace: Trace) -> Iterator[wire.StageInfo]:
+def stages(trace: TraceData) -> Iterator[wire.StageInfo]:
     """The stages that the trace has texts of; one that is not the explorer's own is named by its first artifact."""
     first: dict[str, Artifact] = {}
     for artifact in trace.artifacts:
@@ -190,7 +191,7 @@ def _headings(text: str) -> dict[str, int]:
     return found
 
 
-def _kernel(trace: Trace, kernel: Kernel, cost: Mapping[str, Plain]) -> wire.KernelInfo:
+def _kernel(trace: TraceData, kernel: KernelData, cost: Mapping[str, Plain]) -> wire.KernelInfo:
     """A kernel for the table of kernels: where its texts are, what it was made of, what it takes of the GPU, what it costs."""
     own = kernel.artifact
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
@@ -226,7 +227,7 @@ def _is_small(value: Any) -> bool:
     return len(json.dumps(value)) <= SMALL
 
 
-def _fusion(trace: Trace, graph: Graph) -> wire.FusionInfo:
+def _fusion(trace: TraceData, graph: Graph) -> wire.FusionInfo:
     """The verdicts on one graph, in the order in which they were recorded, and what answers `Fusion.why` in a browser."""
     a, v = graph.artifact, graph.verdicts
     singles = range(len(v.names))
@@ -254,7 +255,7 @@ def _fusion(trace: Trace, graph: Graph) -> wire.FusionInfo:
     }
 
 
-def _choices(trace: Trace) -> Iterator[wire.ChoiceInfo]:
+def _choices(trace: TraceData) -> Iterator[wire.ChoiceInfo]:
     """The rows of `Trace.choices`, without the key of a source that only a live process has, and where each stands in a text."""
     for number, artifact in enumerate(trace.artifacts):
         for at, row in enumerate(artifact.data["choices"] if artifact.stage == "autotune" else ()):
@@ -263,11 +264,11 @@ def _choices(trace: Trace) -> Iterator[wire.ChoiceInfo]:
             yield jsonable({**own, "inputs": artifact.data["inputs"], **facts, "artifact": number, "line": at + 2})
 
 
-def _memory(trace: Trace) -> wire.MemoryInfo:
+def _memory(trace: TraceData) -> wire.MemoryInfo:
     """What is live in each compiled graph, where there is one."""
     if not trace.find("output_code"):
         return {}
-    memory = trace.memory
+    memory = memory_of(trace)
     return {"table": _rows(memory.table()), "timeline": _rows(memory.timeline()), "unread": _rows(memory.unread())}
 
 
@@ -278,7 +279,7 @@ def _rows(rows: Iterable[Mapping[str, Plain]]) -> list[Any]:
 # Links -----------------------------------------------------------------------------------------------------------------
 
 
-def _links(trace: Trace, hows: Sequence[str]) -> Iterator[Any]:
+def _links(trace: TraceData, hows: Sequence[str]) -> Iterator[Any]:
     """The links by pair of artifacts and kind; a link to a text that the trace does not have is left out."""
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
     groups: dict[tuple[int, int, str], list[Link]] = {}

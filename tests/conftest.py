@@ -15,7 +15,6 @@ import pytest
 from explorer import page, payload, wire
 from explorer.files.trace_file import load_events
 from explorer.model.values import Artifact, Event, Failure, plain
-from explorer.recording.replay import replay
 from explorer.traced import Trace
 from explorer.widget import worker
 
@@ -81,7 +80,7 @@ def read(name: str) -> Recorded:
 @cache
 def replay_of(name: str) -> Trace:
     """The trace of the events file `data/NAME.events.json.gz`."""
-    return replay(*read(name))
+    return Trace.of_events(*read(name))
 
 
 @pytest.fixture(scope="session")

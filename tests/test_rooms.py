@@ -18,29 +18,31 @@ import pytest
 import explorer
 
 PACKAGE = Path(explorer.__file__).parent
-#: From the bottom up: a room imports, when it is itself imported, only from itself and from the rooms before it.
+#: From the bottom up: a room imports, when it is itself imported and inside its functions, only from itself and from the rooms
+#: before it.
 ROOMS = (
     "errors",
     "model",
     "process",
     "gpus",
     "stages",
+    "replay",
     "observe",
     "ladder",
     "interpret",
     "absent",
     "compilers",
-    "traced",
     "questions",
     "files",
     "wire",
     "payload",
     "page",
     "live",
-    "recording",
     "widget",
-    "explorer",
+    "traced",
+    "recording",
     "magics",
+    "explorer",
     "demo",
     "cli",
     "__main__",
@@ -67,7 +69,7 @@ VERSIONS_ALLOWED = {
 #: Files in which an error of any kind is caught, and why.
 CATCHES_EVERYTHING = {
     "recording/recorder.py": "an error in a hook must not break the user's compile",
-    "recording/replay.py": "what one stage cannot render must not take the rest away",
+    "replay.py": "what one stage cannot render must not take the rest away",
     "recording/session.py": "the trace up to an error goes with the error",
     "ladder/ladder.py": "what fails in a kernel's source, in heuristics or in triton is raised as explorer's own error",
     "widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
@@ -137,8 +139,20 @@ def imported(statements: Iterable[ast.AST]) -> Iterator[str]:
                 yield whole if whole in MODULES else str(node.module)
 
 
-def imports_at_import(file: str) -> list[str]:
-    return list(imported(at_import(TREES[file].body)))
+def without_type_checking(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node of a tree but those in a branch that only type checkers see."""
+    yield tree
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for other in node.orelse:
+                yield from without_type_checking(other)
+        else:
+            yield from without_type_checking(node)
+
+
+def imports_of(file: str) -> list[str]:
+    """The modules that a file imports, when it is imported itself and inside its functions; not those for type checkers only."""
+    return list(imported(without_type_checking(TREES[file])))
 
 
 def words(file: str) -> Iterator[str]:
@@ -183,19 +197,34 @@ def test_every_module_is_in_a_room_of_the_list() -> None:
 
 @pytest.mark.parametrize("file", FILES)
 def test_rooms_import_downwards(file: str) -> None:
-    """What a module imports when it is imported is in its own room or in one below."""
+    """What a module imports, inside its functions too, is in its own room or in one below."""
     own = ROOMS.index(room_of(name_of(FILES[file])))
-    names = [name for name in imports_at_import(file) if name.partition(".")[0] == "explorer"]
+    names = [name for name in imports_of(file) if name.partition(".")[0] == "explorer"]
     assert [name for name in names if ROOMS.index(room_of(name)) > own] == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Modules can be imported one after the other, also inside a room."""
+    """No module needs itself, directly or by way of others, at its import or later; also inside a room."""
     graph = {
-        name: [n for n in imports_at_import(path.relative_to(PACKAGE).as_posix()) if n in MODULES and n != name]
+        name: [n for n in imports_of(path.relative_to(PACKAGE).as_posix()) if n in MODULES and n != name]
         for name, path in MODULES.items()
     }
     assert set(TopologicalSorter(graph).static_order()) == set(MODULES)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("def f():\n    from explorer.widget import Explorer", ["explorer.widget"]),
+        ("class A:\n    def f(self):\n        if self:\n            import explorer.page", ["explorer.page"]),
+        ("if TYPE_CHECKING:\n    from explorer.traced import Trace", []),
+        ("if TYPE_CHECKING:\n    import a\nelse:\n    import explorer.page", ["explorer.page"]),
+    ],
+)
+def test_imports_inside_functions_are_counted(text: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import counts wherever it stands, unless only type checkers read it."""
+    monkeypatch.setitem(TREES, "sample.py", ast.parse(text))
+    assert imports_of("sample.py") == names
 
 
 # Private names and versions ----------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from explorer.errors import CompileError, InputError, LiveError
-from explorer.files.trace_file import dumps, loads
+from explorer.files.trace_file import dumps
 from explorer.model.values import Artifact, Failure, Link, plain
-from explorer.traced import Trace
+from explorer.questions.summary import summary_rows
+from explorer.traced import Trace, loads
 
 Replayed = Callable[[str], Trace]
 
@@ -198,11 +199,11 @@ def test_the_summary_has_a_row_a_stage_of_a_graph(mlp: Trace) -> None:
 
 def test_the_summary_says_what_each_stage_changed(toy: Trace, mlp: Trace) -> None:
     """Graphs count nodes, guards guards, a graph break gives its reason, a match its pattern, a pass its nodes."""
-    changes = {row["stage"]: row["changes"] for row in toy._summary_rows() if row["frame"] == "0/0"}
+    changes = {row["stage"]: row["changes"] for row in summary_rows(toy) if row["frame"] == "0/0"}
     assert changes["dynamo"] == f"{len(toy.artifact('0/0:dynamo').nodes)} nodes"
     assert changes["guards"] == f"{len(toy.guards.where(frame='0/0'))} guards"
     assert changes["graph_break"] == "Data-dependent branching"
-    changes = {row["stage"]: row["changes"] for row in mlp._summary_rows()}
+    changes = {row["stage"]: row["changes"] for row in summary_rows(mlp)}
     assert changes["pattern_match"] == "pointless_permute_pair, pointless_view"
     assert changes["fx_pass"] == "+0 −4 nodes"
 
@@ -216,9 +217,7 @@ def test_the_summary_puts_failures_beside_their_stage(toy: Trace) -> None:
 
 def test_the_summary_has_no_seconds_where_none_were_measured() -> None:
     """Unknown seconds are None, not 0."""
-    rows = list(
-        Trace(artifacts=(artifact("a", "source"), artifact("b", "guards", seconds=0.5, data={"rows": ()})))._summary_rows()
-    )
+    rows = list(summary_rows(Trace(artifacts=(artifact("a", "source"), artifact("b", "guards", seconds=0.5, data={"rows": ()})))))
     assert [row["seconds"] for row in rows] == [None, 0.5]
 
 
@@ -227,7 +226,7 @@ def test_the_repr_counts_and_lists_stages(toy: Trace, recompiled: Trace) -> None
     first, head, *rows = repr(toy).splitlines()
     assert first.startswith("<Trace of toy_example for cpu: 3 frames, 1 graph break, 3 kernels")
     assert head.split() == ["frame", "stage", "graph", "count", "lines", "seconds", "changes"]
-    assert len([r for r in rows if not r.startswith("failure")]) == len(list(toy._summary_rows()))
+    assert len([r for r in rows if not r.startswith("failure")]) == len(list(summary_rows(toy)))
     assert repr(recompiled).startswith("<Trace of recompile for cpu: 3 frames, 2 recompiles, 3 kernels>")
 
 
@@ -260,7 +259,7 @@ def test_only_compiled_functions_are_counted_as_frames() -> None:
     trace = Trace(artifacts=made)
     assert "<Trace of ? for ?: 1 frame>" in repr(trace)
     assert trace.frames == ("0/0", "1/-") and [row["frame"] for row in trace.functions] == ["0/0", "1/-"]
-    assert [row["frame"] for row in trace._summary_rows()] == ["", "0/0", "1/-"]
+    assert [row["frame"] for row in summary_rows(trace)] == ["", "0/0", "1/-"]
 
 
 def test_the_repr_shortens_long_changes(toy: Trace) -> None:

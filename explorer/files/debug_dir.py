@@ -20,15 +20,13 @@ import re
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.errors import FileError
 from explorer.files.trace_file import checked
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.questions.diagram import fx_diagram, scheduler_diagram
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: Each text file and the stages it is taken from, the first that the graph has.
 FILES: Mapping[str, tuple[str, ...]] = {
@@ -45,7 +43,7 @@ COMPILED = ("fx_graph_runnable", "post_grad", "ir_pre_fusion", "ir_post_fusion",
 TOO_BIG = 2000
 
 
-def save(trace: Trace, path: str | PathLike[str]) -> list[str]:
+def save(trace: TraceData, path: str | PathLike[str]) -> list[str]:
     """Write a folder for each compiled graph under `path`; the paths of the files written, in order.
 
     Files that are there already are replaced. A stage that the trace lacks has no file; a trace in which nothing was compiled
@@ -57,7 +55,7 @@ def save(trace: Trace, path: str | PathLike[str]) -> list[str]:
         raise FileError(f"cannot write the folder {path}: {error.strerror or error}") from error
 
 
-def _written(trace: Trace, path: Path) -> list[str]:
+def _written(trace: TraceData, path: Path) -> list[str]:
     """The files, written."""
     written: list[str] = []
     for folder, stages in graphs(trace).items():
@@ -70,7 +68,7 @@ def _written(trace: Trace, path: Path) -> list[str]:
     return written
 
 
-def graphs(trace: Trace) -> dict[str, dict[str, Artifact]]:
+def graphs(trace: TraceData) -> dict[str, dict[str, Artifact]]:
     """The compiled graphs by folder name, each as its artifacts by stage; of several of one stage the last."""
     found: dict[tuple[str, str], dict[str, Artifact]] = {}
     for artifact in trace.artifacts:

@@ -28,9 +28,9 @@ from typing import Any, TypeVar
 from explorer.errors import FileError, InputError
 from explorer.files.shapes import check
 from explorer.model.events import event_data
+from explorer.model.trace_data import TraceData
 from explorer.model.upgrades import FORMAT, upgraded
 from explorer.model.values import Artifact, Event, Failure, Link, calls, jsonable, plain, record_from_json, record_to_json
-from explorer.traced import Trace
 
 #: How much memory, in bytes, a file may take while it is read, unless the caller allows more. A training trace of GPT-2 with
 #: 12 layers takes 0.13 GB.
@@ -43,7 +43,7 @@ COSTS = {b"[": 64, b"{": 200, b",": 40, b'"': 30}
 T = TypeVar("T")
 
 
-def to_json(trace: Trace) -> dict[str, Any]:
+def to_json(trace: TraceData) -> dict[str, Any]:
     """The trace's value as a JSON object."""
     return {
         "meta": jsonable(trace.meta),
@@ -53,9 +53,9 @@ def to_json(trace: Trace) -> dict[str, Any]:
     }
 
 
-def from_json(value: dict[str, Any], number: int = FORMAT) -> Trace:
-    """The Trace that `to_json` wrote, of this format or of the earlier one with that number."""
-    return Trace(
+def from_json(value: dict[str, Any], number: int = FORMAT) -> TraceData:
+    """The trace that `to_json` wrote, of this format or of the earlier one with that number."""
+    return TraceData(
         plain({**value["meta"]}),
         tuple(_artifact(a, number) for a in value["artifacts"]),
         tuple(_link(*link) for link in value["links"]),
@@ -90,17 +90,17 @@ def _with_path(kind: Any, value: dict[str, Any]) -> Any:
     return record_from_json(kind, {**value, "path": calls(value.get("path", ()))})
 
 
-def dumps(trace: Trace) -> bytes:
+def dumps(trace: TraceData) -> bytes:
     """The trace as the bytes of a trace file; equal traces give equal bytes."""
     return _pack("trace", to_json(trace))
 
 
-def loads(data: bytes, name: str = "trace", limit: float = LIMIT) -> Trace:
+def loads(data: bytes, name: str = "trace", limit: float = LIMIT) -> TraceData:
     """The Trace in the bytes of a trace file; FileError where they are not one, or would take more memory than `limit` bytes."""
     return _read(data, "trace", name, from_json, limit)
 
 
-def save(trace: Trace, path: str | PathLike[str]) -> None:
+def save(trace: TraceData, path: str | PathLike[str]) -> None:
     """Write a trace file; the old file stays until the new one is complete. FileError where it cannot be written."""
     write(path, dumps(trace))
 
@@ -149,7 +149,7 @@ def _replace(target: Path, data: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
-def load(path: str | PathLike[str], *, limit: float = LIMIT) -> Trace:
+def load(path: str | PathLike[str], *, limit: float = LIMIT) -> TraceData:
     """Read a trace file. FileError says what is wrong with it: missing, truncated, altered, not a trace, too new, too big.
 
     `limit` is how much memory in bytes it may take: what is known to be no trap may have more.

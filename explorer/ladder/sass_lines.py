@@ -18,6 +18,7 @@ from explorer.ladder.ladder import Ladder, assembler
 from explorer.ladder.triton_pool import Pool
 from explorer.ladder.triton_tools import disassemble
 from explorer.model.values import text_lines
+from explorer.stages.triton.instructions import SASS_INSTRUCTION, is_instruction
 
 _LOC = re.compile(r"^\s*\.loc\b")
 _FILE = re.compile(r"^\s*\.file\s+(\d+)", re.MULTILINE)
@@ -52,8 +53,6 @@ def _lines(ladder: Ladder, answer: Future[dict[str, Any]] | None) -> tuple[int, 
 
 def labelled(ptx: str) -> str:
     """The PTX with a `.loc` before each instruction, of the instruction's own line, and no other; "" where it names no file."""
-    from explorer.stages.triton.forms import is_instruction
-
     file = _FILE.search(ptx)
     if file is None:
         return ""
@@ -72,8 +71,6 @@ def labelled(ptx: str) -> str:
 
 def own_lines(made: str, sass: str) -> tuple[int, ...]:
     """The line that stands above each instruction of a labelled disassembly; () where it is not that of the same code."""
-    from explorer.stages.triton.instruction_mix import SASS_INSTRUCTION
-
     code: list[str] = []
     numbers: list[int] = []
     last = 0

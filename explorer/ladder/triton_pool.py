@@ -171,6 +171,4 @@ def _words(said: str, most: int = 30) -> str:
 
 def _home() -> Path:
     """The folder that holds the explorer package."""
-    import explorer
-
-    return Path(str(explorer.__file__)).parent.parent
+    return Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from explorer.model.context import Context
 from explorer.model.values import Artifact, Event, Link, Plain
 
 if TYPE_CHECKING:
-    from explorer.traced import Trace
+    from explorer.model.trace_data import TraceData
 
 Facts = Mapping[str, Plain]
 
@@ -62,7 +62,7 @@ def watch_nothing(emit: Emit) -> AbstractContextManager[object]:
     return nullcontext()
 
 
-def link_nothing(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link_nothing(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """The link of a stage whose text states no origin."""
     return ()
 
@@ -85,7 +85,7 @@ class Stage:
     about: str
     render: Callable[[Event, str], Artifact]
     watch: Watch = watch_nothing
-    link: Callable[[Artifact, Trace], Iterable[Link]] = link_nothing
+    link: Callable[[Artifact, TraceData], Iterable[Link]] = link_nothing
     phases: tuple[str, ...] = ()
     consumes: tuple[str, ...] = ()
 

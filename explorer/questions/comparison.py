@@ -15,16 +15,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.errors import InputError
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
-from explorer.questions import what_if as whatif
-from explorer.questions.memory import readable
+from explorer.questions.figures import figures as figures_of_code
+from explorer.questions.fusion import fusion_of
+from explorer.questions.kernels import kernels_of
+from explorer.questions.memory import memory_of, readable
+from explorer.questions.tables import graph_breaks, timings
 from explorer.stages.kinds import calls_of
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: An inference graph and a forward graph compute the same.
 SAME_GRAPH = {"inference": "forward"}
@@ -62,7 +63,7 @@ class Op:
     computed_from: str = ""
 
 
-def compare(*traces: Trace, names: Iterable[str] = ()) -> Comparison:
+def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
     """Two or more traces side by side; `names` are what to call them, else target, mode or "trace 1".
 
     InputError for fewer than two traces, or another number of names than of traces.
@@ -78,7 +79,7 @@ def compare(*traces: Trace, names: Iterable[str] = ()) -> Comparison:
     return Comparison(traces, given or _names(traces))
 
 
-def _names(traces: tuple[Trace, ...]) -> tuple[str, ...]:
+def _names(traces: tuple[TraceData, ...]) -> tuple[str, ...]:
     """What sets the traces apart: the first of the facts that differ for all of them, else their numbers."""
     for fact in ("target", "mode", "name", "torch", "dynamic", "train", "fusion"):
         found = [t.meta.get(fact) for t in traces]
@@ -90,7 +91,7 @@ def _names(traces: tuple[Trace, ...]) -> tuple[str, ...]:
 class Comparison:
     """What `compare` gives: `figures`, `nodes`, `groups` and `fusion`, each as Rows with a column a trace."""
 
-    def __init__(self, traces: tuple[Trace, ...], names: tuple[str, ...]) -> None:
+    def __init__(self, traces: tuple[TraceData, ...], names: tuple[str, ...]) -> None:
         self.traces, self.names = traces, names
         self._ops = [tuple(ops(trace)) for trace in traces]
 
@@ -231,7 +232,7 @@ def _ratio(values: list[Any]) -> float | None:
 # Reading a trace -------------------------------------------------------------------------------------------------------
 
 
-def ops(trace: Trace) -> Iterator[Op]:
+def ops(trace: TraceData) -> Iterator[Op]:
     """The scheduler nodes of every graph of a trace."""
     compiles = {frame: n for n, frame in enumerate(dict.fromkeys(a.frame for a in trace.find("ir_pre_fusion")))}
     for ir in trace.find("ir_pre_fusion"):
@@ -251,13 +252,13 @@ def ops(trace: Trace) -> Iterator[Op]:
                 yield Op(str(node["name"]), key, group, histories.get(last, ""))
 
 
-def _groups(trace: Trace, ir: Artifact) -> dict[str, str]:
+def _groups(trace: TraceData, ir: Artifact) -> dict[str, str]:
     """The fused node that each scheduler node is part of."""
     after = trace.find("ir_post_fusion", ir.frame, ir.graph)
     return {part: str(node["name"]) for a in after for node in a.nodes for part in (node["fused"] or (node["name"],))}
 
 
-def _keys(trace: Trace, ir: Artifact, compile: int) -> dict[str, tuple[int, Key]]:
+def _keys(trace: TraceData, ir: Artifact, compile: int) -> dict[str, tuple[int, Key]]:
     """For each FX node of the graph its place in it and its key."""
     seen: Counter[tuple[str, str]] = Counter()
     found: dict[str, tuple[int, Key]] = {}
@@ -275,7 +276,7 @@ def _keys(trace: Trace, ir: Artifact, compile: int) -> dict[str, tuple[int, Key]
     return found
 
 
-def _histories(trace: Trace, ir: Artifact) -> dict[str, str]:
+def _histories(trace: TraceData, ir: Artifact) -> dict[str, str]:
     """For each FX node of the graph a digest of all that it is computed from, back to the inputs.
 
     Inputs are told apart by their place among the tensors, what a backward graph gets from its forward by how that computed it.
@@ -319,39 +320,39 @@ def _numbers(node: Mapping[str, Plain]) -> str:
     return " ".join(found for text in texts for found in LITERALS.findall(text))
 
 
-def reason(trace: Trace, first: Op, second: Op) -> str:
+def reason(trace: TraceData, first: Op, second: Op) -> str:
     """Why two nodes of a trace are apart, "" where the trace recorded no verdicts."""
-    graphs = [g for g in trace.fusion.graphs if (g.artifact.frame, g.artifact.graph) == first.group[:2] == second.group[:2]]
+    graphs = [g for g in fusion_of(trace).graphs if (g.artifact.frame, g.artifact.graph) == first.group[:2] == second.group[:2]]
     return graphs[0].why(first.name, second.name).sentence if len(graphs) == 1 else ""
 
 
-def figures(trace: Trace) -> dict[str, Plain]:
+def figures(trace: TraceData) -> dict[str, Plain]:
     """The figures of one trace that `Comparison.figures` sets side by side; bytes as integers, times in seconds.
 
     None where a figure is not known: memory where only the run knows the size of some buffer, registers and spills of kernels
     that were not compiled to machine code (the CPU's, and Intel's where triton lacks that backend), estimated seconds (see
-    `whatif.figures`) of a device whose figures are not known.
+    `figures.figures`) of a device whose figures are not known.
     """
     launched, called = launches(trace)
-    memory = trace.memory
+    memory = memory_of(trace)
     live: Mapping[tuple[str, str], int] = _sums(memory.peak())
     unsized = any(row["bytes"] is None for row in memory.table())
-    resources = [kernel.resources for kernel in trace.kernels]
+    resources = [kernel.resources for kernel in kernels_of(trace)]
     return {
         "frames compiled": len({a.frame for a in trace.find("dynamo")}),
-        "graph breaks": len(trace.graph_breaks),
+        "graph breaks": len(graph_breaks(trace)),
         "FX nodes": sum(len(a.nodes) for a in trace.find("post_grad")),
         "scheduler nodes": sum(len(a.nodes) for a in trace.find("ir_pre_fusion")),
         "fused groups": sum(len(a.nodes) for a in trace.find("ir_post_fusion")),
-        "kernels": len(trace.kernels),
+        "kernels": len(kernels_of(trace)),
         "kernel launches": launched,
         "library calls": called,
         "peak memory (bytes)": None if unsized else max(live.values(), default=0),
         "kept for backward (bytes)": None if unsized else sum(row["bytes"] for row in memory.saved()),
         "most registers of a kernel": max(_known(resources, "registers"), default=None),
         "spilled bytes": sum(spilled) if (spilled := _known(resources, "spill_stores", "spill_loads")) else None,
-        "estimated seconds": whatif.figures(trace)["estimated_seconds"],
-        "compile seconds": round(sum(row["seconds"] for row in trace.timings if row["depth"] == 0), 3),
+        "estimated seconds": figures_of_code(trace)["estimated_seconds"],
+        "compile seconds": round(sum(row["seconds"] for row in timings(trace) if row["depth"] == 0), 3),
     }
 
 
@@ -368,9 +369,9 @@ def _sums(rows: Rows) -> dict[tuple[str, str], int]:
     return found
 
 
-def launches(trace: Trace) -> tuple[int, int]:
+def launches(trace: TraceData) -> tuple[int, int]:
     """How many generated kernels and how many library calls one call of every graph runs."""
-    kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in trace.kernels}
+    kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in kernels_of(trace)}
     launched = called = 0
     for artifact in trace.find("output_code"):
         in_cpp = artifact.language == "cpp"

@@ -14,16 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from explorer.absent.target import attached_gpu
-from explorer.errors import InputError
 from explorer.gpus.figures import NAMED, Target
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain, Rows
-from explorer.questions.fusion import Graph
-
-if TYPE_CHECKING:
-    from explorer.traced import Kernel, Trace
+from explorer.questions.fusion import Graph, fusion_of
+from explorer.questions.kernels import KernelData, kernels_of
 
 #: The groups of the scheduler's nodes that a kernel computes, each with the graph it is of.
 Groups = Sequence[tuple[Graph, Mapping[str, Plain]]]
@@ -43,18 +39,18 @@ NO_TARGET = "no estimate: the bandwidth of {target!r} is not known here"
 ATTACHED = ("cpu", "cuda", "xpu", "auto", "None")
 
 
-def kernel_table(trace: Trace) -> Rows:
+def kernel_table(trace: TraceData) -> Rows:
     """See `Kernels.table`."""
     groups: dict[tuple[str, str, str], list[tuple[Graph, Mapping[str, Plain]]]] = {}
-    for graph in trace.fusion.graphs:
+    for graph in fusion_of(trace).graphs:
         for group in graph.groups():
             for name in group["kernels"]:
                 groups.setdefault((graph.artifact.frame, graph.artifact.graph, name), []).append((graph, group))
-    places = [(k, (k.artifact.frame, k.artifact.graph, k.name)) for k in trace.kernels]
+    places = [(k, (k.artifact.frame, k.artifact.graph, k.name)) for k in kernels_of(trace)]
     return Rows(_row(kernel, groups.get(place, ())) for kernel, place in places)
 
 
-def _row(kernel: Kernel, groups: Groups) -> dict[str, Plain]:
+def _row(kernel: KernelData, groups: Groups) -> dict[str, Plain]:
     a, taken = kernel.artifact, kernel.resources
     spills = [taken[key] for key in ("spill_stores", "spill_loads") if taken.get(key) is not None]
     launches = _launches(kernel, groups)
@@ -83,9 +79,9 @@ def _row(kernel: Kernel, groups: Groups) -> dict[str, Plain]:
     }
 
 
-def call_table(trace: Trace) -> Rows:
+def call_table(trace: TraceData) -> Rows:
     """See `Trace.library_calls`."""
-    groups = ((graph, group) for graph in trace.fusion.graphs for group in graph.groups())
+    groups = ((graph, group) for graph in fusion_of(trace).graphs for group in graph.groups())
     return Rows(_call_row(trace, graph, group) for graph, group in groups if is_call(group))
 
 
@@ -94,7 +90,7 @@ def is_call(group: Mapping[str, Plain]) -> bool:
     return group["kind"] == "extern" or (group["kind"] == "template" and not group["kernels"])
 
 
-def _call_row(trace: Trace, graph: Graph, group: Mapping[str, Plain]) -> dict[str, Plain]:
+def _call_row(trace: TraceData, graph: Graph, group: Mapping[str, Plain]) -> dict[str, Plain]:
     unknown, target = unsized([group]), target_of(trace)
     found = estimate(target, group) if target and not unknown else None
     call: Mapping[str, Plain] = next(iter(group["calls"] or ()), {})
@@ -115,7 +111,7 @@ def _call_row(trace: Trace, graph: Graph, group: Mapping[str, Plain]) -> dict[st
     }
 
 
-def _launches(kernel: Kernel, groups: Groups) -> int | None:
+def _launches(kernel: KernelData, groups: Groups) -> int | None:
     """How often the code runs the kernel once through: as the wrapper says, else as often as the scheduler wrote it."""
     if kernel.launches:
         return sum(int(row.get("times", 1)) for row in kernel.launches)
@@ -137,7 +133,7 @@ def unsized(groups: Sequence[Mapping[str, Plain]]) -> str:
     return UNSIZED.format(names=", ".join(names)) if names else ""
 
 
-def _time(kernel: Kernel, groups: Groups, launches: int | None, unknown: str) -> tuple[float | None, str, str, str]:
+def _time(kernel: KernelData, groups: Groups, launches: int | None, unknown: str) -> tuple[float | None, str, str, str]:
     """Seconds of all launches, "measured", "estimated" or "", how that is known or why it is not, and what was not validated."""
     ms = next((row.get("ms") for row in kernel.candidates if row["taken"]), None)
     if ms is not None:
@@ -155,7 +151,7 @@ def _estimated(found: Estimate, target: Target) -> str:
     return ESTIMATED.format(limit=LIMITS[found.limit], title=target.title)
 
 
-def no_target(trace: Trace, language: str = "") -> str:
+def no_target(trace: TraceData, language: str = "") -> str:
     """Why there is no estimate for what a trace was made for."""
     name = str(trace.meta.get("target"))
     if name not in ATTACHED:
@@ -166,23 +162,17 @@ def no_target(trace: Trace, language: str = "") -> str:
 # The estimate ----------------------------------------------------------------------------------------------------------
 
 
-def absent_of(trace: Trace) -> Target | None:
-    """The GPU that is not here which a trace was made for, None for an attached device."""
-    absent: Target | None = getattr(trace.live, "absent", None)
-    return absent or next((t for t in NAMED if t.name == trace.meta.get("target")), None)
+def absent_of(trace: TraceData) -> Target | None:
+    """The named GPU that a trace was made for, None for another device."""
+    return next((t for t in NAMED if t.name == trace.meta.get("target")), None)
 
 
-def target_of(trace: Trace) -> Target | None:
+def target_of(trace: TraceData) -> Target | None:
     """The GPU that a trace was made for, with its figures; None where they are not known, as for the CPU.
 
-    Those of an attached GPU are asked of it, which needs the process that made the trace.
+    Those of an attached GPU, and of one that the caller describes, are known to the process that made the trace.
     """
-    found = absent_of(trace)
-    if found is None and trace.live is not None and trace.meta.get("target") == "cuda":
-        try:
-            found = attached_gpu()
-        except InputError:
-            return None
+    found = trace.gpu if isinstance(trace.gpu, Target) else absent_of(trace)
     return found if found is not None and found.bandwidth > 0 else None
 
 

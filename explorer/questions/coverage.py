@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from explorer.errors import unknown_name
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Rows
-from explorer.questions.provenance import from_sources
+from explorer.questions.provenance import from_sources, index
 from explorer.stages.kinds import BRACES, SETUP, SIGNATURE, kinds_of
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: The stages below a kernel's source, whose lines are what the kernel's lines are.
 BELOW = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass", "assembly")
@@ -48,7 +45,7 @@ class Read:
         return [n for n in self.counted if n not in self.linked]
 
 
-def coverage(trace: Trace, stage: str | None = None) -> Rows:
+def coverage(trace: TraceData, stage: str | None = None) -> Rows:
     """One row a stage and graph: lines that count, those linked, their share (None where none counts), and the others by kind.
 
     With `stage` one row a text of it, with the `missing` lines as (line, text). InputError for a stage with nothing to link.
@@ -86,7 +83,7 @@ def _lines(text: Read) -> tuple[tuple[int, str], ...]:
     return tuple((number, lines[number - 1]) for number in text.missing)
 
 
-def _read(trace: Trace) -> list[Read]:
+def _read(trace: TraceData) -> list[Read]:
     """Every text with lines to link, in the trace's order."""
     linked, over_wholes = from_sources(trace), from_sources(trace, wholes=True)
     kernels = {a.id: kinds for a in trace.find("kernel") if (kinds := kinds_of(a)) is not None}
@@ -102,9 +99,9 @@ def _read(trace: Trace) -> list[Read]:
     return texts
 
 
-def _inherited(trace: Trace, artifact: Artifact, kinds: list[str], kernels: dict[str, list[str]]) -> list[str]:
+def _inherited(trace: TraceData, artifact: Artifact, kinds: list[str], kernels: dict[str, list[str]]) -> list[str]:
     """The kinds of a text below a kernel: its own, or else those of the kernel's lines that its lines are linked to."""
-    down = [(kernels[id], ends) for (id, _), ends in trace.index.down.get(artifact.id, {}).items() if id in kernels]
+    down = [(kernels[id], ends) for (id, _), ends in index(trace).down.get(artifact.id, {}).items() if id in kernels]
     found = []
     for number, kind in enumerate(kinds, 1):
         above = {known[n - 1] for known, ends in down for n in ends.get(number, ())}

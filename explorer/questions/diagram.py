@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.errors import InputError
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
+from explorer.questions.missing import explain_place
 
 Row = Mapping[str, Plain]
 #: The most boxes of a diagram that nobody asked to be larger: what fits on a screen.
@@ -20,11 +19,11 @@ _LOCAL = re.compile(r"^L\['\w+'\]\.?")
 _BRACKETS = re.compile(r"\._modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
 
 
-def diagram(trace: Trace, stage: str, frame: str | None, graph: str | None, boxes: int | None) -> Any:
+def diagram(trace: TraceData, stage: str, frame: str | None, graph: str | None, boxes: int | None) -> Any:
     """The graphviz graph of one stage's nodes; `Trace.diagram` says what its arguments mean."""
     found = [a for a in trace.find(stage, frame, graph) if a.nodes]
     if not found:
-        trace.explain_place(stage, frame, graph)
+        explain_place(trace, stage, frame, graph)
         stages = sorted({a.stage for a in trace.artifacts if a.nodes})
         raise InputError(f"this trace has no graph at stage {stage!r}; those with nodes are {', '.join(stages) or 'none'}")
     if len(found) > 1:
@@ -36,7 +35,7 @@ def _named(a: Artifact) -> str:
     return f"frame={a.frame!r}, graph={a.graph!r}"
 
 
-def _drawn(trace: Trace, artifact: Artifact, boxes: int) -> Any:
+def _drawn(trace: TraceData, artifact: Artifact, boxes: int) -> Any:
     if artifact.stage == "ir_post_fusion":
         before = [n for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) for n in a.nodes]
         if max(len(before), len(artifact.nodes)) > boxes:

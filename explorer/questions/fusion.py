@@ -16,14 +16,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from explorer.errors import InputError, unknown_name
-from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto, once
 from explorer.stages.inductor.verdicts import Verdict, Verdicts
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: What the scheduler's classes of nodes are for people.
 KINDS: tuple[tuple[str, str], ...] = (
@@ -70,7 +67,7 @@ class Why:
 class Fusion:
     """The fusion verdicts of a whole trace; see the module for what to ask."""
 
-    trace: Trace = field(repr=False)
+    trace: TraceData = field(repr=False)
 
     @cached_property
     def graphs(self) -> tuple[Graph, ...]:
@@ -153,7 +150,7 @@ class Fusion:
         return "\n".join(lines) or "no fusion verdicts"
 
 
-def _rows_of(trace: Trace, artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
+def _rows_of(trace: TraceData, artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
     """The scheduler's nodes before fusion by name, with what each reads, writes and comes from."""
     found = next((a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same_nodes(artifact, a)), None)
     return {row["name"]: row for row in found.nodes} if found else {}
@@ -516,7 +513,7 @@ def kind_of(group: Mapping[str, Plain], members: tuple[int, ...]) -> str:
 # Wishes ----------------------------------------------------------------------------------------------------------------
 
 
-def unmet(trace: Trace, events: Sequence[Event], wishes: Sequence[Veto | Force]) -> list[Failure]:
+def unmet(trace: TraceData, events: Sequence[Event], wishes: Sequence[Veto | Force]) -> list[Failure]:
     """A Failure for each wish that did not come true, with the reason; `events` are what the scheduler said of them.
 
     InputError, with the nearest names, for nodes that no graph has or no graph has both of, and for a veto on what is
@@ -552,9 +549,9 @@ def _no_such(wish: Veto | Force, events: Sequence[Event]) -> InputError:
     return InputError(f"{wish.first!r} and {wish.second!r} are never in one graph{f' of {where}' if where else ''}")
 
 
-def _because(trace: Trace, wish: Veto | Force) -> str:
+def _because(trace: TraceData, wish: Veto | Force) -> str:
     """Why a wish did not come true, as far as the verdicts say; "" in a trace without them."""
-    found = [g for g in trace.fusion.graphs if g.find(wish.first) is not None and g.find(wish.second) is not None]
+    found = [g for g in fusion_of(trace).graphs if g.find(wish.first) is not None and g.find(wish.second) is not None]
     said = [g.why(wish.first, wish.second) for g in found]
     return next((why.sentence for why in said if why.fused is isinstance(wish, Veto)), "")
 
@@ -568,3 +565,9 @@ def _any(bits: Iterable[int]) -> int:
     for some in bits:
         found |= some
     return found
+
+
+@once
+def fusion_of(trace: TraceData) -> Fusion:
+    """The fusion verdicts of a trace, read when first asked for."""
+    return Fusion(trace)

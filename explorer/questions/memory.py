@@ -10,13 +10,12 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from explorer.model.values import Artifact, Plain, Rows, text_lines
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Plain, Rows, once, text_lines
+from explorer.questions.missing import explain_place
+from explorer.questions.tables import symbols
 from explorer.stages.fx_graph import input_names, node_lines
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: Bytes an element, by the end of torch's name for the dtype; the numbers in the names are bits.
 BITS = re.compile(r"(\d+)")
@@ -67,7 +66,7 @@ class Storage:
 class Memory:
     """The memory of every graph of a trace; `table`, `timeline`, `peak` and `saved` each give Rows."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: TraceData) -> None:
         self._trace = trace
         self._graphs = [(a, tuple(_storages(trace, a))) for a in trace.find("output_code")]
 
@@ -106,7 +105,7 @@ class Memory:
         return Rows({"frame": a.frame, "graph": a.graph, "artifact": a.id, "why": IN_CPP} for a in cpp)
 
     def _of(self, frame: str | None, graph: str | None) -> Iterator[tuple[Artifact, tuple[Storage, ...]]]:
-        self._trace.explain_place("output_code", frame, graph)
+        explain_place(self._trace, "output_code", frame, graph)
         return ((a, s) for a, s in self._graphs if frame in (None, a.frame) and graph in (None, a.graph))
 
     def __repr__(self) -> str:
@@ -146,7 +145,7 @@ def readable(size: float) -> str:
 # Rows ------------------------------------------------------------------------------------------------------------------
 
 
-def _rows(trace: Trace, artifact: Artifact, storages: Iterable[Storage]) -> list[dict[str, Plain]]:
+def _rows(trace: TraceData, artifact: Artifact, storages: Iterable[Storage]) -> list[dict[str, Plain]]:
     values = symbol_values(trace, artifact.frame)
     outputs, kept = _returned_names(trace, artifact)
     origins = _origins(trace, artifact)
@@ -191,7 +190,7 @@ def _origin(storage: Storage, origins: Mapping[str, tuple[Shape, Shape]]) -> dic
     return {"nodes": nodes, "lines": lines}
 
 
-def _timeline(trace: Trace, artifact: Artifact, storages: tuple[Storage, ...]) -> list[dict[str, Plain]]:
+def _timeline(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...]) -> list[dict[str, Plain]]:
     values = symbol_values(trace, artifact.frame)
     known = [(s, size_in_bytes(s.layout, values) if s.layout else None) for s in storages]
     sizes, unsized = [(s, n or 0) for s, n in known], [s for s, n in known if n is None]
@@ -211,7 +210,7 @@ def _timeline(trace: Trace, artifact: Artifact, storages: tuple[Storage, ...]) -
     ]
 
 
-def _peak(trace: Trace, artifact: Artifact, storages: tuple[Storage, ...]) -> list[dict[str, Plain]]:
+def _peak(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...]) -> list[dict[str, Plain]]:
     moments = _timeline(trace, artifact, storages)
     if not moments:
         return []
@@ -221,7 +220,7 @@ def _peak(trace: Trace, artifact: Artifact, storages: tuple[Storage, ...]) -> li
     return [{**row, "peak_line": top["line"], "share": (row["bytes"] or 0) / max(1, top["live"])} for row in live]
 
 
-def _returned_names(trace: Trace, artifact: Artifact) -> tuple[set[str], set[str]]:
+def _returned_names(trace: TraceData, artifact: Artifact) -> tuple[set[str], set[str]]:
     """The names of what a graph returns to the caller, and of what it returns for its backward.
 
     The latter are the last results of a forward graph, as many as its backward takes beside the tangents.
@@ -235,7 +234,7 @@ def _returned_names(trace: Trace, artifact: Artifact) -> tuple[set[str], set[str
     return {n for one in results[:first] for n in _names(one)}, {n for one in results[first:] for n in _names(one)}
 
 
-def _origins(trace: Trace, artifact: Artifact) -> dict[str, tuple[Shape, Shape]]:
+def _origins(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Shape, Shape]]:
     """For each buffer the FX nodes that it holds the value of, and the user's lines of these."""
     graphs = trace.find("post_grad", artifact.frame, artifact.graph)
     places = {n["name"]: f"{n['file']}:{n['line']}" for g in graphs for n in g.nodes if n.get("file")}
@@ -315,16 +314,16 @@ def _combined(operator: ast.operator, one: int, other: int) -> int:
     raise TypeError(type(operator).__name__)
 
 
-def symbol_values(trace: Trace, frame: str) -> dict[str, int]:
+def symbol_values(trace: TraceData, frame: str) -> dict[str, int]:
     """The value at the traced call of each symbol of a frame."""
-    rows = (row for row in trace.symbols if row["frame"] == frame)
+    rows = (row for row in symbols(trace) if row["frame"] == frame)
     return {str(row["symbol"]): int(row["val"]) for row in rows if str(row["val"]).lstrip("-").isdigit()}
 
 
 # Reading the output code -----------------------------------------------------------------------------------------------
 
 
-def _storages(trace: Trace, artifact: Artifact) -> list[Storage]:
+def _storages(trace: TraceData, artifact: Artifact) -> list[Storage]:
     functions = _functions(artifact.text)
     call = functions.get("call")
     if call is None:
@@ -373,14 +372,14 @@ def _declared(text: str) -> dict[str, Layout]:
     return found
 
 
-def _layouts(trace: Trace, artifact: Artifact) -> dict[str, Layout]:
+def _layouts(trace: TraceData, artifact: Artifact) -> dict[str, Layout]:
     """The layouts that the scheduler's IR states."""
     texts = (a.text for a in trace.find("ir_post_fusion", artifact.frame, artifact.graph))
     matches = (m for text in texts for line in text_lines(text) if (m := _LAYOUT.match(line)))
     return {m["name"]: Layout(m["dtype"], _shape(m["size"]), _shape(m["stride"])) for m in matches}
 
 
-def _results_of_calls(trace: Trace, artifact: Artifact) -> dict[str, tuple[Layout | None, ...]]:
+def _results_of_calls(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Layout | None, ...]]:
     """For each library call, by the name of its result, the layouts of the tensors it returns; None for a view or no tensor."""
     rows = (row for a in trace.find("fusion", artifact.frame, artifact.graph) for row in a.data["final"])
     calls = (call for row in rows for call in row.get("calls", ()) if call.get("results"))
@@ -584,3 +583,9 @@ class _Reader:
                 storage.kind = storage.kind if storage.kind == "input" else "output"
             elif storage.freed is None:
                 self._ends(storage, statement.lineno)
+
+
+@once
+def memory_of(trace: TraceData) -> Memory:
+    """The memory of a trace, read when first asked for."""
+    return Memory(trace)

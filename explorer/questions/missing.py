@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from explorer.errors import InputError, NoKernelError, unknown_name
+from explorer.errors import CompileError, InputError, NoKernelError, unknown_name
+from explorer.model.trace_data import TraceData
 from explorer.stages import STAGES
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: The forms of a Triton kernel below its source, and those of them that only NVIDIA's or only AMD's kernels have.
 LADDER = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
@@ -54,16 +51,34 @@ WHEN = {
 A_GPU = "name a GPU, which need not be here: explorer.trace(f, x, target='h100')"
 
 
-def no_text(trace: Trace, stage: object) -> InputError:
-    """The error for a stage that a trace has no text of: why, as far as the trace says, and what to do."""
+def explain_missing(trace: TraceData, stage: str) -> None:
+    """CompileError where a failure of the trace says why a stage of all kernels is not there; else nothing."""
+    why = next((f.message for f in trace.failures if (f.stage, f.step) == (stage, "triton")), None)
+    if why is not None:
+        raise CompileError(why)
+
+
+def explain_place(trace: TraceData, stage: str, frame: str | None, graph: str | None) -> None:
+    """InputError, with the frames and graphs there are, where the trace has the stage but not there; else nothing."""
+    there = dict.fromkeys(f"frame={a.frame!r}" + (f", graph={a.graph!r}" if a.graph else "") for a in trace.find(stage))
+    if there and not trace.find(stage, frame, graph):
+        asked = ", ".join(f"{k}={v!r}" for k, v in (("frame", frame), ("graph", graph)) if v is not None)
+        raise InputError(f"{stage!r} is not there for {asked}; it is for {' or '.join(there)}")
+
+
+def no_text(trace: TraceData, stage: object, *, is_live: bool = False) -> InputError:
+    """The error for a stage that a trace has no text of: why, as far as the trace says, and what to do.
+
+    `is_live` says that the process that made the trace is this one.
+    """
     known = {s.name for s in STAGES} | {a.stage for a in trace.artifacts}
     if stage not in known:
         return unknown_name("stage of this trace", stage, {a.stage for a in trace.artifacts} or known)
-    why = why_no_text(trace, str(stage))
+    why = why_no_text(trace, str(stage), is_live=is_live)
     return InputError(f"this trace has no {stage!r}: {why}")
 
 
-def why_no_text(trace: Trace, stage: str) -> str:
+def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
     """Why a trace has no text of a stage that there is, and what to do about it."""
     target, backend = str(trace.meta.get("target", "")), str(trace.meta.get("backend") or "inductor")
     if not trace.artifacts:
@@ -72,14 +87,14 @@ def why_no_text(trace: Trace, stage: str) -> str:
         return why
     if stage in INDUCTORS and backend != "inductor":
         return f"backend {backend!r} is not Inductor; trace with backend='inductor'"
-    languages = {kernel.language for kernel in trace.kernels}
+    languages = {kernel.language for kernel in trace.find("kernel")}
     if stage in LADDER and "triton" not in languages:
         return f"its target is {target!r}, and {_kernels(languages)}; {A_GPU}" if target else f"{_kernels(languages)}; {A_GPU}"
     if stage in NVIDIA and trace.find("amdgcn"):
         return f"{target!r} is an AMD GPU, whose machine code is 'amdgcn'; for {stage} name one of NVIDIA's, such as 'h100'"
     if stage in AMD and trace.find("ptx"):
         return f"{target!r} is not an AMD GPU; its machine code is 'sass', and 'amdgcn' is that of 'mi300x'"
-    if trace.live is None and ((stage == "assembly" and "cpp" in languages) or (stage == "sass" and trace.find("ptx"))):
+    if not is_live and ((stage == "assembly" and "cpp" in languages) or (stage == "sass" and trace.find("ptx"))):
         return "it is made on demand by the process that made the trace, and this trace was loaded; trace again"
     if stage == "assembly":
         return f"it is of C++ kernels, and {_kernels(languages)}; trace with target='cpu'"
@@ -97,7 +112,7 @@ def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> Inp
     return unknown_name("stage of this kernel", stage, held)
 
 
-def why_no_graph(trace: Trace) -> str:
+def why_no_graph(trace: TraceData) -> str:
     """Why nothing was compiled; "" where something was."""
     if any(a.stage in ("dynamo", "kernel", "output_code", "forward", "post_grad") for a in trace.artifacts):
         return ""
@@ -111,18 +126,18 @@ def _kernels(languages: set[str]) -> str:
     return f"its kernels are {written}" if languages else "it has no kernel"
 
 
-def no_kernel(trace: Trace | None, index: object) -> NoKernelError:
+def no_kernel(trace: TraceData | None, index: object) -> NoKernelError:
     """The error for a kernel that a trace does not have."""
-    kernels = trace.kernels if trace is not None else ()
+    kernels = trace.find("kernel") if trace is not None else ()
     if trace is None:
         return NoKernelError(f"there is no kernel {index!r} here")
     if not kernels:
         return NoKernelError(f"this trace has no kernel: {why_no_kernel(trace)}")
-    names = ", ".join(kernel.name for kernel in kernels)
+    names = ", ".join(kernel.kernel for kernel in kernels)
     return NoKernelError(f"there is no kernel {index!r}: they are numbered from 0 to {len(kernels) - 1} ({names})")
 
 
-def why_no_kernel(trace: Trace) -> str:
+def why_no_kernel(trace: TraceData) -> str:
     """Why a trace has no kernel at all."""
     if why := why_no_graph(trace):
         return why

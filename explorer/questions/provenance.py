@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from explorer.model.values import CALLED_FROM, COARSE, WHOLES, Link, Rows
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
+from explorer.errors import InputError, unknown_name
+from explorer.model.trace_data import TraceData
+from explorer.model.values import CALLED_FROM, COARSE, WHOLES, Link, Rows, once
+from explorer.stages.fx_graph import node_lines
 
 
 class Ends(dict[int, tuple[int, ...]]):
@@ -53,14 +52,10 @@ def _add(table: Table, artifact: str, lines: tuple[int, ...], end: tuple[str, st
         by_line[line] = by_line[line] + others if line in by_line else others
 
 
-def merged(links: Iterable[Link]) -> tuple[Link, ...]:
-    """The same links with those of equal ends and kind as one: a kernel's line and the hundred instructions made of it."""
-    groups: dict[tuple[str, str, tuple[int, ...], str], set[int]] = {}
-    for link in links:
-        groups.setdefault((link.source, link.target, link.target_lines, link.how), set()).update(link.source_lines)
-    return tuple(
-        Link(source, tuple(sorted(lines)), target, others, how) for (source, target, others, how), lines in groups.items()
-    )
+@once
+def index(trace: TraceData) -> Index:
+    """The links of a trace by place, put in order when first asked for."""
+    return Index(trace.links)
 
 
 class Reached:
@@ -86,7 +81,7 @@ class Reached:
             self.add(artifact, lines, route)
 
 
-def follow(trace: Trace, artifact_id: str, line: int) -> Rows:
+def follow(trace: TraceData, artifact_id: str, line: int) -> Rows:
     """Every place linked to a line: what it came from, and then all that came from the same origin.
 
     A route goes down to origins first and then only up, so that two lines are related when they share an origin,
@@ -94,7 +89,7 @@ def follow(trace: Trace, artifact_id: str, line: int) -> Rows:
     scheduler node, its kernel) are shown, but what else was called from there, and the whole's other parts, are not
     related: they are only when the call or the whole is the chosen line.
     """
-    return Rows(_rows(trace, walk(trace.index, {artifact_id: (line,)}), artifact_id, line))
+    return Rows(_rows(trace, walk(index(trace), {artifact_id: (line,)}), artifact_id, line))
 
 
 def walk(index: Index, start: Mapping[str, Iterable[int]]) -> Reached:
@@ -141,7 +136,7 @@ def _reach(reached: Reached, table: Table, goes: Callable[[str, Route], bool]) -
     return reached
 
 
-def _rows(trace: Trace, reached: Reached, artifact_id: str = "", line: int = 0) -> list[dict[str, object]]:
+def _rows(trace: TraceData, reached: Reached, artifact_id: str = "", line: int = 0) -> list[dict[str, object]]:
     """What was reached as rows, in the trace's order, without the line itself."""
     order = {a.id: (n, a.stage) for n, a in enumerate(trace.artifacts)}
     rows: list[dict[str, object]] = []
@@ -153,10 +148,16 @@ def _rows(trace: Trace, reached: Reached, artifact_id: str = "", line: int = 0) 
     return sorted(rows, key=lambda row: order[str(row["artifact"])][0])
 
 
-def follow_module(trace: Trace, path: str) -> Rows:
-    """Every place linked to a node of an nn.Module or of a module in it, by the module paths that the nodes state."""
-    from explorer.stages.fx_graph import node_lines
+def follow_module(trace: TraceData, path: str) -> Rows:
+    """Every place linked to a node of an nn.Module or of a module in it, by the module paths that the nodes state.
 
+    InputError, with the nearest paths, where no node is of that module.
+    """
+    paths = {str(node["module"]) for a in trace.artifacts for node in (*a.nodes, *a.inner) if node.get("module")}
+    if not paths:
+        raise InputError(f"no node of this trace is in an nn.Module, so there is nothing to follow for {path!r}")
+    if not any(known == path or known.startswith(f"{path}.") for known in paths):
+        raise unknown_name("module of this trace", path, paths)
     start: dict[str, list[int]] = {}
     for artifact in trace.artifacts:
         nodes = (*artifact.nodes, *artifact.inner)
@@ -165,11 +166,11 @@ def follow_module(trace: Trace, path: str) -> Rows:
             lines = node_lines(artifact)
             start[artifact.id] = [lines[name] for name in named if name in lines]
     reached = _begun(start)
-    return Rows(_rows(trace, _reach(reached, trace.index.up, _to_wholes)))
+    return Rows(_rows(trace, _reach(reached, index(trace).up, _to_wholes)))
 
 
-def from_sources(trace: Trace, *, wholes: bool = False) -> dict[str, set[int]]:
+def from_sources(trace: TraceData, *, wholes: bool = False) -> dict[str, set[int]]:
     """The lines of each artifact that come from a line of the user's source, by artifact."""
     sources = {a.id: range(1, len(a.lines) + 1) for a in trace.find("source")}
-    up = trace.index.up
+    up = index(trace).up
     return _reach(_begun(sources), up, _to_wholes if wholes else _close).lines

@@ -19,7 +19,7 @@ from explorer.live.interpreted import KernelCall
 from explorer.live.ladders import Ladders, events_of, without_sass
 from explorer.model.events import event_data
 from explorer.model.values import Event, Failure, Plain
-from explorer.recording.replay import replay
+from explorer.replay import replay
 from explorer.traced import Trace
 
 
@@ -68,7 +68,7 @@ def trace_kernel(
         failures.append(Failure("kernel", lowered.name, str(error), fatal=True))
         ladders.error = error
     meta = {"name": lowered.name, "target": gpu.name, "backend": "triton", **compiling.torch_versions()}
-    return replay(events, failures, meta, live=ladders)
+    return Trace.of(replay(events, failures, meta), ladders)
 
 
 def _ladder(written: Written, failures: list[Failure]) -> Ladder:

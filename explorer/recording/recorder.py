@@ -25,7 +25,7 @@ from explorer.observe.patch import Guard, guarding, shielded
 from explorer.observe.places import call_path
 from explorer.observe.probes import PROBES
 from explorer.observe.wishes import Changes
-from explorer.recording.replay import renumber
+from explorer.replay import renumber
 
 if TYPE_CHECKING:
     from explorer.absent.launches import Launches

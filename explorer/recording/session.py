@@ -34,16 +34,16 @@ from explorer.observe.launched import Find, loaded_kernels
 from explorer.observe.patch import ON_PURPOSE, Guard, shielded
 from explorer.observe.wishes import Changes, is_named
 from explorer.observe.without_data import as_fake, without_data
-from explorer.process.progress import progress
+from explorer.process.progress import in_notebook, progress
 from explorer.process.ranks import record_them, started
 from explorer.questions.fusion import unmet
-from explorer.questions.what_if import name_list
 from explorer.recording.recorder import Recorder, recording
-from explorer.recording.replay import replay
+from explorer.replay import replay
 from explorer.stages import STAGES
 from explorer.stages.dynamo.graph_break import facts
 from explorer.stages.dynamo.recompile import reasons
 from explorer.traced import Trace
+from explorer.traced.what_if import name_list
 
 
 def trace(
@@ -567,7 +567,7 @@ def _finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[St
         made = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         whole = {**meta, **compiling.torch_versions(), "made": made, "cost": recorder.seconds}
         with collection_paused():
-            return replay(recorder.events, failures, whole, stages, live)
+            return Trace.of(replay(recorder.events, failures, whole, stages), live)
     except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
         lost = Failure("record", "replay", f"{type(error).__name__}: {error}", fatal=True)
         return Trace(meta, failures=(*failures, lost), live=live)
@@ -715,8 +715,6 @@ def show(trace: Trace) -> Any:
 
     Returns the view's widget, whose `selected`, `select`, `open` and `compare` lead it and follow it; None in a terminal.
     """
-    from explorer.process.progress import in_notebook
-
     if not isinstance(trace, Trace):
         raise InputError(f"show takes a Trace, such as explorer.trace(f, x) gives, not {type(trace).__name__}")
     if not in_notebook():

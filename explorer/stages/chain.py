@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from explorer.model.trace_data import TraceData
 from explorer.model.values import CALL_NODE, MADE_WITHIN, REWRITE, Artifact, Link, Plain, once
 from explorer.stages.fx_graph import innermost, link_files, node_lines, nodes_of_calls
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: How it is known: a round of passes left the node alone; one of them made it; a pattern replaced nodes by it; AOTAutograd
 #: traced it for a node of Dynamo's graph; autograd gave it the number of the forward operator that it differentiates.
@@ -35,7 +32,7 @@ _WORD = re.compile(r"\w+")
 Nodes = Mapping[str, tuple[int, str]]
 
 
-def link_graph(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link_graph(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """The links of an FX graph: to the user's lines, and to the graph before it."""
     yield from link_files(artifact, trace)
     yield from link_before(artifact, trace)
@@ -77,7 +74,7 @@ def within(artifact: Artifact) -> str:
 # Rounds of passes ----------------------------------------------------------------------------------------------------
 
 
-def section_of(artifact: Artifact, trace: Trace) -> str:
+def section_of(artifact: Artifact, trace: TraceData) -> str:
     """The round of passes that an artifact belongs to or ends: "pre_grad", "joint", "post_grad", or "" for none."""
     if artifact.stage == "fx_pass":
         return str(artifact.data["section"])
@@ -88,7 +85,7 @@ def section_of(artifact: Artifact, trace: Trace) -> str:
     return "joint" if artifact.stage == "forward" and artifact.graph != "inference" else ends.get(artifact.stage, "")
 
 
-def _base(section: str, artifact: Artifact, trace: Trace) -> Artifact | None:
+def _base(section: str, artifact: Artifact, trace: TraceData) -> Artifact | None:
     """The graph with which a round of passes began."""
     inference = artifact.graph == "inference"
     if section == "pre_grad":
@@ -102,7 +99,7 @@ def _base(section: str, artifact: Artifact, trace: Trace) -> Artifact | None:
     return found[-1] if found else None
 
 
-def link_before(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link_before(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each node of a graph or of a pass to itself in the round's first graph, or to what made it."""
     section = section_of(artifact, trace)
     base = _base(section, artifact, trace)
@@ -142,7 +139,7 @@ def _unclear(artifact: Artifact, base: Artifact) -> set[str]:
     return {node["name"].rpartition(".")[2] for node in base.inner}
 
 
-def _makers(section: str, artifact: Artifact, trace: Trace) -> dict[str, tuple[str, tuple[int]]]:
+def _makers(section: str, artifact: Artifact, trace: TraceData) -> dict[str, tuple[str, tuple[int]]]:
     """Where each node was made that the round's first graph does not have: in which pass, or else in which pattern.
 
     By the node's name in the outermost graph, as for all nodes of a round.
@@ -161,7 +158,7 @@ def _makers(section: str, artifact: Artifact, trace: Trace) -> dict[str, tuple[s
     return made
 
 
-def link_pattern(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link_pattern(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """What a pattern made to all that it replaced, and that to the graph before."""
     made, matched = ({line for line, _ in found(artifact).values()} for found in (made_nodes, matched_nodes))
     if made and matched:
@@ -170,7 +167,7 @@ def link_pattern(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     yield from _link_made(artifact, trace, made_nodes(artifact))
 
 
-def _link_made(artifact: Artifact, trace: Trace, nodes: Nodes) -> Iterator[Link]:
+def _link_made(artifact: Artifact, trace: TraceData, nodes: Nodes) -> Iterator[Link]:
     """The nodes that a pass or a pattern made to the user's line that they state themselves."""
     for name, stack in artifact.data.get("stacks", {}).items():
         place = innermost(stack)
@@ -178,7 +175,7 @@ def _link_made(artifact: Artifact, trace: Trace, nodes: Nodes) -> Iterator[Link]
             yield Link(artifact.id, (nodes[name][0],), found[0], (found[1],), "stack_trace")
 
 
-def link_pass(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link_pass(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The nodes that a pass left or made; what it made, as a whole, to what it erased."""
     yield from link_before(artifact, trace)
     yield from _link_made(artifact, trace, nodes_of(artifact))
@@ -193,7 +190,7 @@ def link_pass(artifact: Artifact, trace: Trace) -> Iterator[Link]:
         yield Link(artifact.id, made, base.id, erased, REWRITE)
 
 
-def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trace: Trace) -> Iterator[Link]:
+def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trace: TraceData) -> Iterator[Link]:
     """What a pass made to what it took the place of."""
     replaced = artifact.data.get("replaced", {})
     makers = _makers(section_of(artifact, trace), artifact, trace) if replaced else {}
@@ -230,7 +227,7 @@ def _made_for(artifact: Artifact, replaced: Mapping[str, Sequence[str]]) -> dict
 # AOTAutograd ---------------------------------------------------------------------------------------------------------
 
 
-def _link_traced(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def _link_traced(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """AOTAutograd's nodes to Dynamo's that they were traced for; those of the backward to the operator they differentiate."""
     if artifact.stage != "joint" and (artifact.stage, artifact.graph) != ("forward", "inference"):
         return
@@ -260,7 +257,7 @@ def _adds_gradients(node: Mapping[str, Plain]) -> bool:
     return "from" not in node and node["target"] == "aten.add.Tensor" and len(node["inputs"]) == 2
 
 
-def _states_line(node: Mapping[str, Plain], artifact: Artifact, trace: Trace) -> bool:
+def _states_line(node: Mapping[str, Plain], artifact: Artifact, trace: TraceData) -> bool:
     """Whether a place on the node's stack is a line of the user's."""
     place = innermost(_stack(node, artifact))
     return bool(place) and trace.source_line(str(place["file"]), int(place["line"]), frame=artifact.frame) is not None

@@ -6,13 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import CALL_STACK, CALLED_FROM, Artifact, Event, Link, Plain, once, plain, text_lines
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 _COMMENT = re.compile(r"^\s*# (?:File: (?P<file>.+?):(?P<line>\d+) in .*|No stacktrace found.*)$")
 
@@ -70,7 +67,7 @@ def placed_rows(event: Event) -> list[dict[str, Plain]]:
     return [row for number, row in enumerate(kept) if row not in kept[:number]]
 
 
-def link_rows(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link_rows(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each row of a table to the user's line that its stack names."""
     for number, row in enumerate(artifact.data["rows"], 1):
         if row["line"] and (found := trace.source_line(row["file"], row["line"], frame=artifact.frame)):
@@ -89,7 +86,7 @@ def file_comments(text: str) -> Iterator[tuple[int, str, int]]:
             yield number, file, line
 
 
-def link_files(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link_files(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each line of a graph to the user's lines on its node's stack, or else to the one its comment names."""
     if artifact.nodes:
         return link_stacks(artifact, trace)
@@ -100,7 +97,7 @@ def link_files(artifact: Artifact, trace: Trace) -> Iterable[Link]:
     ]
 
 
-def link_stacks(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link_stacks(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The lines of all nodes made by one stack, to the user's line that made them and to the calls that led there."""
     lines, calls = node_lines(artifact), nodes_of_calls(artifact, trace)
     by_stack: dict[tuple[int, bool], list[int]] = {}
@@ -115,7 +112,7 @@ def link_stacks(artifact: Artifact, trace: Trace) -> Iterator[Link]:
             how = CALLED_FROM
 
 
-def nodes_of_calls(artifact: Artifact, trace: Trace) -> set[str]:
+def nodes_of_calls(artifact: Artifact, trace: TraceData) -> set[str]:
     """The nodes that state where a call stands which led to them, and no line inside it.
 
     Those of a graph that is an argument of a node, where they have the stack of that node, and the gradients of torch.func.
@@ -142,7 +139,7 @@ def _callers(artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
     return found
 
 
-def _derivatives(trace: Trace, frame: str) -> set[str]:
+def _derivatives(trace: TraceData, frame: str) -> set[str]:
     """The nodes of Dynamo's graph that stand for a whole backward or forward derivative."""
     return {node["name"] for graph in trace.find("dynamo", frame) for node in graph.nodes if _DERIVES.search(str(node["target"]))}
 
@@ -207,7 +204,7 @@ _OF_A_MODULE = re.compile(r"^self\.get_(?:parameter|buffer)\('(.*)'\)$")
 _TANGENT = re.compile(r"^__output_tangent\(output\[(\d+)\]\)$")
 
 
-def input_names(trace: Trace, frame: str, graph: str) -> dict[str, str]:
+def input_names(trace: TraceData, frame: str, graph: str) -> dict[str, str]:
     """What the inputs of a compiled graph are to the program: "h.0.attn.weight" for "primals_3", "x" for "arg0_1".
 
     A parameter or buffer is called as its module calls it, by the path below the module that was compiled.
@@ -216,7 +213,7 @@ def input_names(trace: Trace, frame: str, graph: str) -> dict[str, str]:
 
 
 @once
-def _input_names(trace: Trace) -> dict[tuple[str, str], dict[str, str]]:
+def _input_names(trace: TraceData) -> dict[tuple[str, str], dict[str, str]]:
     """`input_names` of every graph of a trace: kernels ask for theirs one by one."""
     given: dict[str, list[str]] = {}
     for artifact in trace.find("dynamo"):

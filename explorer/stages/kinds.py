@@ -15,8 +15,7 @@ from explorer.stages.cpp.assembly import is_instruction as is_assembly
 from explorer.stages.dynamo.bytecode import LINE_START
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 from explorer.stages.triton.forms import CONSTANT as IMMEDIATE
-from explorer.stages.triton.forms import is_instruction
-from explorer.stages.triton.instruction_mix import SASS_INSTRUCTION
+from explorer.stages.triton.instructions import SASS_INSTRUCTION, is_instruction
 
 Kinds = list[str]
 Rules = tuple[tuple[str, re.Pattern[str]], ...]

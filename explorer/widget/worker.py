@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from explorer import wire
 from explorer.errors import InputError, LiveError
 from explorer.model.values import Artifact, Event, jsonable
+from explorer.observe.tensors import named_tensors
 from explorer.payload import addition
 from explorer.process.stopping import Stopped, Stopping
+from explorer.replay import with_assembly
 from explorer.stages import STAGES
 
 if TYPE_CHECKING:
@@ -112,8 +114,6 @@ class Worker:
         return []
 
     def _run(self, message: Mapping[str, Any]) -> list[Any]:
-        from explorer.observe.tensors import named_tensors
-
         result = self._widget.trace.run()
         return [
             {"output": name, "dtype": str(t.dtype), "shape": list(map(str, t.shape)), "device": str(t.device)}
@@ -141,8 +141,6 @@ class Worker:
 
 def with_text(trace: Trace, artifact: Artifact) -> Trace:
     """The trace with one more text and its links."""
-    from explorer.recording.replay import with_assembly
-
     if artifact.stage == "assembly":
         return with_assembly(trace, [artifact])
     link = next(s.link for s in STAGES if s.name == artifact.stage)

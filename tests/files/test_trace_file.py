@@ -20,10 +20,10 @@ import explorer
 from explorer.errors import FileError
 from explorer.files import shapes
 from explorer.files import trace_file as files
-from explorer.files.trace_file import dump_events, dumps, load, load_events, loads
+from explorer.files.trace_file import dump_events, dumps, load_events
 from explorer.model.events import Phase
 from explorer.model.values import Artifact, Event, Failure, Link, jsonable, plain
-from explorer.traced import Trace
+from explorer.traced import Trace, load, loads
 
 DATA = Path(__file__).parents[1] / "data"
 FUNCTION = {"function": "f", "qualname": "f", "file": "f.py", "line": 3, "first_line": 3, "resume": False, "compiled": True}

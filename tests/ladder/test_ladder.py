@@ -17,8 +17,9 @@ from explorer.ladder.ladder import Ladder, compile_ladder, compile_ladders
 from explorer.ladder.triton_pool import MOST_WORKERS, Pool, Worker
 from explorer.live.ladders import Climb, ladder_events
 from explorer.model.values import Event
-from explorer.recording.replay import PER_KERNEL, replay
+from explorer.replay import PER_KERNEL
 from explorer.stages.inductor.output_code import kernel_events
+from explorer.traced import Trace
 
 pytest.importorskip("triton")
 
@@ -273,7 +274,7 @@ def test_every_stage_of_a_recorded_training_links_to_its_kernel(gpu: str, machin
     """Each stage of each kernel leads to lines of the kernel's source, and from the store to a global store."""
     events = recorded("mlp_train")
     made = ladder_events(events, Target.parse(gpu), sass=gpu == "h200")
-    trace = replay([*events, *made.events], made.failures)
+    trace = Trace.of_events([*events, *made.events], made.failures)
     assert not trace.failures
     for stage in ("ttir", "ttgir", "llir", machine, *(["sass"] if gpu == "h200" else [])):
         assert len(trace.find(stage)) == 3
@@ -293,13 +294,13 @@ def test_a_kernel_tells_its_resources_candidates_and_launches() -> None:
     """From the trace's value alone: resources, every candidate with the one taken, the launch; more needs the process."""
     events = recorded("mlp_train")
     made = ladder_events(events, H100)
-    kernel = replay([*events, *made.events], live=made.ladders).kernels[0]
+    kernel = Trace.of_events([*events, *made.events], live=made.ladders).kernels[0]
     assert kernel.resources["registers"] > 0 and kernel.resources["occupancy"]["fraction"] > 0
     assert [row["taken"] for row in kernel.candidates] == [True, False]
     assert kernel.launches[0]["grid"][1:] == (1, 1)
     assert kernel.candidate(1).config["XBLOCK"] == kernel.candidates[1]["XBLOCK"]
     assert "EXIT" in kernel.text("sass") and kernel.passes()[0]["stage"] == "ttir"
-    saved = replay([*events, *made.events]).kernels[0]
+    saved = Trace.of_events([*events, *made.events]).kernels[0]
     assert saved.resources == kernel.resources
     for action in (saved.passes, lambda: saved.candidate(1), lambda: saved.text("sass")):
         with pytest.raises(explorer.LiveError, match="needs the process"):

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import explorer
-from explorer.files.trace_file import dumps, loads
+from explorer.files.trace_file import dumps
+from explorer.traced import loads
 
 pytest.importorskip("triton")
 

@@ -16,8 +16,9 @@ from explorer.ladder.ladder import compile_ladder
 from explorer.live.ladders import ladder_events
 from explorer.model.values import Event
 from explorer.observe.launched import Launched, described, launched, loaded_kernels, measured
-from explorer.recording.replay import PER_KERNEL, replay
+from explorer.replay import PER_KERNEL
 from explorer.stages.inductor.output_code import kernel_events
+from explorer.traced import Trace
 
 pytest.importorskip("triton")
 
@@ -124,7 +125,9 @@ def kernel(launch: tuple[str, Launched]) -> Any:
     """That kernel in a trace."""
     events = recorded()
     made = ladder_events(events, H200, find=lambda file, name: launch[1] if name == launch[0] else None)
-    return next(k for k in replay([*events, *made.events], made.failures, live=made.ladders).kernels if k.name == launch[0])
+    return next(
+        k for k in Trace.of_events([*events, *made.events], made.failures, live=made.ladders).kernels if k.name == launch[0]
+    )
 
 
 def test_a_launched_kernels_ladder_is_not_compiled_again(kernel: Any, launch: tuple[str, Launched]) -> None:
@@ -149,7 +152,7 @@ def test_a_kernel_of_inductors_autotune_cache_says_that_it_was_measured_earlier(
     events = recorded()
     earlier = replace(launch[1], measured=(), from_cache=True, config={**launch[1].config, "XBLOCK": 512})
     made = ladder_events(events, H200, find=lambda file, name: earlier if name == launch[0] else None)
-    kernel = next(k for k in replay([*events, *made.events]).kernels if k.name == launch[0])
+    kernel = next(k for k in Trace.of_events([*events, *made.events]).kernels if k.name == launch[0])
     assert "earlier compile" in kernel.trace.find("ptx")[0].data["chosen"]
     assert [row["taken"] for row in kernel.candidates] == [False, False, True] and "ms" not in kernel.candidates[0]
 

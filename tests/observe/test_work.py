@@ -13,8 +13,8 @@ import torch.nn.functional as F
 import explorer
 from explorer.observe.work import _causal, _convolution_backward
 from explorer.questions.costs import loop_operations
-from explorer.questions.what_if import estimated
-from explorer.stages.triton.instruction_mix import SASS_INSTRUCTION
+from explorer.questions.figures import estimated
+from explorer.stages.triton.instructions import SASS_INSTRUCTION
 
 #: Enough to count by; kernels need not be compiled further.
 STAGES = tuple(s for s in explorer.STAGES if s.name in ("dynamo", "fusion", "post_grad", "ir_pre_fusion", "ir_post_fusion"))

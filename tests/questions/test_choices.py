@@ -18,7 +18,6 @@ from explorer.live.ladders import Ladders
 from explorer.live.session import Live
 from explorer.model.values import Event, plain
 from explorer.observe.autotuning import choice_facts, choice_source
-from explorer.recording.replay import replay
 
 TUNED = {"target": "h100", "mode": "max-autotune-no-cudagraphs"}
 HALF = torch.bfloat16
@@ -212,12 +211,14 @@ def test_measured_choices_say_so(traced: Callable[[str], Trace]) -> None:
         Event("autotune_taken", 2.0 + n, **place, data=plain({"choice": name, "why": "settled"}))
         for n, name in enumerate(("triton_mm_2", "triton_mm_1"))
     ]
-    alone, fused = replay([timed]), replay([timed, *finals])
+    alone, fused = Trace.of_events([timed]), Trace.of_events([timed, *finals])
     assert [c.taken for c in map(alone.choice, range(3))] == [True, False, False]
     assert alone.choice("mm").why == "measured the fastest of 3" and "1.0000 ms" in repr(alone.choice("mm"))
     assert fused.choice("triton_mm_1").taken and fused.choice("triton_mm_1").why == "settled"
     assert not fused.choice("triton_mm_2").taken and not fused.choice("triton_mm_2").why
-    elsewhere = replay([timed, Event("autotune_taken", 2.0, "0/0", "backward", plain({"choice": "triton_mm_1", "why": ""}))])
+    elsewhere = Trace.of_events(
+        [timed, Event("autotune_taken", 2.0, "0/0", "backward", plain({"choice": "triton_mm_1", "why": ""}))]
+    )
     assert elsewhere.choice("mm").taken
     assert alone.choice(1).config == {"BLOCK_M": 64, "ACC": "tl.float32"}
 
@@ -264,7 +265,7 @@ def test_a_template_in_cpp_shows_its_source() -> None:
     (row,) = data["choices"]
     assert row["kind"] == "SimpleNamespace" and row["grid"] == [] and row["source"]
     ladders = Ladders().with_choices([Event("choice_source", 0.0, data=plain(choice_source(choice)))])
-    made = replay([Event("autotune", 0.0, "0/0", data=plain(data))], live=Live(None, ladders=ladders)).choice(0)  # type: ignore[arg-type]
+    made = Trace.of_events([Event("autotune", 0.0, "0/0", data=plain(data))], live=Live(None, ladders=ladders)).choice(0)  # type: ignore[arg-type]
     assert made.language == "cpp" and made.source == "void kernel() {}" and made.stages == ("kernel",)
     with pytest.raises(explorer.InputError, match=r"is a C\+\+ template"):
         made.text("ttir")
@@ -302,7 +303,7 @@ def test_a_name_that_several_operations_have_is_refused_with_its_rows() -> None:
         Event("autotune", float(n), "0/0", "forward", plain({"operation": "addmm", "inputs": [], "choices": choices}))
         for n, choices in enumerate([{**row, "choice": name, "fastest": not n} for n, name in enumerate(both)] for both in names)
     ]
-    trace = replay(timed)
+    trace = Trace.of_events(timed)
     with pytest.raises(explorer.InputError, match=r"'addmm' .* several operations: take one by its row, 0, 3$"):
         trace.choice("addmm")
     assert trace.choice("triton_mm_1").row == trace.choices[2]

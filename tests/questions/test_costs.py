@@ -11,7 +11,7 @@ import explorer
 from explorer.gpus.figures import Target
 from explorer.model.values import Artifact, plain
 from explorer.questions.costs import LAUNCHES, SHARES, estimate, filled, rate_of
-from explorer.questions.what_if import figures
+from explorer.questions.figures import figures
 from explorer.traced import Kernels, Trace
 
 H100 = Target.parse("h100")

@@ -13,7 +13,6 @@ import explorer
 from explorer import Artifact, Event, Force, InputError, Trace, Veto
 from explorer.model.values import plain
 from explorer.questions.fusion import kind_of, unmet
-from explorer.recording.replay import replay
 
 
 def row(name: str, reads: list[str], writes: list[str], inputs: list[str], origins: list[str], **more: Any) -> dict[str, Any]:
@@ -100,7 +99,7 @@ def events(graph: str = "inference", **changes: Any) -> list[Event]:
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
-    made = replay(events())
+    made = Trace.of_events(events())
     assert not made.failures, made.failures
     return made
 
@@ -139,13 +138,13 @@ def test_why_answers_for_any_two_names(trace: Trace, first: str, second: str, fu
 
 def test_nodes_that_were_never_considered_say_so() -> None:
     """The scheduler asks only the next few of those that touch a buffer, on one device, about each other."""
-    far = replay(events(pairs=[])).fusion.why("op0", "op2")
+    far = Trace.of_events(events(pairs=[])).fusion.why("op0", "op2")
     assert not far.considered and "only with the 64 that come next" in far.sentence and "both touch x" in far.sentence
 
 
 def test_a_cycle_names_what_is_in_the_way() -> None:
     """What was fused before, and lies between two nodes, is named in the sentence and in the table."""
-    trace = replay(events(pairs=[[2, "refused", 6, 2, 256, 1, "4"]]))
+    trace = Trace.of_events(events(pairs=[[2, "refused", 6, 2, 256, 1, "4"]]))
     assert trace.fusion.why("op2", "op4").sentence.endswith("It is op0_op1.")
     (row,) = trace.fusion.table()
     assert row["rule"] == "will create cycle" and row["after"] == ("op0_op1",)
@@ -153,7 +152,7 @@ def test_a_cycle_names_what_is_in_the_way() -> None:
 
 def test_a_refusal_without_a_word_names_the_function() -> None:
     """Where the scheduler gives no reason, the function that said no and its line stand in for it."""
-    why = replay(events(pairs=[[2, "refused", 4, 0, None, 1, "4"]])).fusion.why("op2", "op4")
+    why = Trace.of_events(events(pairs=[[2, "refused", 4, 0, None, 1, "4"]])).fusion.why("op2", "op4")
     assert why.rule == "Backend.can_fuse (some/backend.py:7)" and "without giving a reason" in why.sentence
 
 
@@ -161,7 +160,7 @@ def test_wrong_and_ambiguous_names_are_errors(trace: Trace) -> None:
     """A misspelt name offers the nearest; a name that two graphs have asks which."""
     with pytest.raises(InputError, match="'op1'"):
         trace.fusion.why("op11", "op0")
-    both = replay([*events("forward"), *events("backward")])
+    both = Trace.of_events([*events("forward"), *events("backward")])
     with pytest.raises(InputError, match=r"several graphs.*frame 0/0 graph forward, frame 0/0 graph backward"):
         both.fusion.why("op0", "op1")
     assert both.fusion.why("op0", "op1", graph="backward").fused
@@ -174,7 +173,7 @@ def test_wrong_and_ambiguous_names_are_errors(trace: Trace) -> None:
 def test_nodes_of_different_graphs_are_never_fused() -> None:
     """Forward and backward are compiled apart, and the answer says so."""
     names = {"names": [n.replace("op", "bop") for n in NAMES], "kernels": [], "pairs": []}
-    made = replay([*events("forward"), *events("backward", **names)[1:]])
+    made = Trace.of_events([*events("forward"), *events("backward", **names)[1:]])
     why = made.fusion.why("op0", "bop1")
     assert not why.fused and "each graph is compiled by itself" in why.sentence
 
@@ -211,7 +210,7 @@ def test_the_table_has_one_row_a_verdict(trace: Trace) -> None:
 def test_a_pair_with_a_template_is_told_apart() -> None:
     """An epilogue or prologue of a template is neither vertical nor horizontal."""
     final = [{**g, "template": 2} if g["number"] == 2 else g for g in data()["final"]]
-    table = replay(events(final=final)).fusion.table()
+    table = Trace.of_events(events(final=final)).fusion.table()
     assert {r["direction"] for r in table if "op2" in (r["first"], r["second"])} == {"template"}
 
 
@@ -292,7 +291,7 @@ def test_verdicts_survive_saving_and_need_no_torch(trace: Trace, tmp_path: Path)
 def test_a_graph_that_is_nested_links_to_its_own_nodes() -> None:
     """Branches of a cond have nodes of the same names: each is told apart by its graph's name."""
     inner = [Event(e.kind, e.time, e.frame, e.graph, plain({**e.data, "of": "true_graph_0"})) for e in events()]
-    made = replay([*events(), *inner])
+    made = Trace.of_events([*events(), *inner])
     for artifact in made.find("fusion"):
         targets = {link.target for link in made.links if link.source == artifact.id}
         assert {made.artifact(t).data["of"] for t in targets} == {artifact.data["of"]}

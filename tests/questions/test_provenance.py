@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 
 import explorer
+from explorer.model.trace_data import merged
 from explorer.model.values import CALL_STACK, CALLED_FROM, COARSE, LAUNCH, ORIGINS, REWRITE, WHOLES, Artifact, Link
-from explorer.questions.provenance import Index, follow, merged
+from explorer.questions.provenance import Index, follow
 from explorer.traced import Trace
 
 IDS = ("source", "graph", "other_graph", "code", "kernel")

@@ -10,9 +10,9 @@ import pytest
 from explorer.errors import InputError, LiveError
 from explorer.gpus.figures import Target
 from explorer.model.values import Rows, plain
-from explorer.questions import costs
-from explorer.questions.what_if import WhatIf, estimated, figures, table
-from explorer.traced import Trace
+from explorer.questions.figures import estimated, figures
+from explorer.traced import Trace, trace
+from explorer.traced.what_if import WhatIf, table
 
 H100 = Target.parse("h100")
 
@@ -42,7 +42,7 @@ def of_attached(monkeypatch: pytest.MonkeyPatch, found: Target | InputError) -> 
             raise found
         return found
 
-    monkeypatch.setattr(costs, "attached_gpu", attached)
+    monkeypatch.setattr(trace, "attached_gpu", attached)
     return Trace(meta=plain({"target": "cuda"}), live=types.SimpleNamespace(absent=None))
 
 

@@ -18,8 +18,8 @@ import explorer
 from explorer.observe.places import call_path
 from explorer.recording import session
 from explorer.recording.recorder import Recorder, recording
-from explorer.recording.replay import PER_KERNEL
 from explorer.recording.session import full_collections_paused
+from explorer.replay import PER_KERNEL
 from explorer.stages import STAGES
 
 

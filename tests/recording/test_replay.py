@@ -12,7 +12,7 @@ import pytest
 
 from explorer.files.trace_file import dumps, load_events
 from explorer.model.values import Artifact, Event, Failure, plain
-from explorer.recording.replay import gather, new_id, renumber, replay, seconds_of, with_assembly
+from explorer.replay import gather, new_id, renumber, seconds_of, with_assembly
 from explorer.stages import STAGES
 from explorer.traced import Trace
 
@@ -106,7 +106,7 @@ def test_the_same_events_give_an_equal_trace(name: str, recorded: Callable[[str]
     """Replay is a pure function: twice the same, down to the bytes of the saved file, and the events are left alone."""
     events, failures, meta = recorded(name)
     before = list(events)
-    first, second = replay(events, failures, meta), replay(events, failures, meta)
+    first, second = Trace.of_events(events, failures, meta), Trace.of_events(events, failures, meta)
     assert first == second
     assert dumps(first) == dumps(second)
     assert events == before
@@ -403,11 +403,11 @@ class Forbidden:
 
 sys.meta_path.insert(0, Forbidden())
 from pathlib import Path
-from explorer.files.trace_file import load, load_events
-from explorer.recording.replay import replay
+from explorer.files.trace_file import load_events
+from explorer.traced import Trace, load
 
 for file in sorted(Path(sys.argv[1]).glob("*.events.json.gz")):
-    trace = replay(*load_events(file.read_bytes()))
+    trace = Trace.of_events(*load_events(file.read_bytes()))
     assert [f for f in trace.failures if f.stage != "decompiled"] == [], trace.failures
     repr(trace), trace.guards, trace.timings, trace.follow(trace.find("source")[0].id, 1)
     trace.save(sys.argv[2])
@@ -481,7 +481,7 @@ def test_an_error_in_one_stage_leaves_the_others(recorded: Callable[[str], tuple
     """A stage that cannot read its text becomes a Failure that names it; every other artifact is there."""
     events, failures, meta = recorded("sin_cos-torch2.13-cpu")
     damaged = [Event(e.kind, e.time, e.frame, e.graph, plain({"no": "text"})) if e.kind == "guards" else e for e in events]
-    whole, trace = replay(events, failures, meta), replay(damaged, failures, meta)
+    whole, trace = Trace.of_events(events, failures, meta), Trace.of_events(damaged, failures, meta)
     assert [(f.stage, f.step, f.message) for f in trace.failures] == [("guards", "render", "KeyError: 'text'")]
     assert [a.id for a in trace.artifacts] == [a.id for a in whole.artifacts if a.stage != "guards"]
 
@@ -492,7 +492,7 @@ def test_a_wrapper_that_is_no_python_costs_only_its_kernels(recorded: Callable[[
     damaged = [
         Event(e.kind, e.time, e.frame, e.graph, plain({"text": "x = ("})) if e.kind == "output_code" else e for e in events
     ]
-    trace = replay(damaged, failures, meta)
+    trace = Trace.of_events(damaged, failures, meta)
     assert trace.text("output_code") == "x = (" and trace.kernels == ()
     assert [(f.stage, f.step) for f in trace.failures] == [("kernel", "kernels")]
 
@@ -548,7 +548,7 @@ def test_a_fresh_trace_shows_no_recompile_of_what_it_did_not_compile() -> None:
     """`trace` compiles anew: a guard of a compile from before is no recompile of its own; in a recording it is one."""
     own, foreign = (plain({"text": f"{frame}: size mismatch"}) for frame in ("3/1", "3/0"))
     events = [Event("dynamo", 0.5, "3/1"), Event("recompile", 1.0, "3/1", data=foreign), Event("recompile", 2.0, "3/2", data=own)]
-    fresh, recorded = replay(events, meta={"fresh": True}), replay(events)
+    fresh, recorded = Trace.of_events(events, meta={"fresh": True}), Trace.of_events(events)
     assert [r["earlier"] for r in fresh.recompiles] == ["0/0"]
     assert len(recorded.recompiles) == 2
 

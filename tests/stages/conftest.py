@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from explorer.model.values import Event, plain
-from explorer.recording.replay import replay
 from explorer.traced import Trace
 
 SOURCE = """@triton.jit
@@ -22,7 +21,7 @@ def trace_of(*, first_line: int = 1, **texts: str) -> Trace:
     """The trace of the kernel above with these stages' texts."""
     place = {"name": "kern", "file": "kern.py", "first_line": first_line}
     kernel = Event("kernel", 0.0, "0/0", "inference", plain({**place, "language": "triton", "text": SOURCE, "wrapper_line": 0}))
-    return replay([kernel, *(Event(s, 0.0, "0/0", "inference", plain({**place, "text": t})) for s, t in texts.items())])
+    return Trace.of_events([kernel, *(Event(s, 0.0, "0/0", "inference", plain({**place, "text": t})) for s, t in texts.items())])
 
 
 @pytest.fixture

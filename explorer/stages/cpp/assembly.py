@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, text_lines
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: Where a function was inlined, the innermost call first: file, line.
 Calls = tuple[tuple[str, int], ...]
@@ -135,7 +132,7 @@ def _locs(lines: Sequence[str]) -> dict[int, tuple[str, int]]:
     return found
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each instruction to the line of the C++ kernel that it was compiled from, also out of what that line calls."""
     kernel = next((a for a in trace.find("kernel", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
     if kernel is None:

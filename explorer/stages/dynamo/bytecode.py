@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 # `dis` prints the source line at the start of the first instruction of each line, "--" for one that has none. Up to
 # Python 3.12 the instruction's offset follows, from 3.13 on a label where it is jumped to.
@@ -22,7 +19,7 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, f"Bytecode of {event.data['qualname']}", "bytecode")
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each instruction to the source line that the bytecode's line table gives it."""
     current = 0
     for number, text in enumerate(artifact.lines, 1):

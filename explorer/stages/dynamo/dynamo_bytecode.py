@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -17,7 +14,7 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, f"Dynamo's bytecode for {event.data['qualname']}", "bytecode")
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each instruction that Dynamo copied from the function to its line there; Dynamo's own come from no line."""
     for number, line in artifact.data.get("copied", ()):
         if found := trace.source_line(artifact.data["file"], line, frame=artifact.frame):

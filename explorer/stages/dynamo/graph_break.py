@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
 from explorer.stages.fx_graph import short
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 _FILE = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+?)\s*$', re.MULTILINE)
 _AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d+)")
@@ -43,7 +40,7 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, title, "text", text=text, data=data)
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """The break to the user's line that caused it."""
     found = trace.source_line(artifact.data["file"], artifact.data["line"], frame=artifact.frame)
     if found:

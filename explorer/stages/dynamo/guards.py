@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 _ITEM = re.compile(r"^(?P<depth>(?:\| )*)\+- (?P<kind>[A-Za-z_]+)(?:: (?P<rest>.*))?$")
 _SOURCE = re.compile(r"source=(?P<source>.*?), accessed_by=")
@@ -141,7 +138,7 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, "Guards", "guards", text="\n".join(map(readable, rows)), data=data)
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each guard to the user's line that made it necessary."""
     for number, row in enumerate(artifact.data["rows"], 1):
         found = row["line"] and trace.source_line(row["file"], row["line"], frame=artifact.frame)

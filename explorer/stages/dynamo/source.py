@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import short
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: Why lines are shown by their numbers only.
 _UNSEEN = {"changed": ", changed since it was compiled", "none": ", no source is kept"}
@@ -34,7 +31,7 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, title, "python")
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each line to itself in the text of the function around this one, in each compile of it.
 
     Graphs link to the innermost text that has the line, so that this leads on to the function that the user wrote.
@@ -47,7 +44,7 @@ def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
                 yield Link(artifact.id, (number,), around.id, (number + offset,), SAME_LINE)
 
 
-def enclosing(artifact: Artifact, trace: Trace) -> list[Artifact]:
+def enclosing(artifact: Artifact, trace: TraceData) -> list[Artifact]:
     """The shortest texts that have all lines of a source's text and more; several where a function was compiled again."""
     lines = _lines_in_file(artifact)
     larger = [

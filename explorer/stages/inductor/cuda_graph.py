@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
 from explorer.stages.fx_graph import link_rows, placed_rows
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -26,7 +23,7 @@ def readable(row: Mapping[str, Plain]) -> str:
     return f"{graph}{row['what']} is {row['decision']}: {row['reason']}{why}"
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each decision to the user's line that it names."""
     return link_rows(artifact, trace)
 

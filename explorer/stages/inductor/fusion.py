@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.inductor.verdicts import Verdict, Verdicts
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: Partners of a node that were refused alike are named up to this number.
 MOST_PARTNERS = 8
@@ -63,7 +60,7 @@ def _verdict(verdicts: Verdicts, v: Verdict, others: tuple[int, ...]) -> Line:
     return f"  {verdicts.name(v.first)} | {partners}  (round {when}): {said}", about
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each line to the scheduler nodes that it is about, before fusion."""
     found = [a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same(artifact, a)]
     if not found:

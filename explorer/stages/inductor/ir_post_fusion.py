@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import FUSED, Artifact, Event, Link
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.inductor.scheduler_ir import headers, link_nodes
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -19,7 +16,7 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, f"Inductor IR after fusion{of_graph(event)}", "inductor-ir", text=event.data["text"].rstrip())
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The FX nodes of each scheduler node and of its operations, and the scheduler nodes that were fused into it."""
     yield from link_nodes(artifact, trace)
     before = [a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if a.time <= artifact.time]

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import CALLED_FROM, DEFINED, Artifact, Event, Link
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: How a line's FX node is known: it was under way when the line was written; the line makes a variable for one that was;
 #: the line is the template's, and the template computes the node; the line is in a function that such a line calls.
@@ -31,7 +28,7 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, f"Kernel {name}", str(event.data["language"]), kernel=name)
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each line to the FX node it computes and to the wrapper's line it was cut out of; the kernel to its scheduler nodes."""
     wrapper = trace.find("output_code", artifact.frame, artifact.graph)
     first = artifact.data["wrapper_line"]
@@ -48,7 +45,7 @@ def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     yield from _link_launches(artifact, trace)
 
 
-def _link_launches(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The kernel to its own lines in the program, and to the lines that launch it, where that is outside of torch.compile."""
     whole = tuple(range(1, len(artifact.lines) + 1))
     for number in whole if "launched_from" in artifact.data else ():
@@ -60,7 +57,7 @@ def _link_launches(artifact: Artifact, trace: Trace) -> Iterator[Link]:
             yield Link(artifact.id, whole, found[0], (found[1],), CALLED_FROM)
 
 
-def _link_scheduler(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def _link_scheduler(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The line on which the kernel begins, to the scheduler nodes that it was generated for."""
     begin = definition_line(artifact)
     operations = {name for definition in artifact.data.get("definitions", ()) for name in definition["operations"]}

@@ -5,18 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from explorer.model.events import event_data
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, text_lines
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 from explorer.stages.inductor.kernel import definition_line
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import calls_of
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: How a call into a library is known: it makes the buffer that an extern kernel's scheduler node writes.
 EXTERN = "extern kernel"
@@ -33,7 +30,7 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, "Output code", language)
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each launch to its kernel; each buffer's line to its scheduler node, and where a library computes it to the FX node."""
     kernels = {a.kernel: a for a in trace.find("kernel", artifact.frame, artifact.graph)}
     several = {m[1]: re.findall(r"\w+", m[2]) for m in _MULTI.finditer(artifact.text)}
@@ -45,7 +42,7 @@ def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     yield from _link_buffers(artifact, trace)
 
 
-def _link_buffers(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def _link_buffers(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The lines that make a buffer, by the buffer's name."""
     graph, nodes = post_grad_lines(artifact, trace)
     writers = {buffer: found for found in all_nodes(artifact, trace) for buffer in found[2]["writes"]}
@@ -65,7 +62,7 @@ def _link_buffers(artifact: Artifact, trace: Trace) -> Iterator[Link]:
     yield from _link_calls(artifact, trace, made_by_name)
 
 
-def _link_calls(artifact: Artifact, trace: Trace, known: set[int]) -> Iterator[Link]:
+def _link_calls(artifact: Artifact, trace: TraceData, known: set[int]) -> Iterator[Link]:
     """Calls that make no buffer, such as an operator's that changes its argument, by the operator and their order.
 
     The wrapper calls in the order of the scheduler nodes; where there are not as many of both, nothing is said.

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
 from explorer.stages.fx_graph import link_rows, placed_rows
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -27,7 +24,7 @@ def readable(row: Mapping[str, Plain]) -> str:
     return f"{graph}{row['hint']}{nodes}{why}"
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each hint to the user's line of the node that it is about."""
     return link_rows(artifact, trace)
 

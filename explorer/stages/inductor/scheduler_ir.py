@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from explorer.model.trace_data import TraceData
 from explorer.model.values import ORIGINS, Artifact, Link, Plain, once
 from explorer.stages.fx_graph import node_lines
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: How an operation of a LoopBody is known: the FX node under way when it was traced.
 LOOP_BODY = "LoopBody"
@@ -26,7 +23,7 @@ def headers(artifact: Artifact) -> Mapping[str, int]:
     return {m["name"]: n for n, line in reversed(list(enumerate(artifact.lines, 1))) if (m := _HEADER.match(line))}
 
 
-def all_nodes(artifact: Artifact, trace: Trace) -> Iterator[tuple[Artifact, int, Mapping[str, Plain]]]:
+def all_nodes(artifact: Artifact, trace: TraceData) -> Iterator[tuple[Artifact, int, Mapping[str, Plain]]]:
     """(IR after fusion, line, row) for each scheduler node of an artifact's graph and of the graphs inside it."""
     for after in trace.find("ir_post_fusion", artifact.frame, artifact.graph):
         first = headers(after)
@@ -47,13 +44,13 @@ def operations(artifact: Artifact) -> Iterator[tuple[int, str, str, str]]:
             yield number, node, block, made["name"]
 
 
-def post_grad_lines(artifact: Artifact, trace: Trace) -> tuple[str, Mapping[str, int]]:
+def post_grad_lines(artifact: Artifact, trace: TraceData) -> tuple[str, Mapping[str, int]]:
     """The id of the post-grad graph of an artifact's frame and graph, and the line of each of its nodes."""
     found = trace.find("post_grad", artifact.frame, artifact.graph)
     return (found[-1].id, node_lines(found[-1])) if found else ("", {})
 
 
-def link_nodes(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link_nodes(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each operation to the one FX node it was traced for, each scheduler node to all the FX nodes it comes from."""
     graph, lines = post_grad_lines(artifact, trace)
     path = artifact.data.get("path", artifact.data.get("of"))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: What does not run where AOTAutograd's cache has the whole frame, and where Inductor's has a graph.
 NOT_RUN = {
@@ -18,7 +15,7 @@ NOT_RUN = {
 }
 
 
-def not_seen(trace: Trace, frame: str, row: Mapping[str, Plain]) -> tuple[str, ...]:
+def not_seen(trace: TraceData, frame: str, row: Mapping[str, Plain]) -> tuple[str, ...]:
     """The stages that a hit left out and that the cache does not keep; () for what was compiled."""
     if row["state"] != "hit":
         return ()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -27,7 +24,7 @@ def readable(row: Mapping[str, Plain]) -> str:
     return f"compiled by: {compiled}  ({how})\ncalled from: {called}"
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Both places to the user's lines, where the trace shows them."""
     for number, key in ((1, ""), (2, "called_")):
         file, line = artifact.data[f"{key}file"], artifact.data[f"{key}line"]

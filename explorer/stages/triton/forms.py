@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from posixpath import basename
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
+from explorer.stages.triton.instructions import is_instruction
 from explorer.stages.triton.packed import misplaced
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
 
 #: Where a line comes from: (file, line) innermost first, followed by what it was inlined into.
 Chain = tuple[tuple[str, int], ...]
@@ -36,16 +34,16 @@ def kernel_artifact(event: Event, id: str, what: str, language: str, **facts: Pl
     return text_artifact(event, id, f"{what} of {name}", language, kernel=name, data={**rest, **facts})
 
 
-def kernel_of(artifact: Artifact, trace: Trace) -> Artifact | None:
+def kernel_of(artifact: Artifact, trace: TraceData) -> Artifact | None:
     """The artifact of stage "kernel" that this is a form of."""
     found = (a for a in trace.find("kernel", artifact.frame, artifact.graph) if a.kernel == artifact.kernel)
     return next(found, None)
 
 
-def links(chains: Callable[[str], Chains], how: str) -> Callable[[Artifact, Trace], Iterable[Link]]:
+def links(chains: Callable[[str], Chains], how: str) -> Callable[[Artifact, TraceData], Iterable[Link]]:
     """The link function of a stage whose text states its lines' origins as `chains` reads them."""
 
-    def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
         kernel = kernel_of(artifact, trace)
         if kernel is not None:
             for number, line in own_lines(chains, artifact, kernel):
@@ -61,7 +59,7 @@ def own_lines(chains: Callable[[str], Chains], artifact: Artifact, kernel: Artif
             yield number, line
 
 
-def link_llvm(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+def link_llvm(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each operation to the kernel's line that its location names; none of those whose location is another's."""
     for each in links(llvm_chains, "llvm !dbg")(artifact, trace):
         if each.source_lines[0] not in misplaced(artifact):
@@ -85,14 +83,14 @@ _EXPLICIT = re.compile(r"\bcall\b.*@llvm\.\w*\.?(?:fma|fmuladd|nvvm\.fma|amdgcn\
 _VALUE = re.compile(r"%[\w.$-]+")
 
 
-def assembly_links(how: str) -> Callable[[Artifact, Trace], Iterable[Link]]:
+def assembly_links(how: str) -> Callable[[Artifact, TraceData], Iterable[Link]]:
     """The link function of PTX and AMDGCN: by the .loc, and of a fused multiply-add also to the line of its product.
 
     LLVM puts a product and a sum together when it writes the assembly, and the instruction has the sum's .loc only.
     """
     by_loc = links(loc_chains, how)
 
-    def link(artifact: Artifact, trace: Trace) -> Iterator[Link]:
+    def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
         kernel = kernel_of(artifact, trace)
         llir = next((a for a in trace.find("llir", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
         packed = {line for n, line in own_lines(llvm_chains, llir, kernel) if n in misplaced(llir)} if kernel and llir else set()
@@ -241,10 +239,3 @@ def loc_chains(text: str) -> Chains:
             chain = ((files.get(loc[1], ""), int(loc[2])), *inlined[1:])
         elif is_instruction(line):
             yield number, chain
-
-
-def is_instruction(line: str) -> bool:
-    """Whether a line of PTX or AMDGCN is an instruction: no directive, label, comment or brace."""
-    return (
-        line.startswith("\t") and line.lstrip()[:1] not in ("", ".", "/", ";", "{", "}", "$") and not line.rstrip().endswith(":")
-    )

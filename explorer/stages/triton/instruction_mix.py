@@ -13,9 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from explorer.model.values import text_lines
-from explorer.stages.triton.forms import is_instruction
-
-SASS_INSTRUCTION = re.compile(r"^\s*(?:\.L_\w+:\s*)?/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)")
+from explorer.stages.triton.instructions import SASS_INSTRUCTION, is_instruction
 
 _SASS: Sequence[tuple[str, str]] = (
     ("tensor core", r"[HIDQOB]G?MMA|UTC\w*MMA|WARPGROUP|UTCBAR"),

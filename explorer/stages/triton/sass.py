@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from posixpath import basename
-from typing import TYPE_CHECKING
 
 from explorer.model.stage import Stage
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, text_lines
 from explorer.stages.inductor.kernel import owners
 from explorer.stages.triton import forms as _ladder
-from explorer.stages.triton.instruction_mix import SASS_INSTRUCTION, sass_mix
-
-if TYPE_CHECKING:
-    from explorer.traced import Trace
+from explorer.stages.triton.instruction_mix import sass_mix
+from explorer.stages.triton.instructions import SASS_INSTRUCTION
 
 #: How an instruction's line of the PTX is known, and the kernel's line that the PTX states there.
 ASSEMBLED, ASSEMBLED_LOC = "ptxas line table", "ptx .loc, by ptxas line table"
@@ -40,7 +38,7 @@ def chains(text: str) -> Iterator[tuple[int, _ladder.Chain]]:
             yield number, tuple(chain)
 
 
-def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each instruction to the line of the PTX that it was assembled from, and to the kernel's lines which that states.
 
     Where the lines of the PTX are not known, to the kernel's line that nvdisasm names. Where that is a line of triton's own
@@ -66,7 +64,7 @@ def link(artifact: Artifact, trace: Trace) -> Iterable[Link]:
                 yield Link(artifact.id, (number,), kernel.id, tuple(sorted(places)), "nvdisasm line, inlined as ptx .loc says")
 
 
-def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: Trace) -> Iterator[Link]:
+def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each instruction by ptxas's line table of the PTX, in which each instruction has a line of its own."""
     stated: dict[int, list[int]] = {}
     for link in _ladder.assembly_links("")(ptx, trace):
@@ -82,7 +80,7 @@ def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: 
             yield Link(artifact.id, (number,), kernel.id, tuple(sorted(lines)), ASSEMBLED_LOC)
 
 
-def _inlined(artifact: Artifact, trace: Trace, lines: int) -> dict[tuple[str, int], set[int]]:
+def _inlined(artifact: Artifact, trace: TraceData, lines: int) -> dict[tuple[str, int], set[int]]:
     """Each place of the PTX → the lines of the kernel that it was inlined into."""
     found: dict[tuple[str, int], set[int]] = {}
     for ptx in trace.find("ptx", artifact.frame, artifact.graph):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from explorer.model.values import Event, Failure, plain
-from explorer.recording.replay import replay
 from explorer.stages.inductor.assumption import STAGE, readable
+from explorer.traced import Trace
 
 ROW = {"where": "aten.mm of (1023, 1023) and (1023, 1023)", "assumed": "faster with padding", "why": "nothing can be timed"}
 
@@ -23,7 +23,7 @@ def test_the_same_assumption_stands_once() -> None:
 def test_assumptions_are_the_traces_own_and_no_failures() -> None:
     """They are rows with frame and graph, are counted and printed as assumed, and raise nothing."""
     events = [Event("assumption", 0.1, "3/0", "forward", plain(ROW)), Event("assumption", 0.2, "3/0", "backward", plain(ROW))]
-    trace = replay(events)
+    trace = Trace.of_events(events)
     assert [(row["frame"], row["graph"], row["assumed"]) for row in trace.assumptions] == [
         ("0/0", "forward", "faster with padding"),
         ("0/0", "backward", "faster with padding"),
@@ -31,4 +31,4 @@ def test_assumptions_are_the_traces_own_and_no_failures() -> None:
     assert "2 assumptions" in repr(trace) and "\nassumed: aten.mm of" in repr(trace) and "failure" not in repr(trace)
     assert trace.summary()["changes"].tolist() == ["2 assumed, not timed"]
     assert trace.failures == () and trace.raise_for_failures() is None
-    assert replay(events, [Failure("x", "y", "z")]).assumptions == trace.assumptions
+    assert Trace.of_events(events, [Failure("x", "y", "z")]).assumptions == trace.assumptions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from explorer.model.values import Event, plain
-from explorer.recording.replay import replay
 from explorer.stages.inductor.autotune import STAGE, readable
+from explorer.traced import Trace
 
 
 def choice(name: str, ms: float | None, fastest: bool = False, config: str = "") -> dict[str, object]:
@@ -40,7 +40,7 @@ def test_where_nothing_was_timed_the_order_is_inductors() -> None:
 
 def test_all_choices_of_a_trace_are_one_table() -> None:
     """`Trace.choices` has a row a choice with frame, graph, operation and inputs; the summary names the fastest."""
-    trace = replay([event(TIMED), event([choice("as it is", 2.0), choice("padded", 1.0, True)])])
+    trace = Trace.of_events([event(TIMED), event([choice("as it is", 2.0), choice("padded", 1.0, True)])])
     assert [(row["operation"], row["choice"]) for row in trace.choices if row["fastest"]] == [
         ("mm", "triton_mm_1"),
         ("mm", "padded"),

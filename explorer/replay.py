@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from explorer.model.stage import Stage
+from explorer.model.trace_data import TraceData, merged
 from explorer.model.values import Artifact, Event, Failure, Link, Plain, plain
-from explorer.questions.provenance import merged
 from explorer.stages import STAGES
 from explorer.stages.cpp import assembly
 from explorer.stages.dynamo.recompile import reasons
 from explorer.stages.inductor.output_code import kernel_events
 from explorer.stages.torch_compile.phase import intervals
 from explorer.stages.triton import sass
-from explorer.traced import Trace
 
+T = TypeVar("T", bound=TraceData)
 #: AOTAutograd's graphs are heard of twice: from its log, and with their nodes from Inductor. The richer one counts.
 TWICE = ("joint", "forward", "backward")
 #: Kinds whose events are the rows of one table a frame.
@@ -35,8 +35,7 @@ def replay(
     failures: Sequence[Failure] = (),
     meta: Mapping[str, Plain] | None = None,
     stages: Sequence[Stage] = STAGES,
-    live: Any = None,
-) -> Trace:
+) -> TraceData:
     """The Trace of recorded events. An error in a stage's `render` or `link` becomes a Failure of that stage."""
     failed = list(failures)
 
@@ -55,7 +54,7 @@ def replay(
         for event in [e for e in gathered if e.kind == stage.name]:
             id = new_id(event, artifacts)
             attempt(stage.name, "render", lambda s=stage, e=event, i=id: artifacts.append(timed(s, e, i, gathered)))  # type: ignore[misc]
-    trace = Trace(plain(meta or {}), tuple(artifacts), (), tuple(failed), live)
+    trace = TraceData(plain(meta or {}), tuple(artifacts), (), tuple(failed))
     links: list[Link] = []
     by_name = {stage.name: stage for stage in stages}
     for artifact in artifacts:
@@ -63,7 +62,7 @@ def replay(
     return replace(trace, links=merged(links), failures=tuple(failed))
 
 
-def with_assembly(trace: Trace, made: Sequence[Artifact]) -> Trace:
+def with_assembly(trace: T, made: Sequence[Artifact]) -> T:
     """The trace with the assembly of more C++ kernels, and a Failure for each reason why inlined code is not linked."""
     whole = replace(trace, artifacts=(*trace.artifacts, *made))
     links = merged(link for a in made for link in assembly.link(a, whole))
@@ -72,7 +71,7 @@ def with_assembly(trace: Trace, made: Sequence[Artifact]) -> Trace:
     return replace(whole, links=(*trace.links, *links), failures=(*trace.failures, *new))
 
 
-def with_sass(trace: Trace, texts: Mapping[str, str], lines: Mapping[str, Sequence[int]] | None = None) -> Trace:
+def with_sass(trace: T, texts: Mapping[str, str], lines: Mapping[str, Sequence[int]] | None = None) -> T:
     """The trace with more SASS: `texts` maps the id of a PTX artifact to the SASS of its kernel.
 
     `lines` has, by the same id, the line of the PTX that each instruction was assembled from, where that is known.

@@ -1,4 +1,4 @@
-"""What if: the same call compiled with something changed, and what that changes. Pure, but for the second trace itself.
+"""What if: the same call compiled with something changed, and what that changes.
 
 t.what_if(fusion=Veto("op3", "op7"))      t.what_if(without_pattern="_sfdp_pattern_1")
 t.what_if(options={"max_fusion_size": 2})  t.what_if(without_pass="remove_noop_ops")
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from explorer.compilers.torch_compile import mode_options
 from explorer.errors import ExplorerError, InputError, unknown_name
 from explorer.model.values import Force, Plain, Rows, Veto
-from explorer.questions.costs import absent_of, estimate, is_call, target_of, unsized
+from explorer.questions.figures import estimated, figures, shown
 from explorer.questions.fusion import Graph
 
 if TYPE_CHECKING:
-    from explorer.traced import Trace
+    from explorer.traced.trace import Trace
 
 #: Calls of each compiled function that are timed.
 REPEATS = 20
@@ -131,13 +131,6 @@ def table(rows: Rows) -> str:
     return "\n".join(map(str.rstrip, lines))
 
 
-def shown(value: Plain) -> str:
-    """A figure as people write it; "?" where it is not known."""
-    if value is None:
-        return "?"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
-
-
 # The difference --------------------------------------------------------------------------------------------------------
 
 
@@ -146,7 +139,7 @@ def compared(before: Trace, after: Trace, limit: float | None = None) -> WhatIf:
     one, other = figures(before), figures(after)
     equal, note, check = _checked(before, after, limit)
     notes = {"estimated_seconds": estimated(after)}
-    if equal is not None and absent_of(after) is None:
+    if equal is not None and after.needs_live("comparing").absent is None:
         one["measured_seconds"], other["measured_seconds"] = before.live.race(after.live, REPEATS)
         notes["measured_seconds"] = f"medians of {REPEATS} calls here, in turn"
     rows = Rows(_row(name, one[name], other[name], notes.get(name, "")) for name in one)
@@ -158,26 +151,11 @@ def _row(name: str, one: float | None, other: float | None, note: str) -> dict[s
     return {"figure": name, "before": one, "after": other, "change": change, "note": note}
 
 
-def estimated(trace: Trace) -> str:
-    """What the estimated seconds of a trace are from, or why there are none."""
-    target = target_of(trace)
-    if target is None and trace.meta.get("target") == "cpu":
-        return "no estimate for the CPU: its memory's bandwidth and its peak rates are not known; measured_seconds says it"
-    if target is None:
-        return "no estimate: the figures of this device are not known"
-    rates = "" if target.peak else ", bytes alone: its peak rates are not known"
-    rows = [row for g in trace.fusion.graphs for row in g.groups()]
-    missing = unsized(rows)
-    outside = dict.fromkeys(found.outside for row in rows if (found := estimate(target, row)).outside)
-    beyond = f"; not validated: {'; '.join(outside)}" if outside else ""
-    return f"an estimate for {target.title}{rates}{f'; left out: {missing}' if missing else ''}{beyond}"
-
-
 def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
     """Whether both compute the same, what to say of it, and one row an output."""
     if any(f.fatal for f in (*before.failures, *after.failures)):
         return None, "not checked: a compile failed", Rows()
-    if absent_of(after) is not None:
+    if after.needs_live("comparing").absent is not None:
         return _interpreted(after, limit)
     check = before.live.compare(after.live)
     return *judgement(check, "beside the first trace, by the rounding that its function allows"), check
@@ -202,27 +180,3 @@ def judgement(check: Rows, how: str) -> tuple[bool | None, str]:
         return None, f"not checked: {'; '.join(dict.fromkeys(str(row['note']) for row in rest))} ({how})"
     but = f"; {len(rest)} of {len(check)} could not be compared, see .check" if rest else ""
     return True, f"equal, {how}{but}"
-
-
-def figures(trace: Trace) -> dict[str, float | None]:
-    """What a trace's generated code costs a run: kernels, groups, launches, bytes read and written, estimated seconds.
-
-    `groups` counts the scheduler's nodes after fusion that a generated kernel computes; in C++ a kernel can hold several.
-    `launches` counts kernels and calls as often as the code runs them once through. `estimated_seconds` adds up the estimates
-    of all launches (`costs.estimate`), as if each began when the one before ended. The figures are the named GPU's, or those
-    that torch reads of the attached one (`target.attached_gpu`); None where they are not known, as for the CPU: see `estimated`.
-    """
-    graphs = trace.fusion.graphs
-    groups = [(g, row) for g in graphs for row in g.groups()]
-    written = sum(len(g.verdicts.data["kernels"]) for g in graphs)
-    calls = sum(1 for _, row in groups if is_call(row))
-    target = target_of(trace)
-    seconds = [estimate(target, row).seconds for _, row in groups if not row["unsized"]] if target else []
-    return {
-        "kernels": len(trace.kernels),
-        "groups": sum(1 for _, row in groups if row["kernels"]),
-        "launches": written + calls,
-        "bytes_read": sum(row["read"] for _, row in groups),
-        "bytes_written": sum(row["written"] for _, row in groups),
-        "estimated_seconds": sum(seconds) if target else None,
-    }

@@ -1,4 +1,4 @@
-"""Choice: one way of doing an operation that Inductor chose among, and its ladder on request. Pure but for `live`.
+"""Choice: one way of doing an operation that Inductor chose among, and its ladder on request.
 
 t.choices             one row a choice
 c = t.choice(3)       that of row 3;  t.choice("triton_mm_7") by its name
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.errors import InputError, unknown_name
 from explorer.model.values import Plain, Rows, plain
+from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 
 if TYPE_CHECKING:
-    from explorer.traced import Trace
+    from explorer.traced.trace import Trace
 
 #: One setting in Inductor's description of a choice: up to the next one, for a value may have commas.
 _SETTING = re.compile(r"(\w+)=(.*?)(?=, \w+=|$)")
@@ -130,8 +131,6 @@ class Choice:
     @property
     def mix(self) -> Mapping[str, int]:
         """How many instructions of each class its machine code has, the most frequent first."""
-        from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
-
         texts = self._ladder().texts
         return amdgcn_mix(texts["amdgcn"]) if "amdgcn" in texts else sass_mix(self.text("sass"))
 

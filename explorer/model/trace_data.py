@@ -1,0 +1,106 @@
+"""TraceData: what one recording gives, as one frozen plain value, with the look-ups that need nothing else.
+
+Stages, questions, files and views read it; `explorer.traced.Trace` is the same with the verbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from explorer.errors import InputError, unknown_name
+from explorer.model.values import EMPTY, Artifact, Failure, Link, Plain
+
+
+@dataclass(frozen=True)
+class TraceData:
+    """Every stage of one or more compiles, linked.
+
+    `meta` says what was traced and with what; `artifacts` are the stages' texts in the compiler's order; `links`
+    relate their lines; `failures` name everything that went wrong.
+    """
+
+    meta: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
+    artifacts: tuple[Artifact, ...] = ()
+    links: tuple[Link, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def gpu(self) -> object | None:
+        """The figures of the GPU that the trace was made for, where a process at hand knows them: see `costs.target_of`."""
+        return None
+
+    def artifact(self, id: str | Artifact) -> Artifact:
+        """The artifact of that id; InputError, with the nearest ids, where there is none."""
+        if isinstance(id, Artifact):
+            if id in self.artifacts:
+                return id
+        elif id in self._by_id:
+            return self._by_id[id]
+        if isinstance(id, str) and id in self._by_stage:
+            ids = ", ".join(repr(a.id) for a in self._by_stage[id][:4])
+            raise InputError(f"{id!r} is a stage, and this takes one artifact of it: {ids}; t.find({id!r}) has them")
+        raise unknown_name("artifact", id, [a.id for a in self.artifacts])
+
+    def find(self, stage: str, frame: str | None = None, graph: str | None = None) -> tuple[Artifact, ...]:
+        """All artifacts of a stage, in order, of one frame and graph where given."""
+        found = self._by_stage.get(stage, ())
+        return tuple(a for a in found if frame in (None, a.frame) and graph in (None, a.graph))
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, Artifact]:
+        return {a.id: a for a in reversed(self.artifacts)}
+
+    @cached_property
+    def _by_stage(self) -> Mapping[str, Sequence[Artifact]]:
+        found: dict[str, list[Artifact]] = {}
+        for artifact in self.artifacts:
+            found.setdefault(artifact.stage, []).append(artifact)
+        return found
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """The compile ids of the trace: "0/0" is the first frame, "0/1" its recompile, "1/-" a function not compiled."""
+        return tuple(sorted({a.frame for a in self.artifacts if a.frame}, key=_frame_order))
+
+    def source_line(self, file: str, line: int, frame: str = "") -> tuple[str, int] | None:
+        """The source artifact, and the line in it, of a line of the user's file; None where the trace has no such source.
+
+        A file may be given by the end of its path, as Dynamo's guards shorten it.
+        """
+        if file not in self._sources:
+            self._sources[file] = tuple(a for a in self.find("source") if _same_file(a.data["file"], file))
+        found = [a for a in self._sources[file] if _holds(a, line)]
+        found.sort(key=lambda a: (a.frame != frame, a.data["resume"], len(a.lines)))
+        return (found[0].id, line - found[0].data["first_line"] + 1) if found else None
+
+    @cached_property
+    def _sources(self) -> dict[str, tuple[Artifact, ...]]:
+        """The source artifacts of each file that `source_line` was asked for: there are few files and thousands of lines."""
+        return {}
+
+
+def _same_file(whole: str, given: str) -> bool:
+    """True for a path and the same path, or its end as Dynamo writes it: from some folder on, or without "/" and a letter."""
+    return bool(given) and (whole == given or whole.endswith(f"/{given.lstrip('/')}") or whole[2:] == given)
+
+
+def _holds(source: Artifact, line: int) -> bool:
+    first: int = source.data["first_line"]
+    return first <= line < first + len(source.lines)
+
+
+def _frame_order(frame: str) -> tuple[int, ...]:
+    """Frames by number, the compiles of one frame in order."""
+    return tuple(int(part) if part.isdigit() else -1 for part in frame.split("/"))
+
+
+def merged(links: Iterable[Link]) -> tuple[Link, ...]:
+    """The same links with those of equal ends and kind as one: a kernel's line and the hundred instructions made of it."""
+    groups: dict[tuple[str, str, tuple[int, ...], str], set[int]] = {}
+    for link in links:
+        groups.setdefault((link.source, link.target, link.target_lines, link.how), set()).update(link.source_lines)
+    return tuple(
+        Link(source, tuple(sorted(lines)), target, others, how) for (source, target, others, how), lines in groups.items()
+    )

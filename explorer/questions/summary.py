@@ -1,0 +1,128 @@
+"""A trace in a few words: what it counts, one row a stage, what changed there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Plain
+from explorer.questions.tables import assumptions, caches, functions, graph_breaks
+
+
+def described(trace: TraceData) -> str:
+    """The trace as text for a terminal: its counts, its stages, what was assumed, loaded from caches, and failed."""
+    head = f"<Trace of {trace.meta.get('name', '?')} for {trace.meta.get('target', '?')}: {counts(trace)}>"
+    table = stage_table(trace)
+    assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in assumptions(trace))
+    cached = "".join(f"\nfrom a cache: {line}" for line in _cached(trace))
+    failures = "".join(f"\nfailure: {first_line(str(f))}" for f in trace.failures)
+    return f"{head}\n{table}{assumed}{cached}{failures}"
+
+
+def failure_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
+    """Rows like those of the summary for what failed and left no artifact."""
+    held = {a.stage for a in trace.artifacts}
+    for stage in dict.fromkeys(f.stage for f in trace.failures if f.stage not in held):
+        failures = "; ".join(str(f) for f in trace.failures if f.stage == stage)
+        empty = {"frame": "", "stage": stage, "graph": "", "count": 0, "lines": 0, "seconds": None, "changes": ""}
+        yield {**empty, "failures": failures}
+
+
+def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
+    """One row a stage of a graph: how many texts and lines, seconds, what changed, what failed."""
+    several: dict[tuple[str, str, str], list[Artifact]] = {}
+    for a in trace.artifacts:
+        several.setdefault((a.frame, a.stage, a.graph), []).append(a)
+    for frame, stage, graph in sorted(several, key=lambda key: trace.frames.index(key[0]) if key[0] else -1):
+        group = several[frame, stage, graph]
+        seconds = [a.seconds for a in group if a.seconds is not None]
+        yield {
+            "frame": frame,
+            "stage": stage,
+            "graph": graph,
+            "count": len(group),
+            "lines": sum(len(a.lines) for a in group),
+            "seconds": sum(seconds) if seconds else None,
+            "changes": changes(group),
+            "failures": "; ".join(str(f) for f in trace.failures if f.stage == stage),
+        }
+
+
+def _cached(trace: TraceData) -> Iterator[str]:
+    """One line a frame of which something was loaded instead of compiled, with the stages that did not run for it."""
+    frames: dict[str, dict[str, None]] = {}
+    for row in caches(trace):
+        if row["not_seen"]:
+            frames.setdefault(row["frame"], {}).update(dict.fromkeys(row["not_seen"]))
+    for frame, missing in frames.items():
+        yield (
+            f"{frame or 'a graph'} was not compiled, so not seen: {', '.join(missing)}, and which node a kernel's line computes; "
+            "record(fresh=True) compiles it"
+        )
+
+
+def changes(group: Sequence[Artifact]) -> str:
+    """What a stage's artifacts say changed, in a few words, for the summary."""
+    first = group[0]
+    if first.stage == "fx_pass":
+        made, erased = (sum(len(a.data.get(key, ())) for a in group) for key in ("made", "erased"))
+        return f"+{made} −{erased} nodes"
+    if first.stage == "pattern_match":
+        return ", ".join(dict.fromkeys(str(a.data.get("pattern", "")) for a in group))
+    if first.nodes:
+        return f"{sum(len(a.nodes) for a in group)} nodes"
+    if first.stage == "guards":
+        return f"{sum(len(a.data.get('rows', ())) for a in group)} guards"
+    if first.stage == "graph_break":
+        return str(first.data.get("reason", ""))
+    if first.stage == "assumption":
+        return f"{sum(len(a.data.get('rows', ())) for a in group)} assumed, not timed"
+    if first.stage == "cache":
+        states = [f"{row['cache']} {row['state']}" for row in first.data["rows"]]
+        return ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states))
+    if first.stage == "cuda_graph":
+        return ", ".join(dict.fromkeys(str(row["decision"]) for a in group for row in a.data["rows"]))
+    if first.stage == "perf_hint":
+        number = sum(len(a.data["rows"]) for a in group)
+        return f"{number} hint{'s' * (number != 1)}"
+    if first.stage in ("setting", "written_file"):
+        number = sum(len(a.data["rows"]) for a in group)
+        return f"{number} {first.stage.replace('written_', '')}{'s' * (number != 1)}"
+    if first.stage == "autotune":
+        rows = ((a.data["operation"], row) for a in group for row in a.data["choices"])
+        return ", ".join(f"{operation}: {row['choice']}" for operation, row in rows if row.get("taken", row["fastest"]))
+    return ", ".join(a.kernel for a in group if a.kernel)
+
+
+def first_line(text: str) -> str:
+    """The first line of a message, marked where there is more."""
+    head, _, rest = text.partition("\n")
+    return f"{head} …" if rest.strip() else head
+
+
+def counts(trace: TraceData) -> str:
+    """ "2 frames, 1 graph break, 3 kernels", leaving out what there is none of."""
+    compiled = [f for f in functions(trace) if f["compiled"]]
+    numbers = {
+        "frame": len(compiled),
+        "graph break": len(graph_breaks(trace)),
+        "recompile": len(trace.find("recompile")),
+        "kernel": len(trace.find("kernel")),
+        "assumption": len(assumptions(trace)),
+        "failure": len(trace.failures),
+    }
+    return ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in numbers.items() if n) or "nothing compiled"
+
+
+def stage_table(trace: TraceData) -> str:
+    """The summary as fixed-width text for a terminal."""
+    head = ("frame", "stage", "graph", "count", "lines", "seconds", "changes")
+    rows = [head]
+    for row in summary_rows(trace):
+        seconds = "" if row["seconds"] is None else f"{row['seconds']:.3f}"
+        change = row["changes"] if len(row["changes"]) <= 60 else row["changes"][:57] + "…"
+        rows.append((row["frame"], row["stage"], row["graph"], str(row["count"]), str(row["lines"]), seconds, change))
+    widths = [max(len(r[i]) for r in rows) for i in range(len(head) - 1)]
+    right = {3, 4, 5}
+    cells = [[c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=False))] for r in rows]
+    return "\n".join("  ".join([*c, r[-1]]).rstrip() for c, r in zip(cells, rows, strict=True))

@@ -1,0 +1,517 @@
+"""Trace: what one recording gives, as one frozen plain value, and the verbs on it.
+
+Two traces are equal when they say the same; `live`, the process that made one, is no part of the value. Each verb
+returns a new thing and changes nothing; what it does is written in the room that it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+from explorer import page, replay
+from explorer.absent.target import attached_gpu
+from explorer.errors import CompileError, InputError, LiveError
+from explorer.files import debug_dir, trace_file
+from explorer.model.stage import Stage
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto
+from explorer.process.progress import in_notebook
+from explorer.questions import coverage, missing, provenance, summary, tables
+from explorer.questions.costs import call_table
+from explorer.questions.diagram import diagram
+from explorer.questions.fusion import Fusion, fusion_of
+from explorer.questions.memory import Memory, memory_of
+from explorer.questions.provenance import Index
+from explorer.stages import STAGES
+from explorer.traced import what_if
+from explorer.traced.choice import Choice, chosen
+from explorer.traced.kernel import Kernel, Kernels
+from explorer.traced.what_if import WhatIf
+
+
+@dataclass(frozen=True, repr=False)
+class Trace(TraceData):
+    """Every stage of one or more compiles, linked.
+
+    `meta` says what was traced and with what; `artifacts` are the stages' texts in the compiler's order; `links`
+    relate their lines; `failures` name everything that went wrong. `live` is None for a loaded trace.
+    """
+
+    live: Any = field(default=None, compare=False, repr=False)
+
+    @staticmethod
+    def of(data: TraceData, live: Any = None) -> Trace:
+        """A trace of the same data, with the process that made it where it is at hand."""
+        return Trace(data.meta, data.artifacts, data.links, data.failures, live)
+
+    @staticmethod
+    def of_events(
+        events: Sequence[Event],
+        failures: Sequence[Failure] = (),
+        meta: Mapping[str, Plain] | None = None,
+        stages: Sequence[Stage] = STAGES,
+        live: Any = None,
+    ) -> Trace:
+        """The trace of recorded events: see `replay.replay`."""
+        return Trace.of(replay.replay(events, failures, meta, stages), live)
+
+    @property
+    def gpu(self) -> object | None:
+        """The figures of the GPU that the trace was made for: those asked for, or those that torch reads of the attached one."""
+        if self.live is None:
+            return None
+        absent: object | None = getattr(self.live, "absent", None)
+        if absent is not None or self.meta.get("target") != "cuda":
+            return absent
+        try:
+            return attached_gpu()
+        except InputError:
+            return None
+
+    # Texts ---------------------------------------------------------------------------------------------------------
+
+    def text(self, stage: str, frame: str | None = None, graph: str | None = None) -> str:
+        """The text of a stage; where there are several, all of them under a heading each.
+
+        InputError where the trace has none: it offers the stages there are; CompileError, with the reason, for a stage
+        that could not be made.
+        """
+        found = self.find(stage, frame, graph)
+        if not found and stage in ("sass", "assembly") and any(stage in kernel.stages for kernel in self.kernels):
+            raise InputError(f"{stage} is made for one kernel at a time, when it is asked for: t.kernels[0].text({stage!r})")
+        if not found:
+            missing.explain_missing(self, stage)
+            missing.explain_place(self, stage, frame, graph)
+            raise self.no_text(stage)
+        if len(found) == 1:
+            return found[0].text
+        return "\n\n".join(f"# ---- {a.title} [{a.id}]\n{a.text}" for a in found)
+
+    def no_text(self, stage: object) -> InputError:
+        """The error for a stage that the trace has no text of: why, and what to do to have it."""
+        return missing.no_text(self, stage, is_live=self.live is not None)
+
+    @property
+    def kernels(self) -> Kernels:
+        """The generated kernels, in the order in which the output code defines them; `t.kernels.table()` compares them."""
+        found = Kernels(Kernel(self, a) for a in self.artifacts if a.stage == "kernel")
+        found.trace = self
+        return found
+
+    @property
+    def library_calls(self) -> Rows:
+        """One row a library call: operator, dtype of its operands, operations, bytes read and written, estimated seconds.
+
+        `operations` are multiplications and additions, None where nothing says how many. The rest is as in `kernels.table()`.
+        """
+        return call_table(self)
+
+    # Tables --------------------------------------------------------------------------------------------------------
+
+    @property
+    def functions(self) -> Rows:
+        """One row a function that Dynamo compiled or made to go on after a graph break: name, frame, whether it ran."""
+        return tables.functions(self)
+
+    @property
+    def guards(self) -> Rows:
+        """One row a guard: frame, kind, the source it guards, its expression, and where it is from.
+
+        `code`, `file` and `line` are the user's; `origin` says it in words, also for those that torch makes of itself
+        (`framework` is the place there) and those `derived_from` others, (kind, source) each. `note` is torch's own remark.
+        """
+        return tables.guards(self)
+
+    @property
+    def graph_breaks(self) -> Rows:
+        """One row a graph break: the first frame that it ended, reason, explanation, hints, the user's file and line, all frames.
+
+        A break in a function that others call ends each frame that reaches it: `frames` has them all.
+        """
+        return tables.graph_breaks(self)
+
+    @property
+    def recompiles(self) -> Rows:
+        """One row a failed guard: the frame compiled again, the earlier compile, and the guard in Dynamo's words."""
+        return tables.recompiles(self)
+
+    @property
+    def symbols(self) -> Rows:
+        """One row a dynamic size: symbol, source, range ("vr"), value at this call, and the user's line.
+
+        An unbacked symbol, such as the size of what `nonzero` returns, has no value: "" in `val`.
+        """
+        return tables.symbols(self)
+
+    @property
+    def passes(self) -> Rows:
+        """One row an FX pass that changed a graph: section, name, seconds, nodes made and erased, text before and after."""
+        return tables.passes(self)
+
+    @property
+    def idle_passes(self) -> Rows:
+        """One row an FX pass that ran and changed nothing, in a round that changed something: section, name, seconds."""
+        return tables.idle_passes(self)
+
+    @property
+    def matches(self) -> Rows:
+        """One row a pattern that fired: its name, the file and line that define it, nodes matched and nodes made."""
+        return tables.matches(self)
+
+    @property
+    def assumptions(self) -> Rows:
+        """One row a decision that Inductor takes by timing, for a GPU that is not there: frame, graph, where, assumed, why."""
+        return tables.assumptions(self)
+
+    @property
+    def caches(self) -> Rows:
+        """One row a lookup in a cache: the cache, its `state`, graph or kernel, key and reason.
+
+        The state is "hit", "miss" or "bypass", and "unknown" for a kernel whose files are not where Triton's cache is now.
+
+        The caches are "AOTAutograd" and "FX graph", and for an attached GPU "Triton" and "autotune". `not_seen` names the
+        stages that did not run because of a hit and that the cache does not keep; `seconds_saved` is torch's own figure.
+        """
+        return tables.caches(self)
+
+    @property
+    def compile_metrics(self) -> Rows:
+        """One row a compile as torch counts it: frame, `of` ("forward", "backward", …), and torch's figures by their names.
+
+        They are the fields of torch's CompilationMetrics that were filled in, such as graph_op_count, guard_count, cache_size,
+        restart_reasons, dynamo_time_before_restart_s and inductor_compile_time_s; seconds end in _s, microseconds in _us.
+        """
+        return tables.compile_metrics(self)
+
+    @property
+    def settings(self) -> Rows:
+        """One row a setting that was not at its default: frame, `of` (dynamo, inductor, functorch), name, value, default, set_by.
+
+        `set_by` is "the program", "torch.compile" for what a mode, options or torch itself set for the compile, or "explorer".
+        """
+        return tables.settings(self)
+
+    @property
+    def compile_calls(self) -> Rows:
+        """One row a frame: file, line and code of the torch.compile call that it came from, its backend and options.
+
+        `called_file`, `called_line` and `called_code` are the line of the program that called the compiled function. A call
+        of torch.compile before the recording began has no file.
+        """
+        return tables.compile_calls(self)
+
+    @property
+    def written_files(self) -> Rows:
+        """One row a file that Inductor or triton wrote for a frame in this process: frame, by, path, kind, bytes.
+
+        What worker processes compiled of a kernel, theirs or the explorer's, is not listed; `bytes` is None for what is gone.
+        """
+        return tables.written_files(self)
+
+    @property
+    def operator_counts(self) -> Rows:
+        """One row a graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, distinct ones, and each's number.
+
+        The graphs are those that the trace holds, from Dynamo's to the scheduler's loop bodies before and after fusion.
+        """
+        return tables.operator_counts(self)
+
+    @property
+    def cuda_graphs(self) -> Rows:
+        """One row a decision on CUDA graphs, where they are asked for: frame, graph, what, decision, reason, the user's line.
+
+        `decision` is "captured", "captured in parts", "skipped", for a node that stands outside the parts "not captured", and
+        "skipped when called" for what depends on the tensors of a call.
+        """
+        return tables.cuda_graphs(self)
+
+    @property
+    def perf_hints(self) -> Rows:
+        """One row a performance hint of Inductor's: frame, graph, hint, the FX nodes that it is about, the user's line."""
+        return tables.perf_hints(self)
+
+    @property
+    def choices(self) -> Rows:
+        """One row a way of doing an operation that Inductor chose among: its config, its `ms`, whether it was the fastest.
+
+        `ms` is None where nothing was timed, as for a GPU that is not there, or where the choice failed. `taken` marks the
+        one that the output code uses, which where something is fused into it need not be the `fastest`; `why` says why.
+        `grid` is the launch grid of a template. Products that may be padded have the choices "as it is" and "padded"; what
+        the kernels of a fusion were tried with: `Kernel.candidates`. `choice(n)` takes the one of row n down the ladder.
+        """
+        return tables.choices(self)
+
+    def choice(self, which: int | str) -> Choice:
+        """One of `choices`, by its row's number or its name: its config, and on request its source and its ladder.
+
+        InputError for a row or name that there is not, and for a name that several operations have a choice of.
+        """
+        return chosen(self, which)
+
+    @property
+    def decompositions(self) -> Rows:
+        """One row an operator that was decomposed in a graph: the operator, the nodes it became, and what defines how.
+
+        `site` is "file:line function" of the Python decomposition, "" for operators that ATen itself decomposes.
+        """
+        return tables.decompositions(self)
+
+    @property
+    def timings(self) -> Rows:
+        """One row a phase that the compiler timed: name, function, graph, start and seconds, nesting depth."""
+        return tables.timings(self)
+
+    @property
+    def memory(self) -> Memory:
+        """Where each compiled graph's memory goes: `memory.table()`, `.peak()`, `.timeline()` and `.saved()`."""
+        return memory_of(self)
+
+    def code_flow(self) -> Rows:
+        """One row a stage: the function of PyTorch or triton that made it, its file and line, and the calls that led there.
+
+        `calls` runs from torch.compile inwards, each "file:line function"; `seconds` is the stage's own time.
+        """
+        return tables.code_flow(self)
+
+    def summary(self) -> Any:
+        """A DataFrame with one row a stage of a graph: stage, graph, lines, seconds, what changed, what failed.
+
+        What failed of a stage that has no text, such as the compile itself, is a row of its own at the end.
+        """
+        return Rows([*summary.summary_rows(self), *summary.failure_rows(self)]).frame
+
+    def diagram(
+        self, stage: str = "ir_post_fusion", frame: str | None = None, graph: str | None = None, boxes: int | None = None
+    ) -> Any:
+        """A graphviz graph of a stage's nodes: an FX graph, or the scheduler's, in a frame for each group that was fused.
+
+        Larger than `boxes` (60 where not said), an FX graph is collapsed by module and the scheduler's nodes by fused group. A
+        notebook shows it where graphviz's `dot` program is installed; `.source` is its text. InputError, with what there
+        is, where the trace has no such graph or several.
+        """
+        return diagram(self, stage, frame, graph, boxes)
+
+    # Links ---------------------------------------------------------------------------------------------------------
+
+    def follow(self, artifact_id: str | Artifact, line: int) -> Rows:
+        """Every line of every other artifact that is linked to this line, over any distance, and how each is known.
+
+        Each row: artifact, stage, lines, `route`, the kinds of links that lead there, and `coarse`, True where one of these leads
+        to the line of a call only: of a scan, of flex attention, of torch.func.grad, no text says which line inside it is meant.
+        Lines count from 1. The artifact is given by its id, or itself.
+        """
+        chosen = self.artifact(artifact_id)
+        if type(line) is not int or not 1 <= line <= max(1, len(chosen.lines)):
+            raise InputError(f"{chosen.id!r} has lines 1 to {len(chosen.lines)}, not {line!r}")
+        return provenance.follow(self, chosen.id, line)
+
+    def with_sass(self) -> Trace:
+        """This trace with the SASS of every NVIDIA kernel, so that `follow` leads there too (0.6 s a kernel).
+
+        InputError where no kernel has PTX; LiveError, for a trace that does not hold it, where this process cannot make it.
+        """
+        texts = {a.id: self._kernel(a).text("sass") for a in self.find("ptx")}
+        if not texts:
+            raise self.no_text("sass")
+        held = {(a.frame, a.graph, a.kernel) for a in self.find("sass")}
+        missing = {a.id: self._kernel(a).artifact for a in self.find("ptx") if (a.frame, a.graph, a.kernel) not in held}
+        lines = self.needs_live("SASS").ptx_lines(list(missing.values())) if missing else ()
+        return replay.with_sass(self, texts, dict(zip(missing, lines, strict=True)))
+
+    def with_assembly(self) -> Trace:
+        """This trace with the assembly of every C++ kernel, so that `follow` and `coverage` lead there too (2 to 10 s a kernel).
+
+        InputError where no kernel is C++; LiveError, for a trace that does not hold it, where this process cannot make it.
+        """
+        kernels = [a for a in self.find("kernel") if a.language == "cpp"]
+        if not kernels:
+            raise self.no_text("assembly")
+        held = {(a.frame, a.graph, a.kernel) for a in self.find("assembly")}
+        missing = [a for a in kernels if (a.frame, a.graph, a.kernel) not in held]
+        return replay.with_assembly(self, [self.needs_live("the assembly").assembly(a) for a in missing])
+
+    def _kernel(self, form: Artifact) -> Kernel:
+        """The kernel that an artifact is a form of."""
+        key = (form.kernel, form.frame, form.graph)
+        return next(k for k in self.kernels if (k.name, k.artifact.frame, k.artifact.graph) == key)
+
+    # Fusion --------------------------------------------------------------------------------------------------------
+
+    @property
+    def fusion(self) -> Fusion:
+        """What became one kernel and what did not: `fusion.groups()`, `.table()`, `.why("op3", "op7")`, see `fusion.py`."""
+        return fusion_of(self)
+
+    def what_if(
+        self,
+        *,
+        fusion: Veto | Force | Sequence[Veto | Force] | None = None,
+        without_pass: str | Sequence[str] = (),
+        without_pattern: str | Sequence[str] = (),
+        options: Mapping[str, Plain] | None = None,
+        limit: float | None = None,
+    ) -> WhatIf:
+        """Trace the same call with something changed, and compare: kernels, launches, bytes, seconds, and the result.
+
+        `fusion` takes `Veto` and `Force` in place of this trace's own, `()` lifts those; nodes may be named by a kernel too.
+        `without_pass` and `without_pattern` take names or wildcards ("_sfdp_*") of `passes` and `matches`, also those that only
+        come up once something else is left out; `options` any option of Inductor's.
+        For a GPU that is not there the result is checked as `check` does, unless that takes more than `limit` seconds.
+        LiveError for a loaded trace; InputError for names that this trace does not have.
+        """
+        return what_if.what_if(
+            self, fusion=fusion, without_pass=without_pass, without_pattern=without_pattern, options=options or {}, limit=limit
+        )
+
+    def follow_module(self, path: str) -> Rows:
+        """Every line that is linked to what an nn.Module computes, such as "h.0.attn", the modules inside it included.
+
+        InputError, with the nearest paths, where no node is of that module.
+        """
+        return provenance.follow_module(self, path)
+
+    def coverage(self, stage: str | None = None) -> Rows:
+        """One row a stage of a graph: its lines that compute, how many lead to a user's line, and the others by kind.
+
+        With `stage` one row a text of that stage, in which `missing` lists the lines that lead to none, as (line, text).
+        """
+        return coverage.coverage(self, stage)
+
+    @property
+    def index(self) -> Index:
+        """The links by place, made when first asked for; no part of the value."""
+        return provenance.index(self)
+
+    # Failures ------------------------------------------------------------------------------------------------------
+
+    def raise_for_failures(self) -> None:
+        """Raise CompileError where the compile itself failed, or a stage could not be seen; else do nothing."""
+        if self.failures:
+            cause = self.live.error if self.live is not None else None
+            raise CompileError("\n".join(map(str, self.failures))) from cause
+
+    # Files ---------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the trace as gzipped JSON; `explorer.load` reads an equal one. The format is described in `files.py`."""
+        trace_file.save(self, path)
+
+    def save_debug_dir(self, path: str | PathLike[str]) -> list[str]:
+        """Write what TORCH_COMPILE_DEBUG=1 writes, under the same names, one folder a graph; the paths written.
+
+        The two diagrams need graphviz's `dot` program; without it their source is written as .dot, and said so.
+        """
+        return debug_dir.save(self, path)
+
+    def to_html(self, path: str | PathLike[str]) -> None:
+        """Write one self-contained HTML file with every stage and link; it needs no network and no Python."""
+        page.save(self, path)
+
+    # Live ----------------------------------------------------------------------------------------------------------
+
+    def needs_live(self, what: str) -> Any:
+        """`live`; LiveError, which says what was asked and what to do, where the trace has none."""
+        if self.live is None:
+            raise LiveError(f"{what} needs the process that made this trace; call explorer.trace again to have it")
+        return self.live
+
+    @property
+    def result(self) -> Any:
+        """What the traced call returned; LiveError for a loaded trace, CompileError where the compile failed."""
+        return self.needs_live("the result").result
+
+    @property
+    def gradients(self) -> Mapping[str, Any]:
+        """With train=True, the gradient of the summed outputs for each input and parameter by name."""
+        gradients: Mapping[str, Any] = self.needs_live("gradients").gradients
+        return gradients
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the compiled function again, on copies of its arguments; without any, of those of the trace.
+
+        Of a trace for a GPU that is not there, the graphs run on the CPU as they are; `check` runs what was generated. A
+        hand-written kernel runs on copies of its arguments, interpreted where these are on the CPU; the tensors that
+        it wrote are returned, by the names of its arguments.
+        """
+        return self.needs_live("running").run(*args, **kwargs)
+
+    def check(self, limit: float | None = None, *, expected: Any = None) -> Rows:
+        """Compare eager and compiled on the trace's inputs: one row an output, gradient, or tensor that either changed.
+
+        Floats are judged element by element, by how far the rounding of the function's own operators moves that element: from
+        eager, or from the same function in float64. `bound` says it in words. Whole numbers and all else must be the same, also
+        type, shape, strides, and what an output is a view of: `compared` and `note` say what was and why not. `equal` is None
+        where nothing could be compared, as of a function that returns nothing and changes nothing: that is one row.
+        `max_abs` and `max_rel` are the largest differences from eager, `error` and `eager_error` the largest distances of both
+        from float64; None where that was not needed, or a function cannot be called in float64. A gradient is that of the
+        outputs' sum under fixed weights. What depends on random numbers is `random`: it is unequal where several calls differ
+        on average from eager's, else `equal` is None. Arguments are those of the traced call, as they were before it; they, the
+        module and random numbers are left as they are.
+
+        Of a trace for a GPU that is not there, what was generated for it runs: the wrappers as they are, their kernels
+        interpreted on the CPU ("interpreted"). InputError, before starting, where interpreting is estimated to take more than
+        `limit` seconds, 120 where none is given.
+
+        A hand-written kernel's writes are compared with `expected`: a tensor, several in the order of the arguments
+        that it writes, or a mapping by their names.
+        """
+        if limit is not None and not isinstance(limit, (int, float)):
+            raise InputError(f"limit is a number of seconds, not {limit!r}")
+        rows: Rows = self.needs_live("checking").check(limit, expected)
+        return rows
+
+    def benchmark(self, repeats: int = 30) -> Rows:
+        """Time eager and compiled in turn on copies of the arguments; the median seconds of each and the ratio to eager.
+
+        InputError of a trace for a GPU that is not there, which cannot be timed.
+        """
+        if not isinstance(repeats, int):
+            raise InputError(f"repeats is a number of calls, not {repeats!r}")
+        rows: Rows = self.needs_live("timing").benchmark(repeats)
+        return rows
+
+    # Showing -------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return summary.described(self)
+
+    def _repr_html_(self) -> str:
+        return page.static_summary(self)
+
+    def _ipython_display_(self) -> None:
+        """Nothing in the cell in which `explore` has shown the trace already; else IPython goes on to the mime bundle."""
+        from IPython.core.getipython import get_ipython
+
+        shell = get_ipython()
+        shown_in = getattr(self.live, "shown_in", None)
+        if shell is None or shown_in is None or shown_in != shell.execution_count:
+            raise NotImplementedError
+        self.live.shown_in = None
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """In a notebook the widget; elsewhere, where only text is asked for, nothing of it."""
+        if not in_notebook():
+            return {}
+        from explorer.widget import Explorer
+
+        data, metadata = Explorer(self)._repr_mimebundle_(**kwargs)
+        return {**data, "text/plain": repr(self)}, metadata
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return loads, (trace_file.dumps(self),)
+
+
+def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT) -> Trace:
+    """Read a trace file. FileError says what is wrong with it: missing, truncated, altered, not a trace, too new, too big.
+
+    `limit` is how much memory in bytes it may take: what is known to be no trap may have more.
+    """
+    return Trace.of(trace_file.load(path, limit=limit))
+
+
+def loads(data: bytes) -> Trace:
+    """The Trace in the bytes of a trace file; FileError where they are not one."""
+    return Trace.of(trace_file.loads(data))
