@@ -47,7 +47,7 @@ TIMED = """async ([code, count]) => {
 }"""
 #: Frames a second while a graph is dragged.
 PAN = """async () => {
-    const { canvas } = document.querySelector('#explorer').app.views.get('graph');
+    const { canvas } = document.querySelector('#explorer').app.tabs.views.get('graph');
     const began = performance.now();
     let frames = 0;
     while (performance.now() - began < 1500) {
@@ -137,15 +137,16 @@ def model_rows(page: Page, repeats: int) -> Iterator[tuple[str, str, str]]:
         tab.context.close()
     yield "first paint", f"{statistics.median(opened):.0f} ms", "< 1 s"
     tab = page.open()
-    source = "const s = app.panes[0].artifact; app.choose(s, 1 + (n % app.store.lines(s).length))"
+    source = "const s = app.panes.list[0].artifact; app.selection.choose(s, 1 + (n % app.store.lines(s).length))"
     yield "select → highlight, source", f"{timed(tab, source):.0f} ms", "< 50 ms"
-    graph = "const s = app.store.first('post_grad'); if (!n) app.show(app.panes[1], s); app.choose(s, 40 + 11 * n)"
+    select = "app.selection.choose(s, 40 + 11 * n)"
+    graph = f"const s = app.store.first('post_grad'); if (!n) app.panes.show(app.panes.list[1], s); {select}"
     yield "select → highlight, post-grad", f"{timed(tab, graph):.0f} ms", "< 50 ms"
-    switch = "app.show(app.panes[1], (app.panes[1].artifact + 17) % app.store.count)"
+    switch = "app.panes.show(app.panes.list[1], (app.panes.list[1].artifact + 17) % app.store.count)"
     yield "stage switch", f"{timed(tab, switch, 31):.0f} ms", "< 100 ms"
-    yield "search all texts", f"{timed(tab, 'app.search(`view_1${n}`)', 5):.0f} ms", ""
+    yield "search all texts", f"{timed(tab, 'app.search.look(`view_1${n}`)', 5):.0f} ms", ""
     for name in ("graph", "kernels", "passes", "compare", "dynamo", "timings"):
-        yield f"open the view {name}", f"{timed(tab, f'app.panel(`{name}`)', 1):.0f} ms", ""
+        yield f"open the view {name}", f"{timed(tab, f'app.tabs.show(`{name}`)', 1):.0f} ms", ""
     yield "memory of the page's JavaScript", f"{tab.evaluate('performance.memory.usedJSHeapSize') / 1e6:.0f} MB", ""
     tab.context.close()
 
@@ -155,14 +156,14 @@ def big_rows(page: Page) -> Iterator[tuple[str, str, str]]:
     tab = page.open()
     yield (
         f"open a text of {LINES:,} lines",
-        f"{timed(tab, 'app.show(app.panes[1], app.panes[1].artifact ? 0 : 1)'):.0f} ms",
+        f"{timed(tab, 'app.panes.show(app.panes.list[1], app.panes.list[1].artifact ? 0 : 1)'):.0f} ms",
         "< 0.3 s",
     )
-    yield f"compare two of {LINES:,} lines", f"{timed(tab, 'app.compare(`a`, `b`)', 1):.0f} ms", "< 1 s"
-    yield f"open a graph of {NODES:,} nodes, collapsed", f"{timed(tab, 'app.panel(`graph`).show(2)', 1):.0f} ms", "< 0.3 s"
-    yield "open all its groups", f"{timed(tab, 'app.panel(`graph`).openAll(true)', 1):.0f} ms", ""
+    yield f"compare two of {LINES:,} lines", f"{timed(tab, 'app.navigation.compare(`a`, `b`)', 1):.0f} ms", "< 1 s"
+    yield f"open a graph of {NODES:,} nodes, collapsed", f"{timed(tab, 'app.tabs.show(`graph`).show(2)', 1):.0f} ms", "< 0.3 s"
+    yield "open all its groups", f"{timed(tab, 'app.tabs.show(`graph`).openAll(true)', 1):.0f} ms", ""
     yield "pan it, all open", f"{tab.evaluate(PAN):.0f} frames/s", "60"
-    tab.evaluate("document.querySelector('#explorer').app.views.get('graph').canvas.fitAll()")
+    tab.evaluate("document.querySelector('#explorer').app.tabs.views.get('graph').canvas.fitAll()")
     yield "pan it, all in view", f"{tab.evaluate(PAN):.0f} frames/s", "60"
     tab.context.close()
 

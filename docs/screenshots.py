@@ -25,7 +25,7 @@ CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chr
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync")
 SHOW = """([pane, stage]) => {
     const { app } = document.querySelector('#explorer');
-    app.show(app.panes[pane], app.store.first(stage));
+    app.panes.show(app.panes.list[pane], app.store.first(stage));
 }"""
 SIZE = {"width": 1280, "height": 760}
 NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "01_first_look.ipynb"
@@ -44,7 +44,8 @@ ALONE = """() => {
 }"""
 PANES = """(host) => {
     const { app } = host;
-    ['source', 'kernel', 'ttgir', 'sass'].forEach((stage, pane) => app.show(app.panes[pane], app.store.first(stage)));
+    ['source', 'kernel', 'ttgir', 'sass'].forEach((stage, pane) =>
+        app.panes.show(app.panes.list[pane], app.store.first(stage)));
 }"""
 
 
@@ -181,7 +182,7 @@ def notebook(browser: Any, folder: str) -> None:
         view.locator(".pane").first.locator(".line", has_text="torch.sin").click()
         tab.mouse.move(0, 0)
         tab.wait_for_timeout(500)
-        lit = view.evaluate("(host) => [...host.app.lit.keys()].map((n) => host.app.store.artifact(n).stage)")
+        lit = view.evaluate("(host) => [...host.app.selection.lit.keys()].map((n) => host.app.store.artifact(n).stage)")
         print("a click on torch.sin lights:", ", ".join(dict.fromkeys(lit)))
         tab.screenshot(path=Path(folder) / "jupyterlab.png")
         tab.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from explorer.files.shapes import FxPass, GraphBreak, Guard, PatternMatch, Phase, Recompile, Source, Symbol
+from explorer.files.shapes import FxPass, GraphBreak, Guard, PatternMatch, Phase, Recompile, Setting, Source, Symbol
 
 Names = list[str]
 #: Facts of which the front end shows whatever there is.
@@ -86,13 +86,16 @@ class Occupancy(TypedDict):
 
 
 class Resources(TypedDict, total=False):
-    """What a kernel takes of the GPU, of triton's metadata: "shared" bytes a block, the others a thread, spills in bytes."""
+    """What a kernel takes of the GPU, of triton's metadata: "shared" bytes a block, the others a thread, spills in bytes.
 
-    registers: int | None
-    shared: int | None
-    stack: int | None
-    spill_stores: int | None
-    spill_loads: int | None
+    A file may have anything where triton has a number.
+    """
+
+    registers: Setting
+    shared: Setting
+    stack: Setting
+    spill_stores: Setting
+    spill_loads: Setting
     occupancy: Occupancy | None
 
 

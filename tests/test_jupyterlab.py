@@ -176,7 +176,7 @@ def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
     assert view.get_by_role("treeitem", name="SASS").get_attribute("class") == "item shown", "it is a text like any other now"
     view.locator(".pane").first.locator(".line", has_text="torch.sin").click()
     wanted = run(notebook, "sorted({row['stage'] for row in w.trace.follow('0/0:source', 2)})")
-    lit = view.evaluate("host => [...host.app.lit.keys()].map((n) => host.app.store.artifact(n).stage)")
+    lit = view.evaluate("host => [...host.app.selection.lit.keys()].map((n) => host.app.store.artifact(n).stage)")
     assert sorted(set(lit)) == wanted and {"dynamo", "post_grad"} <= set(wanted)
     assert view.locator(".item.linked").count() >= len(wanted)
     selected = in_kernel(notebook, "[w.selected.get('stage'), w.selected.get('line'), len(heard)]", ["source", 2, 1])

@@ -121,7 +121,7 @@ def test_a_step_to_a_change_brings_what_differs_into_view(opened):
     panel.get_by_role("button", name="next change").click()
     assert words.evaluate_all(inside) == [True, True]
     panel.locator(".slider").evaluate("bar => { bar.scrollLeft = 0 }")
-    tab.wait_for_function("() => !document.querySelector('#explorer').app.views.get('compare').diff.slid")
+    tab.wait_for_function("() => !document.querySelector('#explorer').app.tabs.views.get('compare').diff.slid")
 
 
 def test_texts_of_two_kinds_are_aligned_by_where_they_came_from(opened):
@@ -479,7 +479,7 @@ def test_hostile_rows_are_text(opened):
         "guards": {"rows": [{"kind": h, "source": h, "expression": h, "code": h}]},
         "phase": {"rows": [{"name": h, "function": h, "graph": h, "start": 0.0, "seconds": 1.0, "depth": 0}]},
         "graph_break": {"reason": h, "hints": [h], "explanation": h},
-        "recompile": {"rows": [{"reason": h}]},
+        "recompile": {"rows": [{"earlier": h, "guard": h}]},
         "symbol": {"rows": [{"what": "created", "symbol": h}]},
         "fx_pass": {"name": h, "section": h, "before": h, "seconds": 1.0},
         "pattern_match": {"pattern": h, "file": h, "line": h},
@@ -503,15 +503,15 @@ def test_hostile_rows_are_text(opened):
 
 
 AT = """([view, node]) => {
-    const { canvas, graph, nodes, app, artifact } = document.querySelector('#explorer').app.views.get(view);
-    const box = graph.visible.get((nodes || app.store.artifact(artifact).nodes).name.indexOf(node));
+    const { canvas, graph, nodes } = document.querySelector('#explorer').app.tabs.views.get(view);
+    const box = graph.visible.get(nodes.name.indexOf(node));
     const { left, top } = canvas.canvas.getBoundingClientRect();
     canvas.centre(box);
     return [left + canvas.x + (box.x + box.w / 2) * canvas.scale, top + canvas.y + (box.y + 8) * canvas.scale];
 }"""
 CHOSEN = """view => {
-    const { canvas, nodes, app, artifact } = document.querySelector('#explorer').app.views.get(view);
-    return (nodes || app.store.artifact(artifact).nodes).name[canvas.chosen.node];
+    const { canvas, nodes } = document.querySelector('#explorer').app.tabs.views.get(view);
+    return nodes.name[canvas.chosen.node];
 }"""
 CELLS = "(rows, at) => rows.map(r => r.cells[at].textContent)"
 

@@ -1,7 +1,33 @@
 // A graph on a canvas: only what is in view is drawn, with less detail the smaller it is. Drag pans, the
 // wheel zooms, keys walk.
 
-import { element, eachFrame } from "./dom.js";
+import { element, eachFrame, focusedBeside } from "./dom.js";
+
+/** @import { Box, Edge, Layout } from "./graph.js" */
+/** @typedef {{ left: number, top: number, right: number, bottom: number }} View what is in sight */
+/** @typedef {{ x: number, y: number, width: number }} Taken where the text of an edge is */
+/** @typedef {"up" | "down" | "left" | "right"} Way */
+
+/**
+ * What a canvas asks of the view that it stands in: "label" gives a box's title and subtitle, "visit" takes
+ * the place of "pick" where arrows only walk, "hold" is the space bar.
+ *
+ * @typedef {{
+ *   pick: (box: Box) => void,
+ *   open: (box: Box) => void,
+ *   label: (box: Box) => string[],
+ *   edge: (edge: Edge) => string,
+ *   hue: (box: Box) => number | null,
+ *   say: (box: Box) => void,
+ *   tip?: (box: Box) => HTMLElement | null,
+ *   visit?: (box: Box) => void,
+ *   hold?: () => void,
+ * }} Answers
+ */
+
+/** @type {{ [key: string]: Way }} */
+const WAYS = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
+const COLOURS = ["back", "raised", "sunk", "line", "text", "soft", "accent", "edge", "accent-back"];
 
 const TEXT = 0.45; // from this scale on boxes have their text
 const LINES = 0.12; // and from this one edges are curves
@@ -9,17 +35,32 @@ const LONG = 420; // an edge further than this is faint
 const MINI = { w: 150, h: 110 };
 
 export class Canvas {
-  // `on` answers: pick(box), open(box), label(box) → [title, subtitle], edge(edge) → text, hue(box) → number
-  // or null, say(box), tip(box) → element or null; where arrows do not pick, visit(box); and hold() for the
-  // space bar.
+  /** @param {Answers} on */
   constructor(on) {
     this.on = on;
-    this.graph = { boxes: [], edges: [], width: 1, height: 1 };
+    /** @type {Layout} */
+    this.graph = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
     this.scale = 1;
     this.x = 0;
     this.y = 0;
+    /** @type {Box | null} */
     this.chosen = null;
+    /** @type {Map<Box, number | null>} boxes that are marked, each with its hue */
     this.marked = new Map();
+    /** @type {Box | null} the box under the pointer */
+    this.hovered = null;
+    /** @type {{ x: number, y: number, moved: boolean } | null} where the pointer is while it drags */
+    this.drag = null;
+    this.fitted = false;
+    this.themeKnown = false;
+    this.dark = false;
+    /** @type {{ [name: string]: string }} */
+    this.colours = {};
+    this.fonts = { title: "", small: "" };
+    /** @type {HTMLCanvasElement | null} the boxes of the whole graph, for the minimap */
+    this.picture = null;
+    /** @type {{ key: unknown[], picture: HTMLCanvasElement } | null} the whole graph, seen from far away */
+    this.far = null;
     const keys = [
       "graph: arrows walk along edges, Enter opens",
       on.hold ? ", space holds a node" : "",
@@ -48,6 +89,7 @@ export class Canvas {
     mini.addEventListener("pointermove", (e) => e.buttons && this.mapped(e));
   }
 
+  /** @param {Layout} graph @param {boolean} [fit] */
   show(graph, fit = true) {
     this.graph = graph;
     this.picture = null;
@@ -74,16 +116,13 @@ export class Canvas {
 
   themed() {
     const style = getComputedStyle(this.element);
-    const value = (name) => style.getPropertyValue(name).trim();
     this.colours = Object.fromEntries(
-      ["back", "raised", "sunk", "line", "text", "soft", "accent", "edge", "accent-back"].map((name) => [
-        name,
-        value(`--${name}`),
-      ]),
+      COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]),
     );
+    this.themeKnown = true;
     const mono = getComputedStyle(this.canvas).fontFamily;
     this.fonts = { title: `600 12px ${mono}`, small: `11px ${mono}` };
-    this.dark = this.element.closest(".explorer")?.dataset.theme === "dark";
+    this.dark = this.element.closest('.explorer[data-theme="dark"]') !== null;
     this.picture = null;
     this.redraw();
   }
@@ -110,7 +149,11 @@ export class Canvas {
     this.redraw();
   }
 
-  // Bring a box to the middle, at a scale at which it can be read.
+  /**
+   * Bring a box to the middle, at a scale at which it can be read.
+   *
+   * @param {Box} box
+   */
   centre(box) {
     this.scale = Math.max(this.scale, 0.8);
     this.x = this.element.clientWidth / 2 - (box.x + box.w / 2) * this.scale;
@@ -121,8 +164,8 @@ export class Canvas {
   // Drawing -------------------------------------------------------------------------------------------------
 
   draw() {
-    if (!this.colours || !this.canvas.width) return;
-    const g = this.canvas.getContext("2d");
+    if (!this.themeKnown || !this.canvas.width) return;
+    const g = pen(this.canvas);
     const ratio = window.devicePixelRatio || 1;
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.fillStyle = this.colours.back;
@@ -130,14 +173,21 @@ export class Canvas {
     g.setTransform(ratio * this.scale, 0, 0, ratio * this.scale, ratio * this.x, ratio * this.y);
     if (this.scale < LINES && this.fromFar(g, ratio)) return this.minimap();
     const view = this.view();
+    /** @param {Box} b */
     const seen = (b) =>
       b.x < view.right && b.x + b.w > view.left && b.y < view.bottom && b.y + b.h > view.top;
     this.paintBoxes(g, view, this.graph.boxes.filter(seen));
     this.minimap();
   }
 
-  // From far away the whole graph is one picture, painted once for a scale and then only moved; false where
-  // it would be too big.
+  /**
+   * From far away the whole graph is one picture, painted once for a scale and then only moved; false where
+   * it would be too big.
+   *
+   * @param {CanvasRenderingContext2D} g
+   * @param {number} ratio
+   * @returns {boolean}
+   */
   fromFar(g, ratio) {
     const { width, height } = this.graph;
     const scale = this.scale * ratio;
@@ -146,7 +196,7 @@ export class Canvas {
     if (!this.far || this.far.key.some((part, at) => part !== key[at])) {
       const picture = document.createElement("canvas");
       [picture.width, picture.height] = [Math.ceil(width * scale) + 1, Math.ceil(height * scale) + 1];
-      const own = picture.getContext("2d");
+      const own = pen(picture);
       own.setTransform(scale, 0, 0, scale, 0, 0);
       this.paintBoxes(own, { left: 0, top: 0, right: width, bottom: height }, this.graph.boxes);
       this.far = { key, picture };
@@ -156,12 +206,14 @@ export class Canvas {
     return true;
   }
 
+  /** @param {CanvasRenderingContext2D} g @param {View} view @param {Box[]} boxes */
   paintBoxes(g, view, boxes) {
     for (const box of boxes) if (box.kind === "region") this.region(g, box);
     this.edges(g, view);
     for (const box of boxes) if (box.kind !== "region") this.box(g, box);
   }
 
+  /** @returns {View} */
   view() {
     const { clientWidth, clientHeight } = this.element;
     const { x, y, scale } = this;
@@ -173,6 +225,7 @@ export class Canvas {
     };
   }
 
+  /** @param {CanvasRenderingContext2D} g @param {Box} box */
   region(g, box) {
     g.fillStyle = box.depth % 2 ? this.colours.raised : this.colours.back;
     g.strokeStyle = box === this.chosen ? this.colours.accent : this.colours.line;
@@ -187,10 +240,16 @@ export class Canvas {
     g.fillText(cut(g, `▾ ${this.on.label(box)[0]}`, box.w - 20), box.x + 12, box.y + 17);
   }
 
-  // Long edges, such as those of a parameter that everything reads, are faint: they say that there is
-  // something, not where.
+  /**
+   * Long edges, such as those of a parameter that everything reads, are faint: they say that there is
+   * something, not where.
+   *
+   * @param {CanvasRenderingContext2D} g
+   * @param {View} view
+   */
   edges(g, view) {
     const curved = this.scale >= LINES;
+    /** @type {[Edge[], Edge[], Edge[]]} */
     const [short, long, strong] = [[], [], []];
     for (const edge of this.graph.edges) {
       const { from, to } = edge;
@@ -205,6 +264,7 @@ export class Canvas {
       if (this.chosen && (from === this.chosen || to === this.chosen)) strong.push(edge);
       else (Math.abs(by - ay) > LONG ? long : short).push(edge);
     }
+    /** @param {Edge[]} edges @param {string} colour @param {number} width @param {number} alpha */
     const stroke = (edges, colour, width, alpha) => {
       g.strokeStyle = colour;
       g.lineWidth = width;
@@ -218,11 +278,13 @@ export class Canvas {
     const width = curved ? 1.2 : 1 / this.scale;
     stroke(long, this.colours.soft, width, 0.12);
     stroke(short, this.colours.soft, width, 0.6);
-    const taken = []; // where texts are: one on another could not be read
+    /** @type {Taken[]} one text on another could not be read */
+    const taken = [];
     if (this.scale >= 0.75) for (const edge of [...strong, ...short]) this.edgeText(g, edge, taken);
     stroke(strong, this.colours.accent, 2 / Math.max(this.scale, 0.5), 1);
   }
 
+  /** @param {CanvasRenderingContext2D} g @param {Edge} edge @param {Taken[]} taken */
   edgeText(g, edge, taken) {
     const text = this.on.edge(edge);
     if (!text || edge.to.y - edge.from.y - edge.from.h < 20 || edge.to.y - edge.from.y > 260) return;
@@ -245,6 +307,7 @@ export class Canvas {
     g.fillText(cut(g, text, 150), x - width / 2, y);
   }
 
+  /** @param {CanvasRenderingContext2D} g @param {Box} box */
   box(g, box) {
     const mark = this.marked.get(box);
     const hue = mark ?? null;
@@ -297,6 +360,7 @@ export class Canvas {
     g.fillText(cut(g, subtitle, box.w - 20), box.x + 11, box.y + 30);
   }
 
+  /** @param {CanvasRenderingContext2D} g @param {Box} box */
   stripe(g, box) {
     const hue = this.on.hue(box);
     if (hue === null) return;
@@ -313,7 +377,7 @@ export class Canvas {
     const ratio = window.devicePixelRatio || 1;
     const scale = Math.min(MINI.w / whole.width, MINI.h / whole.height);
     this.picture ||= this.paint(scale * ratio);
-    const g = this.mini.getContext("2d");
+    const g = pen(this.mini);
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.drawImage(this.picture, 0, 0);
     g.setTransform(ratio * scale, 0, 0, ratio * scale, 0, 0);
@@ -322,11 +386,15 @@ export class Canvas {
     g.strokeRect(view.left, view.top, view.right - view.left, view.bottom - view.top);
   }
 
-  // The boxes of the whole graph, for the minimap; painted once.
+  /**
+   * The boxes of the whole graph, for the minimap; painted once.
+   *
+   * @param {number} scale
+   */
   paint(scale) {
     const made = document.createElement("canvas");
     [made.width, made.height] = [this.mini.width, this.mini.height];
-    const g = made.getContext("2d");
+    const g = pen(made);
     g.fillStyle = this.colours.raised;
     g.fillRect(0, 0, made.width, made.height);
     for (const box of this.graph.boxes) {
@@ -343,14 +411,17 @@ export class Canvas {
 
   // Pointer and keys ----------------------------------------------------------------------------------------
 
+  /** @param {PointerEvent} event @returns {Box | null} */
   at(event) {
     const bounds = this.canvas.getBoundingClientRect();
     const x = (event.clientX - bounds.left - this.x) / this.scale;
     const y = (event.clientY - bounds.top - this.y) / this.scale;
+    /** @param {Box} b */
     const hit = (b) => x >= b.x && x <= b.x + b.w && y >= b.y && y <= b.y + b.h;
     return this.graph.boxes.findLast((b) => hit(b) && (b.kind !== "region" || y < b.y + 24)) || null;
   }
 
+  /** @param {PointerEvent} event */
   down(event) {
     this.canvas.focus({ preventScroll: true });
     this.hover(null);
@@ -358,6 +429,7 @@ export class Canvas {
     this.canvas.setPointerCapture(event.pointerId);
   }
 
+  /** @param {PointerEvent} event */
   move(event) {
     if (!this.drag) {
       const box = this.at(event);
@@ -373,18 +445,24 @@ export class Canvas {
     this.redraw();
   }
 
-  // What is known of the box under the pointer, beside it; null takes it away. Who has no pointer selects the
-  // box.
+  /**
+   * What is known of the box under the pointer, beside it; null takes it away. Who has no pointer selects the
+   * box.
+   *
+   * @param {Box | null} box
+   * @param {PointerEvent} [event]
+   */
   hover(box, event) {
     if (box === this.hovered) return;
     this.hovered = box;
     const told = box && this.on.tip?.(box);
     this.tip.hidden = !told;
-    if (!told) return;
+    if (!told || !event) return;
     this.tip.replaceChildren(told);
     const bounds = this.element.getBoundingClientRect();
     // it may reach beyond a low canvas
     const panel = (this.element.closest(".panel") || this.element).getBoundingClientRect();
+    /** @param {number} at @param {number} size @param {number} low @param {number} high */
     const beside = (at, size, low, high) =>
       at + 14 + size <= high ? at + 14 : Math.max(low, at - 14 - size);
     const left = beside(event.clientX, this.tip.offsetWidth, panel.left + 4, panel.right);
@@ -396,6 +474,7 @@ export class Canvas {
     this.tip.style.top = `${top - bounds.top}px`;
   }
 
+  /** @param {PointerEvent} event */
   up(event) {
     const dragged = this.drag?.moved;
     this.drag = null;
@@ -406,8 +485,9 @@ export class Canvas {
     else this.on.open(box);
   }
 
+  /** @param {WheelEvent} event */
   wheel(event) {
-    const focused = this.canvas.getRootNode().activeElement === this.canvas;
+    const focused = focusedBeside(this.canvas) === this.canvas;
     if (!event.ctrlKey && !event.metaKey && !focused) return;
     event.preventDefault();
     this.hover(null);
@@ -419,6 +499,7 @@ export class Canvas {
       this.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - bounds.left, event.clientY - bounds.top);
   }
 
+  /** @param {number} by @param {number} [x] @param {number} [y] */
   zoom(by, x = this.element.clientWidth / 2, y = this.element.clientHeight / 2) {
     const scale = Math.min(3, Math.max(0.01, this.scale * by));
     this.x = x - ((x - this.x) * scale) / this.scale;
@@ -427,6 +508,7 @@ export class Canvas {
     this.redraw();
   }
 
+  /** @param {PointerEvent} event */
   mapped(event) {
     const bounds = this.mini.getBoundingClientRect();
     const scale = Math.min(MINI.w / this.graph.width, MINI.h / this.graph.height);
@@ -435,16 +517,18 @@ export class Canvas {
     this.redraw();
   }
 
+  /** @param {Box} box */
   choose(box) {
     this.chosen = box;
     this.on.pick(box);
     this.redraw();
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const walk = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" }[event.key];
-    if (walk) this.walk(walk);
+    const way = WAYS[event.key];
+    if (way) this.walk(way);
     else if (event.key === "+" || event.key === "=") this.zoom(1.25);
     else if (event.key === "-") this.zoom(0.8);
     else if (event.key === "0") this.fitAll();
@@ -457,7 +541,11 @@ export class Canvas {
     event.stopPropagation();
   }
 
-  // Go along an edge, or to the neighbour at about the same height.
+  /**
+   * Go along an edge, or to the neighbour at about the same height.
+   *
+   * @param {Way} way
+   */
   walk(way) {
     const { boxes, edges } = this.graph;
     const shown = boxes.filter((box) => box.kind !== "region");
@@ -468,30 +556,25 @@ export class Canvas {
       way === "up"
         ? edges.filter((e) => e.to === here).map((e) => e.from)
         : edges.filter((e) => e.from === here).map((e) => e.to);
+    /** @param {Box} b */
     const centre = (b) => b.x + b.w / 2;
-    if (way === "up" || way === "down")
-      return (
-        ends.length &&
-        this.come(
-          ends.reduce((a, b) =>
-            Math.abs(centre(b) - centre(here)) < Math.abs(centre(a) - centre(here)) ? b : a,
-          ),
-        )
-      );
+    /** @param {Box} a @param {Box} b */
+    const nearer = (a, b) =>
+      Math.abs(centre(b) - centre(here)) < Math.abs(centre(a) - centre(here)) ? b : a;
+    if (way === "up" || way === "down") {
+      if (ends.length) this.come(ends.reduce(nearer));
+      return;
+    }
     const beside = shown.filter(
       (b) =>
         b !== here &&
         Math.abs(b.y + b.h / 2 - here.y - here.h / 2) < 40 &&
         (way === "left" ? centre(b) < centre(here) : centre(b) > centre(here)),
     );
-    if (beside.length)
-      this.come(
-        beside.reduce((a, b) =>
-          Math.abs(centre(b) - centre(here)) < Math.abs(centre(a) - centre(here)) ? b : a,
-        ),
-      );
+    if (beside.length) this.come(beside.reduce(nearer));
   }
 
+  /** @param {Box} box */
   come(box) {
     this.chosen = box;
     const view = this.view();
@@ -507,11 +590,31 @@ export class Canvas {
   }
 }
 
+/**
+ * What draws on a canvas.
+ *
+ * @param {HTMLCanvasElement} canvas
+ */
+function pen(canvas) {
+  const g = canvas.getContext("2d");
+  if (!g) throw new Error("this browser does not draw on a canvas");
+  return g;
+}
+
+/** @param {CanvasRenderingContext2D} g @param {Box} box @param {number} radius */
 function rounded(g, box, radius) {
   g.beginPath();
   g.roundRect(box.x, box.y, box.w, box.h, radius);
 }
 
+/**
+ * @param {CanvasRenderingContext2D} g
+ * @param {number} ax
+ * @param {number} ay
+ * @param {number} bx
+ * @param {number} by
+ * @param {boolean} curved
+ */
 function trace(g, ax, ay, bx, by, curved) {
   g.moveTo(ax, ay);
   if (!curved) return g.lineTo(bx, by);
@@ -519,8 +622,15 @@ function trace(g, ax, ay, bx, by, curved) {
   g.bezierCurveTo(ax, ay + bend, bx, by - bend, bx, by);
 }
 
-// A text cut so that it is not wider than `width`; a number at its end stays, for it tells one kernel from
-// the next.
+/**
+ * A text cut so that it is not wider than `width`; a number at its end stays, for it tells one kernel from
+ * the next.
+ *
+ * @param {CanvasRenderingContext2D} g
+ * @param {string} text
+ * @param {number} width
+ * @returns {string}
+ */
 function cut(g, text, width) {
   if (text.length * 7.6 < width || g.measureText(text).width <= width) return text;
   const [end = ""] = /_\d+$/.exec(text) || [];

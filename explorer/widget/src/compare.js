@@ -1,12 +1,25 @@
 // The view that compares two texts of the trace.
 
-import { element } from "./dom.js";
+import { button, element } from "./dom.js";
 import { quietLine } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
 
+/** @import { Parts } from "./app.js" */
+
+/** @type {[string, string][]} stages of which the second is made of the first, in the same language */
+const PAIRS = [
+  ["forward", "post_grad"],
+  ["inductor_input", "post_grad"],
+  ["joint", "forward"],
+  ["pre_grad", "post_grad"],
+  ["ir_pre_fusion", "ir_post_fusion"],
+];
+
 export class Compare {
-  constructor(app) {
-    this.app = app;
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes" | "rail">} parts */
+  constructor({ store, hub, selection, panes, rail }) {
+    this.store = store;
+    this.rail = rail;
     this.sides = [this.picker("first"), this.picker("second")];
     this.by = element(
       "select",
@@ -16,99 +29,84 @@ export class Compare {
       element("option", { value: "text" }, "by text"),
     );
     this.names = element("input", { type: "checkbox", checked: true, onchange: () => this.draw() });
-    this.diff = new SideBySide((side, line) => app.choose(Number(this.sides[side].value), line));
-    const swap = element(
-      "button",
-      {
-        type: "button",
-        title: "swap the sides",
-        "aria-label": "swap the sides",
-        onclick: () => this.compare(Number(this.sides[1].value), Number(this.sides[0].value)),
-      },
-      "⇄",
-    );
-    const bar = element(
-      "div",
-      { class: "panel-bar" },
-      this.sides[0],
-      swap,
-      this.sides[1],
-      this.by,
-      element("label", {}, this.names, " same names"),
-      this.diff.bar,
-    );
-    this.names.parentElement.title =
-      "names that the compiler numbers, such as %12 or tmp5, count as the same";
+    this.diff = new SideBySide((side, line) => selection.choose(this.shown()[side], line));
+    const swap = button("⇄", "swap the sides", () => {
+      const [a, b] = this.shown();
+      this.compare(b, a);
+    });
+    const title = "names that the compiler numbers, such as %12 or tmp5, count as the same";
+    const names = element("label", { title }, this.names, " same names");
+    const [first, second] = this.sides;
+    const bar = element("div", { class: "panel-bar" }, first, swap, second, this.by, names, this.diff.bar);
     this.element = element("div", { class: "panel compare" }, bar, this.diff.element);
-    this.begin();
+    hub.on("grown", () => this.grown());
+    this.begin(panes.list.map((pane) => pane.artifact));
   }
 
+  /** @param {string} which */
   picker(which) {
-    const made = this.app.picker(which);
-    made.setAttribute("aria-label", `${which} text to compare`);
-    const fresh = made.cloneNode(true);
-    fresh.addEventListener("change", () => this.draw());
-    return fresh;
+    const attributes = { "aria-label": `${which} text to compare`, onchange: () => this.draw() };
+    return element("select", attributes, ...this.rail.options());
   }
 
-  // A stage and the one after it that is in the same language: what the panes show, if they show such a pair.
-  begin() {
-    const { store, panes } = this.app;
-    const [a, b = a] = panes.map((pane) => pane.artifact);
+  /**
+   * A stage and the one after it that is in the same language: what the panes show, if they show such a pair.
+   *
+   * @param {number[]} shown
+   */
+  begin([a, b = a]) {
+    const { store } = this;
     if (a >= 0 && a !== b && store.artifact(a).language === store.artifact(b).language)
       return this.compare(a, b);
-    const pairs = [
-      ["forward", "post_grad"],
-      ["inductor_input", "post_grad"],
-      ["joint", "forward"],
-      ["pre_grad", "post_grad"],
-      ["ir_pre_fusion", "ir_post_fusion"],
-    ];
-    const found = pairs.map((pair) => pair.map((stage) => store.first(stage)));
-    const differ = found.find(
-      ([one, other]) => one >= 0 && other >= 0 && store.artifact(one).text !== store.artifact(other).text,
-    );
-    this.compare(...(differ || [Math.max(0, a), Math.max(0, b)]));
+    for (const [one, other] of PAIRS.map(([x, y]) => [store.first(x), store.first(y)]))
+      if (one >= 0 && other >= 0 && store.artifact(one).text !== store.artifact(other).text)
+        return this.compare(one, other);
+    this.compare(Math.max(0, a), Math.max(0, b));
   }
 
+  // The two texts.
+  shown() {
+    return this.sides.map((side) => Number(side.value));
+  }
+
+  /** @param {number} a @param {number} b */
   compare(a, b) {
     this.sides[0].value = String(a);
     this.sides[1].value = String(b);
     this.draw();
   }
 
-  // A text picked in the rail becomes the second.
+  /**
+   * A text picked in the rail becomes the second.
+   *
+   * @param {number} index
+   */
   open(index) {
-    this.compare(Number(this.sides[0].value), index);
+    this.compare(this.shown()[0], index);
     return true;
   }
 
   draw() {
-    const [a, b] = this.sides.map((side) => Number(side.value));
-    const { store } = this.app;
+    const [a, b] = this.shown();
+    const { store } = this;
     if (!store.count) return;
-    const alike = store.artifact(a).language === store.artifact(b).language;
-    const byOrigin = this.by.value === "origin" || (this.by.value === "auto" && !alike);
-    const origin = (side, line) => {
-      const found = store.origin(side ? b : a, line + 1);
-      return found && found.join(":");
-    };
     const { language } = store.artifact(a);
-    const quiet = (line) => quietLine(line, language);
+    const alike = language === store.artifact(b).language;
+    const byOrigin = this.by.value === "origin" || (this.by.value === "auto" && !alike);
+    /** @param {number} side @param {number} line */
+    const origin = (side, line) => store.origin(side ? b : a, line + 1)?.join(":") ?? null;
     this.diff.show(store.lines(a), store.lines(b), {
-      quiet,
+      quiet: (line) => quietLine(line, language),
       normalise: this.names.checked,
       origin: byOrigin ? origin : null,
     });
   }
 
   grown() {
-    for (const which of [0, 1]) {
-      const { value } = this.sides[which];
-      const fresh = this.picker(which ? "second" : "first");
-      fresh.value = value;
-      this.sides[which].replaceWith(fresh);
-      this.sides[which] = fresh;
+    for (const side of this.sides) {
+      const { value } = side;
+      side.replaceChildren(...this.rail.options());
+      side.value = value;
     }
   }
 

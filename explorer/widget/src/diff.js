@@ -2,6 +2,9 @@
 // sides, and between these a small exact search. Names of values are made the same on both sides first where
 // that is asked for.
 
+/** @typedef {[number, number]} Pair a line of each side */
+/** @typedef {[number, number, boolean]} Row a line of each side, -1 for none; whether they are equal */
+
 // Values that compilers number: %12 and %arg3 of MLIR and LLVM, tmp5, buf7, add_3 of Inductor, %r12 of PTX,
 // R4 of SASS, #loc9.
 const SSA = new RegExp(
@@ -18,9 +21,15 @@ const SSA = new RegExp(
 );
 const NUMBERED = /\b([a-z]\w*?)_\d+\b/g;
 
-// A line with its numbered names replaced by the order in which the line first uses them.
+/**
+ * A line with its numbered names replaced by the order in which the line first uses them.
+ *
+ * @param {string} line
+ * @returns {string}
+ */
 export function normalised(line) {
   const seen = new Map();
+  /** @param {string} found */
   const name = (found) => {
     if (!seen.has(found)) seen.set(found, `%${seen.size}`);
     return seen.get(found);
@@ -28,21 +37,38 @@ export function normalised(line) {
   return line.replace(SSA, name).replace(NUMBERED, "$1_#").trimEnd();
 }
 
-// Aligned rows [line of a, line of b], counted from 0; -1 where the other side has none. `same` tells equal
-// rows. `quiet(line)` takes away what does not count.
+/**
+ * Aligned rows [line of a, line of b], counted from 0; -1 where the other side has none. `same` tells equal
+ * rows. `quiet(line)` takes away what does not count.
+ *
+ * @param {string[]} a
+ * @param {string[]} b
+ * @param {{ normalise?: boolean, quiet?: (line: string) => string }} [options]
+ * @returns {Row[]}
+ */
 export function diffLines(a, b, { normalise = false, quiet = (line) => line } = {}) {
   const [x, y] = interned(a, b, normalise ? (line) => normalised(quiet(line)) : quiet);
+  /** @type {Pair[]} */
   const pairs = [];
   match(x, y, 0, x.length, 0, y.length, pairs);
   return rows(pairs, x.length, y.length);
 }
 
-// Rows of the pairs of lines that belong together, in rising order on both sides; what is between them stands
-// side by side.
+/**
+ * Rows of the pairs of lines that belong together, in rising order on both sides; what is between them stands
+ * side by side.
+ *
+ * @param {Pair[]} pairs
+ * @param {number} n
+ * @param {number} m
+ * @returns {Row[]}
+ */
 function rows(pairs, n, m) {
+  /** @type {Row[]} */
   const found = [];
   let i = 0;
   let j = 0;
+  /** @param {number} p @param {number} q */
   const upTo = (p, q) => {
     while (i < p && j < q) found.push([i++, j++, false]);
     while (i < p) found.push([i++, -1, false]);
@@ -56,10 +82,18 @@ function rows(pairs, n, m) {
   return found;
 }
 
-// Each line as a number, the same for lines that count as the same.
+/**
+ * Each line as a number, the same for lines that count as the same.
+ *
+ * @param {string[]} a
+ * @param {string[]} b
+ * @param {(line: string) => string} form
+ * @returns {[Int32Array, Int32Array]}
+ */
 function interned(a, b, form) {
   const known = new Map();
   const seen = new Map(); // the lines as they are: most stand on both sides
+  /** @param {string} line */
   const number = (line) => {
     let found = seen.get(line);
     if (found !== undefined) return found;
@@ -72,7 +106,17 @@ function interned(a, b, form) {
   return [Int32Array.from(a, number), Int32Array.from(b, number)];
 }
 
-// Append the pairs of equal lines of x[from..to) and y[first..last) to `pairs`, in order.
+/**
+ * Append the pairs of equal lines of x[from..to) and y[first..last) to `pairs`, in order.
+ *
+ * @param {Int32Array} x
+ * @param {Int32Array} y
+ * @param {number} from
+ * @param {number} to
+ * @param {number} first
+ * @param {number} last
+ * @param {Pair[]} pairs
+ */
 function match(x, y, from, to, first, last, pairs) {
   while (from < to && first < last && x[from] === y[first]) pairs.push([from++, first++]);
   let tail = 0;
@@ -95,8 +139,19 @@ function match(x, y, from, to, first, last, pairs) {
   for (let k = 0; k < tail; k++) pairs.push([to + k, last + k]);
 }
 
-// The lines that stand once on each side, the longest run of them that rises on both.
+/**
+ * The lines that stand once on each side, the longest run of them that rises on both.
+ *
+ * @param {Int32Array} x
+ * @param {Int32Array} y
+ * @param {number} from
+ * @param {number} to
+ * @param {number} first
+ * @param {number} last
+ * @returns {Pair[]}
+ */
 function unique(x, y, from, to, first, last) {
+  /** @type {Map<number, Pair>} */
   const places = new Map();
   for (let i = from; i < to; i++) places.set(x[i], places.has(x[i]) ? [-1, -1] : [i, -1]);
   const twice = new Set();
@@ -109,13 +164,19 @@ function unique(x, y, from, to, first, last) {
   const found = [];
   for (let i = from; i < to; i++) {
     const place = places.get(x[i]);
-    if (place[0] === i && place[1] >= 0 && !twice.has(x[i])) found.push(place);
+    if (place && place[0] === i && place[1] >= 0 && !twice.has(x[i])) found.push(place);
   }
   return rising(found);
 }
 
-// The longest subsequence of pairs whose second numbers rise, by patience sorting.
+/**
+ * The longest subsequence of pairs whose second numbers rise, by patience sorting.
+ *
+ * @param {Pair[]} pairs
+ * @returns {Pair[]}
+ */
 function rising(pairs) {
+  /** @type {number[]} */
   const tops = [];
   const before = new Int32Array(pairs.length);
   pairs.forEach(([, j], at) => {
@@ -133,7 +194,17 @@ function rising(pairs) {
   return found.reverse();
 }
 
-// The longest common subsequence by the table, for small stretches without unique lines.
+/**
+ * The longest common subsequence by the table, for small stretches without unique lines.
+ *
+ * @param {Int32Array} x
+ * @param {Int32Array} y
+ * @param {number} from
+ * @param {number} to
+ * @param {number} first
+ * @param {number} last
+ * @param {Pair[]} pairs
+ */
 function longest(x, y, from, to, first, last, pairs) {
   const width = last - first + 1;
   const table = new Int32Array((to - from + 1) * width);
@@ -150,7 +221,17 @@ function longest(x, y, from, to, first, last, pairs) {
   }
 }
 
-// For long stretches in which every line repeats: each line with the next equal one that is near.
+/**
+ * For long stretches in which every line repeats: each line with the next equal one that is near.
+ *
+ * @param {Int32Array} x
+ * @param {Int32Array} y
+ * @param {number} from
+ * @param {number} to
+ * @param {number} first
+ * @param {number} last
+ * @param {Pair[]} pairs
+ */
 function greedy(x, y, from, to, first, last, pairs) {
   const NEAR = 200;
   let j = first;
@@ -164,27 +245,42 @@ function greedy(x, y, from, to, first, last, pairs) {
   }
 }
 
-// Rows of two texts whose lines share origins: `origin(side, line)` is a key or null; equal keys stand side
-// by side, in order.
+/**
+ * Rows of two texts whose lines share origins: `origin(side, line)` is a key or null; equal keys stand side
+ * by side, in order.
+ *
+ * @param {number} n
+ * @param {number} m
+ * @param {(side: number, line: number) => string | null} origin
+ * @returns {Row[]}
+ */
 export function alignByOrigin(n, m, origin) {
+  /** @type {Map<string, number[]>} the lines of b by what they came from */
   const waiting = new Map();
   for (let j = 0; j < m; j++) {
     const key = origin(1, j);
     if (key === null) continue;
-    if (!waiting.has(key)) waiting.set(key, []);
-    waiting.get(key).push(j);
+    const lines = waiting.get(key);
+    if (lines) lines.push(j);
+    else waiting.set(key, [j]);
   }
+  /** @type {Pair[]} */
   const pairs = [];
   for (let i = 0; i < n; i++) {
     const key = origin(0, i);
-    const queue = key === null ? null : waiting.get(key);
-    if (queue && queue.length) pairs.push([i, queue.shift()]);
+    const j = key === null ? undefined : waiting.get(key)?.shift();
+    if (j !== undefined) pairs.push([i, j]);
   }
-  const found = rows(rising(pairs), n, m);
-  return found;
+  return rows(rising(pairs), n, m);
 }
 
-// The part of two lines that differs: how many characters at their beginnings and at their ends are the same.
+/**
+ * The part of two lines that differs: how many characters at their beginnings and at their ends are the same.
+ *
+ * @param {string} a
+ * @param {string} b
+ * @returns {[head: number, tail: number]}
+ */
 export function common(a, b) {
   let head = 0;
   while (head < a.length && head < b.length && a[head] === b[head]) head++;

@@ -1,21 +1,80 @@
 // The one way elements are made: text is always set as text, never parsed as HTML.
 
+/** @typedef {Node | string | number | null | undefined | false} Child what an element may hold */
+/**
+ * Attributes of an element and listeners to its events; null, undefined and false leave an attribute out.
+ *
+ * @typedef {{
+ *   onclick?: (event: MouseEvent) => unknown,
+ *   onkeydown?: (event: KeyboardEvent) => unknown,
+ *   onchange?: (event: Event) => unknown,
+ *   oninput?: (event: Event) => unknown,
+ *   onscroll?: (event: Event) => unknown,
+ *   [name: string]: unknown,
+ * }} Attributes
+ */
+
+/**
+ * An element with attributes, listeners and children.
+ *
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Attributes} attributes
+ * @param {(Child | Child[])[]} children
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name === "class") made.className = value;
-    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    if (name === "class") made.className = String(value ?? "");
+    else if (name.startsWith("on"))
+      made.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
     else if (value !== null && value !== undefined && value !== false)
       made.setAttribute(name, value === true ? "" : String(value));
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  for (const child of children.flat())
+    if (child !== null && child !== undefined && child !== false)
+      made.append(typeof child === "number" ? String(child) : child);
   return made;
 }
 
-// A button with a label for those who do not see its sign.
+/**
+ * The element that has the focus where `one` is, null for none.
+ *
+ * @param {Element} one
+ */
+export function focusedBeside(one) {
+  const root = one.getRootNode();
+  return root instanceof Document || root instanceof ShadowRoot ? root.activeElement : null;
+}
+
+/**
+ * The element of that kind in which an event happened, null where there is none.
+ *
+ * @param {Event} event
+ * @param {string} selector
+ * @returns {HTMLElement | null}
+ */
+export const within = (event, selector) =>
+  event.target instanceof Element ? event.target.closest(selector) : null;
+
+/**
+ * A button with a label for those who do not see its sign.
+ *
+ * @param {Child} sign
+ * @param {string} label
+ * @param {(event: MouseEvent) => unknown} onclick
+ * @param {Attributes} [more]
+ */
 export const button = (sign, label, onclick, more = {}) =>
   element("button", { type: "button", title: label, "aria-label": label, onclick, ...more }, sign);
 
+/**
+ * Seconds as people write them; "" where there are none.
+ *
+ * @param {number | null | undefined} value
+ * @returns {string}
+ */
 export const seconds = (value) =>
   value === null || value === undefined
     ? ""
@@ -23,32 +82,68 @@ export const seconds = (value) =>
       ? `${value.toFixed(2)} s`
       : `${(value * 1000).toFixed(1)} ms`;
 
-// A short time with three digits, such as 7.87 µs.
+/** @type {[number, string]} */
+const NANOSECOND = [1e-9, "ns"];
+/** @type {[number, string][]} the units of a time, in seconds */
+const DURATIONS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], NANOSECOND];
+
+/**
+ * A short time with three digits, such as 7.87 µs.
+ *
+ * @param {number} value
+ * @param {number} [digits]
+ * @returns {string}
+ */
 export function duration(value, digits = 3) {
-  const [factor, unit] =
-    value >= 1 ? [1, "s"] : value >= 1e-3 ? [1e3, "ms"] : value >= 1e-6 ? [1e6, "µs"] : [1e9, "ns"];
-  return `${Number((value * factor).toPrecision(digits))} ${unit}`;
+  const [least, unit] = DURATIONS.find(([from]) => value >= from) ?? NANOSECOND;
+  return `${Number((value / least).toPrecision(digits))} ${unit}`;
 }
 
+/**
+ * A count with its noun, such as "2 lines".
+ *
+ * @param {number} count
+ * @param {string} name
+ * @returns {string}
+ */
 export const plural = (count, name) => `${count.toLocaleString("en")} ${name}${count === 1 ? "" : "s"}`;
 
-// A long name keeps its end in sight when it is cut: that is what tells one kernel from the next.
+/**
+ * A long name keeps its end in sight when it is cut: that is what tells one kernel from the next.
+ *
+ * @param {string} name
+ * @returns {Child[]}
+ */
 export function ended(name) {
-  const [, head, tail] = /^(.{18,}?)(_\d+)$/s.exec(name) || [null, name, ""];
+  const [, head = name, tail = ""] = /^(.{18,}?)(_\d+)$/s.exec(name) ?? [];
   return [element("span", { class: "head" }, head), tail && element("span", {}, tail)];
 }
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/**
+ * Bytes as people write them, such as 1.5 KiB.
+ *
+ * @param {number} value
+ * @returns {string}
+ */
 export function bytes(value) {
   const power = value > 0 ? Math.min(UNITS.length - 1, Math.floor(Math.log2(value) / 10)) : 0;
   const amount = value / 1024 ** power;
   return `${power && amount < 100 ? amount.toFixed(1) : Math.round(amount)} ${UNITS[power]}`;
 }
 
-// Run at most once a frame, with the arguments of the last call.
+/**
+ * Run at most once a frame, with the arguments of the last call.
+ *
+ * @template {unknown[]} Given
+ * @param {(...given: Given) => void} action
+ * @returns {(...given: Given) => void}
+ */
 export function eachFrame(action) {
   let waiting = 0;
-  let latest = [];
+  /** @type {Given} */
+  let latest;
   return (...given) => {
     latest = given;
     waiting ||= requestAnimationFrame(() => {

@@ -27,11 +27,35 @@ import { foldEnds } from "./folds.js";
 import { hasNoise, noiseIn, noiseLines } from "./noise.js";
 import { occurrences, tokens } from "./text.js";
 
+/** @import { Extension, Line, Range } from "@codemirror/state" */
+/** @import { BlockInfo, DecorationSet, KeyBinding, ViewUpdate } from "@codemirror/view" */
+/** @import { Route } from "./links.js" */
+
+/**
+ * What is lit: "lit" maps a line to what gives its route, "chosen" is the selected line (0: none), "query" is
+ * searched.
+ *
+ * @typedef {{ lit: Map<number, Route>, chosen: number, query: string }} Marks
+ */
+/**
+ * What an editor asks of the pane that it stands in, and tells it; "hover" gives what is known of a line and
+ * of a word in it.
+ *
+ * @typedef {{
+ *   hue: (line: number) => number | null,
+ *   language: () => string,
+ *   chosen: (line: number) => void,
+ *   hover: (line: number, word: string) => HTMLElement | null,
+ *   step: (by: number) => void,
+ * }} About
+ */
+
+/** @type {Marks} */
 const NOTHING = { lit: new Map(), chosen: 0, query: "" };
 
-// What is lit: `lit` maps a line to a function that gives its route, `chosen` is the selected line (0: none),
-// `query` is searched.
+/** @type {import("@codemirror/state").StateEffectType<Marks>} */
 const setMarks = StateEffect.define();
+/** @type {StateField<Marks>} */
 const marks = StateField.define({
   create: () => NOTHING,
   update: (value, transaction) =>
@@ -43,32 +67,37 @@ const marks = StateField.define({
 
 const FEW = 3; // as many hidden lines leave no trace
 
+/** @type {import("@codemirror/state").StateEffectType<boolean>} */
 const setQuiet = StateEffect.define();
 
 class Sign extends GutterMarker {
+  /** @param {string} sign @param {number | null} hue */
   constructor(sign, hue) {
     super();
     this.sign = sign;
     this.hue = hue;
   }
 
+  /** @param {Sign} other @override */
   eq(other) {
     return other.sign === this.sign && other.hue === this.hue;
   }
 
   toDOM() {
     const made = element("span", { class: `sign${this.hue === null ? " plain" : ""}` }, this.sign);
-    if (this.hue !== null) made.style.setProperty("--hue", this.hue);
+    if (this.hue !== null) made.style.setProperty("--hue", String(this.hue));
     return made;
   }
 }
 
 class Hidden extends WidgetType {
+  /** @param {number} count */
   constructor(count) {
     super();
     this.count = count;
   }
 
+  /** @param {Hidden} other @override */
   eq(other) {
     return other.count === this.count;
   }
@@ -78,17 +107,19 @@ class Hidden extends WidgetType {
   }
 }
 
+/** @type {Map<string, Decoration>} */
 const tokenMarks = new Map();
+/** @param {string} kind */
 function tokenMark(kind) {
-  if (!tokenMarks.has(kind)) tokenMarks.set(kind, Decoration.mark({ class: `t-${kind}` }));
-  return tokenMarks.get(kind);
+  const mark = tokenMarks.get(kind) ?? Decoration.mark({ class: `t-${kind}` });
+  tokenMarks.set(kind, mark);
+  return mark;
 }
 const foundMark = Decoration.mark({ tagName: "mark" });
 const quiet = Decoration.replace({});
 
-// One text's editor. `about` answers: hue(line), language, chosen(line), hover(line, word) → element or null,
-// step(by), label.
 export class Editor {
+  /** @param {ShadowRoot | Document} root @param {string} label @param {About} about */
   constructor(root, label, about) {
     this.about = about;
     this.label = label;
@@ -96,7 +127,10 @@ export class Editor {
     this.noise = new Compartment();
     this.wrapped = false;
     this.quiet = true;
+    /** @type {string[]} */
     this.lines = [];
+    /** @type {Uint32Array | null} where each line's fold ends */
+    this.ends = null;
     this.view = new EditorView({
       root: root instanceof ShadowRoot ? root : undefined,
       state: EditorState.create({ doc: "" }),
@@ -104,15 +138,16 @@ export class Editor {
     this.element = this.view.dom;
   }
 
+  /** @param {string[]} lines */
   show(lines) {
     this.lines = lines;
     this.ends = null;
-    this.moved = false;
     this.view.setState(
       EditorState.create({ doc: Text.of(lines.length ? lines : [""]), extensions: this.extensions() }),
     );
   }
 
+  /** @returns {Extension[]} */
   extensions() {
     return [
       marks,
@@ -156,7 +191,9 @@ export class Editor {
     ];
   }
 
+  /** @returns {KeyBinding[]} */
   keys() {
+    /** @param {number} by */
     const step = (by) => () => (this.about.step(by), true);
     return [
       { key: "ArrowLeft", run: step(-1) },
@@ -169,6 +206,7 @@ export class Editor {
 
   // Marks ---------------------------------------------------------------------------------------------------
 
+  /** @param {Marks} changes */
   mark(changes) {
     const now = this.view.state.field(marks, false);
     if (
@@ -182,6 +220,7 @@ export class Editor {
     this.view.dispatch({ effects: setMarks.of(changes) });
   }
 
+  /** @param {EditorView} view @param {BlockInfo} block */
   sign(view, block) {
     const line = view.state.doc.lineAt(block.from).number;
     const { lit, chosen } = view.state.field(marks);
@@ -190,9 +229,15 @@ export class Editor {
     return sign || hue !== null ? new Sign(sign, hue) : null;
   }
 
-  // Decorations of the lines in view: `make(view, line)` gives those of a line, `stale(update)` says when
-  // they are other ones.
+  /**
+   * Decorations of the lines in view: `make(view, line)` gives those of a line, `stale(update)` says when
+   * they are other ones.
+   *
+   * @param {(view: EditorView, line: Line) => Iterable<Range<Decoration>>} make
+   * @param {(update: ViewUpdate) => boolean} stale
+   */
   decorator(make, stale) {
+    /** @param {EditorView} view */
     const all = (view) => {
       const found = [];
       let last = 0;
@@ -206,8 +251,10 @@ export class Editor {
       }
       return Decoration.set(found, true);
     };
+    /** @param {EditorView} view */
     const plugin = (view) => ({
       decorations: all(view),
+      /** @param {ViewUpdate} update */
       update(update) {
         if (update.viewportChanged || stale(update)) this.decorations = all(update.view);
       },
@@ -215,6 +262,7 @@ export class Editor {
     return ViewPlugin.define(plugin, { decorations: (one) => one.decorations });
   }
 
+  /** @param {Line} line @returns {Iterable<Range<Decoration>>} */
   *colours(line) {
     const language = this.about.language();
     let at = line.from;
@@ -227,12 +275,13 @@ export class Editor {
         if (from < to) yield quiet.range(line.from + from, line.from + to);
   }
 
+  /** @param {EditorView} view @param {Line} line @returns {Iterable<Range<Decoration>>} */
   *lights(view, line) {
     const { lit, chosen, query } = view.state.field(marks);
     const hue = this.about.hue(line.number);
     const kind = line.number === chosen ? " chosen" : lit.has(line.number) ? " lit" : "";
-    const attributes = { class: `line${kind}${hue === null ? " plain" : ""}`, "data-line": line.number };
-    if (hue !== null) attributes.style = `--hue:${hue}`;
+    const look = { class: `line${kind}${hue === null ? " plain" : ""}`, "data-line": String(line.number) };
+    const attributes = hue === null ? look : { ...look, style: `--hue:${hue}` };
     yield Decoration.line({ attributes }).range(line.from);
     for (const [from, to] of occurrences(line.text, query))
       yield foundMark.range(line.from + from, line.from + to);
@@ -240,6 +289,7 @@ export class Editor {
 
   // Folding, wrapping, noise --------------------------------------------------------------------------------
 
+  /** @param {EditorState} state @param {number} start */
   fold(state, start) {
     this.ends ||= foldEnds(this.lines);
     const line = state.doc.lineAt(start);
@@ -255,6 +305,7 @@ export class Editor {
     unfoldAll(this.view);
   }
 
+  /** @param {boolean} on */
   setWrap(on) {
     this.wrapped = on;
     this.view.dispatch({ effects: this.wrap.reconfigure(on ? EditorView.lineWrapping : []) });
@@ -264,11 +315,13 @@ export class Editor {
     return hasNoise(this.about.language());
   }
 
+  /** @param {boolean} on */
   setQuiet(on) {
     this.quiet = on;
     this.view.dispatch({ effects: [this.noise.reconfigure(this.hidden()), setQuiet.of(on)] });
   }
 
+  /** @returns {Extension} */
   hidden() {
     const runs = this.quiet ? noiseLines(this.lines, this.about.language()) : [];
     if (!runs.length) return [];
@@ -289,16 +342,26 @@ export class Editor {
     return this.view.state.doc.lineAt(this.view.state.selection.main.head).number;
   }
 
-  // The first and last line in view.
+  /**
+   * The first and last line in view.
+   *
+   * @returns {[first: number, last: number]}
+   */
   inView() {
     const { doc } = this.view.state;
     const { scrollDOM } = this.view;
     const top = scrollDOM.scrollTop - this.view.documentPadding.top;
+    /** @param {number} height */
     const line = (height) => doc.lineAt(this.view.lineBlockAtHeight(Math.max(0, height)).from).number;
     return [line(top), line(top + scrollDOM.clientHeight - 20)];
   }
 
-  // Bring a line into view, in the middle if it is not there yet; with `caret` the caret goes there too.
+  /**
+   * Bring a line into view, in the middle if it is not there yet; with `caret` the caret goes there too.
+   *
+   * @param {number} line
+   * @param {boolean} [caret]
+   */
   reveal(line, caret = false) {
     const { doc } = this.view.state;
     const at = doc.line(Math.min(doc.lines, Math.max(1, line))).from;
@@ -312,17 +375,19 @@ export class Editor {
     gotoLine(this.view);
   }
 
+  /** @param {ViewUpdate} update */
   updated(update) {
     if (!update.selectionSet || !update.transactions.some((t) => t.isUserEvent("select"))) return;
     const { main } = update.state.selection;
     if (main.empty) this.about.chosen(update.state.doc.lineAt(main.head).number);
   }
 
+  /** @param {EditorView} view @param {number} at */
   hover(view, at) {
     const line = view.state.doc.lineAt(at);
-    const word =
-      /[\w.$%]*$/.exec(line.text.slice(0, at - line.from))[0] +
-      /^[\w.$]*/.exec(line.text.slice(at - line.from))[0];
+    const [before = ""] = /[\w.$%]*$/.exec(line.text.slice(0, at - line.from)) ?? [];
+    const [after = ""] = /^[\w.$]*/.exec(line.text.slice(at - line.from)) ?? [];
+    const word = before + after;
     const dom = this.about.hover(line.number, word);
     return (
       dom && { pos: line.from + Math.max(0, line.text.search(/\S/)), above: true, create: () => ({ dom }) }

@@ -1,20 +1,27 @@
 // Where a text can be folded: a line over the deeper lines that follow it. Worked out once for all lines.
 
+/** @param {string} line @returns {number} */
 const indent = (line) => {
   const at = line.search(/\S/);
   return at < 0 ? -1 : at;
 };
 
-// For each line, counted from 0, the last line that folds under it; 0 where nothing does.
+/**
+ * For each line, counted from 0, the last line that folds under it; 0 where nothing does.
+ *
+ * @param {string[]} lines
+ * @returns {Uint32Array}
+ */
 export function foldEnds(lines) {
   const ends = new Uint32Array(lines.length);
+  /** @type {[line: number, indent: number][]} */
   const open = []; // [line, indent] of lines that what follows may belong to
   let last = 0; // the last line that is not blank
   for (let at = 0; at < lines.length; at++) {
     const depth = indent(lines[at]);
     if (depth < 0) continue;
     while (open.length && open[open.length - 1][1] >= depth) {
-      const [line] = open.pop();
+      const [line] = open.pop() ?? [last];
       if (last > line) ends[line] = last;
     }
     open.push([at, depth]);

@@ -1,19 +1,45 @@
 // The fusion view: what became one kernel as regions of the scheduler's graph, and why or why not for any two
 // nodes.
 
-import { bytes, element, ended, plural } from "./dom.js";
+import { bytes, element, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
+import { fusionTables } from "./fusiontables.js";
 import { arrange, groupTree } from "./graph.js";
 import { cells, factsOfNode } from "./hover.js";
-import { Table } from "./table.js";
 import { Verdicts, title } from "./why.js";
 
+/** @import { Parts } from "./app.js" */
+/** @import { Box, Layout } from "./graph.js" */
+/** @import { Fact } from "./hover.js" */
+/** @import { VerdictInfo } from "./wire.js" */
+
+const HUES = 137.508;
+const ASK = "Click two nodes, or type their names, to read why they are one kernel or not.";
+/** @type {Layout} */
+const EMPTY = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
+
 export class Fusion {
-  constructor(app) {
-    this.app = app;
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "status" | "tabs">} parts */
+  constructor({ store, hub, selection, status, tabs }) {
+    this.store = store;
+    this.selection = selection;
+    this.tabs = tabs;
     this.picked = ["", ""];
-    this.next = 0;
-    this.graphs = app.store.payload.fusion;
+    this.next = 0; // the side that the next click fills
+    this.graphs = store.payload.fusion;
+    // not the first branch of a torch.cond
+    const top = Math.max(
+      0,
+      this.graphs.findIndex((graph) => !graph.of),
+    );
+    this.info = this.graphs[top];
+    this.verdicts = new Verdicts(this.info);
+    this.nodes = store.nodes(this.info.nodes);
+    this.tree = groupTree([]);
+    /** @type {Set<string>} the keys of open groups */
+    this.expanded = new Set();
+    this.graph = EMPTY;
+    /** @type {HTMLSelectElement} */
     this.source = element(
       "select",
       { "aria-label": "graph", onchange: () => this.show(this.source.selectedIndex) },
@@ -22,6 +48,7 @@ export class Fusion {
       ),
     );
     this.known = element("datalist", { id: "fusion-names" });
+    /** @type {HTMLInputElement[]} */
     this.boxes = ["first", "second"].map((which, at) =>
       element("input", {
         list: "fusion-names",
@@ -30,11 +57,7 @@ export class Fusion {
         onchange: () => this.pickName(at, this.boxes[at].value.trim()),
       }),
     );
-    this.said = element(
-      "p",
-      { class: "why soft", role: "status" },
-      "Click two nodes, or type their names, to read why they are one kernel or not.",
-    );
+    this.said = element("p", { class: "why soft", role: "status" }, ASK);
     this.count = element("span", { class: "soft" });
     this.canvas = new Canvas({
       pick: (box) => this.pick(box),
@@ -42,7 +65,7 @@ export class Fusion {
       label: (box) => this.label(box),
       edge: () => "",
       hue: (box) => this.hue(box),
-      say: (box) => (app.status.textContent = this.label(box).filter(Boolean).join(", ")),
+      say: (box) => status.say(this.label(box).filter(Boolean).join(", ")),
       visit: (box) => this.light(box),
       tip: (box) => this.tip(box),
     });
@@ -64,25 +87,19 @@ export class Fusion {
       this.tables,
     );
     this.element = element("div", { class: "panel fusion" }, bar, this.said, body);
-    const top = Math.max(
-      0,
-      this.graphs.findIndex((graph) => !graph.of),
-    ); // not the first branch of a torch.cond
+    hub.on("themed", () => this.canvas.themed());
     this.source.selectedIndex = top;
     this.show(top);
   }
 
+  /** @param {number} at */
   show(at) {
-    const { store } = this.app;
-    this.verdicts = new Verdicts(this.graphs[at]);
-    this.artifact = this.verdicts.nodes;
+    this.info = this.graphs[at];
+    this.verdicts = new Verdicts(this.info);
+    this.nodes = this.store.nodes(this.info.nodes);
     this.known.replaceChildren(
       ...[...this.verdicts.numbers.keys()].map((name) => element("option", { value: name })),
     );
-    this.nodes =
-      this.artifact >= 0
-        ? store.artifact(this.artifact).nodes
-        : { name: [], inputs: [], line: [], origins: [] };
     const paths = this.nodes.name.map((name) => {
       const group = this.verdicts.group.get(name);
       return group && group.nodes.length > 1 ? [group.name] : [];
@@ -99,6 +116,7 @@ export class Fusion {
     this.count.textContent = `${nodes} became ${groups}, ${kernels} of them ${generated}`;
   }
 
+  /** @param {boolean} fit */
   lay(fit) {
     this.graph = arrange(this.tree, this.expanded, this.nodes.inputs, (box) => this.measure(box));
     this.canvas.chosen = null;
@@ -106,6 +124,7 @@ export class Fusion {
     this.mark();
   }
 
+  /** @param {Box} box @returns {[width: number, height: number]} */
   measure(box) {
     const [name, subtitle] = this.label(box);
     return [
@@ -114,6 +133,7 @@ export class Fusion {
     ];
   }
 
+  /** @param {Box} box @returns {string[]} */
   label(box) {
     if (box.kind === "node")
       return [this.nodes.name[box.node], (this.nodes.origins?.[box.node] || []).join(", ")];
@@ -121,78 +141,80 @@ export class Fusion {
     return [group ? title(group) : box.label, plural(box.count, "node")];
   }
 
+  /** @param {Box} box @returns {number | null} */
   hue(box) {
     const name = box.kind === "node" ? this.verdicts.group.get(this.nodes.name[box.node])?.name : box.label;
     return name
-      ? Math.round(([...name].reduce((sum, c) => sum * 3 + c.charCodeAt(0), 0) * 137.508) % 360)
+      ? Math.round(([...name].reduce((sum, c) => sum * 3 + c.charCodeAt(0), 0) * HUES) % 360)
       : null;
   }
 
+  /** @param {Box} box */
   toggle(box) {
-    const { key } = box.group;
+    const key = box.group?.key ?? "";
     if (!this.expanded.delete(key)) this.expanded.add(key);
     this.lay(false);
   }
 
   // Two nodes -----------------------------------------------------------------------------------------------
 
+  /** @param {Box} box */
   pick(box) {
     if (box.kind !== "node") return;
     this.pickName(this.next, this.nodes.name[box.node]);
     this.light(box);
   }
 
-  // The node's line, and all that is linked to it, in every text.
+  /**
+   * The node's line, and all that is linked to it, in every text.
+   *
+   * @param {Box} box
+   */
   light(box) {
     const line = this.nodes.line[box.node];
-    if (line) this.app.choose(this.artifact, line);
+    if (line) this.selection.choose(this.info.nodes, line);
   }
 
-  // What is said of a box under the pointer: of a node the facts that its line has in a text, of a group its
-  // row in the table.
+  /**
+   * What is said of a box under the pointer: of a node the facts that its line has in a text, of a group its
+   * row in the table.
+   *
+   * @param {Box} box
+   */
   tip(box) {
-    if (box.kind === "node")
-      return element(
-        "dl",
-        {},
-        ...cells([
-          ...factsOfNode(this.app.store, this.artifact, box.node, this.app.lit),
-          ...this.placed(this.nodes.name[box.node]),
-        ]),
-      );
+    if (box.kind === "node") {
+      const facts = factsOfNode(this.store, this.info.nodes, box.node, this.selection.lit);
+      return element("dl", {}, ...cells([...facts, ...this.placed(this.nodes.name[box.node])]));
+    }
     const group = this.verdicts.groups.find((one) => one.name === box.label);
-    return (
-      group &&
-      element(
-        "dl",
-        {},
-        ...cells(
-          [
-            ["group", group.name],
-            ["kernel or call", title(group)],
-            ["kind", group.kind],
-            ["FX nodes", group.fx_nodes.join(", ")],
-            ["reads", bytes(group.read)],
-            ["writes", bytes(group.written)],
-          ].filter(([, value]) => value),
-        ),
-      )
-    );
+    if (!group) return null;
+    /** @type {Fact[]} */
+    const facts = [
+      ["group", group.name],
+      ["kernel or call", title(group)],
+      ["kind", group.kind],
+      ["FX nodes", group.fx_nodes.join(", ")],
+      ["reads", bytes(group.read)],
+      ["writes", bytes(group.written)],
+    ];
+    return element("dl", {}, ...cells(facts.filter(([, value]) => value)));
   }
 
+  /** @param {string} name @returns {Fact[]} */
   placed(name) {
     const group = this.verdicts.group.get(name);
     return group ? [["in", title(group)]] : [];
   }
 
+  /** @param {number} at @param {string} name */
   pickName(at, name) {
-    const pair = [...this.picked];
-    pair[at] = name;
-    if (at === 0 && this.picked[0] && this.picked[1]) pair[1] = "";
+    const [first, second] = this.picked;
     this.next = at ? 0 : 1;
-    this.choose(...pair);
+    if (at) this.choose(first, name);
+    else this.choose(name, first && second ? "" : second);
   }
 
+  /** @param {string} first @param {string} second */
   choose(first, second) {
     this.picked = [first, second];
     if (!first) this.next = 0;
@@ -203,9 +225,7 @@ export class Fusion {
       this.said.textContent = `${fused ? "✓ fused" : "✕ not fused"}: ${sentence}`;
     } else {
       this.said.className = "why soft";
-      this.said.textContent = first
-        ? `${first}: now a second node.`
-        : "Click two nodes, or type their names, to read why they are one kernel or not.";
+      this.said.textContent = first ? `${first}: now a second node.` : ASK;
     }
     this.mark();
   }
@@ -218,8 +238,8 @@ export class Fusion {
     );
     this.canvas.marked = new Map();
     this.nodes.name.forEach((name, node) => {
-      const box = nodes.has(name) && this.graph.visible.get(node);
-      if (box) this.canvas.marked.set(box, this.hue(box));
+      const box = this.graph.visible.get(node);
+      if (box && nodes.has(name)) this.canvas.marked.set(box, this.hue(box));
     });
     this.canvas.redraw();
   }
@@ -227,143 +247,33 @@ export class Fusion {
   // Tables --------------------------------------------------------------------------------------------------
 
   fill() {
-    const { verdicts } = this;
-    const verdict = (row) => (row.verdict === "fused" ? "✓ fused" : `✕ ${row.verdict}`);
-    const amount = (value) => (value === null || value === undefined ? "" : bytes(value));
-    const first = ({ rounds, pair }) => [...rounds, -1, ...pair];
-    const rows = verdicts.rows
-      .map((row) => [first(row), row])
-      .sort(([a], [b]) => a.reduce((sign, n, at) => sign || n - (b[at] ?? -1), 0))
-      .map(([, row]) => row);
-    const pairs = new Table(
-      "verdicts",
-      [
-        { key: "first", title: "first", code: true, narrow: true },
-        { key: "second", title: "second", code: true, narrow: true },
-        { key: "verdict", title: "verdict", text: verdict },
-        { key: "reason", title: "why", wide: true },
-        {
-          key: "shared_bytes",
-          title: "shared",
-          text: (row) => amount(row.shared_bytes),
-          number: true,
-          sort: (row) => row.shared_bytes,
-          about: "bytes that one kernel would not move twice",
-        },
-        { key: "rounds", title: "round", text: (row) => row.rounds.join(", "), sort: (row) => row.rounds[0] },
-        { key: "rule", title: "the scheduler's rule" },
-      ],
-      rows,
-      (row) =>
-        this.choose(
-          ...[row.first, row.second].map((name, at) =>
-            verdicts.numbers.has(name) ? name : verdicts.names[verdicts.parts(row.pair[at])[0]],
-          ),
-        ),
-    );
-    const groups = new Table(
-      "groups",
-      [
-        { key: "name", title: "group", code: true, narrow: true },
-        { key: "kind", title: "kind" },
-        {
-          key: "kernels",
-          title: "kernel or call",
-          text: title,
-          draw: (row) => element("span", { class: "ended" }, ...ended(title(row))),
-          code: true,
-        },
-        {
-          key: "nodes",
-          title: "nodes",
-          text: (row) => row.nodes.length,
-          number: true,
-          sort: (row) => row.nodes.length,
-        },
-        { key: "read", title: "reads", text: (row) => amount(row.read), number: true },
-        { key: "written", title: "writes", text: (row) => amount(row.written), number: true },
-        { key: "fx_nodes", title: "FX nodes", text: (row) => row.fx_nodes.join(", "), code: true },
-      ],
-      verdicts.groups,
-      (row) => this.find(row.nodes[0]),
-    );
-    const made = new Table(
-      "buffers made",
-      [
-        { key: "buffer", title: "buffer", code: true },
-        { key: "node", title: "node", code: true },
-        { key: "lowering", title: "FX node", code: true },
-        { key: "why", title: "why it is in memory", wide: true },
-        { key: "where", title: "where Inductor says so", code: true },
-      ],
-      verdicts.made,
-      (row) => this.find(row.node),
-    );
-    const inlined = new Table(
-      "nodes without a buffer",
-      [
-        { key: "fx_node", title: "FX node", code: true },
-        { key: "into", title: "computed in", text: (row) => row.into.join(", "), code: true },
-      ],
-      verdicts.inlined,
-      (row) => this.find(row.into[0]),
-    );
-    const patterns = this.patterns();
-    const folded = (name, table, open) =>
-      element("details", { open }, element("summary", {}, name), table.element);
-    this.tables.replaceChildren(
-      folded(`Verdicts of pairs: ${verdicts.rows.length}`, pairs, true),
-      folded(`Groups: ${verdicts.groups.length}`, groups),
-      folded(`Buffers in memory: ${verdicts.made.length}`, made),
-      folded(`FX nodes that never had a buffer: ${verdicts.inlined.length}`, inlined),
-      patterns.length ? folded(`Patterns that matched: ${patterns.length}`, this.patternTable(patterns)) : "",
-    );
+    const tables = fusionTables(this.store, this.info, {
+      pair: (verdict) => this.chooseOf(verdict),
+      node: (name) => this.find(name),
+      pattern: (index) => this.tabs.show("passes").open(index),
+    });
+    this.tables.replaceChildren(...tables);
   }
 
-  // The patterns that fired in the frame, by name and place.
-  patterns() {
-    const { frame } = this.graphs[Math.max(0, this.source.selectedIndex)];
-    const found = new Map();
-    for (const a of this.app.store.payload.artifacts) {
-      if (a.stage !== "pattern_match" || a.frame !== frame) continue;
-      const key = `${a.graph} ${a.data.pattern} ${a.data.file}:${a.data.line}`;
-      if (!found.has(key))
-        found.set(key, {
-          pattern: a.data.pattern,
-          graph: a.graph,
-          place: `${a.data.file}:${a.data.line}`,
-          times: 0,
-          id: a.id,
-        });
-      found.get(key).times++;
-    }
-    return [...found.values()];
+  /**
+   * Ask about the pair of a verdict; a node made of several has no name to ask by, so its first is taken.
+   *
+   * @param {VerdictInfo} verdict
+   */
+  chooseOf({ first, second, pair }) {
+    const { numbers, names } = this.verdicts;
+    /** @param {string} name @param {number} number */
+    const known = (name, number) => (numbers.has(name) ? name : names[this.verdicts.parts(number)[0]]);
+    this.choose(known(first, pair[0]), known(second, pair[1]));
   }
 
-  patternTable(rows) {
-    return new Table(
-      "patterns that matched",
-      [
-        { key: "pattern", title: "pattern", code: true },
-        { key: "times", title: "times", number: true },
-        { key: "graph", title: "graph" },
-        { key: "place", title: "defined at", code: true },
-      ],
-      rows,
-      (row) => this.app.panel("passes").open(this.app.store.byId.get(row.id)),
-    );
-  }
-
+  /** @param {string} name */
   find(name) {
     const node = this.nodes.name.indexOf(name);
     if (node < 0) return;
     const box = this.graph.visible.get(node);
-    this.canvas.centre(box);
+    if (box) this.canvas.centre(box);
     this.pickName(this.next, name);
-  }
-
-  themed() {
-    this.canvas.themed();
   }
 
   close() {

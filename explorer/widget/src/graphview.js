@@ -1,30 +1,61 @@
 // The graph view: any FX graph or scheduler graph of the trace, collapsed by module or by fused kernel.
 
-import { element, plural } from "./dom.js";
+import { button, element, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { arrange, firstOpen, groupTree } from "./graph.js";
 import { INPUTS, groupings, pathsOf } from "./grouping.js";
 import { cells, factsOfNode } from "./hover.js";
 import { Verdicts } from "./why.js";
 
+/** @import { Parts } from "./app.js" */
+/** @import { Box, Group, Layout } from "./graph.js" */
+/** @import { FusionInfo } from "./wire.js" */
+
 const HUES = 137.508;
 // The graphs of which the scheduler's verdicts know the nodes by name.
 const SCHEDULED = ["post_grad", "ir_pre_fusion", "ir_post_fusion"];
 
+const MOST = 100; // boxes that are shown at first, about
+/** @type {Layout} */
+const EMPTY = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
+
 export class GraphView {
-  constructor(app) {
-    this.app = app;
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes" | "status" | "navigation">} parts */
+  constructor({ store, hub, selection, panes, status, navigation }) {
+    this.store = store;
+    this.selection = selection;
+    this.status = status;
+    this.navigation = navigation;
     this.artifact = -1;
+    this.nodes = store.nodes(-1);
+    /** @type {string[][]} the groups that each node stands in */
+    this.paths = [];
+    this.tree = groupTree([]);
+    /** @type {Set<string>} the keys of open groups */
+    this.expanded = new Set();
+    this.graph = EMPTY;
+    /** @type {number | null} the node that others are compared with */
+    this.held = null;
+    /** @type {number | null} the node that was chosen last */
+    this.last = null;
+    /** @type {FusionInfo[]} the verdicts on the graph */
+    this.mine = [];
+    /** @type {Verdicts[] | null} the same, made when two nodes are asked about */
+    this.verdicts = null;
+    this.hit = 0; // of the nodes found, the one that is shown
+    this.lastQuery = "";
+    /** @type {HTMLSelectElement} */
     this.source = element("select", {
       "aria-label": "graph",
       onchange: () => this.show(Number(this.source.value)),
     });
+    /** @type {HTMLSelectElement} */
     this.by = element("select", { "aria-label": "group the nodes", onchange: () => this.group() });
     this.box = element("input", {
       type: "search",
       placeholder: "Find a node",
       "aria-label": "find a node",
-      onkeydown: (e) => e.key === "Enter" && this.find(e.shiftKey ? -1 : 1),
+      onkeydown: (event) => event.key === "Enter" && this.find(event.shiftKey ? -1 : 1),
     });
     this.count = element("span", { class: "soft", role: "status" });
     this.detail = element("div", { class: "graph-detail", hidden: true });
@@ -34,19 +65,17 @@ export class GraphView {
       label: (box) => this.label(box),
       edge: (edge) => this.type(edge.source),
       hue: (box) => this.hue(box),
-      say: (box) => (app.status.textContent = this.label(box).filter(Boolean).join(", ")),
+      say: (box) => status.say(this.label(box).filter(Boolean).join(", ")),
       tip: (box) => this.tip(box),
       hold: () => this.hold(),
     });
     this.why = element("p", { class: "why", role: "status", hidden: true });
-    const tool = (text, label, action) =>
-      element("button", { type: "button", title: label, "aria-label": label, onclick: action }, text);
     const tools = [
-      tool("open all", "open all groups", () => this.openAll(true)),
-      tool("close all", "close all groups", () => this.openAll(false)),
-      tool("−", "zoom out", () => this.canvas.zoom(0.8)),
-      tool("+", "zoom in", () => this.canvas.zoom(1.25)),
-      tool("fit", "fit the whole graph into view", () => this.canvas.fitAll()),
+      button("open all", "open all groups", () => this.openAll(true)),
+      button("close all", "close all groups", () => this.openAll(false)),
+      button("−", "zoom out", () => this.canvas.zoom(0.8)),
+      button("+", "zoom in", () => this.canvas.zoom(1.25)),
+      button("fit", "fit the whole graph into view", () => this.canvas.fitAll()),
     ];
     const bar = element("div", { class: "panel-bar" }, this.source, this.by, ...tools, this.box, this.count);
     this.element = element(
@@ -56,77 +85,89 @@ export class GraphView {
       this.why,
       element("div", { class: "graph-body" }, this.canvas.element, this.detail),
     );
-    this.fill();
+    hub.on("selected", () => this.selected());
+    hub.on("themed", () => this.canvas.themed());
+    this.begin(panes.list.map((pane) => pane.artifact));
   }
 
-  fill() {
-    const { store } = this.app;
-    store.payload.artifacts.forEach(
-      (a, index) =>
-        a.nodes && this.source.append(element("option", { value: index }, `${a.frame} ${store.name(index)}`)),
-    );
-    const shown = this.app.panes
-      .map((pane) => pane.artifact)
-      .find((index) => index >= 0 && store.artifact(index).nodes);
-    const kernels = store.payload.kernels[0];
-    const last = store.payload.artifacts.findIndex(
-      (a) =>
-        a.stage === "post_grad" && (!kernels || (a.frame === kernels.frame && a.graph === kernels.graph)),
+  /**
+   * Show the graph of a pane, else the post-grad graph of the first kernel, else the first there is.
+   *
+   * @param {number[]} inPanes
+   */
+  begin(inPanes) {
+    const { artifacts, kernels } = this.store.payload;
+    artifacts.forEach((a, index) => {
+      if (!a.nodes) return;
+      this.source.append(element("option", { value: index }, `${a.frame} ${this.store.name(index)}`));
+    });
+    const shown = inPanes.find((index) => index >= 0 && artifacts[index].nodes);
+    const [kernel = null] = kernels;
+    const last = artifacts.findIndex(
+      ({ stage, frame, graph }) =>
+        stage === "post_grad" && (!kernel || (frame === kernel.frame && graph === kernel.graph)),
     );
     const first = shown ?? (last >= 0 ? last : Number(this.source.value || -1));
     if (first >= 0) this.show(first);
   }
 
+  /** @param {number} index */
   open(index) {
-    if (!this.app.store.artifact(index).nodes) return false;
+    if (!this.store.artifact(index).nodes) return false;
     this.show(index);
     return true;
   }
 
+  /** @param {number} index */
   show(index) {
     this.artifact = index;
+    this.nodes = this.store.nodes(index);
     this.source.value = String(index);
     this.held = this.last = null;
     this.why.hidden = this.detail.hidden = true;
-    const { frame, graph } = this.app.store.artifact(index);
-    this.verdicts = null; // made when two nodes are asked about
-    this.mine = this.app.store.payload.fusion.filter((one) => one.frame === frame && one.graph === graph);
-    const ways = groupings(this.app.store, index);
+    const { frame, graph } = this.store.artifact(index);
+    this.verdicts = null;
+    this.mine = this.store.payload.fusion.filter((one) => one.frame === frame && one.graph === graph);
+    const ways = groupings(this.store, index);
     this.by.replaceChildren(...ways.map(([name, title]) => element("option", { value: name }, title)));
     this.group();
   }
 
   group() {
-    const { store } = this.app;
-    const { nodes } = store.artifact(this.artifact);
-    this.paths = pathsOf(store, this.artifact, this.by.value);
+    this.paths = pathsOf(this.store, this.artifact, this.by.value);
     this.tree = groupTree(this.paths);
-    this.expanded = firstOpen(this.tree, 100, [INPUTS]);
-    this.inputs = nodes.inputs;
+    this.expanded = firstOpen(this.tree, MOST, [INPUTS]);
     this.lay(true);
   }
 
+  /** @param {boolean} fit */
   lay(fit) {
-    this.graph = arrange(this.tree, this.expanded, this.inputs, (box) => this.measure(box));
+    this.graph = arrange(this.tree, this.expanded, this.nodes.inputs, (box) => this.measure(box));
     this.canvas.chosen = null;
     this.canvas.show(this.graph, fit);
     this.selected();
     const boxes = plural(this.graph.boxes.length, "box").replace(/boxs$/, "boxes");
-    this.count.textContent = `${plural(this.inputs.length, "node")}, ${boxes} shown`;
+    this.count.textContent = `${plural(this.nodes.inputs.length, "node")}, ${boxes} shown`;
   }
 
+  /** @param {Box} box @returns {[width: number, height: number]} */
   measure(box) {
     const [title, subtitle] = this.label(box);
     const wide = Math.max(title.length * 7.4 + 34, (subtitle || "").length * 6.7 + 24);
     return [Math.min(250, Math.max(84, wide)), subtitle ? 38 : 28];
   }
 
-  // What stands in a box: an operator and its name, or a group and how much is in it.
+  /**
+   * What stands in a box: an operator and its name, or a group and how much is in it.
+   *
+   * @param {Box} box
+   * @returns {string[]}
+   */
   label(box) {
     if (box.kind !== "node") return [box.label, box.kind === "group" ? plural(box.count, "node") : ""];
-    const { store } = this.app;
+    const { store } = this;
     const target = store.fact(this.artifact, box.node, "target") || store.fact(this.artifact, box.node, "op");
-    const name = this.app.store.artifact(this.artifact).nodes.name[box.node];
+    const name = this.nodes.name[box.node];
     const op = store.fact(this.artifact, box.node, "op");
     const what =
       op === "placeholder" || op === "output"
@@ -138,62 +179,79 @@ export class GraphView {
     ];
   }
 
+  /** @param {number} node */
   type(node) {
-    return this.app.store.fact(this.artifact, node, "type").replace("float", "f").replace("int", "i");
+    return this.store.fact(this.artifact, node, "type").replace("float", "f").replace("int", "i");
   }
 
-  // A group's own colour, of its outermost name; a node has its user line's.
+  /**
+   * A group's own colour, of its outermost name; a node has its user line's.
+   *
+   * @param {Box} box
+   * @returns {number | null}
+   */
   hue(box) {
     if (box.kind === "node") {
-      const line = this.app.store.artifact(this.artifact).nodes.line[box.node];
-      return line ? this.app.store.hue(this.artifact, line) : null;
+      const line = this.nodes.line[box.node];
+      return line ? this.store.hue(this.artifact, line) : null;
     }
     return box.kind === "group"
       ? null
       : Math.round(([...box.label].reduce((sum, c) => sum + c.charCodeAt(0), 0) * HUES) % 360);
   }
 
+  /** @param {Box} box */
   toggle(box) {
-    const { key } = box.group;
+    const key = box.group?.key ?? "";
     const [x, y] = [box.x, box.y];
     if (this.expanded.has(key)) this.expanded.delete(key);
     else this.expanded.add(key);
     this.lay(false);
     // the box stays where it was on the screen
-    const again = this.graph.boxes.find((b) => b.group && b.group.key === key);
+    const again = this.graph.boxes.find((b) => b.group?.key === key);
+    if (!again) return;
     this.canvas.x += (x - again.x) * this.canvas.scale;
     this.canvas.y += (y - again.y) * this.canvas.scale;
     this.canvas.chosen = again;
     this.canvas.redraw();
   }
 
+  /** @param {boolean} on */
   openAll(on) {
     this.expanded = new Set();
-    const add = (group) => group.children.forEach((child) => (this.expanded.add(child.key), add(child)));
+    /** @param {Group} group */
+    const add = (group) => {
+      for (const child of group.children.values()) {
+        this.expanded.add(child.key);
+        add(child);
+      }
+    };
     if (on) add(this.tree);
     this.lay(true);
   }
 
   // Selecting -----------------------------------------------------------------------------------------------
 
+  /** @param {Box} box */
   pick(box) {
     if (box.kind !== "node") return;
-    const line = this.app.store.artifact(this.artifact).nodes.line[box.node];
+    const line = this.nodes.line[box.node];
     const before = this.held ?? this.last;
     this.last = box.node;
     this.tell(box.node);
     if (before !== null && before !== box.node) this.ask(before, box.node);
-    if (line) this.app.choose(this.artifact, line);
-    this.app.status.textContent = this.label(box).filter(Boolean).join(", ");
+    if (line) this.selection.choose(this.artifact, line);
+    this.status.say(this.label(box).filter(Boolean).join(", "));
   }
 
+  /** @param {number} node */
   tell(node) {
-    const line = this.app.store.artifact(this.artifact).nodes.line[node];
-    const rows = factsOfNode(this.app.store, this.artifact, node, new Map());
+    const line = this.nodes.line[node];
+    const rows = factsOfNode(this.store, this.artifact, node, new Map());
     const code = line
       ? element(
           "button",
-          { type: "button", class: "link", onclick: () => this.app.goTo(this.artifact, line) },
+          { type: "button", class: "link", onclick: () => this.navigation.goTo(this.artifact, line) },
           `line ${line} of its text`,
         )
       : null;
@@ -223,32 +281,34 @@ export class GraphView {
   hold() {
     if (this.last === null || !this.mine.length) return;
     this.held = this.held === this.last ? null : this.last;
-    const { name } = this.app.store.artifact(this.artifact).nodes;
+    const name = this.nodes.name[this.last];
+    const held = `${name} is held: choose another node to read why they are one kernel or not.`;
     this.tell(this.last);
-    this.say(
-      this.held === null
-        ? `${name[this.last]} is not held any more.`
-        : `${name[this.last]} is held: choose another node to read why they are one kernel or not.`,
-      "soft",
-    );
+    this.say(this.held === null ? `${name} is not held any more.` : held, "soft");
   }
 
-  // Why two nodes are one kernel or not, in the words of `Fusion.why`.
+  /**
+   * Why two nodes are one kernel or not, in the words of `Fusion.why`.
+   *
+   * @param {number} first
+   * @param {number} second
+   */
   ask(first, second) {
-    const { name } = this.app.store.artifact(this.artifact).nodes;
-    const { stage } = this.app.store.artifact(this.artifact);
+    const { name } = this.nodes;
+    const { stage } = this.store.artifact(this.artifact);
     if (!this.mine.length) return;
     if (!SCHEDULED.includes(stage))
       return this.say(
         "What is fused is decided on the post-grad graph: choose it above to ask about two of its nodes.",
         "soft",
       );
-    this.verdicts ||= this.mine.map((one) => new Verdicts(one));
-    const of = this.verdicts.find(({ numbers }) => numbers.has(name[first]) && numbers.has(name[second]));
+    const verdicts = this.verdicts ?? this.mine.map((one) => new Verdicts(one));
+    this.verdicts = verdicts;
+    const of = verdicts.find(({ numbers }) => numbers.has(name[first]) && numbers.has(name[second]));
     if (!of)
       return this.say(
-        this.unscheduled(first) ||
-          this.unscheduled(second) ||
+        this.unscheduled(verdicts, first) ||
+          this.unscheduled(verdicts, second) ||
           `${name[first]} and ${name[second]} are of different graphs: each is compiled by itself.`,
         "soft",
       );
@@ -259,24 +319,35 @@ export class GraphView {
     );
   }
 
-  // What is said of a node that no scheduler node computes; null for others.
-  unscheduled(node) {
-    const { name } = this.app.store.artifact(this.artifact).nodes;
-    if (this.verdicts.some(({ numbers }) => numbers.has(name[node]))) return null;
-    const op = this.app.store.fact(this.artifact, node, "op");
+  /**
+   * What is said of a node that no scheduler node computes; null for others.
+   *
+   * @param {Verdicts[]} verdicts
+   * @param {number} node
+   * @returns {string | null}
+   */
+  unscheduled(verdicts, node) {
+    const { name } = this.nodes;
+    if (verdicts.some(({ numbers }) => numbers.has(name[node]))) return null;
+    const op = this.store.fact(this.artifact, node, "op");
     if (op === "placeholder") return `${name[node]} is an input of the graph: nothing computes it.`;
     return op === "output"
       ? `${name[node]} is what the graph returns: nothing computes it.`
       : `No scheduler node is said to compute ${name[node]}, so nothing was decided about it.`;
   }
 
+  /** @param {string} text @param {string} kind */
   say(text, kind) {
     this.why.hidden = false;
     this.why.className = `why ${kind}`;
     this.why.textContent = text;
   }
 
-  // What is said of a box under the pointer: of a node the facts that its line has in a text.
+  /**
+   * What is said of a box under the pointer: of a node the facts that its line has in a text.
+   *
+   * @param {Box} box
+   */
   tip(box) {
     if (box.kind !== "node")
       return element(
@@ -287,20 +358,22 @@ export class GraphView {
           ["nodes", String(box.count)],
         ]),
       );
-    return element("dl", {}, ...cells(factsOfNode(this.app.store, this.artifact, box.node, this.app.lit)));
+    return element("dl", {}, ...cells(factsOfNode(this.store, this.artifact, box.node, this.selection.lit)));
   }
 
   // The selected line is the selected node; lines linked to it are marked nodes.
   selected() {
-    const { chosen, lit, store } = this.app;
+    const { store } = this;
+    const { chosen, lit } = this.selection;
     this.canvas.marked = new Map();
-    if (chosen && this.graph) {
+    if (chosen) {
+      /** @param {number} line */
       const boxOf = (line) => this.graph.visible.get(store.nodeAt(this.artifact, line));
       if (chosen.artifact === this.artifact) {
         const box = boxOf(chosen.line);
         if (box) this.canvas.chosen = box;
       } else this.canvas.chosen = null;
-      for (const line of (lit.get(this.artifact) || new Map()).keys()) {
+      for (const line of lit.get(this.artifact)?.keys() ?? []) {
         const box = boxOf(line);
         if (box) this.canvas.marked.set(box, store.hue(this.artifact, line));
       }
@@ -308,45 +381,45 @@ export class GraphView {
     this.canvas.redraw();
   }
 
+  /** @param {number} by */
   find(by) {
     const query = this.box.value.toLowerCase();
-    const { nodes } = this.app.store.artifact(this.artifact);
-    const hits = nodes.name
-      .map((name, node) => [name, node])
-      .filter(
-        ([name, node]) =>
-          query &&
-          (name.toLowerCase().includes(query) ||
-            this.app.store.fact(this.artifact, node, "target").toLowerCase().includes(query)),
-      );
+    const { name } = this.nodes;
+    /** @param {number} node */
+    const has = (node) =>
+      name[node].toLowerCase().includes(query) ||
+      this.store.fact(this.artifact, node, "target").toLowerCase().includes(query);
+    const hits = query ? [...name.keys()].filter(has) : [];
     this.count.textContent = plural(hits.length, "node found").replace("founds", "found");
     if (!hits.length) return;
     this.hit = this.lastQuery === query ? (this.hit + by + hits.length) % hits.length : 0;
     this.lastQuery = query;
-    this.go(hits[this.hit][1]);
+    this.go(hits[this.hit]);
     this.count.textContent = `${this.hit + 1} of ${hits.length} found`;
   }
 
-  // Open what a node stands in, bring it to the middle and select it.
+  /**
+   * Open what a node stands in, bring it to the middle and select it.
+   *
+   * @param {number} node
+   */
   go(node) {
     let group = this.tree;
     let changed = false;
     for (const label of this.paths[node]) {
-      group = group.children.get(label);
-      if (!this.expanded.has(group.key)) changed = this.expanded.add(group.key);
+      group = group.children.get(label) ?? group;
+      changed ||= !this.expanded.has(group.key);
+      this.expanded.add(group.key);
     }
     if (changed) this.lay(false);
     const box = this.graph.visible.get(node);
+    if (!box) return;
     this.canvas.centre(box);
     this.canvas.choose(box);
   }
 
   shown() {
     if (this.artifact >= 0) this.selected();
-  }
-
-  themed() {
-    this.canvas.themed();
   }
 
   close() {

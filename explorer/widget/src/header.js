@@ -1,150 +1,155 @@
-// The header: what was compiled, its figures, and chips that lead to what went wrong.
+// The header: what was compiled, its figures, chips that lead to what went wrong, and the box to search with.
 
 import { element, plural, seconds } from "./dom.js";
 
-const known = (meta, name) =>
-  meta[name] === undefined || meta[name] === null || meta[name] === false ? "" : String(meta[name]);
+/** @import { Parts } from "./app.js" */
+/** @import { FailureInfo, Payload, Phase } from "./wire.js" */
 
-// `app` answers: store, root, open(index, other), search(query), nextHit(by), panel(name).
+const WAIT = 120; // milliseconds after the last letter until the search begins
+const LONGEST = 600; // letters of a failure in a tooltip
+
 export class Header {
-  constructor(app) {
-    this.app = app;
-    const { meta } = app.store.payload;
+  /** @param {Pick<Parts, "store" | "hub" | "search" | "panes" | "tabs" | "navigation">} parts */
+  constructor({ store, hub, search, panes, tabs, navigation }) {
+    this.store = store;
+    this.tabs = tabs;
+    this.navigation = navigation;
+    /** @type {HTMLElement | null} the chip whose failure is shown */
+    this.owner = null;
     this.detail = element("pre", { class: "detail", hidden: true, tabindex: 0, "aria-label": "the failure" });
-    this.search = this.searchBox();
+    this.matches = element("span", { class: "matches", role: "status" });
+    let timer = 0;
+    /** @type {HTMLInputElement} */
+    this.box = element("input", {
+      type: "search",
+      placeholder: "Search all texts  /",
+      "aria-label": "search all texts",
+      "aria-keyshortcuts": "/",
+      oninput: () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => search.look(this.box.value), WAIT);
+      },
+      onkeydown: (event) => {
+        if (event.key === "Enter") navigation.nextHit(event.shiftKey ? -1 : 1);
+        if (event.key === "Escape") panes.list[0].editor.focus();
+      },
+    });
+    this.search = element("div", { class: "search" }, this.matches, this.box);
+    hub.on("searched", () => {
+      const where = `${plural(search.total, "line")} in ${plural(search.found.size, "text")}`;
+      this.matches.textContent = search.query ? where : "";
+    });
+    const { meta, counts } = store.payload;
+    const title = element("h1", {}, known(meta, "name") || "trace");
     this.element = element(
       "header",
       {},
-      element("div", { class: "title" }, element("h1", {}, known(meta, "name") || "trace"), this.facts(meta)),
-      this.figures(),
+      element("div", { class: "title" }, title, facts(meta)),
+      element("ul", { class: "figures" }, element("li", { class: "counts" }, counts), this.compileTime()),
       element("div", { class: "chips" }, ...this.chips()),
       this.detail,
     );
   }
 
-  facts(meta) {
-    const facts = [
-      ["target", known(meta, "target")],
-      ["mode", known(meta, "mode")],
-      ["", known(meta, "train") && "training"],
-      ["backend", known(meta, "backend")],
-      ["torch", known(meta, "torch")],
-      ["triton", known(meta, "triton")],
+  compileTime() {
+    const rows = this.store.payload.artifacts.flatMap((a) => (a.stage === "phase" ? (a.rows ?? []) : []));
+    const phases = /** @type {Phase[]} */ (/** @type {object[]} */ (rows));
+    const total = phases.reduce((sum, row) => sum + (row.depth === 0 ? (row.seconds ?? 0) : 0), 0);
+    const title = "seconds that the compiler's own phases took";
+    return total ? element("li", { title }, `compiled in ${seconds(total)}`) : null;
+  }
+
+  chips() {
+    const { artifacts, failures } = this.store.payload;
+    /** @param {string} stage */
+    const count = (stage) => artifacts.filter((a) => a.stage === stage).length;
+    const breaks = count("graph_break");
+    const again = count("recompile");
+    return [
+      ...failures.map((failure) => this.failure(failure)),
+      breaks ? this.lead(`⚠ ${plural(breaks, "graph break")}`) : null,
+      this.assumptions(),
+      again ? this.lead(`↻ ${plural(again, "recompile")}`) : null,
     ];
-    const shown = facts
-      .filter(([, value]) => value)
-      .map(([name, value]) => element("li", {}, name ? element("span", {}, `${name} `) : null, value));
-    return element("ul", { class: "meta" }, ...shown);
   }
 
-  figures() {
-    const { store } = this.app;
-    const compile = store.payload.artifacts
-      .filter((a) => a.stage === "phase")
-      .flatMap((a) => a.rows || [])
-      .filter((row) => row.depth === 0);
-    const total = compile.reduce((sum, row) => sum + row.seconds, 0);
-    const counts = element("li", { class: "counts" }, store.payload.counts);
-    return element(
-      "ul",
-      { class: "figures" },
-      counts,
-      total
-        ? element(
-            "li",
-            { title: "seconds that the compiler's own phases took" },
-            `compiled in ${seconds(total)}`,
-          )
-        : null,
-    );
+  /**
+   * A chip that leads to what Dynamo says.
+   *
+   * @param {string} text
+   */
+  lead(text) {
+    const onclick = () => void this.tabs.show("dynamo");
+    return element("button", { type: "button", class: "chip partial", onclick }, text);
   }
 
-  *chips() {
-    const { artifacts, failures } = this.app.store.payload;
-    for (const failure of failures) yield this.failure(failure);
-    const breaks = artifacts.filter((a) => a.stage === "graph_break").length;
-    const again = artifacts.filter((a) => a.stage === "recompile").length;
-    const lead = (text) =>
-      element(
-        "button",
-        { type: "button", class: "chip partial", onclick: () => this.app.panel("dynamo") },
-        text,
-      );
-    if (breaks) yield lead(`⚠ ${plural(breaks, "graph break")}`);
-    const assumed = this.app.store.first("assumption");
+  assumptions() {
+    const { artifacts } = this.store.payload;
     const count = artifacts.reduce((sum, a) => sum + (a.stage === "assumption" ? a.lines : 0), 0);
-    if (count)
-      yield element(
-        "button",
-        {
-          type: "button",
-          class: "chip partial",
-          title: "what was assumed where Inductor would have timed",
-          onclick: () => (this.app.panel("code"), this.app.open(assumed)),
-        },
-        `≈ ${plural(count, "assumption")}`,
-      );
-    if (again) yield lead(`↻ ${plural(again, "recompile")}`);
+    if (!count) return null;
+    const onclick = () => {
+      this.tabs.show("code");
+      this.navigation.open(this.store.first("assumption"));
+    };
+    const title = "what was assumed where Inductor would have timed";
+    const attributes = { type: "button", class: "chip partial", title, onclick };
+    return element("button", attributes, `≈ ${plural(count, "assumption")}`);
   }
 
+  /** @param {FailureInfo} failure */
   failure(failure) {
+    const { store } = this;
     const open = () => {
-      const same = this.detail.owner === chip && !this.detail.hidden;
+      const same = this.owner === chip && !this.detail.hidden;
       this.tell(same ? null : chip, failure);
-      const at = this.app.store.first(failure.stage);
-      if (!same && at >= 0) this.app.open(at);
+      const at = store.first(failure.stage);
+      if (!same && at >= 0) this.navigation.open(at);
     };
-    const sign = failure.fatal ? "✕" : "⚠";
+    /** @type {HTMLElement} */
     const chip = element(
       "button",
       {
         type: "button",
         class: `chip ${failure.fatal ? "fatal" : "partial"}`,
         "aria-expanded": "false",
-        title: failure.message.slice(0, 600),
+        title: failure.message.slice(0, LONGEST),
         onclick: open,
       },
-      `${sign} ${failure.stage}: ${failure.step}`,
+      `${failure.fatal ? "✕" : "⚠"} ${failure.stage}: ${failure.step}`,
     );
     // What stopped the compile is the first thing to know, and so is why there was nothing to compile.
-    const { store } = this.app;
-    if (
-      !this.detail.owner &&
-      (failure.fatal || (store.first("dynamo", "kernel") < 0 && store.payload.failures.length === 1))
-    )
-      this.tell(chip, failure);
+    const alone = store.payload.failures.length === 1 && store.first("dynamo", "kernel") < 0;
+    if (!this.owner && (failure.fatal || alone)) this.tell(chip, failure);
     return chip;
   }
 
-  // Show the whole of a failure under its chip; nothing where there is no chip.
+  /**
+   * Show the whole of a failure under its chip; nothing where there is no chip.
+   *
+   * @param {HTMLElement | null} chip
+   * @param {FailureInfo} failure
+   */
   tell(chip, failure) {
     this.detail.hidden = !chip;
-    if (!chip) return void this.detail.owner?.setAttribute("aria-expanded", "false");
-    this.detail.owner?.setAttribute("aria-expanded", "false");
-    this.detail.owner = chip;
+    this.owner?.setAttribute("aria-expanded", "false");
+    if (!chip) return;
+    this.owner = chip;
     this.detail.textContent = `${failure.stage} / ${failure.step}: ${failure.message}`;
     chip.setAttribute("aria-expanded", "true");
   }
+}
 
-  searchBox() {
-    this.matches = element("span", { class: "matches", role: "status" });
-    let timer = 0;
-    const onkeydown = (event) => {
-      if (event.key === "Enter") this.app.nextHit(event.shiftKey ? -1 : 1);
-      if (event.key === "Escape") this.app.panes[0].editor.focus();
-    };
-    const oninput = () => {
-      clearTimeout(timer);
-      timer = setTimeout(() => this.app.search(this.box.value), 120);
-    };
-    this.box = element("input", {
-      type: "search",
-      placeholder: "Search all texts  /",
-      "aria-label": "search all texts",
-      "aria-keyshortcuts": "/",
-      oninput,
-      onkeydown,
-    });
-    return element("div", { class: "search" }, this.matches, this.box);
-  }
+/** @param {Payload["meta"]} meta @param {string} name */
+const known = (meta, name) => String(meta[name] || "");
+
+/** @param {Payload["meta"]} meta */
+function facts(meta) {
+  const named = ["target", "mode", "train", "backend", "torch", "triton"];
+  const items = named.map((name) => {
+    const value = known(meta, name);
+    if (!value) return null;
+    if (name === "train") return element("li", {}, "training");
+    return element("li", {}, element("span", {}, `${name} `), value);
+  });
+  return element("ul", { class: "meta" }, ...items);
 }

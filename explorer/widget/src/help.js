@@ -1,6 +1,7 @@
 // What instructions do, in a few words of our own, after NVIDIA's PTX ISA and the instruction set table of
 // its "CUDA Binary Utilities" manual.
 
+/** @type {{ [mnemonic: string]: string }} */
 const PTX = {
   "ld.global": "load from global memory",
   "st.global": "store to global memory",
@@ -62,6 +63,7 @@ const PTX = {
   fence: "order memory accesses",
 };
 
+/** @type {{ [mnemonic: string]: string }} */
 const SASS = {
   LDG: "load from global memory",
   STG: "store to global memory",
@@ -138,7 +140,13 @@ const SASS = {
   USHF: "shift uniform registers",
 };
 
-// [mnemonic, what it does], or null.
+/**
+ * [mnemonic, what it does], or null.
+ *
+ * @param {string} language
+ * @param {string} word
+ * @returns {[mnemonic: string, about: string] | null}
+ */
 export function instruction(language, word) {
   const parts = word.split(".");
   const table = language === "ptx" ? PTX : language === "sass" ? SASS : null;

@@ -5,9 +5,39 @@ import { element } from "./dom.js";
 import { instruction } from "./help.js";
 import { routeWords } from "./links.js";
 
+/** @import { Lit } from "./links.js" */
+/** @import { Column, Store } from "./store.js" */
+/** @typedef {[name: string, value: string]} Fact */
+/** @typedef {[label: string, column: Column][]} Said what is said of a node, by the columns that say it */
+
+/** @type {Said} */
+const OF_ONE = [
+  ["tensor", "type"],
+  ["module", "module"],
+  ["user line", "place"],
+  ["code", "code"],
+];
+/** @type {Said} */
+const OF_PARTS = [
+  ["operators", "target"],
+  ["tensors", "type"],
+  ["modules", "module"],
+  ["user lines", "place"],
+  ["code", "code"],
+];
+
 const MOST = 6; // texts whose links are listed
 
-// An element of facts, or null where nothing is known of the line.
+/**
+ * An element of facts, or null where nothing is known of the line.
+ *
+ * @param {Store} store
+ * @param {number} index
+ * @param {number} line
+ * @param {string} word
+ * @param {Lit} lit
+ * @returns {HTMLElement | null}
+ */
 export function facts(store, index, line, word, lit) {
   const rows = [
     ...lineFacts(store, index, store.nodeAt(index, line), line, lit),
@@ -16,14 +46,36 @@ export function facts(store, index, line, word, lit) {
   return rows.length ? element("div", { class: "hover" }, element("dl", {}, ...cells(rows))) : null;
 }
 
+/**
+ * Facts as the terms and descriptions of a list.
+ *
+ * @param {Fact[]} rows
+ * @returns {HTMLElement[]}
+ */
 export const cells = (rows) =>
   rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
 
-// The same facts of a node of a graph, also of one that its text does not show.
+/**
+ * The same facts of a node of a graph, also of one that its text does not show.
+ *
+ * @param {Store} store
+ * @param {number} index
+ * @param {number} node
+ * @param {Lit} lit
+ * @returns {Fact[]}
+ */
 export const factsOfNode = (store, index, node, lit) => [
-  ...lineFacts(store, index, node, store.artifact(index).nodes.line[node], lit),
+  ...lineFacts(store, index, node, store.nodes(index).line[node], lit),
 ];
 
+/**
+ * @param {Store} store
+ * @param {number} index
+ * @param {number} node
+ * @param {number} line
+ * @param {Lit} lit
+ * @returns {Iterable<Fact>}
+ */
 function* lineFacts(store, index, node, line, lit) {
   if (node >= 0) yield* nodeFacts(store, index, node);
   if (!line) return;
@@ -31,17 +83,18 @@ function* lineFacts(store, index, node, line, lit) {
   yield* linkFacts(store, index, line, lit);
 }
 
+/**
+ * @param {Store} store
+ * @param {number} index
+ * @param {number} node
+ * @returns {Iterable<Fact>}
+ */
 function* nodeFacts(store, index, node) {
-  const { nodes } = store.artifact(index);
+  const nodes = store.nodes(index);
   yield ["node", nodes.name[node]];
   const target = store.fact(index, node, "target");
   yield [target || !nodes.origins ? "operator" : "kind", target || store.fact(index, node, "op")];
-  for (const [label, column] of [
-    ["tensor", "type"],
-    ["module", "module"],
-    ["user line", "place"],
-    ["code", "code"],
-  ]) {
+  for (const [label, column] of OF_ONE) {
     const value = store.fact(index, node, column);
     if (value) yield [label, value];
   }
@@ -49,7 +102,14 @@ function* nodeFacts(store, index, node) {
   if (nodes.origins && nodes.origins[node].length) yield* partFacts(store, index, nodes.origins[node]);
 }
 
-// The FX nodes that a scheduler node computes, and what the post-grad graph says of them.
+/**
+ * The FX nodes that a scheduler node computes, and what the post-grad graph says of them.
+ *
+ * @param {Store} store
+ * @param {number} index
+ * @param {string[]} names
+ * @returns {Iterable<Fact>}
+ */
 function* partFacts(store, index, names) {
   yield ["FX nodes", listed(names)];
   const { frame, graph } = store.artifact(index);
@@ -57,30 +117,30 @@ function* partFacts(store, index, names) {
     (a) => a.stage === "post_grad" && a.frame === frame && a.graph === graph && a.nodes,
   );
   if (at < 0) return;
-  const { name } = store.artifact(at).nodes;
+  const { name } = store.nodes(at);
   const parts = names.map((one) => name.indexOf(one)).filter((node) => node >= 0);
-  for (const [label, column] of [
-    ["operators", "target"],
-    ["tensors", "type"],
-    ["modules", "module"],
-    ["user lines", "place"],
-    ["code", "code"],
-  ]) {
+  for (const [label, column] of OF_PARTS) {
     const values = [...new Set(parts.map((node) => store.fact(at, node, column)).filter(Boolean))];
     if (values.length) yield [label, listed(values)];
   }
   yield ["known by", "the scheduler's own list of origins"];
 }
 
+/** @param {string[]} values @returns {string} */
 const listed = (values) =>
   values.slice(0, MOST).join(", ") + (values.length > MOST ? ` and ${values.length - MOST} more` : "");
 
-// The user's line, where the node does not say it itself, and how it is known.
+/**
+ * The user's line, where the node does not say it itself, and how it is known.
+ *
+ * @param {Store} store
+ * @param {number} index
+ * @param {number} node
+ * @param {number} line
+ * @returns {Iterable<Fact>}
+ */
 function* originFacts(store, index, node, line) {
-  if (
-    store.artifact(index).stage === "source" ||
-    (node >= 0 && store.artifact(index).nodes.origins?.[node].length)
-  )
+  if (store.artifact(index).stage === "source" || (node >= 0 && store.nodes(index).origins?.[node].length))
     return;
   const origin = store.origin(index, line);
   if (!origin) return;
@@ -93,6 +153,13 @@ function* originFacts(store, index, node, line) {
   if (route) yield ["known by", routeWords(route())];
 }
 
+/**
+ * @param {Store} store
+ * @param {number} index
+ * @param {number} line
+ * @param {Lit} lit
+ * @returns {Iterable<Fact>}
+ */
 function* linkFacts(store, index, line, lit) {
   const route = lit.get(index)?.get(line);
   if (route) yield ["linked by", routeWords(route())];
@@ -106,6 +173,12 @@ function* linkFacts(store, index, line, lit) {
   }
 }
 
+/**
+ * @param {Store} store
+ * @param {number} index
+ * @param {string} word
+ * @returns {Iterable<Fact>}
+ */
 function* help(store, index, word) {
   const told = instruction(store.artifact(index).language, word);
   if (told) yield [told[0], told[1]];

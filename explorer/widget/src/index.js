@@ -5,19 +5,35 @@ import { App } from "./app.js";
 import { start } from "./page.js";
 import { render } from "./widget.js";
 
-// Show a payload in an element, behind a shadow root so that no style of the page reaches it; returns the
-// view.
+/** @import { Host } from "./app.js" */
+/** @import { Model } from "./widget.js" */
+/** @import { Payload } from "./wire.js" */
+/** @typedef {HTMLElement & { app?: App | null }} Holder the element that a view is shown in */
+/** @typedef {typeof mount} Mount */
+
+/**
+ * Show a payload in an element, behind a shadow root so that no style of the page reaches it; returns the
+ * view.
+ *
+ * @param {HTMLElement} element
+ * @param {Payload} payload
+ * @param {Host} host
+ */
 export function mount(element, payload, host) {
-  const root = element.shadowRoot || element.attachShadow({ mode: "open" });
+  const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(style);
   root.adoptedStyleSheets = [sheet];
   return new App(root, payload, host);
 }
 
-export default { render: (context) => render(context, mount) };
+export default {
+  /** @param {{ model: Model, el: HTMLElement }} context */
+  render: (context) => render(context, mount),
+};
 
 if (typeof document !== "undefined") {
   const block = document.getElementById("explorer-payload");
-  if (block) start(block, document.getElementById("explorer"), mount);
+  const element = document.getElementById("explorer");
+  if (block && element) start(block, element, mount);
 }

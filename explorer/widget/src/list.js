@@ -2,23 +2,32 @@
 
 import { element } from "./dom.js";
 
+/** @import { Attributes } from "./dom.js" */
+
 const ROW = 18;
 const SPARE = 12;
 
 export class List {
-  // `draw(at)` makes the element of row `at`; `more` are attributes of the scrolled element.
+  /**
+   * `draw(at)` makes the element of row `at`; `more` are attributes of the scrolled element.
+   *
+   * @param {(at: number) => HTMLElement} draw
+   * @param {Attributes} [more]
+   * @param {number} [row]
+   */
   constructor(draw, more = {}, row = ROW) {
     this.draw = draw;
     this.height = row;
     this.count = 0;
     this.window = element("div", { class: "window", role: "presentation" });
     this.sizer = element("div", { class: "sizer", role: "presentation" }, this.window);
-    this.element = element("div", { tabindex: 0, ...more, class: `list ${more.class || ""}` }, this.sizer);
+    this.element = element("div", { tabindex: 0, ...more, class: `list ${more.class ?? ""}` }, this.sizer);
     this.element.addEventListener("scroll", () => this.redraw(), { passive: true });
     this.observer = new ResizeObserver(() => this.redraw());
     this.observer.observe(this.element);
   }
 
+  /** @param {number} count */
   show(count) {
     this.count = count;
     this.sizer.style.height = `${count * this.height}px`;
@@ -35,6 +44,7 @@ export class List {
     this.window.replaceChildren(...rows);
   }
 
+  /** @param {number} at */
   reveal(at) {
     const top = at * this.height;
     const { scrollTop, clientHeight } = this.element;

@@ -1,6 +1,10 @@
 // What a live process can do for the view: make texts on demand, run, check, benchmark. Messages go by the
 // widget's model.
 
+/** @import { Hub } from "./hub.js" */
+/** @import { ArtifactInfo, Progress, Question } from "./wire.js" */
+/** @import { Model } from "./widget.js" */
+
 // The stages that Python makes when asked, by what a kernel has already.
 const MAKES = [
   { stage: "sass", label: "SASS", from: "ptx" },
@@ -8,47 +12,59 @@ const MAKES = [
 ];
 
 export class Live {
+  /** @param {Model} model */
   constructor(model) {
     this.model = model;
-    this.listeners = [];
-    this.told = () => this.app?.each((view) => view.progress?.(this.model.get("progress")));
-    this.stepped = () => this.app?.each((view) => view.answered?.(this.model.get("passes")));
-    model.on("change:progress", this.told);
-    model.on("change:passes", this.stepped);
+    /** @type {() => void} */
+    this.detach = () => {};
   }
 
-  attach(app) {
-    this.app = app;
-    app.rail.read(app.store.payload, (list) => app.makes(list));
-    app.rail.draw();
+  /**
+   * Tell a hub what the process says, until `close`.
+   *
+   * @param {Hub} hub
+   */
+  attach(hub) {
+    const { model } = this;
+    const progress = () => hub.tell("progress", model.get("progress"));
+    const passes = () => hub.tell("passes", model.get("passes"));
+    model.on("change:progress", progress);
+    model.on("change:passes", passes);
+    this.detach = () => {
+      model.off("change:progress", progress);
+      model.off("change:passes", passes);
+      this.detach = () => {}; // or it would keep the whole trace
+    };
   }
 
-  makes(list) {
-    const has = (what) => list.some((a) => a.stage === what || (a.stage === "kernel" && a.language === what));
-    const kernel = list.find((a) => a.stage === "kernel");
-    if (!kernel) return [];
-    return MAKES.filter(({ stage, from }) => has(from) && !has(stage)).map(({ stage, label }) => ({
-      stage,
-      label,
-      artifact: kernel.index,
-    }));
+  /**
+   * The stages of a kernel that are not there and that can be made, by the texts that are there.
+   *
+   * @param {ArtifactInfo[]} artifacts
+   */
+  makes(artifacts) {
+    /** @param {string} what */
+    const has = (what) =>
+      artifacts.some((a) => a.stage === what || (a.stage === "kernel" && a.language === what));
+    return MAKES.filter(({ stage, from }) => has(from) && !has(stage));
   }
 
+  /** @param {string} artifact the id of a kernel @param {string} stage */
   make(artifact, stage) {
-    this.model.send({ ask: "make", artifact, stage });
+    this.ask({ ask: "make", artifact, stage });
   }
 
-  ask(what, more = {}) {
-    this.model.send({ ask: what, ...more });
+  /** @param {Question} question */
+  ask(question) {
+    this.model.send(question);
   }
 
+  /** @returns {Progress} */
   get progress() {
     return this.model.get("progress");
   }
 
   close() {
-    this.model.off("change:progress", this.told);
-    this.model.off("change:passes", this.stepped);
-    this.app = null;
+    this.detach();
   }
 }

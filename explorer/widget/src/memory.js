@@ -1,120 +1,138 @@
-// The memory of each compiled graph: how much is allocated at each line of the output code, and what each piece of it is.
+// The memory of each compiled graph: how much is allocated at each line of the output code, and what each
+// piece of it is.
 
 import { bytes, element } from "./dom.js";
 import { Table } from "./table.js";
 
-// So many storages of unknown size are named, the others counted; as in explorer/memory.py.
+/** @import { Parts } from "./app.js" */
+/** @import { MemoryInfo, Moment, StorageInfo, UnreadMemory } from "./wire.js" */
+
+// So many storages of unknown size are named, the others counted; as in explorer/questions/memory.py.
 const MOST_NAMED = 4;
 
 export class Memory {
-  constructor(app) {
-    this.app = app;
-    const { memory } = app.store.payload;
-    const graphs = [...new Map(memory.table.map((row) => [`${row.frame} ${row.graph}`, row])).values()];
+  /** @param {Pick<Parts, "store" | "navigation">} parts */
+  constructor({ store, navigation }) {
+    this.store = store;
+    this.navigation = navigation;
+    const { memory } = store.payload;
+    const graphs = new Map((memory.table ?? []).map((row) => [`${row.frame} ${row.graph}`, row]));
+    const about =
+      "Sizes are those of the buffers' layouts, without the allocator's rounding " +
+      "and without what library calls take inside.";
     this.element = element(
       "div",
       { class: "panel scrolled", tabindex: 0 },
       element("h2", {}, "Memory, as the output code allocates and frees it"),
-      element(
-        "p",
-        { class: "soft" },
-        "Sizes are those of the buffers' layouts, without the allocator's rounding and without what library calls take inside.",
-      ),
-      ...graphs.flatMap((row) => this.graph(memory, row)),
-      ...(memory.unread || []).flatMap((row) => [
-        element("h3", {}, `${row.frame} ${row.graph}`),
-        element("p", {}, row.why),
-      ]),
+      element("p", { class: "soft" }, about),
+      ...[...graphs.values()].flatMap((row) => this.graph(memory, row)),
+      ...(memory.unread ?? []).flatMap(unread),
     );
   }
 
-  graph(memory, { frame, graph }) {
+  /** @param {MemoryInfo} memory @param {{ frame: string, graph: string }} of */
+  graph({ table = [], timeline = [] }, { frame, graph }) {
+    /** @param {{ frame: string, graph: string }} row */
     const mine = (row) => row.frame === frame && row.graph === graph;
-    const [rows, points] = [memory.table.filter(mine), memory.timeline.filter(mine)];
-    const output = this.app.store.payload.artifacts.findIndex(
-      (a) => a.stage === "output_code" && a.frame === frame && a.graph === graph,
-    );
-    const size = (row) => (row.bytes === null || row.bytes === undefined ? "?" : bytes(row.bytes));
+    const [rows, points] = [table.filter(mine), timeline.filter(mine)];
+    const output = this.store.payload.artifacts.findIndex((a) => a.stage === "output_code" && mine(a));
+    /** @param {number} line of the output code */
+    const goTo = (line) => {
+      if (output >= 0) this.navigation.goTo(output, line);
+    };
     const columns = [
       {
         key: "names",
         title: "buffers",
-        text: (row) => [row.names.join(" → "), ...(row.inputs || [])].join(" = "),
+        /** @param {StorageInfo} row */
+        text: (row) => [row.names.join(" → "), ...row.inputs].join(" = "),
         code: true,
         about: "the buffers that live here one after the other",
       },
       { key: "kind", title: "kind" },
-      { key: "bytes", title: "size", text: size, number: true },
+      {
+        key: "bytes",
+        title: "size",
+        /** @param {StorageInfo} row */
+        text: (row) => (row.bytes === null ? "?" : bytes(row.bytes)),
+        number: true,
+      },
       { key: "made_by", title: "filled by", code: true },
       { key: "born", title: "born", number: true, about: "line of the output code" },
       { key: "last_use", title: "last use", number: true },
       { key: "freed", title: "freed", number: true },
     ];
-    const table = new Table(
-      `memory of ${frame} ${graph}`,
-      columns,
-      rows,
-      (row) => output >= 0 && this.app.goTo(output, row.born || 1),
-    );
-    return [
-      element("h3", {}, `${frame} ${graph}`),
-      points.length ? this.chart(points, output, rows) : null,
-      table.element,
-    ];
+    const storages = new Table(`memory of ${frame} ${graph}`, columns, rows, (row) => goTo(row.born || 1));
+    const parts = [element("h3", {}, `${frame} ${graph}`), storages.element];
+    if (points.length) parts.splice(1, 0, chart(points, rows, goTo));
+    return parts;
   }
+}
 
-  // "at most", or "at least" where storages whose size only the run knows are left out, with the names of those.
-  peakSays(rows) {
-    const left = rows.filter((row) => row.bytes === null || row.bytes === undefined);
-    if (!left.length) return ["at most", ""];
-    const named = left
-      .slice(0, MOST_NAMED)
-      .map((row) => `${row.names[0]} (${(row.size || []).join("×") || "no layout"})`);
-    const more = left.length > MOST_NAMED ? ` and ${left.length - MOST_NAMED} more` : "";
-    return ["at least", `; not counted, since only the run knows the size: ${named.join(", ")}${more}`];
-  }
+/**
+ * A graph of which nothing is known.
+ *
+ * @param {UnreadMemory} row
+ */
+const unread = (row) => [element("h3", {}, `${row.frame} ${row.graph}`), element("p", {}, row.why)];
 
-  // Live bytes over the lines of the output code; a click goes to the line.
-  chart(points, output, rows) {
-    const most = Math.max(...points.map((p) => p.allocated), 1);
-    const [first, last] = [points[0].line, points[points.length - 1].line];
-    const [bound, leftOut] = this.peakSays(rows);
-    const peak = points.reduce((best, p) => (p.allocated > best.allocated ? p : best));
-    const bars = points.map((p, at) => {
-      const bar = element("i", {
-        class: p === peak ? "peak" : null,
-        title: `line ${p.line}: ${bytes(p.allocated)} allocated, ${bytes(p.live)} live with the inputs${p.unsized ? `, and ${p.unsized} of a size that only the run knows` : ""}`,
-        onclick: () => output >= 0 && this.app.goTo(output, p.line),
-      });
-      const end = at + 1 < points.length ? points[at + 1].line : last + 1;
-      bar.style.left = `${((p.line - first) / (last - first + 1)) * 100}%`;
-      bar.style.width = `${((end - p.line) / (last - first + 1)) * 100}%`;
-      bar.style.height = `${(p.allocated / most) * 100}%`;
-      return bar;
+/**
+ * "at most", or "at least" where storages whose size only the run knows are left out, with the names of
+ * those.
+ *
+ * @param {StorageInfo[]} rows
+ */
+function boundOf(rows) {
+  const left = rows.filter((row) => row.bytes === null);
+  if (!left.length) return { bound: "at most", leftOut: "" };
+  const named = left
+    .slice(0, MOST_NAMED)
+    .map((row) => `${row.names[0]} (${row.size.join("×") || "no layout"})`);
+  const more = left.length > MOST_NAMED ? ` and ${left.length - MOST_NAMED} more` : "";
+  const leftOut = `; not counted, since only the run knows the size: ${named.join(", ")}${more}`;
+  return { bound: "at least", leftOut };
+}
+
+/**
+ * Live bytes over the lines of the output code; a click goes to the line.
+ *
+ * @param {Moment[]} points
+ * @param {StorageInfo[]} rows
+ * @param {(line: number) => void} goTo
+ */
+function chart(points, rows, goTo) {
+  const most = Math.max(...points.map((p) => p.allocated), 1);
+  const [first, last] = [points[0].line, points[points.length - 1].line];
+  const { bound, leftOut } = boundOf(rows);
+  const peak = points.reduce((best, p) => (p.allocated > best.allocated ? p : best));
+  const bars = points.map((p, at) => {
+    const unsized = p.unsized ? `, and ${p.unsized} of a size that only the run knows` : "";
+    const sizes = `${bytes(p.allocated)} allocated, ${bytes(p.live)} live with the inputs`;
+    const bar = element("i", {
+      class: p === peak ? "peak" : null,
+      title: `line ${p.line}: ${sizes}${unsized}`,
+      onclick: () => goTo(p.line),
     });
-    return element(
-      "div",
-      {},
-      element(
-        "p",
-        { class: "soft" },
-        `${bound} ${bytes(peak.allocated)} allocated beside the inputs (${bytes(peak.live)} with them), at `,
-        element(
-          "button",
-          { type: "button", class: "link", onclick: () => this.app.goTo(output, peak.line) },
-          `line ${peak.line} of the output code`,
-        ),
-        leftOut,
-      ),
-      element(
-        "div",
-        {
-          class: "memory-chart",
-          role: "img",
-          "aria-label": `allocated memory over the lines of the output code, ${bound} ${bytes(peak.allocated)} at line ${peak.line}`,
-        },
-        ...bars,
-      ),
-    );
-  }
+    const end = at + 1 < points.length ? points[at + 1].line : last + 1;
+    bar.style.left = `${((p.line - first) / (last - first + 1)) * 100}%`;
+    bar.style.width = `${((end - p.line) / (last - first + 1)) * 100}%`;
+    bar.style.height = `${(p.allocated / most) * 100}%`;
+    return bar;
+  });
+  const label =
+    "allocated memory over the lines of the output code, " +
+    `${bound} ${bytes(peak.allocated)} at line ${peak.line}`;
+  const there = element(
+    "button",
+    { type: "button", class: "link", onclick: () => goTo(peak.line) },
+    `line ${peak.line} of the output code`,
+  );
+  const [beside, all] = [bytes(peak.allocated), bytes(peak.live)];
+  const said = `${bound} ${beside} allocated beside the inputs (${all} with them), at `;
+  return element(
+    "div",
+    {},
+    element("p", { class: "soft" }, said, there, leftOut),
+    element("div", { class: "memory-chart", role: "img", "aria-label": label }, ...bars),
+  );
 }

@@ -2,14 +2,24 @@
 
 import { unpack } from "./unpack.js";
 
+/** @import { Holder, Mount } from "./index.js" */
+
+/**
+ * Show the payload that a block of the page holds.
+ *
+ * @param {HTMLElement} block
+ * @param {Holder} element
+ * @param {Mount} mount
+ */
 export async function start(block, element, mount) {
   try {
-    const payload = await unpack(decoded(block.textContent));
+    const payload = await unpack(decoded(block.textContent ?? ""));
     element.replaceChildren();
-    const app = (element.app = mount(element, payload, {
-      select: (place) => place.artifact && remember(place.artifact, place.line),
-    }));
-    const go = () => app.goToPlace(decode(location.hash.slice(1)));
+    const app = mount(element, payload, {
+      select: ({ artifact, line = 1 }) => artifact && remember(artifact, line),
+    });
+    element.app = app; // for consoles and tests
+    const go = () => app.navigation.goToPlace(decode(location.hash.slice(1)));
     window.addEventListener("hashchange", go);
     document.addEventListener("keydown", (event) => event.target === document.body && app.key(event));
     if (location.hash.length > 1) go();
@@ -20,6 +30,7 @@ export async function start(block, element, mount) {
   }
 }
 
+/** @param {string} base64 */
 function decoded(base64) {
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
@@ -28,6 +39,7 @@ function decoded(base64) {
   return bytes;
 }
 
+/** @param {string} text */
 function decode(text) {
   try {
     return decodeURIComponent(text);
@@ -36,6 +48,7 @@ function decode(text) {
   }
 }
 
+/** @param {string} id @param {number} line */
 function remember(id, line) {
   try {
     const readable = encodeURIComponent(id).replaceAll("%2F", "/").replaceAll("%3A", ":");

@@ -6,39 +6,69 @@ import { Editor } from "./editor.js";
 const MAP = 300; // marks in the map at most
 const ROW = 18; // pixels a line, for where a short text's marks stand
 
+/** @import { Route } from "./links.js" */
+/** @import { Store } from "./store.js" */
+
+/**
+ * What happens in a pane: a line is chosen, the text before or after is asked for, another is picked, the
+ * pane is closed; "hover" gives what is known of a line and a word in it.
+ *
+ * @typedef {{
+ *   chosen: (line: number) => void,
+ *   hover: (line: number, word: string) => HTMLElement | null,
+ *   step: (by: number) => void,
+ *   show: (index: number) => void,
+ *   close: () => void,
+ * }} Answers
+ */
+
 export class Pane {
-  // `app` answers: store, root, choose(index, line, pane), step(pane, by), hover(index, line, word),
-  // show(pane, index).
-  constructor(app, name, picker) {
-    this.app = app;
+  /** @param {string} name @param {ShadowRoot | Document} root @param {Store} store @param {Answers} on */
+  constructor(name, root, store, on) {
     this.name = name;
+    this.store = store;
     this.artifact = -1;
+    /** @type {string[]} */
     this.lines = [];
+    /** @type {Map<number, Route>} the lit lines */
     this.lit = new Map();
+    /** @type {number[]} their numbers, in order */
     this.sorted = [];
     this.chosen = 0;
-    this.picker = picker;
+    this.pointer = 0; // the lit line that was stepped to
     const label = `${name} text`;
-    this.editor = new Editor(app.root, `${label}, lines`, {
-      hue: (line) => (this.artifact < 0 ? null : app.store.hue(this.artifact, line)),
-      language: () => (this.artifact < 0 ? "" : app.store.artifact(this.artifact).language),
-      chosen: (line) => this.artifact >= 0 && this.lines.length && app.choose(this.artifact, line, this),
-      hover: (line, word) => app.hover(this.artifact, line, word),
-      step: (by) => app.step(this, by),
+    this.editor = new Editor(root, `${label}, lines`, {
+      hue: (line) => (this.artifact < 0 ? null : store.hue(this.artifact, line)),
+      language: () => (this.artifact < 0 ? "" : store.artifact(this.artifact).language),
+      chosen: (line) => this.artifact >= 0 && this.lines.length && on.chosen(line),
+      hover: on.hover,
+      step: on.step,
     });
+    /** @type {HTMLSelectElement} */
+    this.picker = element("select", {
+      "aria-label": `stage in the ${name} pane`,
+      onchange: () => on.show(Number(this.picker.value)),
+    });
+    this.facts = element("p", { class: "facts" });
+    this.map = element("div", {
+      class: "map",
+      "aria-hidden": "true",
+      onclick: (event) => this.mapped(event),
+    });
+    this.count = element("span", { class: "count" });
+    this.up = button("↑", `previous linked line, ${label}`, () => this.nextLit(-1));
+    this.down = button("↓", `next linked line, ${label}`, () => this.nextLit(1));
+    this.closer = button("✕", `close the ${name} pane`, on.close, { class: "quiet" });
+    this.quiet = toggle("loc", `show locations, ${label}`, (pressed) => this.editor.setQuiet(!pressed));
     this.element = this.build(label);
     this.observer = new ResizeObserver(() => this.drawMap());
     this.observer.observe(this.editor.element);
   }
 
+  /** @param {string} label */
   build(label) {
-    this.facts = element("p", { class: "facts" });
-    this.map = element("div", { class: "map", "aria-hidden": "true", onclick: (e) => this.mapped(e) });
-    this.count = element("span", { class: "count" });
-    this.up = button("↑", `previous linked line, ${label}`, () => this.nextLit(-1));
-    this.down = button("↓", `next linked line, ${label}`, () => this.nextLit(1));
-    this.wrap = this.toggle("wrap", `wrap long lines, ${label}`, (on) => this.editor.setWrap(on), false);
-    this.quiet = this.toggle("loc", `show locations, ${label}`, (on) => this.editor.setQuiet(!on), false);
+    const wrap = toggle("wrap", `wrap long lines, ${label}`, (pressed) => this.editor.setWrap(pressed));
+    /** @type {HTMLButtonElement} */
     const copy = element(
       "button",
       {
@@ -49,51 +79,39 @@ export class Pane {
       },
       "copy",
     );
-    this.closer = button("✕", `close the ${this.name} pane`, () => this.app.closePane(this), {
-      class: "quiet",
-    });
-    const tools = element(
-      "div",
-      { class: "tools" },
-      this.quiet,
-      this.wrap,
-      button("⊟", `fold all, ${label}`, () => this.editor.foldAll()),
-      button("⊞", `unfold all, ${label}`, () => this.editor.unfoldAll()),
-      element(
-        "button",
-        {
-          type: "button",
-          title: "go to a line (Alt+G)",
-          "aria-label": `go to line, ${label}`,
-          onclick: () => this.editor.goToLine(),
-        },
-        "line…",
-      ),
-      copy,
+    const goTo = element(
+      "button",
+      {
+        type: "button",
+        title: "go to a line (Alt+G)",
+        "aria-label": `go to line, ${label}`,
+        onclick: () => this.editor.goToLine(),
+      },
+      "line…",
     );
+    const fold = button("⊟", `fold all, ${label}`, () => this.editor.foldAll());
+    const unfold = button("⊞", `unfold all, ${label}`, () => this.editor.unfoldAll());
+    const tools = element("div", { class: "tools" }, this.quiet, wrap, fold, unfold, goTo, copy);
     const bar = element("div", { class: "bar" }, this.picker, this.count, this.up, this.down, this.closer);
     const about = element("div", { class: "about" }, this.facts, tools);
     const view = element("div", { class: "view" }, this.editor.element, this.map);
     return element("section", { class: "pane", "aria-label": label }, bar, about, view);
   }
 
-  toggle(sign, label, action, pressed) {
-    const flip = () => {
-      const on = made.getAttribute("aria-pressed") !== "true";
-      made.setAttribute("aria-pressed", String(on));
-      action(on);
-    };
-    const made = element(
-      "button",
-      { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: flip },
-      sign,
-    );
-    return made;
+  /**
+   * Offer these texts in the picker.
+   *
+   * @param {HTMLElement[]} options
+   */
+  offer(options) {
+    this.picker.replaceChildren(...options);
+    if (this.artifact >= 0) this.picker.value = String(this.artifact);
   }
 
+  /** @param {number} index */
   show(index) {
     this.artifact = index;
-    const { store } = this.app;
+    const { store } = this;
     const artifact = store.artifact(index);
     this.lines = store.lines(index);
     this.picker.value = String(index);
@@ -114,8 +132,14 @@ export class Pane {
     this.chosen = 0;
   }
 
-  // Light lines: `lit` maps a line to a function that gives its route; `chosen` is the selected line, 0 for
-  // none here.
+  /**
+   * Light lines: `lit` maps a line to a function that gives its route; `chosen` is the selected line, 0 for
+   * none here.
+   *
+   * @param {Map<number, Route>} lit
+   * @param {number} chosen
+   * @param {string} query
+   */
   mark(lit, chosen, query) {
     this.lit = lit;
     this.chosen = chosen;
@@ -138,14 +162,16 @@ export class Pane {
     this.map.replaceChildren(...marks);
   }
 
+  /** @param {number} at @param {string} kind @param {number} line */
   tick(at, kind, line) {
     const tick = element("i", { class: kind });
     tick.style.top = `${at * 100}%`;
-    const hue = this.app.store.hue(this.artifact, line);
-    if (hue !== null) tick.style.setProperty("--hue", hue);
+    const hue = this.store.hue(this.artifact, line);
+    if (hue !== null) tick.style.setProperty("--hue", String(hue));
     return tick;
   }
 
+  /** @param {MouseEvent} event */
   mapped(event) {
     const box = this.map.getBoundingClientRect();
     const whole = Math.max(this.lines.length, box.height / ROW);
@@ -156,13 +182,20 @@ export class Pane {
   // already.
   revealLit() {
     if (!this.sorted.length) return;
-    const far = new Map(this.sorted.map((line) => [line, this.lit.get(line)().length]));
-    const nearest = Math.min(...new Set(far.values()));
-    const near = this.sorted.filter((line) => far.get(line) === nearest);
+    const far = this.sorted.map((line) => this.lit.get(line)?.().length ?? 0);
+    const nearest = Math.min(...new Set(far));
+    const near = this.sorted.filter((_, at) => far[at] === nearest);
     const [first, last] = this.editor.inView();
     if (!near.some((line) => line >= first && line <= last)) this.editor.reveal(near[0]);
   }
 
+  // Bring the selected line into view, else the nearest linked one.
+  revealMarked() {
+    if (this.chosen) this.editor.reveal(this.chosen);
+    else this.revealLit();
+  }
+
+  /** @param {number} by */
   nextLit(by) {
     const [first, last] = this.editor.inView();
     const here = this.pointer && this.lit.has(this.pointer) ? this.pointer : (first + last) / 2;
@@ -172,9 +205,10 @@ export class Pane {
     this.editor.reveal(this.pointer);
   }
 
+  /** @param {HTMLElement} made */
   async copy(made) {
     try {
-      await navigator.clipboard.writeText(this.app.store.artifact(this.artifact).text);
+      await navigator.clipboard.writeText(this.store.artifact(this.artifact).text);
       made.textContent = "copied";
     } catch {
       made.textContent = "refused";
@@ -187,4 +221,21 @@ export class Pane {
     this.editor.close();
     this.element.remove();
   }
+}
+
+/**
+ * A button that stays pressed, and says so.
+ *
+ * @param {string} sign
+ * @param {string} label
+ * @param {(pressed: boolean) => void} action
+ */
+function toggle(sign, label, action) {
+  const flip = () => {
+    const pressed = made.getAttribute("aria-pressed") !== "true";
+    made.setAttribute("aria-pressed", String(pressed));
+    action(pressed);
+  };
+  const made = button(sign, label, flip, { "aria-pressed": "false" });
+  return made;
 }

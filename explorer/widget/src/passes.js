@@ -1,16 +1,49 @@
 // The passes one after the other: FX passes and patterns of the trace, and where it is live the MLIR passes
 // of a kernel. ↑ ↓ step.
 
-import { element, plural, seconds } from "./dom.js";
+import { element, plural, seconds, within } from "./dom.js";
 import { quietLines } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
 import { splitLines } from "./text.js";
 
+/** @import { Parts } from "./app.js" */
+/** @import { Store } from "./store.js" */
+/** @import { ArtifactInfo, FxPass, MlirPasses, PatternMatch } from "./wire.js" */
+
+/**
+ * A step: a pass, or where it is "inner" a pattern that a pass matched. "after" is made when it is shown,
+ * "index" is that of its text where it has one.
+ *
+ * @typedef {{
+ *   name: string,
+ *   group?: string,
+ *   note: string,
+ *   seconds?: number | null,
+ *   changed: boolean,
+ *   inner?: boolean,
+ *   before: string[],
+ *   after: () => string[],
+ *   renumbered?: boolean,
+ *   index?: number,
+ * }} Step
+ */
+
 export class Passes {
-  constructor(app) {
-    this.app = app;
+  /** @param {Pick<Parts, "store" | "hub" | "live">} parts */
+  constructor({ store, hub, live }) {
+    this.store = store;
+    this.live = live;
     this.diff = new SideBySide();
     this.at = 0;
+    /** @type {Step[]} */
+    this.steps = [];
+    /** @type {HTMLElement[]} the rows of the steps */
+    this.rows = [];
+    /** @type {Map<string, MlirPasses>} by the id of the kernel */
+    this.mlir = new Map();
+    /** @type {Map<string, { frame: string, graph: string }>} the graphs that passes changed */
+    this.graphs = new Map();
+    /** @type {HTMLSelectElement} */
     this.source = element("select", {
       "aria-label": "passes of",
       onchange: () => this.choose(this.source.value),
@@ -20,178 +53,88 @@ export class Passes {
       role: "listbox",
       tabindex: 0,
       "aria-label": "passes",
-      onkeydown: (e) => this.key(e),
-      onclick: (e) => this.click(e),
+      onkeydown: (event) => this.key(event),
+      onclick: (event) => this.click(event),
     });
     this.title = element("p", { class: "pass-title" });
     this.note = element("p", { class: "soft" });
     const side = element("div", { class: "steps-side" }, this.source, this.list, this.note);
-    const main = element(
-      "div",
-      { class: "steps-main" },
-      element("div", { class: "panel-bar" }, this.title, this.diff.bar),
-      this.diff.element,
-    );
+    const bar = element("div", { class: "panel-bar" }, this.title, this.diff.bar);
+    const main = element("div", { class: "steps-main" }, bar, this.diff.element);
     this.element = element("div", { class: "panel passes" }, side, main);
-    this.mlir = new Map();
+    hub.on("passes", (passes) => this.answered(passes));
+    hub.on("progress", ({ what, error }) => {
+      if (what === "passes" && error) this.note.textContent = error;
+    });
     this.fill();
   }
 
   // The graphs that passes changed, and the kernels of Triton.
   fill() {
-    const { payload } = this.app.store;
-    const graphs = new Map();
-    payload.artifacts.forEach(
-      (a) =>
-        a.stage === "fx_pass" && graphs.set(`fx ${a.frame} ${a.graph}`, { frame: a.frame, graph: a.graph }),
-    );
-    this.groups = graphs;
-    const kernels = payload.kernels.filter((k) => k.forms.ttir !== undefined);
-    const fx = [...graphs].map(([key, { frame, graph }]) =>
+    const { artifacts, kernels } = this.store.payload;
+    for (const { stage, frame, graph } of artifacts)
+      if (stage === "fx_pass") this.graphs.set(`fx ${frame} ${graph}`, { frame, graph });
+    const fx = [...this.graphs].map(([key, { frame, graph }]) =>
       element("option", { value: key }, `FX passes · ${frame} ${graph}`),
     );
-    const mlir = kernels.map((k) =>
-      element("option", { value: `mlir ${k.artifact}` }, `MLIR passes · ${k.name}`),
-    );
+    const mlir = kernels
+      .filter((k) => k.forms.ttir !== undefined)
+      .map((k) => element("option", { value: `mlir ${k.artifact}` }, `MLIR passes · ${k.name}`));
     this.source.replaceChildren(...fx, ...mlir);
     if (fx.length + mlir.length) this.choose(this.source.value);
     else this.note.textContent = "No pass changed a graph.";
   }
 
+  /** @param {string} key "fx" with frame and graph, or "mlir" with the index of a kernel */
   choose(key) {
     this.source.value = key;
-    const [kind, ...rest] = key.split(" ");
-    if (kind === "mlir") return this.kernelPasses(Number(rest[0]));
-    const { frame, graph } = this.groups.get(key);
-    this.show(
-      this.fx(frame, graph),
-      "Passes that changed nothing are dimmed. Indented are the patterns that a pass matched.",
-    );
+    const graph = this.graphs.get(key);
+    if (!graph) return this.kernelPasses(Number(key.split(" ")[1]));
+    const note = "Passes that changed nothing are dimmed. Indented are the patterns that a pass matched.";
+    this.show(fxSteps(this.store, graph), note);
   }
 
-  // FX passes in the order in which they ended, each followed by the patterns that fired while it ran.
-  fx(frame, graph) {
-    const { store } = this.app;
-    const mine = store.payload.artifacts
-      .map((a, index) => ({ a, index }))
-      .filter(
-        ({ a }) =>
-          a.frame === frame && a.graph === graph && (a.stage === "fx_pass" || a.stage === "pattern_match"),
-      );
-    mine.sort((one, other) => one.a.time - other.a.time);
-    const steps = [];
-    let fired = [];
-    for (const { a, index } of mine) {
-      if (a.stage === "pattern_match")
-        fired.push({
-          name: a.data.pattern || a.title,
-          note: `${a.data.file}:${a.data.line}`,
-          changed: true,
-          inner: true,
-          ...match(store.lines(index)),
-          index,
-        });
-      else {
-        const before = typeof a.before === "number" ? store.lines(a.before) : splitLines(a.before ?? "");
-        const after = () => store.lines(index);
-        const idle = (passes, lines) =>
-          (passes ?? []).map(([name, took]) => ({
-            name,
-            group: a.data.section,
-            note: "changed nothing",
-            seconds: took,
-            changed: false,
-            before: lines(),
-            after: lines,
-          }));
-        steps.push(...idle(a.idle, () => before));
-        steps.push(
-          {
-            name: a.data.name || a.title,
-            group: a.data.section,
-            note: a.note,
-            seconds: a.data.seconds,
-            changed: true,
-            before,
-            after,
-            index,
-          },
-          ...fired,
-        );
-        steps.push(...idle(a.idle_after, after));
-        fired = [];
-      }
-    }
-    return [...steps, ...fired];
-  }
-
-  // Show the passes of a kernel; they are asked of the live process once.
+  /**
+   * Show the passes of a kernel; they are asked of the live process once.
+   *
+   * @param {number} artifact
+   */
   kernel(artifact) {
     this.choose(`mlir ${artifact}`);
   }
 
+  /** @param {number} artifact */
   kernelPasses(artifact) {
-    const { app } = this;
-    const { id } = app.store.artifact(artifact);
+    const { id } = this.store.artifact(artifact);
     const known = this.mlir.get(id);
-    if (known) return this.show(this.mlirSteps(known), "Passes that changed nothing are dimmed.");
-    this.show(
-      [],
-      app.live
-        ? "Asking triton, in a process of its own …"
-        : "MLIR passes are made by the process that compiled; this is a saved trace.",
-    );
-    app.live?.ask("passes", { artifact: id });
+    if (known) return this.show(mlirSteps(known), "Passes that changed nothing are dimmed.");
+    const asking = "Asking triton, in a process of its own …";
+    const saved = "MLIR passes are made by the process that compiled; this is a saved trace.";
+    this.show([], this.live ? asking : saved);
+    this.live?.ask({ ask: "passes", artifact: id });
   }
 
-  // What the live process answered.
+  /**
+   * Take up what the live process answered.
+   *
+   * @param {MlirPasses} passes
+   */
   answered(passes) {
     this.mlir.set(passes.artifact, passes);
-    const index = this.app.store.byId.get(passes.artifact);
+    const index = this.store.byId.get(passes.artifact);
     if (this.source.value === `mlir ${index}`) this.choose(this.source.value);
   }
 
-  progress({ what, error }) {
-    if (what === "passes" && error) this.note.textContent = error;
-  }
-
-  mlirSteps({ texts, rows }) {
-    // locations are numbered anew by each pass
-    const lines = texts.map((text) => quietLines(splitLines(text), "mlir"));
-    return rows.map((row) => ({
-      name: row.name,
-      group: row.stage,
-      note: row.error || (row.changed === false ? "changed nothing" : ""),
-      changed: row.changed !== false,
-      before: lines[row.before],
-      after: () => lines[row.after],
-      renumbered: true,
-    }));
-  }
-
+  /** @param {Step[]} steps @param {string} note */
   show(steps, note) {
     this.steps = steps;
     this.note.textContent = note;
-    let group = null;
-    const rows = [];
-    steps.forEach((step, at) => {
-      if (!step.inner && step.group !== group)
-        rows.push(element("div", { class: "step-group", role: "presentation" }, (group = step.group)));
-      rows.push(
-        element(
-          "div",
-          {
-            class: `step${step.changed ? "" : " dim"}${step.inner ? " inner" : ""}`,
-            role: "option",
-            id: `step-${at}`,
-            "data-at": at,
-            "aria-selected": "false",
-          },
-          element("span", { class: "name" }, step.name),
-          element("span", { class: "note" }, step.inner ? "" : step.note),
-          element("span", { class: "time" }, step.seconds === undefined ? "" : seconds(step.seconds)),
-        ),
-      );
+    this.rows = steps.map(row);
+    let group = "";
+    const rows = steps.flatMap((step, at) => {
+      if (step.inner || !step.group || step.group === group) return [this.rows[at]];
+      group = step.group;
+      return [element("div", { class: "step-group", role: "presentation" }, group), this.rows[at]];
     });
     this.list.replaceChildren(...rows);
     this.diff.element.hidden = this.diff.bar.hidden = !steps.length;
@@ -200,42 +143,51 @@ export class Passes {
     else this.title.textContent = "";
   }
 
+  /** @param {number} at */
   go(at) {
     this.at = Math.min(this.steps.length - 1, Math.max(0, at));
     const step = this.steps[this.at];
-    for (const row of this.list.querySelectorAll(".step"))
-      row.setAttribute("aria-selected", String(Number(row.dataset.at) === this.at));
-    const row = this.list.querySelector(`[data-at="${this.at}"]`);
-    row.scrollIntoView({ block: "nearest" });
-    this.list.setAttribute("aria-activedescendant", row.id);
+    const here = this.rows[this.at];
+    for (const one of this.rows) one.setAttribute("aria-selected", String(one === here));
+    here.scrollIntoView({ block: "nearest" });
+    this.list.setAttribute("aria-activedescendant", here.id);
+    const place = `  ${this.at + 1} of ${plural(this.steps.length, "step")}`;
     this.title.replaceChildren(
       element("b", {}, step.name),
       ` ${step.note}`,
-      element("span", { class: "soft" }, `  ${this.at + 1} of ${plural(this.steps.length, "step")}`),
+      element("span", { class: "soft" }, place),
     );
     this.diff.show(step.before, step.after(), { normalise: Boolean(step.renumbered) });
     this.diff.jump(1);
   }
 
+  /** @param {MouseEvent} event */
   click(event) {
-    const row = event.target.closest(".step");
-    if (row) this.go(Number(row.dataset.at));
+    const at = this.rows.findIndex((one) => one === within(event, ".step"));
+    if (at >= 0) this.go(at);
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
-    const to = { ArrowDown: this.at + 1, ArrowUp: this.at - 1, Home: 0, End: this.steps.length - 1 }[
-      event.key
-    ];
+    /** @type {{ [key: string]: number }} */
+    const steps = { ArrowDown: this.at + 1, ArrowUp: this.at - 1, Home: 0, End: this.steps.length - 1 };
+    const to = steps[event.key];
     if (to === undefined || !this.steps.length) return;
     this.go(to);
     event.preventDefault();
     event.stopPropagation();
   }
 
+  /**
+   * Show the step of a text; false for a text that is none.
+   *
+   * @param {number} index
+   */
   open(index) {
-    const at = this.app.store.artifact(index);
-    if (at.stage !== "fx_pass" && at.stage !== "pattern_match") return false;
-    this.choose(`fx ${at.frame} ${at.graph}`);
+    const { stage, frame, graph } = this.store.artifact(index);
+    const key = `fx ${frame} ${graph}`;
+    if ((stage !== "fx_pass" && stage !== "pattern_match") || !this.graphs.has(key)) return false;
+    this.choose(key);
     this.go(this.steps.findIndex((step) => step.index === index));
     return true;
   }
@@ -245,9 +197,119 @@ export class Passes {
   }
 }
 
-// The two halves of a pattern's text: what it matched and what it made.
+/** @param {Step} step @param {number} at */
+function row(step, at) {
+  const time = step.seconds === undefined ? "" : seconds(step.seconds);
+  return element(
+    "div",
+    {
+      class: `step${step.changed ? "" : " dim"}${step.inner ? " inner" : ""}`,
+      role: "option",
+      id: `step-${at}`,
+      "data-at": at,
+      "aria-selected": "false",
+    },
+    element("span", { class: "name" }, step.name),
+    element("span", { class: "note" }, step.inner ? "" : step.note),
+    element("span", { class: "time" }, time),
+  );
+}
+
+/**
+ * FX passes in the order in which they ended, each followed by the patterns that fired while it ran.
+ *
+ * @param {Store} store
+ * @param {{ frame: string, graph: string }} of
+ * @returns {Step[]}
+ */
+function fxSteps(store, { frame, graph }) {
+  const mine = store.payload.artifacts
+    .map((a, index) => ({ a, index }))
+    .filter(({ a }) => a.frame === frame && a.graph === graph);
+  mine.sort((one, other) => one.a.time - other.a.time);
+  /** @type {Step[]} */
+  const steps = [];
+  /** @type {Step[]} */
+  let fired = [];
+  for (const { a, index } of mine) {
+    if (a.stage === "pattern_match") fired.push(patternStep(store, a, index));
+    if (a.stage !== "fx_pass") continue;
+    steps.push(...passSteps(store, a, index, fired));
+    fired = [];
+  }
+  return [...steps, ...fired];
+}
+
+/** @param {Store} store @param {ArtifactInfo} a @param {number} index @returns {Step} */
+function patternStep(store, a, index) {
+  const { pattern, file, line } = /** @type {Partial<PatternMatch>} */ (a.data);
+  const halves = match(store.lines(index));
+  return { name: pattern || a.title, note: `${file}:${line}`, changed: true, inner: true, ...halves, index };
+}
+
+/**
+ * A pass with the patterns that fired in it, between those before and after it that changed nothing.
+ *
+ * @param {Store} store
+ * @param {ArtifactInfo} a
+ * @param {number} index
+ * @param {Step[]} fired
+ * @returns {Step[]}
+ */
+function passSteps(store, a, index, fired) {
+  const { name, section, seconds: took } = /** @type {Partial<FxPass>} */ (a.data);
+  const before = typeof a.before === "number" ? store.lines(a.before) : splitLines(a.before ?? "");
+  const after = () => store.lines(index);
+  /** @param {ArtifactInfo["idle"]} passes @param {() => string[]} lines @returns {Step[]} */
+  const idle = (passes, lines) =>
+    (passes ?? []).map(([title, duration]) => ({
+      name: title,
+      group: section,
+      note: "changed nothing",
+      seconds: duration,
+      changed: false,
+      before: lines(),
+      after: lines,
+    }));
+  return [
+    ...idle(a.idle, () => before),
+    {
+      name: name || a.title,
+      group: section,
+      note: a.note,
+      seconds: took,
+      changed: true,
+      before,
+      after,
+      index,
+    },
+    ...fired,
+    ...idle(a.idle_after, after),
+  ];
+}
+
+/** @param {MlirPasses} passes @returns {Step[]} */
+function mlirSteps({ texts, rows }) {
+  // locations are numbered anew by each pass
+  const lines = texts.map((text) => quietLines(splitLines(text), "mlir"));
+  return rows.map((pass) => ({
+    name: pass.name,
+    group: pass.stage,
+    note: pass.error || (pass.changed === false ? "changed nothing" : ""),
+    changed: pass.changed !== false,
+    before: lines[pass.before],
+    after: () => lines[pass.after],
+    renumbered: true,
+  }));
+}
+
+/**
+ * The two halves of a pattern's text: what it matched and what it made.
+ *
+ * @param {string[]} lines
+ */
 function match(lines) {
   const at = lines.indexOf("made");
-  const part = (from, to) => lines.slice(from, to);
-  return at < 0 ? { before: lines, after: () => [] } : { before: part(1, at), after: () => part(at + 1) };
+  if (at < 0) return { before: lines, after: () => [] };
+  return { before: lines.slice(1, at), after: () => lines.slice(at + 1) };
 }

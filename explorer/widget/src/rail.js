@@ -1,204 +1,132 @@
-// The stage rail: a tree of frames, graphs, stages and texts, in the compiler's order, with sizes and times.
+// The stage rail: the tree of texts with sizes and times, and beside each what is linked, found and shown.
 
-import { element, ended, seconds } from "./dom.js";
+import { element, ended, focusedBeside, seconds, within } from "./dom.js";
+import { texts, tree } from "./tree.js";
 
-// The tree of a payload: {key, label, hint, children} or {key, label, hint, artifact}. Under a graph stand
-// its stages, and each kernel with the texts of its ladder; under a kernel also {make}, a stage that a live
-// kernel can make when asked.
-export function tree(payload, makes = () => []) {
-  const stages = new Map(payload.stages.map((stage) => [stage.name, stage]));
-  const indexed = payload.artifacts.map((artifact, index) => ({ ...artifact, text: "", index }));
-  return grouped(indexed, (a) => a.frame).map(([frame, ofFrame]) => {
-    const alone = stageNodes(
-      ofFrame.filter((a) => !a.graph),
-      stages,
-      frame,
-      makes,
-    );
-    const graphs = grouped(
-      ofFrame.filter((a) => a.graph),
-      (a) => a.graph,
-    ).map(([graph, list]) => ({
-      key: `${frame}|${graph}`,
-      label: `${graph} graph`,
-      hint: "",
-      children: stageNodes(list, stages, `${frame}|${graph}`, makes),
-    }));
-    return { key: frame, label: frameLabel(frame, ofFrame), hint: "", children: [...alone, ...graphs] };
-  });
-}
+/** @import { Parts } from "./app.js" */
+/** @import { TreeNode } from "./tree.js" */
 
-function frameLabel(frame, artifacts) {
-  const source = artifacts.find((a) => a.stage === "source");
-  const name = source && typeof source.data.qualname === "string" ? source.data.qualname : "";
-  return frame ? `${frame} ${name}`.trim() : "no frame";
-}
+/** @typedef {{ node: TreeNode, level: number, at: number, of: number }} Row a node among its siblings */
+/** @typedef {{ node: TreeNode, element: HTMLElement, marks: HTMLElement[], said: string }} Drawn */
 
-function stageNodes(artifacts, stages, key, makes) {
-  const kernels = grouped(
-    artifacts.filter((a) => a.kernel),
-    (a) => a.kernel,
-  ).map(([kernel, list]) => kernelNode(kernel, list, stages, key, makes));
-  const texts = grouped(
-    artifacts.filter((a) => !a.kernel),
-    (a) => a.stage,
-  ).map(([stage, list]) => {
-    const { title = stage, about = "" } = stages.get(stage) || {};
-    if (list.length === 1) return leaf(list[0], title, about);
-    return {
-      key: `${key}|${stage}`,
-      label: title,
-      hint: about,
-      children: list.map((a) => leaf(a, inner(a.title, title), about)),
-    };
-  });
-  if (kernels.length < 2) return [...texts, ...kernels];
-  return [
-    ...texts,
-    {
-      key: `${key}|kernels`,
-      label: "Kernels",
-      hint: "the generated kernels, in the order of the output code",
-      children: kernels,
-    },
-  ];
-}
-
-function kernelNode(kernel, list, stages, key, makes) {
-  const about = (a) => (stages.get(a.stage) || {}).about || "";
-  const title = (a) =>
-    a.stage === "kernel" ? `${a.language} source` : (stages.get(a.stage) || {}).title || a.stage;
-  const more = makes(list).map(({ stage, label, artifact }) => ({
-    key: `make|${artifact}|${stage}`,
-    label,
-    hint: "made when you ask",
-    make: { stage, artifact },
-    lines: null,
-    seconds: null,
-  }));
-  if (list.length === 1 && !more.length) return leaf(list[0], kernel, about(list[0]));
-  return {
-    key: `${key}|kernel|${kernel}`,
-    label: kernel,
-    hint: kernel,
-    children: [...list.map((a) => leaf(a, title(a), about(a))), ...more],
-  };
-}
-
-// What the texts of one stage are told apart by: of "Pre-grad graph of cond_true_0" the name, for the stage's
-// stands above it.
-const inner = (title, stage) =>
-  title.slice(title.includes(`${stage} of `) ? title.indexOf(stage) + stage.length + 4 : 0);
-
-const leaf = (a, label, about) => ({
-  key: `#${a.index}`,
-  label,
-  hint: [a.title, a.note, about].filter(Boolean).join("\n"),
-  artifact: a.index,
-  lines: a.lines,
-  seconds: a.seconds,
-});
-
-function grouped(list, key) {
-  const groups = new Map();
-  for (const item of list) {
-    if (!groups.has(key(item))) groups.set(key(item), []);
-    groups.get(key(item)).push(item);
-  }
-  return [...groups];
-}
+/**
+ * What a click in the rail does: open a text, beside with Shift, or have one made of a kernel.
+ *
+ * @typedef {{
+ *   open: (artifact: number, other: boolean) => void,
+ *   make: (artifact: number, stage: string) => void,
+ * }} Answers
+ */
 
 const SIDES = ["◧", "◨", "③", "④"];
+const FEW = 6; // frames that begin open
 
 export class Rail {
-  // `app` answers open(artifact, other) when a text is picked, `other` being true with Shift, and
-  // make(artifact, stage).
-  constructor(app, payload, makes) {
-    this.app = app;
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "search" | "live">} parts @param {Answers} on */
+  constructor({ store, hub, selection, search, live }, on) {
+    this.store = store;
+    this.selection = selection;
+    this.search = search;
+    this.live = live;
+    this.on = on;
+    /** @type {Set<string>} the keys of nodes that are open */
     this.open = new Set();
-    this.counts = { linked: new Map(), found: new Map() };
+    /** @type {number[]} the texts in the panes */
     this.shown = [];
     this.focus = "";
+    /** @type {Row[]} */
+    this.rows = [];
+    /** @type {Drawn[]} */
+    this.drawn = [];
     this.list = element("div", {
       class: "tree",
       role: "tree",
       "aria-label": "stages",
-      onkeydown: (e) => this.key(e),
-      onclick: (e) => this.click(e),
+      onkeydown: (event) => this.key(event),
+      onclick: (event) => this.click(event),
     });
     this.element = element("nav", { class: "rail", "aria-label": "stages of the compile" }, this.list);
-    this.read(payload, makes);
-    this.opened(this.roots, 0);
+    this.roots = tree(store, live);
+    this.begin(this.roots, 0);
     this.draw();
+    hub.on("selected", () => this.mark());
+    hub.on("searched", () => this.mark());
+    hub.on("opened", (shown) => this.mark(shown));
+    hub.on("revealed", (artifact) => this.reveal(artifact));
+    hub.on("grown", () => {
+      this.roots = tree(store, live); // what is open stays open
+      this.draw();
+    });
   }
 
-  // Take up a payload that has grown; what is open stays open.
-  read(payload, makes) {
-    this.roots = tree(payload, makes);
-    this.sums(this.roots);
-  }
-
-  // Give each node its own artifacts, and inner nodes the sums of what is in them.
-  sums(nodes, parent = null) {
-    for (const node of nodes) {
-      node.parent = parent;
-      if (node.children) this.sums(node.children, node);
-      node.artifacts = node.children
-        ? node.children.flatMap((c) => c.artifacts)
-        : node.make
-          ? []
-          : [node.artifact];
-      if (!node.children) continue;
-      const timed = node.children.filter((c) => c.seconds !== null);
-      node.lines = node.children.reduce((sum, c) => sum + (c.lines || 0), 0);
-      node.seconds = timed.length ? timed.reduce((sum, c) => sum + c.seconds, 0) : null;
-    }
-  }
-
-  // Frames and graphs begin open (of many frames, the first few), stages with many texts closed.
-  opened(nodes, depth) {
+  /**
+   * Frames and graphs begin open (of many frames, the first few), stages with many texts closed.
+   *
+   * @param {TreeNode[]} nodes
+   * @param {number} depth
+   */
+  begin(nodes, depth) {
     nodes.forEach((node, at) => {
       if (!node.children) return;
-      const [, graph, kind, kernel] = node.key.split("|");
-      const few =
-        depth === 0
-          ? at < 6
-          : graph && !kind
-            ? node.label.endsWith(" graph")
-            : kind === "kernels" || (kernel && !node.parent.key.endsWith("|kernels"));
-      if (few) this.open.add(node.key);
-      this.opened(node.children, depth + 1);
+      if (depth === 0 ? at < FEW : beginsOpen(node)) this.open.add(node.key);
+      this.begin(node.children, depth + 1);
     });
   }
 
-  // Counts to show beside each text: linked lines and found lines, Maps from artifact to number.
-  mark(counts, shown) {
-    this.counts = counts;
+  /**
+   * The texts as options of a picker, by frame.
+   *
+   * @returns {HTMLElement[]}
+   */
+  options() {
+    return this.roots.map((frame) => {
+      const leaves = texts(frame).map(({ artifact }) =>
+        element("option", { value: artifact }, this.store.name(artifact)),
+      );
+      return element("optgroup", { label: frame.label }, ...leaves);
+    });
+  }
+
+  /**
+   * Bring up to date what stands beside each text: lines that are linked and found, the pane that it is in.
+   *
+   * @param {number[]} shown
+   */
+  mark(shown = this.shown) {
     this.shown = shown;
-    const rows = [...this.list.children];
-    this.rows.forEach((row, at) => {
-      if (rows[at].told !== this.told(row.node)) this.tell(rows[at]);
-    });
+    for (const row of this.drawn) if (row.said !== this.said(row.node)) this.say(row);
   }
 
-  // What a row says beside its name, as one text to compare.
-  told(node) {
-    const sum = (counts) =>
-      counts.size ? node.artifacts.reduce((total, a) => total + (counts.get(a) || 0), 0) : 0;
-    const side =
-      node.children || node.make
-        ? ""
-        : SIDES.filter((_, pane) => this.shown[pane] === node.artifact).join("");
-    return `${side}|${sum(this.counts.found)}|${sum(this.counts.linked)}`;
+  /**
+   * What a row says beside its name, as one text to compare.
+   *
+   * @param {TreeNode} node
+   */
+  said(node) {
+    const { lit } = this.selection;
+    const { found } = this.search;
+    const side = node.children || node.make ? "" : this.sides(node.artifact);
+    const hits = found.size ? node.artifacts.reduce((sum, a) => sum + (found.get(a)?.length ?? 0), 0) : 0;
+    const links = lit.size ? node.artifacts.reduce((sum, a) => sum + (lit.get(a)?.size ?? 0), 0) : 0;
+    return `${side}|${hits}|${links}`;
   }
 
-  // Bring what a row says up to date, in its place: it may have the focus.
-  tell(row) {
-    row.told = this.told(row.node);
-    const [side, found, linked] = row.told.split("|");
-    row.classList.toggle("linked", linked !== "0");
-    row.classList.toggle("shown", side !== "");
-    row.setAttribute("aria-selected", String(side !== ""));
+  /** @param {number} artifact */
+  sides(artifact) {
+    return SIDES.filter((_, pane) => this.shown[pane] === artifact).join("");
+  }
+
+  /**
+   * Bring what a row says up to date, in its place: it may have the focus.
+   *
+   * @param {Drawn} row
+   */
+  say(row) {
+    row.said = this.said(row.node);
+    const [side, found, linked] = row.said.split("|");
+    row.element.classList.toggle("linked", linked !== "0");
+    row.element.classList.toggle("shown", side !== "");
+    row.element.setAttribute("aria-selected", String(side !== ""));
     const [ofSide, ofFound, ofLinked] = row.marks;
     ofSide.textContent = side;
     ofFound.textContent = found === "0" ? "" : `${found}×`;
@@ -206,21 +134,24 @@ export class Rail {
   }
 
   draw() {
-    const focused = this.list.contains(this.list.getRootNode().activeElement);
+    const focused = this.list.contains(focusedBeside(this.list));
     this.rows = [];
-    const collect = (nodes, level) =>
-      nodes.forEach((node, at) => {
-        this.rows.push({ node, level, at, of: nodes.length });
-        if (node.children && this.open.has(node.key)) collect(node.children, level + 1);
-      });
-    collect(this.roots, 1);
-    if (!this.rows.some((row) => row.node.key === this.focus))
-      this.focus = this.rows.length ? this.rows[0].node.key : "";
-    const drawn = this.rows.map((row) => this.row(row));
-    this.list.replaceChildren(...drawn);
-    if (focused) drawn.find((row) => row.tabIndex === 0)?.focus({ preventScroll: true });
+    this.collect(this.roots, 1);
+    if (!this.rows.some((row) => row.node.key === this.focus)) this.focus = this.rows[0]?.node.key ?? "";
+    this.drawn = this.rows.map((row) => this.row(row));
+    this.list.replaceChildren(...this.drawn.map((row) => row.element));
+    if (focused) this.current()?.focus({ preventScroll: true });
   }
 
+  /** @param {TreeNode[]} nodes @param {number} level */
+  collect(nodes, level) {
+    nodes.forEach((node, at) => {
+      this.rows.push({ node, level, at, of: nodes.length });
+      if (node.children && this.open.has(node.key)) this.collect(node.children, level + 1);
+    });
+  }
+
+  /** @param {Row} row @returns {Drawn} */
   row({ node, level, at, of }) {
     const open = this.open.has(node.key);
     const marks = [
@@ -228,7 +159,8 @@ export class Rail {
       element("span", { class: "found", title: "lines found" }),
       element("span", { class: "links", title: "linked lines" }),
     ];
-    const row = element(
+    const many = node.children && !open ? ` ×${node.children.length}` : "";
+    const made = element(
       "div",
       {
         class: `item${node.children ? " group" : ""}${node.make ? " make" : ""}`,
@@ -245,7 +177,7 @@ export class Rail {
         "span",
         { class: "label" },
         ...ended(node.label),
-        node.children && !open ? element("span", { class: "many" }, ` ×${node.children.length}`) : null,
+        many ? element("span", { class: "many" }, many) : null,
       ),
       ...marks,
       element(
@@ -255,18 +187,19 @@ export class Rail {
       ),
       element("span", { class: "time" }, seconds(node.seconds)),
     );
-    row.style.setProperty("--level", level);
-    row.node = node;
-    row.marks = marks;
-    this.tell(row);
-    return row;
+    made.style.setProperty("--level", String(level));
+    const drawn = { node, element: made, marks, said: "" };
+    this.say(drawn);
+    return drawn;
   }
 
-  // Make the row of an artifact visible: open what it is in and scroll to it.
+  /**
+   * Make the row of an artifact visible: open what it is in and scroll to it.
+   *
+   * @param {number} artifact
+   */
   reveal(artifact) {
-    const find = (nodes) =>
-      nodes.flatMap((n) => (n.children ? find(n.children) : !n.make && n.artifact === artifact ? [n] : []));
-    const [node] = find(this.roots);
+    const node = this.roots.flatMap(texts).find((one) => one.artifact === artifact);
     if (!node) return;
     for (let up = node.parent; up; up = up.parent) this.open.add(up.key);
     this.focus = node.key;
@@ -274,36 +207,43 @@ export class Rail {
     this.current()?.scrollIntoView({ block: "nearest" });
   }
 
+  // The row that has the focus, or would.
   current() {
-    return [...this.list.children].find((row) => row.node.key === this.focus);
+    return this.drawn.find((row) => row.node.key === this.focus)?.element;
   }
 
+  /** @param {MouseEvent} event */
   click(event) {
-    const row = event.target.closest(".item");
+    const item = within(event, ".item");
+    const row = this.drawn.find((one) => one.element === item);
     if (!row) return;
     this.focus = row.node.key;
     this.act(row.node, event.shiftKey);
     this.current()?.focus({ preventScroll: true });
   }
 
+  /** @param {TreeNode} node @param {boolean} other */
   act(node, other) {
     if (node.children) this.toggle(node);
-    else if (node.make) this.app.make(node.make.artifact, node.make.stage);
-    else this.app.open(node.artifact, other);
+    else if (node.make) this.on.make(node.make.artifact, node.make.stage);
+    else this.on.open(node.artifact, other);
   }
 
+  /** @param {TreeNode} node */
   toggle(node, open = !this.open.has(node.key)) {
     if (open) this.open.add(node.key);
     else this.open.delete(node.key);
     this.draw();
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const at = this.rows.findIndex((row) => row.node.key === this.focus);
-    const { node } = this.rows[at] || {};
-    if (!node) return;
+    if (at < 0) return;
+    const { node } = this.rows[at];
     const open = node.children && this.open.has(node.key);
+    /** @type {{ [key: string]: number }} */
     const steps = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: this.rows.length - 1 };
     if (event.key in steps) this.move(this.rows[steps[event.key]]?.node);
     else if (event.key === "ArrowRight") {
@@ -317,6 +257,7 @@ export class Rail {
     event.stopPropagation();
   }
 
+  /** @param {TreeNode | null | undefined} node */
   move(node) {
     if (!node) return;
     this.focus = node.key;
@@ -324,4 +265,15 @@ export class Rail {
     this.current()?.focus({ preventScroll: true });
     this.current()?.scrollIntoView({ block: "nearest" });
   }
+}
+
+/**
+ * Whether a node within a frame begins open: a graph, the kernels, and a kernel that stands alone.
+ *
+ * @param {TreeNode} node
+ */
+function beginsOpen(node) {
+  const [, graph, kind, kernel] = node.key.split("|");
+  if (graph && !kind) return node.label.endsWith(" graph");
+  return kind === "kernels" || (Boolean(kernel) && !node.parent?.key.endsWith("|kernels"));
 }

@@ -3,31 +3,45 @@
 import { element, plural, seconds } from "./dom.js";
 import { Table } from "./table.js";
 
-const ABOUT = {
-  run: "Call the compiled function again with the arguments of the trace.",
-  check: "Run it eagerly and compiled on the same inputs and compare each output.",
-  benchmark: "Time eager and compiled in turn.",
-};
+/** @import { Parts } from "./app.js" */
+/** @import { Hub } from "./hub.js" */
+/** @import { Live } from "./live.js" */
+/** @import { Progress } from "./wire.js" */
+/** @typedef {{ [key: string]: unknown }} Row */
+/** @typedef {"run" | "check" | "benchmark"} What */
+
+/** @type {[What, string][]} */
+const ABOUT = [
+  ["run", "Call the compiled function again with the arguments of the trace."],
+  ["check", "Run it eagerly and compiled on the same inputs and compare each output."],
+  ["benchmark", "Time eager and compiled in turn."],
+];
 
 export class Run {
-  constructor(app) {
-    this.app = app;
-    if (!app.live) {
-      this.element = element(
-        "div",
-        { class: "panel scrolled", tabindex: 0 },
-        element("h2", {}, "Run"),
-        element(
-          "p",
-          { class: "card" },
-          "This is a saved trace: its texts and links are all here, but the process that compiled it " +
-            "is gone. To run, check and time it, trace the program again in a notebook: ",
-          element("code", {}, "t = explorer.trace(f, x)"),
-        ),
-      );
-      return;
-    }
-    this.buttons = Object.entries(ABOUT).map(([what, about]) =>
+  /** @param {Pick<Parts, "hub" | "live">} parts */
+  constructor({ hub, live }) {
+    const content = live ? new Controls(live, hub).elements : [notice()];
+    const title = element("h2", {}, "Run");
+    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, title, ...content);
+  }
+}
+
+// What there is to do where the trace is not live.
+function notice() {
+  return element(
+    "p",
+    { class: "card" },
+    "This is a saved trace: its texts and links are all here, but the process that compiled it " +
+      "is gone. To run, check and time it, trace the program again in a notebook: ",
+    element("code", {}, "t = explorer.trace(f, x)"),
+  );
+}
+
+class Controls {
+  /** @param {Live} live @param {Hub} hub */
+  constructor(live, hub) {
+    this.live = live;
+    this.buttons = ABOUT.map(([what, about]) =>
       element(
         "button",
         { type: "button", class: "primary", title: about, onclick: () => this.ask(what) },
@@ -36,7 +50,7 @@ export class Run {
     );
     this.stop = element(
       "button",
-      { type: "button", disabled: true, onclick: () => app.live.ask("stop") },
+      { type: "button", disabled: true, onclick: () => live.ask({ ask: "stop" }) },
       "stop",
     );
     this.bar = element("progress", { max: 1, value: 0, hidden: true, "aria-label": "progress" });
@@ -46,38 +60,34 @@ export class Run {
       "The trace is live: the compiled function is still in the kernel.",
     );
     this.result = element("div", {});
-    const about = Object.entries(ABOUT).flatMap(([what, text]) => [
+    const about = ABOUT.flatMap(([what, text]) => [
       element("dt", {}, what),
       element("dd", { class: "words" }, text),
     ]);
-    this.element = element(
-      "div",
-      { class: "panel scrolled", tabindex: 0 },
-      element("h2", {}, "Run"),
-      element("p", { class: "run-bar" }, ...this.buttons, this.stop, this.bar),
-      this.note,
-      this.result,
-      element("dl", { class: "facts-list" }, ...about),
-    );
-    this.progress(app.live.progress);
+    const bar = element("p", { class: "run-bar" }, ...this.buttons, this.stop, this.bar);
+    this.elements = [bar, this.note, this.result, element("dl", { class: "facts-list" }, ...about)];
+    hub.on("progress", (progress) => this.progress(progress));
+    this.progress(live.progress);
   }
 
+  /** @param {What} what */
   ask(what) {
     this.busy(true);
     this.note.textContent = `${what} …`;
-    this.app.live.ask(what);
+    this.live.ask({ ask: what });
   }
 
+  /** @param {boolean} on */
   busy(on) {
-    this.buttons.forEach((one) => (one.disabled = on));
+    for (const one of this.buttons) one.disabled = on;
     this.stop.disabled = !on;
     this.bar.hidden = !on;
     if (on) this.bar.removeAttribute("value");
   }
 
-  progress(told) {
-    if (!this.buttons || !ABOUT[told.what]) return;
-    const { what, rows, error, done, of, stopped } = told;
+  /** @param {Progress} progress */
+  progress({ what, rows, error, done = 0, of, stopped = false }) {
+    if (!what || !ABOUT.some(([name]) => name === what)) return;
     this.busy(!rows && !error);
     if (of) this.bar.value = done / of;
     if (error) this.note.textContent = `${what}: ${error}`;
@@ -85,21 +95,24 @@ export class Run {
     else this.note.textContent = of ? `${what}: ${done} of ${of}` : `${what} …`;
   }
 
+  /** @param {string} what @param {Row[]} rows @param {boolean} stopped */
   answer(what, rows, stopped) {
     this.note.textContent = `${what}${stopped ? ", stopped" : ", done"}: ${plural(rows.length, "row")}`;
     const keys = [...new Set(rows.flatMap(Object.keys))];
-    const shown = (key) => (row) =>
-      key === "seconds"
-        ? seconds(row[key])
-        : typeof row[key] === "number" && !Number.isInteger(row[key])
-          ? row[key].toPrecision(4)
-          : row[key];
     const columns = keys.map((key) => ({
       key,
       title: key.replaceAll("_", " "),
-      text: shown(key),
+      /** @param {Row} row */
+      text: (row) => shown(key, row[key]),
       number: rows.some((row) => typeof row[key] === "number"),
     }));
     this.result.replaceChildren(rows.length ? new Table(what, columns, rows).element : "");
   }
+}
+
+/** @param {string} key @param {unknown} value */
+function shown(key, value) {
+  if (typeof value !== "number") return value;
+  if (key === "seconds") return seconds(value);
+  return Number.isInteger(value) ? value : value.toPrecision(4);
 }

@@ -1,9 +1,27 @@
 // Two lists of lines side by side: equal lines next to each other, runs of them folded, and steps from change
 // to change.
 
-import { button, element, plural } from "./dom.js";
+import { button, element, plural, within } from "./dom.js";
 import { alignByOrigin, common, diffLines } from "./diff.js";
 import { List } from "./list.js";
+
+/** @import { Row } from "./diff.js" */
+/**
+ * How two lists are compared: with numbered names made the same, by where lines came from instead of by their
+ * text, without what does not count.
+ *
+ * @typedef {{
+ *   normalise?: boolean,
+ *   origin?: ((side: number, line: number) => string | null) | null,
+ *   quiet?: (line: string) => string,
+ * }} Options
+ */
+/** @typedef {number | [from: number, to: number]} Shown a row by its number, or rows that are folded */
+
+/** @type {{ [key: string]: number }} changes to go on by */
+const STEPS = { n: 1, p: -1 };
+/** @type {{ [key: string]: number }} pixels to go sideways */
+const ASIDE = { ArrowLeft: -60, ArrowRight: 60 };
 
 const AROUND = 3; // equal lines shown before and after a change
 const LETTER = 7.25; // pixels
@@ -11,11 +29,27 @@ const BESIDE = 62; // pixels that number and mark take
 const WORTH = 8; // fewer equal lines than this are not folded
 
 export class SideBySide {
-  // `choose(side, line)` is told of a clicked line, counted from 1; side is 0 or 1.
+  /**
+   * `choose(side, line)` is told of a clicked line, counted from 1; side is 0 or 1.
+   *
+   * @param {(side: number, line: number) => void} [choose]
+   */
   constructor(choose = () => {}) {
     this.choose = choose;
+    /** @type {[string[], string[]]} */
+    this.sides = [[], []];
+    /** @type {Row[]} */
+    this.rows = [];
+    this.byOrigin = false;
+    /** @type {Shown[]} */
     this.shown = [];
+    /** @type {Set<number>} folded runs that were opened, by their first row */
     this.opened = new Set();
+    /** @type {number[]} where in what is shown a change begins */
+    this.changes = [];
+    this.pointer = -1;
+    this.widest = 0; // pixels of the longest line
+    this.slid = 0; // pixels that both sides are moved
     this.status = element("span", { class: "count", role: "status" });
     this.list = new List((at) => this.row(at), {
       class: "diff",
@@ -26,12 +60,13 @@ export class SideBySide {
     this.list.element.addEventListener("keydown", (event) => this.key(event));
     this.list.element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.within = element("div", {});
+    /** @type {HTMLElement} */
     this.slider = element(
       "div",
       {
         class: "slider",
         "aria-hidden": "true",
-        onscroll: () => this.slide(this.slider.scrollLeft - this.slid),
+        onscroll: () => void this.slide(this.slider.scrollLeft - this.slid),
       },
       this.within,
     );
@@ -45,7 +80,13 @@ export class SideBySide {
     this.element = element("div", { class: "side-by-side" }, this.list.element, this.slider);
   }
 
-  // Show two lists of lines. `origin(side, line)` aligns by where lines came from instead of by their text.
+  /**
+   * Show two lists of lines.
+   *
+   * @param {string[]} a
+   * @param {string[]} b
+   * @param {Options} [options]
+   */
   show(a, b, { normalise = true, origin = null, quiet } = {}) {
     this.sides = [a, b];
     this.rows = origin ? alignByOrigin(a.length, b.length, origin) : diffLines(a, b, { normalise, quiet });
@@ -68,10 +109,14 @@ export class SideBySide {
     this.slide(-Infinity);
   }
 
-  // Both sides scroll sideways together, so that what is next to each other stays so.
+  /**
+   * Both sides scroll sideways together, so that what is next to each other stays so.
+   *
+   * @param {number} by
+   */
   slide(by) {
     const room = this.room();
-    this.slid = Math.max(0, Math.min(Math.max(0, this.widest + LETTER - room), (this.slid || 0) + by));
+    this.slid = Math.max(0, Math.min(Math.max(0, this.widest + LETTER - room), this.slid + by));
     this.list.element.style.setProperty("--slid", `${-this.slid}px`);
     this.slider.hidden = this.widest <= room;
     this.within.style.width = `${this.slider.clientWidth + this.widest + LETTER - room}px`;
@@ -83,18 +128,23 @@ export class SideBySide {
     return Math.max(LETTER, this.list.element.clientWidth / 2 - BESIDE);
   }
 
-  // Slide to where the two sides of a row differ, if that is out of sight.
+  /**
+   * Slide to where the two sides of a row differ, if that is out of sight.
+   *
+   * @param {number} row
+   */
   slideTo(row) {
     const [i, j] = this.rows[row];
     if (i < 0 || j < 0) return;
-    const texts = [this.sides[0][i], this.sides[1][j]];
-    const [head, tail] = common(...texts);
-    const [from, to] = [head * LETTER, (Math.max(...texts.map((text) => text.length)) - tail) * LETTER];
+    const [a, b] = [this.sides[0][i], this.sides[1][j]];
+    const [head, tail] = common(a, b);
+    const [from, to] = [head * LETTER, (Math.max(a.length, b.length) - tail) * LETTER];
     const room = this.room();
     if (from < this.slid || Math.min(to, from + room / 2) > this.slid + room)
       this.slide(Math.max(0, from - room / 3) - this.slid);
   }
 
+  /** @param {WheelEvent} event */
   wheel(event) {
     const by = event.shiftKey ? event.deltaY : event.deltaX;
     if (!by) return;
@@ -126,10 +176,13 @@ export class SideBySide {
     this.list.show(this.shown.length);
   }
 
+  /** @param {Shown | undefined} row */
+  // Whether what is shown is a row in which the sides differ.
   isChange(row) {
     return typeof row === "number" && !this.rows[row][2];
   }
 
+  /** @param {number} at */
   row(at) {
     const row = this.shown[at];
     if (typeof row !== "number") {
@@ -142,7 +195,8 @@ export class SideBySide {
     }
     const [i, j, same] = this.rows[row];
     const texts = [i >= 0 ? this.sides[0][i] : "", j >= 0 ? this.sides[1][j] : ""];
-    const [head, tail] = !same && i >= 0 && j >= 0 ? common(...texts) : [0, 0];
+    const span = !same && i >= 0 && j >= 0 ? common(texts[0], texts[1]) : null;
+    /** @param {number} side @param {number} line */
     const cell = (side, line) => {
       const kind = line < 0 ? " none" : same ? "" : side ? " made" : " gone";
       return element(
@@ -155,11 +209,7 @@ export class SideBySide {
         },
         element("span", { class: "number" }, line < 0 ? "" : String(line + 1)),
         element("span", { class: "mark" }, line < 0 || same ? "" : side ? "+" : "−"),
-        element(
-          "span",
-          { class: "code" },
-          ...words(texts[side], same || i < 0 || j < 0 ? null : [head, tail]),
-        ),
+        element("span", { class: "code" }, ...words(texts[side], span)),
       );
     };
     return element(
@@ -170,33 +220,37 @@ export class SideBySide {
     );
   }
 
+  /** @param {MouseEvent} event */
   click(event) {
-    const folded = event.target.closest(".folded");
-    if (folded) {
-      this.opened.add(this.shown[Number(folded.dataset.at)][0]);
+    const folded = this.shown[Number(within(event, ".folded")?.dataset.at ?? -1)];
+    if (Array.isArray(folded)) {
+      this.opened.add(folded[0]);
       return this.fold();
     }
-    const cell = event.target.closest(".cell");
+    const cell = within(event, ".cell");
     if (cell && Number(cell.dataset.line) > 0)
       this.choose(Number(cell.dataset.side), Number(cell.dataset.line));
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const by = { n: 1, p: -1 }[event.key];
-    const aside = { ArrowLeft: -60, ArrowRight: 60 }[event.key];
+    const by = STEPS[event.key];
+    const aside = ASIDE[event.key];
     if (by) this.jump(by);
     else if (aside) this.slide(aside);
     else return;
     event.preventDefault();
   }
 
+  /** @param {number} by */
   jump(by) {
     if (!this.changes.length) return;
     this.pointer = (this.pointer + by + this.changes.length) % this.changes.length;
     if (this.pointer < 0) this.pointer = 0;
     this.list.reveal(this.changes[this.pointer]);
-    this.slideTo(this.shown[this.changes[this.pointer]]);
+    const row = this.shown[this.changes[this.pointer]];
+    if (typeof row === "number") this.slideTo(row);
   }
 
   close() {
@@ -204,7 +258,12 @@ export class SideBySide {
   }
 }
 
-// A line with what differs from its neighbour in an element of its own.
+/**
+ * A line with what differs from its neighbour in an element of its own.
+ *
+ * @param {string} text
+ * @param {[head: number, tail: number] | null} span
+ */
 function words(text, span) {
   if (!span) return [text];
   const [head, tail] = span;

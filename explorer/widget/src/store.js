@@ -4,37 +4,65 @@
 import { Links, artifactOf, lineOf } from "./links.js";
 import { splitLines } from "./text.js";
 
+/** @import { Addition, ArtifactInfo, Nodes, Payload, StageInfo } from "./wire.js" */
+
+/** @typedef {"op" | "target" | "type" | "module" | "place" | "code" | "args"} Column a fact of a node */
+
 const GOLDEN = 137.508; // degrees between the hues of neighbouring lines, so that they differ
 
+/** @type {Nodes} */
+const NO_NODES = {
+  name: [],
+  line: [],
+  inputs: [],
+  op: [],
+  target: [],
+  type: [],
+  module: [],
+  place: [],
+  code: [],
+  args: [],
+};
+
 export class Store {
+  /** @param {Payload} payload */
   constructor(payload) {
     this.payload = payload;
+    /** @type {Map<number, string[]>} the lines of each text that was asked for */
     this.split = new Map();
+    /** @type {Map<string, number | null>} */
     this.hues = new Map();
+    /** @type {Map<number, Map<number, number>>} of each graph the node on each line */
     this.nodeLines = new Map();
+    this.links = new Links(payload.links, payload.hows);
+    /** @type {Map<string, StageInfo>} */
+    this.stages = new Map();
+    /** @type {Map<string, number>} the index of each artifact by its id */
+    this.byId = new Map();
     this.read();
   }
 
   // What is worked out of the whole payload; again after `add`.
   read() {
-    const { artifacts, stages, kernels, links, hows } = this.payload;
+    const { artifacts, stages, links, hows } = this.payload;
     this.links = new Links(links, hows);
     this.stages = new Map(stages.map((stage) => [stage.name, stage]));
     this.byId = new Map(artifacts.map((artifact, index) => [artifact.id, index]));
-    this.byKernel = new Map(
-      kernels.flatMap((kernel) => Object.values(kernel.forms).map((index) => [index, kernel])),
-    );
   }
 
-  // Texts that were made on demand: artifacts, their stages, and their links by index into all artifacts.
+  /**
+   * Texts that were made on demand: artifacts, their stages, and their links by index into all artifacts.
+   *
+   * @param {Addition} addition
+   */
   add({ artifacts, stages, links, hows, forms }) {
     const { payload } = this;
     payload.artifacts.push(...artifacts);
     payload.stages = stages;
     payload.hows = hows;
     payload.links.push(...links);
-    for (const [kernel, stage, index] of forms)
-      payload.kernels.find((k) => k.artifact === kernel).forms[stage] = index;
+    for (const kernel of payload.kernels)
+      for (const [owner, stage, index] of forms) if (owner === kernel.artifact) kernel.forms[stage] = index;
     this.hues.clear();
     this.read();
   }
@@ -43,26 +71,36 @@ export class Store {
     return this.payload.artifacts.length;
   }
 
+  /** @param {number} index @returns {ArtifactInfo} */
   artifact(index) {
     return this.payload.artifacts[index];
   }
 
+  /** @param {number} index @returns {string[]} */
   lines(index) {
-    if (!this.split.has(index)) this.split.set(index, splitLines(this.artifact(index).text));
-    return this.split.get(index);
+    const lines = this.split.get(index) ?? splitLines(this.artifact(index).text);
+    this.split.set(index, lines);
+    return lines;
   }
 
+  /** @param {number} index @returns {{ name: string, title: string, about: string }} */
   stage(index) {
     const { stage } = this.artifact(index);
     return this.stages.get(stage) || { name: stage, title: stage, about: "" };
   }
 
-  // A short name for lists: the stage's title with what tells this text from its neighbours.
+  /**
+   * A short name for lists: the stage's title with what tells this text from its neighbours.
+   *
+   * @param {number} index
+   * @returns {string}
+   */
   name(index) {
     const { title, graph } = this.artifact(index);
     return graph ? `${title} · ${graph}` : title;
   }
 
+  /** @param {...string} stages @returns {number} */
   first(...stages) {
     for (const stage of stages) {
       const at = this.payload.artifacts.findIndex((a) => a.stage === stage);
@@ -71,20 +109,26 @@ export class Store {
     return -1;
   }
 
-  kernelOf(index) {
-    return this.byKernel.get(index) || null;
-  }
-
   // Colours -------------------------------------------------------------------------------------------------
 
-  // The hue of the user's line that this line came from in the end, the same in every text; null where there
-  // is none.
+  /**
+   * The hue of the user's line that this line came from in the end, the same in every text; null where there
+   * is none.
+   *
+   * @param {number} index
+   * @param {number} line
+   * @returns {number | null}
+   */
   hue(index, line) {
     const key = `${index}:${line}`;
-    if (!this.hues.has(key)) this.hues.set(key, this.hueOf(index, line));
-    return this.hues.get(key);
+    const known = this.hues.get(key);
+    if (known !== undefined) return known;
+    const hue = this.hueOf(index, line);
+    this.hues.set(key, hue);
+    return hue;
   }
 
+  /** @param {number} index @param {number} line @returns {number | null} */
   hueOf(index, line) {
     const origin = this.origin(index, line);
     return origin && this.links.heirs(...origin)
@@ -92,32 +136,62 @@ export class Store {
       : null;
   }
 
-  // The user's line, [artifact, line]; of several, such as a call and what it called, the one that least else
-  // came from.
+  /**
+   * The user's line, [artifact, line]; of several, such as a call and what it called, the one that least else
+   * came from.
+   *
+   * @param {number} index
+   * @param {number} line
+   * @returns {[artifact: number, line: number] | null}
+   */
   origin(index, line) {
     const sources = this.links
       .origins(index, line)
       .filter((key) => this.artifact(artifactOf(key)).stage === "source");
     if (!sources.length) return null;
     const heirs = new Map(sources.map((key) => [key, this.links.heirs(artifactOf(key), lineOf(key))]));
-    const key = sources.reduce((best, other) => (heirs.get(other) < heirs.get(best) ? other : best));
-    return [artifactOf(key), lineOf(key)];
+    const count = (/** @type {number} */ key) => heirs.get(key) ?? 0;
+    const first = sources.reduce((best, other) => (count(other) < count(best) ? other : best));
+    return [artifactOf(first), lineOf(first)];
   }
 
   // Nodes ---------------------------------------------------------------------------------------------------
 
-  // The node of a graph's text on this line, -1 where there is none.
-  nodeAt(index, line) {
-    const { nodes } = this.artifact(index);
-    if (!nodes) return -1;
-    if (!this.nodeLines.has(index))
-      this.nodeLines.set(index, new Map(nodes.line.map((at, node) => [at, node]).filter(([at]) => at)));
-    return this.nodeLines.get(index).get(line) ?? -1;
+  /**
+   * The nodes of a graph's text; none for other texts.
+   *
+   * @param {number} index
+   * @returns {Nodes}
+   */
+  nodes(index) {
+    return this.payload.artifacts[index]?.nodes ?? NO_NODES;
   }
 
-  // One fact of a node, as text.
+  /**
+   * The node of a graph's text on this line, -1 where there is none.
+   *
+   * @param {number} index
+   * @param {number} line
+   * @returns {number}
+   */
+  nodeAt(index, line) {
+    let lines = this.nodeLines.get(index);
+    if (!lines) {
+      lines = new Map(this.nodes(index).line.map((at, node) => [at, node]));
+      this.nodeLines.set(index, lines);
+    }
+    return (line && lines.get(line)) ?? -1;
+  }
+
+  /**
+   * One fact of a node, as text.
+   *
+   * @param {number} index
+   * @param {number} node
+   * @param {Column} column
+   * @returns {string}
+   */
   fact(index, node, column) {
-    const values = this.artifact(index).nodes[column];
-    return values ? this.payload.strings[values[node]] : "";
+    return this.payload.strings[this.nodes(index)[column][node]] ?? "";
   }
 }

@@ -2,15 +2,62 @@
 
 import { element, plural } from "./dom.js";
 
+/** @import { Child } from "./dom.js" */
+
+/**
+ * A column: its key in the rows, and what is shown, sorted by and said of a cell where that is not what
+ * stands under the key. "number" to "wide" are how its cells look.
+ *
+ * @template Row
+ * @typedef {{
+ *   key: string,
+ *   title: string,
+ *   about?: string,
+ *   text?: (row: Row) => unknown,
+ *   sort?: (row: Row) => string | number | null | undefined,
+ *   why?: (row: Row) => string | null,
+ *   draw?: (row: Row) => Child[],
+ *   number?: boolean,
+ *   code?: boolean,
+ *   narrow?: boolean,
+ *   medium?: boolean,
+ *   wide?: boolean,
+ * }} Column
+ */
+
 const MOST = 300; // rows drawn at once
 
+/** @typedef {"number" | "code" | "narrow" | "medium" | "wide"} Look */
+/** @type {[Look, string][]} */
+const LOOKS = [
+  ["number", "right"],
+  ["code", "code"],
+  ["narrow", "narrow"],
+  ["medium", "medium"],
+  ["wide", "wide"],
+];
+
+/**
+ * What stands under a key of a row.
+ *
+ * @param {object} row
+ * @param {string} key
+ */
+const field = (row, key) => /** @type {{ [key: string]: any }} */ (row)[key];
+
+/** @template {object} Row */
 export class Table {
-  // `columns` are {key, title, text?(row), number?, code?, narrow?, medium?, wide?, sort?(row), why?(row),
-  // draw?(row) → elements}; `pick(row)` is told of a chosen row.
+  /**
+   * @param {string} label
+   * @param {Column<Row>[]} columns
+   * @param {Row[]} rows
+   * @param {((row: Row) => unknown) | null} pick is told of a chosen row
+   */
   constructor(label, columns, rows, pick = null) {
     this.columns = columns;
     this.rows = rows;
     this.pick = pick;
+    /** @type {{ column: Column<Row>, down: boolean } | null} */
     this.order = null;
     this.most = MOST;
     this.count = element("span", { class: "soft", role: "status" });
@@ -39,9 +86,10 @@ export class Table {
     this.draw();
   }
 
+  /** @param {Column<Row>} column */
   heading(column) {
     const sort = () => {
-      const down = this.order && this.order.column === column && !this.order.down;
+      const down = this.order?.column === column && !this.order.down;
       this.order = { column, down };
       for (const cell of this.head.children) cell.removeAttribute("aria-sort");
       made.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -55,8 +103,9 @@ export class Table {
     return made;
   }
 
+  /** @param {Column<Row>} column @param {Row} row @returns {string} */
   text(column, row) {
-    const value = column.text ? column.text(row) : row[column.key];
+    const value = column.text ? column.text(row) : field(row, column.key);
     return value === null || value === undefined
       ? ""
       : typeof value === "object"
@@ -73,13 +122,11 @@ export class Table {
     );
     if (this.order) {
       const { column, down } = this.order;
+      /** @param {Row} row @returns {string | number | null} */
       const value = (row) =>
-        column.sort ? column.sort(row) : column.number ? row[column.key] : this.text(column, row);
-      const keyed = rows.map((row) => [value(row) ?? null, row]);
-      const known = keyed.filter(([key]) => key !== null).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
-      if (down) known.reverse();
-      // what is not known is last either way
-      rows = [...known, ...keyed.filter(([key]) => key === null)].map(([, row]) => row);
+        (column.sort ? column.sort(row) : column.number ? field(row, column.key) : this.text(column, row)) ??
+        null;
+      rows = sorted(rows, value, down);
     }
     this.count.textContent =
       rows.length === this.rows.length
@@ -89,6 +136,7 @@ export class Table {
     this.body.replaceChildren(...rows.slice(0, this.most).map((row) => this.row(row)));
   }
 
+  /** @param {Row} row */
   row(row) {
     const cells = this.columns.map((column, at) => {
       const text = this.text(column, row);
@@ -101,30 +149,38 @@ export class Table {
                 type: "button",
                 class: "link",
                 "aria-label": column.draw ? text : null,
-                onclick: () => this.pick(row),
+                onclick: () => this.pick?.(row),
               },
               text ? shown : "—",
             )
           : shown;
       const title = column.why?.(row) || (text.length > 16 && !column.wide ? text : null);
-      return element(
-        "td",
-        {
-          class:
-            [
-              column.number && "right",
-              column.code && "code",
-              column.narrow && "narrow",
-              column.medium && "medium",
-              column.wide && "wide",
-            ]
-              .filter(Boolean)
-              .join(" ") || null,
-          title,
-        },
-        inner,
-      );
+      const looks = LOOKS.filter(([look]) => column[look]).map(([, name]) => name);
+      return element("td", { class: looks.join(" "), title }, inner);
     });
-    return element("tr", { class: row.dim ? "dim" : null }, ...cells);
+    return element("tr", {}, ...cells);
   }
+}
+
+/**
+ * Rows in the order of their values; what is not known is last either way.
+ *
+ * @template Row
+ * @param {Row[]} rows
+ * @param {(row: Row) => string | number | null} value
+ * @param {boolean} down
+ */
+function sorted(rows, value, down) {
+  /** @type {{ key: string | number, row: Row }[]} */
+  const known = [];
+  /** @type {Row[]} */
+  const unknown = [];
+  for (const row of rows) {
+    const key = value(row);
+    if (key === null) unknown.push(row);
+    else known.push({ key, row });
+  }
+  known.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+  if (down) known.reverse();
+  return [...known.map(({ row }) => row), ...unknown];
 }

@@ -3,6 +3,7 @@
 
 const BREAK = /\r\n|\n|\r/;
 
+/** @param {string} text @returns {string[]} */
 export function splitLines(text) {
   const lines = text.split(BREAK);
   if (lines[lines.length - 1] === "") lines.pop();
@@ -26,12 +27,17 @@ const LLVM = `
   xor icmp fcmp select bitcast extractvalue insertvalue insertelement extractelement getelementptr load
   store call tail asm sideeffect zext sext trunc fptrunc fpext sitofp uitofp fptosi
 `;
+/** @param {string} list @returns {string} */
 const words = (list) => `\\b(?:${list.trim().split(/\s+/).join("|")})\\b`;
 const STRING = `"(?:[^"\\\\]|\\\\.)*"`;
 const NUMBER = "\\b(?:0[xX][\\da-fA-F]+|\\d+\\.?\\d*(?:[eE][+-]?\\d+)?)\\b";
 const CALLED = "[A-Za-z_]\\w*(?=\\()";
 
-// What each family of languages has: the kinds of tokens, the first that fits wins.
+/**
+ * What each family of languages has: the kinds of tokens, the first that fits wins.
+ *
+ * @type {{ [family: string]: { [kind: string]: string } }}
+ */
 const GRAMMARS = {
   python: {
     comment: "#.*",
@@ -95,6 +101,7 @@ const GRAMMARS = {
   plain: {},
 };
 
+/** @type {{ [language: string]: string }} */
 const FAMILY = {
   python: "python",
   fx: "python",
@@ -118,19 +125,27 @@ const FAMILY = {
   bytecode: "bytecode",
 };
 
+/** @type {{ [family: string]: RegExp }} */
 const grammars = {};
 for (const [family, kinds] of Object.entries(GRAMMARS)) {
   const parts = Object.entries(kinds).map(([kind, pattern]) => `(?<${kind}>${pattern})`);
   grammars[family] = new RegExp([...parts, "[A-Za-z_]\\w*"].join("|"), "g");
 }
 
-// A line as [kind, text] pairs; kind is "" for plain text.
+/**
+ * A line as [kind, text] pairs; kind is "" for plain text.
+ *
+ * @param {string} line
+ * @param {string} language
+ * @returns {[kind: string, text: string][]}
+ */
 export function tokens(line, language) {
+  /** @type {[string, string][]} */
   const found = [];
   const coloured = line.slice(0, COLOURED);
   let done = 0;
   for (const match of coloured.matchAll(grammars[FAMILY[language] || "plain"])) {
-    const kind = Object.keys(match.groups || {}).find((name) => match.groups[name] !== undefined);
+    const kind = Object.entries(match.groups ?? {}).find(([, part]) => part !== undefined)?.[0];
     if (!kind) continue;
     if (match.index > done) found.push(["", coloured.slice(done, match.index)]);
     found.push([kind, match[0]]);
@@ -140,8 +155,15 @@ export function tokens(line, language) {
   return found;
 }
 
-// Where `query` (lower case) stands in a line, as [from, to] pairs.
+/**
+ * Where `query` (lower case) stands in a line, as [from, to] pairs.
+ *
+ * @param {string} line
+ * @param {string} query
+ * @returns {[from: number, to: number][]}
+ */
 export function occurrences(line, query) {
+  /** @type {[number, number][]} */
   const found = [];
   const lower = line.toLowerCase();
   // a few letters change length in lower case: no marks there

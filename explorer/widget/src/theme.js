@@ -8,7 +8,13 @@ function isDark() {
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-// Keep `element.dataset.theme` right and call `changed` after each change; the returned function ends it.
+/**
+ * Keep `element.dataset.theme` right and call `changed` after each change; the returned function ends it.
+ *
+ * @param {HTMLElement} element
+ * @param {() => void} changed
+ * @returns {() => void}
+ */
 export function followTheme(element, changed) {
   const apply = () => {
     const theme = isDark() ? "dark" : "light";

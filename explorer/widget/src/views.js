@@ -1,5 +1,4 @@
-// The views beside the rail, in the order of their tabs: each is built when first shown, and left out where a
-// trace has nothing for it.
+// The views beside the rail, in the order of their tabs; one is left out where a trace has nothing for it.
 
 import { Compare } from "./compare.js";
 import { Dynamo } from "./dynamo.js";
@@ -11,74 +10,115 @@ import { Passes } from "./passes.js";
 import { Run } from "./run.js";
 import { Timings } from "./timings.js";
 
-const has =
-  (...stages) =>
-  (app) =>
-    app.store.first(...stages) >= 0;
+/** @import { Parts } from "./app.js" */
+/** @import { Store } from "./store.js" */
 
+/**
+ * A view: `shown` is called each time that it is shown, `open` when a text is picked while it is: true where
+ * the view takes the text itself.
+ *
+ * @typedef {{
+ *   element: HTMLElement,
+ *   shown?: () => void,
+ *   open?: (index: number) => boolean,
+ *   close?: () => void,
+ * }} View
+ */
+
+/**
+ * What stands behind each name; the text panes are no view of their own.
+ *
+ * @typedef {{
+ *   code: undefined,
+ *   graph: GraphView,
+ *   kernels: Kernels,
+ *   fusion: Fusion,
+ *   passes: Passes,
+ *   compare: Compare,
+ *   dynamo: Dynamo,
+ *   memory: Memory,
+ *   timings: Timings,
+ *   run: Run,
+ * }} Views
+ */
+/** @typedef {keyof Views} ViewName */
+
+/**
+ * A tab: its view is made when it is first shown.
+ *
+ * @typedef {{
+ *   name: ViewName,
+ *   title: string,
+ *   about: string,
+ *   has: (store: Store) => boolean,
+ *   make?: (parts: Parts) => View,
+ * }} Tab
+ */
+
+/** @type {Tab[]} */
 export const VIEWS = [
   { name: "code", title: "Code", about: "texts side by side, linked lines lit", has: () => true },
   {
     name: "graph",
     title: "Graph",
     about: "FX graphs and the scheduler's graph, collapsed by module or kernel",
-    has: (app) => app.store.payload.artifacts.some((a) => a.nodes),
-    make: (app) => new GraphView(app),
+    has: (store) => store.payload.artifacts.some((a) => a.nodes),
+    make: (parts) => new GraphView(parts),
   },
   {
     name: "kernels",
     title: "Kernels",
     about: "the generated kernels and what they take of the GPU",
-    has: (app) => has("kernel")(app) || app.store.payload.choices?.length > 0,
-    make: (app) => new Kernels(app),
+    has: (store) => store.first("kernel") >= 0 || store.payload.choices.length > 0,
+    make: (parts) => new Kernels(parts),
   },
   {
     name: "fusion",
     title: "Fusion",
     about: "what became one kernel, what did not, and why",
-    has: (app) => app.store.payload.fusion.length > 0,
-    make: (app) => new Fusion(app),
+    has: (store) => store.payload.fusion.length > 0,
+    make: (parts) => new Fusion(parts),
   },
   {
     name: "passes",
     title: "Passes",
     about: "what each pass changed, one after the other",
-    has: (app) => has("fx_pass", "ttir")(app),
-    make: (app) => new Passes(app),
+    has: (store) => store.first("fx_pass", "ttir") >= 0,
+    make: (parts) => new Passes(parts),
   },
   {
     name: "compare",
     title: "Compare",
     about: "the difference of two texts",
-    has: (app) => app.store.count > 1,
-    make: (app) => new Compare(app),
+    has: (store) => store.count > 1,
+    make: (parts) => new Compare(parts),
   },
   {
     name: "dynamo",
     title: "Guards & breaks",
     about: "graph breaks, recompiles, guards, dynamic sizes",
-    has: has("guards", "graph_break", "recompile"),
-    make: (app) => new Dynamo(app),
+    has: (store) => store.first("guards", "graph_break", "recompile") >= 0,
+    make: (parts) => new Dynamo(parts),
   },
   {
     name: "memory",
     title: "Memory",
     about: "what is live when, and why",
-    has: (app) => ["table", "unread"].some((key) => app.store.payload.memory?.[key]?.length > 0),
-    make: (app) => new Memory(app),
+    has: ({ payload: { memory } }) => [memory.table, memory.unread].some((rows) => rows && rows.length > 0),
+    make: (parts) => new Memory(parts),
   },
   {
     name: "timings",
     title: "Time",
     about: "where the compiler's time went",
-    has: (app) => app.store.payload.artifacts.some((a) => a.stage === "phase" && a.rows),
-    make: (app) => new Timings(app),
+    has: (store) => store.payload.artifacts.some((a) => a.stage === "phase" && a.rows),
+    make: (parts) => new Timings(parts),
   },
   {
     name: "run",
     title: "Run",
     about: "run, check and time the compiled function",
-    has: (app) => app.store.count > 0,
-    make: (app) => new Run(app),
+    has: (store) => store.count > 0,
+    make: (parts) => new Run(parts),
   },
 ];

@@ -1,33 +1,58 @@
 // Why two scheduler nodes are one kernel or not, from the trace's own verdicts: what `Fusion.why` of
 // explorer/fusion.py says, in its words. No element is made here.
 
+/** @import { FusionInfo, GroupInfo, VerdictInfo } from "./wire.js" */
+/** @typedef {"prologue" | "epilogue"} Role where in a template a node is computed */
+
 // Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
 const WRONG_WAY = "node1 must go before node2";
 const MOST_LISTED = 4; // buffers
 const MOST_NAMED = 6; // a group of more nodes is named by its first and last
 
 export class Verdicts {
-  // `graph` is one of the payload's "fusion"; nodes are numbers here.
+  /**
+   * `graph` is one of the payload's "fusion"; nodes are numbers here.
+   *
+   * @param {FusionInfo} graph
+   */
   constructor(graph) {
-    Object.assign(this, graph);
+    this.names = graph.names;
+    this.members = graph.members;
+    this.groups = graph.groups;
+    this.kernels = graph.kernels;
+    this.final = graph.final;
+    this.apart = graph.apart;
+    this.touched = graph.touched;
+    this.devices = graph.devices;
+    this.attempts = graph.attempts;
     this.rows = graph.verdicts;
+    const single = new Map(graph.names.map((name, number) => [name, number]));
+    /** @type {Map<string, number[]>} every name that a node has */
     this.numbers = new Map(Object.entries(graph.known));
-    graph.names.forEach((name, number) => this.numbers.set(name, [number]));
-    this.group = new Map(); // the name of a single node → its group
-    this.groupOf = new Map(); // its number → the group's place
+    for (const [name, number] of single) this.numbers.set(name, [number]);
+    /** @type {Map<string, GroupInfo>} by the names of its single nodes */
+    this.group = new Map();
+    /** @type {Map<number | undefined, number>} the place of a group by the numbers of its single nodes */
+    this.groupOf = new Map();
     graph.groups.forEach((group, at) => {
       for (const name of group.nodes) {
         this.group.set(name, group);
-        this.groupOf.set(this.numbers.get(name)[0], at);
+        this.groupOf.set(single.get(name), at);
       }
     });
   }
 
-  // The single nodes in a node.
+  /**
+   * The single nodes in a node.
+   *
+   * @param {number} number
+   * @returns {number[]}
+   */
   parts(number) {
     return number < this.names.length ? [number] : this.members[number - this.names.length];
   }
 
+  /** @param {number} number @returns {string} */
   title(number) {
     const names = this.parts(number).map((n) => this.names[n]);
     return names.length > MOST_NAMED
@@ -35,12 +60,19 @@ export class Verdicts {
       : names.join("_");
   }
 
+  /** @param {number[]} numbers @returns {string[]} */
   kernelsOf(numbers) {
     const wanted = new Set(numbers);
     return [...new Set(this.kernels.filter(([, of]) => of.some((n) => wanted.has(n))).map(([name]) => name))];
   }
 
-  // {fused, sentence} for two names that the scheduler, its buffers, FX nodes or kernels have.
+  /**
+   * {fused, sentence} for two names that the scheduler, its buffers, FX nodes or kernels have.
+   *
+   * @param {string} first
+   * @param {string} second
+   * @returns {{ fused: boolean, sentence: string }}
+   */
   why(first, second) {
     const [one, other] = [this.numbers.get(first), this.numbers.get(second)];
     if (!one || !other)
@@ -49,7 +81,7 @@ export class Verdicts {
     if (both.length)
       return { fused: true, sentence: this.same(first, second, this.names[Math.min(...both)]) };
     const places = new Set(one.map((n) => this.groupOf.get(n)));
-    const shared = other.map((n) => this.groupOf.get(n)).filter((at) => places.has(at));
+    const shared = other.map((n) => this.groupOf.get(n) ?? -1).filter((at) => places.has(at));
     const verdicts = this.between(one, other);
     if (shared.length) return { fused: true, sentence: this.fused(first, second, shared, verdicts) };
     const refused = verdicts.filter((v) => v.verdict === "refused");
@@ -59,6 +91,7 @@ export class Verdicts {
     };
   }
 
+  /** @param {string} first @param {string} second @param {string} name */
   same(first, second, name) {
     return first === second
       ? `${first} is ${name} itself.`
@@ -66,20 +99,31 @@ export class Verdicts {
           "lowering computes one where the other reads it.";
   }
 
-  // Every verdict on two nodes, or on what they had become, in the order of the rounds.
+  /**
+   * Every verdict on two nodes, or on what they had become, in the order of the rounds.
+   *
+   * @param {number[]} one
+   * @param {number[]} other
+   * @returns {VerdictInfo[]}
+   */
   between(one, other) {
+    /** @param {number} number @param {number[]} nodes */
     const holds = (number, nodes) => this.parts(number).some((n) => nodes.includes(n));
     const found = this.rows.filter(
       ({ pair: [a, b] }) => (holds(a, one) && holds(b, other)) || (holds(a, other) && holds(b, one)),
     );
-    const key = ({ pair: [a, b], rounds }) => [rounds[rounds.length - 1], Math.max(a, b), a, b];
-    const compare = (a, b) => a.reduce((sign, value, at) => sign || value - b[at], 0);
     return found
-      .map((row) => [key(row), row])
-      .sort(([a], [b]) => compare(a, b))
-      .map(([, row]) => row);
+      .map((row) => ({ row, key: place(row) }))
+      .sort((a, b) => a.key.reduce((sign, value, at) => sign || value - b.key[at], 0))
+      .map(({ row }) => row);
   }
 
+  /**
+   * @param {string} first
+   * @param {string} second
+   * @param {number[]} shared
+   * @param {VerdictInfo[]} verdicts
+   */
   fused(first, second, shared, verdicts) {
     const at = shared.reduce((a, b) => (this.final[b] < this.final[a] ? b : a));
     const kernels = this.kernelsOf(this.parts(this.final[at]));
@@ -94,28 +138,35 @@ export class Verdicts {
     return `${first} and ${second} are ${one}, ${called}.${how}${roles}`;
   }
 
-  // Where in a template two nodes are computed; "" outside of one.
+  /**
+   * Where in a template two nodes are computed; "" outside of one.
+   *
+   * @param {string[]} names
+   * @param {GroupInfo} group
+   */
   roles(names, group) {
+    /** @param {string} name @param {Role} role */
     const inside = (name, role) =>
-      this.numbers.get(name).every((n) => (group[role] || []).includes(this.names[n]));
+      this.numbers.get(name)?.every((n) => (group[role] ?? []).includes(this.names[n]));
     return names
       .flatMap((name) =>
-        Object.keys(ROLES)
-          .filter((role) => inside(name, role))
-          .map((role) => ` ${name} is in the template's ${role}: computed ${ROLES[role]}.`),
+        ROLES.filter(([role]) => inside(name, role)).map(
+          ([role, where]) => ` ${name} is in the template's ${role}: computed ${where}.`,
+        ),
       )
       .join("");
   }
 
+  /** @param {VerdictInfo[]} refused @param {VerdictInfo[]} verdicts */
   refused(refused, verdicts) {
     const real = refused.filter((v) => v.rule !== WRONG_WAY);
-    const last = (real.length ? real : refused).at(-1);
+    const [last] = (real.length ? real : refused).slice(-1);
     const possible = verdicts.find((v) => v.verdict === "possible");
-    const before = possible && String(possible.pair) !== String(last.pair);
-    const came = before
-      ? `${possible.reason} But a fusion that scored higher came first and made ` +
-        `${last.after.map((n) => this.title(n)).join(" and ")}. `
-      : "";
+    const came =
+      possible && String(possible.pair) !== String(last.pair)
+        ? `${possible.reason} But a fusion that scored higher came first and made ` +
+          `${last.after.map((n) => this.title(n)).join(" and ")}. `
+        : "";
     const [one, other] = last.pair.map((n) => this.kernelsOf(this.parts(n)));
     const both = one.filter((name) => other.includes(name)).sort();
     const beside = both.length
@@ -124,13 +175,17 @@ export class Verdicts {
     return `${came}${last.reason}${beside}`;
   }
 
-  // Why the scheduler did not ask about two nodes.
+  /**
+   * Why the scheduler did not ask about two nodes.
+   *
+   * @param {string} first
+   * @param {string} second
+   * @param {number[]} one
+   * @param {number[]} other
+   */
   never(first, second, one, other) {
-    for (const [name, [number]] of [
-      [first, one],
-      [second, other],
-    ])
-      if (this.apart[number]) return name + this.apart[number];
+    if (this.apart[one[0]]) return first + this.apart[one[0]];
+    if (this.apart[other[0]]) return second + this.apart[other[0]];
     const [a, b] = [one, other].map((nodes) => new Set(nodes.flatMap((n) => this.touched[n])));
     const both = [...a].filter((name) => b.has(name)).sort();
     const never = `${first} and ${second} were never considered`;
@@ -146,6 +201,7 @@ export class Verdicts {
 }
 
 // How nodes came to be in one group without a fusion of two.
+/** @type {{ [kind: string]: string }} */
 const GROUPED = {
   combo:
     " They do not depend on each other, and combo kernels put such kernels into one launch (combo_kernels).",
@@ -153,10 +209,25 @@ const GROUPED = {
 };
 
 // Where what was fused into a template is computed.
-const ROLES = {
-  prologue: "where the template loads its input",
-  epilogue: "on the template's result before it is stored",
-};
+/** @type {[Role, string][]} */
+const ROLES = [
+  ["prologue", "where the template loads its input"],
+  ["epilogue", "on the template's result before it is stored"],
+];
 
-// What people call a group: its kernels, or the library call it is.
+/**
+ * Where a verdict stands among others: by its last round, then by the younger of the two nodes.
+ *
+ * @param {VerdictInfo} verdict
+ */
+function place({ pair: [a, b], rounds }) {
+  return [rounds[rounds.length - 1], Math.max(a, b), a, b];
+}
+
+/**
+ * What people call a group: its kernels, or the library call it is.
+ *
+ * @param {GroupInfo} group
+ * @returns {string}
+ */
 export const title = (group) => group.kernels.join(", ") || group.call || group.name;

@@ -75,13 +75,15 @@ export interface Occupancy {
 /**
  * What a kernel takes of the GPU, of triton's metadata: "shared" bytes a block, the others a thread, spills
  * in bytes.
+ *
+ * A file may have anything where triton has a number.
  */
 export interface Resources {
-  registers?: number | null;
-  shared?: number | null;
-  stack?: number | null;
-  spill_stores?: number | null;
-  spill_loads?: number | null;
+  registers?: string | number | boolean | null;
+  shared?: string | number | boolean | null;
+  stack?: string | number | boolean | null;
+  spill_stores?: string | number | boolean | null;
+  spill_loads?: string | number | boolean | null;
   occupancy?: Occupancy | null;
   [key: string]: unknown;
 }

@@ -1,0 +1,153 @@
+// The tables below the fusion view: verdicts of pairs, groups, buffers in memory, FX nodes without a buffer,
+// and the patterns that matched.
+
+import { bytes, element, ended } from "./dom.js";
+import { Table } from "./table.js";
+import { title } from "./why.js";
+
+/** @import { Store } from "./store.js" */
+/** @import { Column } from "./table.js" */
+/** @import { BufferInfo, FusionInfo, GroupInfo, InlinedInfo, PatternMatch, VerdictInfo } from "./wire.js" */
+/** @typedef {{ pattern: string, graph: string, place: string, times: number, index: number }} Pattern */
+
+/**
+ * What happens when a row is picked: two nodes are asked about, one is shown, or the text of a pattern is.
+ *
+ * @typedef {{
+ *   pair: (verdict: VerdictInfo) => void,
+ *   node: (name: string) => void,
+ *   pattern: (index: number) => void,
+ * }} Answers
+ */
+
+/** @param {number | null} value */
+const amount = (value) => (value === null ? "" : bytes(value));
+
+/** @type {Column<VerdictInfo>[]} */
+const VERDICTS = [
+  { key: "first", title: "first", code: true, narrow: true },
+  { key: "second", title: "second", code: true, narrow: true },
+  {
+    key: "verdict",
+    title: "verdict",
+    text: ({ verdict }) => (verdict === "fused" ? "✓ fused" : `✕ ${verdict}`),
+  },
+  { key: "reason", title: "why", wide: true },
+  {
+    key: "shared_bytes",
+    title: "shared",
+    text: (row) => amount(row.shared_bytes),
+    number: true,
+    about: "bytes that one kernel would not move twice",
+  },
+  { key: "rounds", title: "round", text: (row) => row.rounds.join(", "), sort: (row) => row.rounds[0] },
+  { key: "rule", title: "the scheduler's rule" },
+];
+
+/** @type {Column<GroupInfo>[]} */
+const GROUPS = [
+  { key: "name", title: "group", code: true, narrow: true },
+  { key: "kind", title: "kind" },
+  {
+    key: "kernels",
+    title: "kernel or call",
+    text: title,
+    draw: (row) => [element("span", { class: "ended" }, ...ended(title(row)))],
+    code: true,
+  },
+  {
+    key: "nodes",
+    title: "nodes",
+    text: (row) => row.nodes.length,
+    number: true,
+    sort: (row) => row.nodes.length,
+  },
+  { key: "read", title: "reads", text: (row) => amount(row.read), number: true },
+  { key: "written", title: "writes", text: (row) => amount(row.written), number: true },
+  { key: "fx_nodes", title: "FX nodes", text: (row) => row.fx_nodes.join(", "), code: true },
+];
+
+/** @type {Column<BufferInfo>[]} */
+const BUFFERS = [
+  { key: "buffer", title: "buffer", code: true },
+  { key: "node", title: "node", code: true },
+  { key: "lowering", title: "FX node", code: true },
+  { key: "why", title: "why it is in memory", wide: true },
+  { key: "where", title: "where Inductor says so", code: true },
+];
+
+/** @type {Column<InlinedInfo>[]} */
+const INLINED = [
+  { key: "fx_node", title: "FX node", code: true },
+  { key: "into", title: "computed in", text: (row) => row.into.join(", "), code: true },
+];
+
+/** @type {Column<Pattern>[]} */
+const PATTERNS = [
+  { key: "pattern", title: "pattern", code: true },
+  { key: "times", title: "times", number: true },
+  { key: "graph", title: "graph" },
+  { key: "place", title: "defined at", code: true },
+];
+
+/**
+ * The tables of one graph, each in an element that folds.
+ *
+ * @param {Store} store
+ * @param {FusionInfo} graph
+ * @param {Answers} on
+ */
+export function fusionTables(store, graph, on) {
+  const { verdicts, groups, made, inlined } = graph;
+  const pairs = new Table("verdicts", VERDICTS, byRound(verdicts), on.pair);
+  const nodes = new Table("groups", GROUPS, groups, (row) => on.node(row.nodes[0]));
+  const buffers = new Table("buffers made", BUFFERS, made, (row) => on.node(row.node));
+  const without = new Table("nodes without a buffer", INLINED, inlined, (row) => on.node(row.into[0]));
+  const tables = [
+    folded(`Verdicts of pairs: ${verdicts.length}`, pairs, true),
+    folded(`Groups: ${groups.length}`, nodes),
+    folded(`Buffers in memory: ${made.length}`, buffers),
+    folded(`FX nodes that never had a buffer: ${inlined.length}`, without),
+  ];
+  const patterns = patternsOf(store, graph.frame);
+  if (!patterns.length) return tables;
+  const matched = new Table("patterns that matched", PATTERNS, patterns, (row) => on.pattern(row.index));
+  return [...tables, folded(`Patterns that matched: ${patterns.length}`, matched)];
+}
+
+/** @param {string} name @param {{ element: HTMLElement }} table */
+const folded = (name, table, open = false) =>
+  element("details", { open }, element("summary", {}, name), table.element);
+
+/**
+ * Verdicts in the order of their rounds, then of the pairs.
+ *
+ * @param {VerdictInfo[]} rows
+ */
+function byRound(rows) {
+  return rows
+    .map((row) => ({ row, key: [...row.rounds, -1, ...row.pair] }))
+    .sort((a, b) => a.key.reduce((sign, n, at) => sign || n - (b.key[at] ?? -1), 0))
+    .map(({ row }) => row);
+}
+
+/**
+ * The patterns that fired in a frame, by graph, name and place.
+ *
+ * @param {Store} store
+ * @param {string} frame
+ */
+function patternsOf(store, frame) {
+  /** @type {Map<string, Pattern>} */
+  const found = new Map();
+  store.payload.artifacts.forEach((a, index) => {
+    if (a.stage !== "pattern_match" || a.frame !== frame) return;
+    const { pattern = "", file, line } = /** @type {Partial<PatternMatch>} */ (a.data);
+    const place = `${file}:${line}`;
+    const key = `${a.graph} ${pattern} ${place}`;
+    const known = found.get(key);
+    if (known) known.times++;
+    else found.set(key, { pattern, graph: a.graph, place, times: 1, index });
+  });
+  return [...found.values()];
+}

@@ -1,0 +1,47 @@
+// What the parts of a view tell each other. A part says what happened and knows nobody who listens.
+
+/** @import { Progress, MlirPasses } from "./wire.js" */
+
+/**
+ * What happens in a view: another line is selected ("by" is who selected it), another word searched, other
+ * texts stand in the panes, a text is to be seen in the rail, the theme changes, texts were added (the index
+ * of the first), and what the live process says.
+ *
+ * @typedef {{
+ *   selected: { by: unknown },
+ *   searched: null,
+ *   opened: number[],
+ *   revealed: number,
+ *   themed: null,
+ *   grown: number,
+ *   progress: Progress,
+ *   passes: MlirPasses,
+ * }} Events
+ */
+
+export class Hub {
+  constructor() {
+    /** @type {Map<keyof Events, ((detail: any) => void)[]>} */
+    this.listeners = new Map();
+  }
+
+  /**
+   * Have `listener` told of each event of that name, after those that listen already.
+   *
+   * @template {keyof Events} Name
+   * @param {Name} name
+   * @param {(detail: Events[Name]) => void} listener
+   */
+  on(name, listener) {
+    this.listeners.set(name, [...(this.listeners.get(name) ?? []), listener]);
+  }
+
+  /**
+   * @template {keyof Events} Name
+   * @param {Name} name
+   * @param {Events[Name]} detail
+   */
+  tell(name, detail) {
+    for (const listener of this.listeners.get(name) ?? []) listener(detail);
+  }
+}

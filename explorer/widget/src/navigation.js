@@ -1,0 +1,124 @@
+// Ways to a place: a text by its index or id, a line of it, the next line found, the difference of two texts.
+
+/** @import { Pane } from "./pane.js" */
+/** @import { Parts } from "./app.js" */
+
+export class Navigation {
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "search" | "panes" | "tabs">} parts */
+  constructor({ store, hub, selection, search, panes, tabs }) {
+    this.store = store;
+    this.hub = hub;
+    this.selection = selection;
+    this.search = search;
+    this.panes = panes;
+    this.tabs = tabs;
+  }
+
+  /**
+   * Open a text beside the selected line, in the pane that does not hold it; `other` turns that round. A view
+   * that shows texts takes it itself.
+   *
+   * @param {number} index
+   * @param {boolean} other
+   */
+  open(index, other = false) {
+    if (this.tabs.current?.open?.(index)) return;
+    this.tabs.show("code");
+    const shown = this.panes.with(index);
+    if (shown && !other) return shown.revealMarked();
+    const [left, right = left] = this.panes.list;
+    const at = this.selection.chosen?.artifact ?? -1;
+    const busy = at >= 0 && right.artifact === at && left.artifact !== at ? right : left;
+    this.panes.show((busy === left) !== other ? right : left, index);
+  }
+
+  /**
+   * Show a text, in `pane` unless one has it already, and select a line of it where one is given.
+   *
+   * @param {number} index
+   * @param {number} line
+   * @param {Pane} pane
+   */
+  goTo(index, line = 0, pane = this.paneFor(index)) {
+    this.tabs.show("code");
+    const shown = this.panes.with(index) ?? pane;
+    if (shown.artifact !== index) this.panes.show(shown, index);
+    if (line) this.select(index, line);
+    this.hub.tell("revealed", index);
+  }
+
+  /**
+   * Sources stand in the first pane, all else in the second where there is one.
+   *
+   * @param {number} index
+   */
+  paneFor(index) {
+    const { list } = this.panes;
+    return list[this.store.artifact(index).stage !== "source" && list.length > 1 ? 1 : 0];
+  }
+
+  /**
+   * Select the nearest line that the text has.
+   *
+   * @param {number} index
+   * @param {number} line
+   */
+  select(index, line) {
+    this.selection.choose(index, Math.min(Math.max(1, line), Math.max(1, this.store.lines(index).length)));
+  }
+
+  /**
+   * Go to "artifact:line" or "artifact"; false where the trace has no such place.
+   *
+   * @param {string} place
+   */
+  goToPlace(place) {
+    const [, id = "", line = ""] = /^(.*):(\d+)$/s.exec(place) ?? [];
+    const { byId } = this.store;
+    const withLine = line ? byId.get(id) : undefined;
+    const index = withLine ?? byId.get(place);
+    if (index === undefined) return false;
+    this.goTo(index, withLine === undefined ? 0 : Math.max(1, Number(line)));
+    return true;
+  }
+
+  /**
+   * Show a text in the pane of that name, or where it fits, at a line where one is given.
+   *
+   * @param {string} id
+   * @param {number} line
+   * @param {string} name
+   */
+  openAt(id, line = 0, name = "") {
+    const index = this.store.byId.get(id);
+    if (index === undefined) return;
+    const pane = this.panes.list.find((one) => one.name === name);
+    this.tabs.show("code");
+    if (pane && pane.artifact !== index) this.panes.show(pane, index);
+    else if (!pane) this.open(index);
+    if (line) this.select(index, line);
+    this.hub.tell("revealed", index);
+  }
+
+  /**
+   * Go to the next (or previous) line found, from the selected line, else from the right pane.
+   *
+   * @param {number} by
+   */
+  nextHit(by) {
+    const [left, right = left] = this.panes.list;
+    const hit = this.search.next(this.selection.chosen ?? { artifact: right.artifact, line: 0 }, by);
+    if (hit) this.goTo(hit.artifact, hit.line, right);
+  }
+
+  /**
+   * Show what two texts differ in.
+   *
+   * @param {string} a
+   * @param {string} b
+   */
+  compare(a, b) {
+    const [one, other] = [this.store.byId.get(a), this.store.byId.get(b)];
+    if (one !== undefined && other !== undefined) this.tabs.show("compare").compare(one, other);
+  }
+}

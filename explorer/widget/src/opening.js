@@ -1,0 +1,61 @@
+// What a view shows at first.
+
+import { element } from "./dom.js";
+
+/** @import { Store } from "./store.js" */
+
+const SAMPLE = 200; // lines that are asked where they come from
+
+/**
+ * The first text that was generated last, and before it its source with a line of it, 0 for none.
+ *
+ * @param {Store} store
+ * @returns {[source: [artifact: number, line: number], generated: number]}
+ */
+export function firstTexts(store) {
+  const last = store.first("kernel", "output_code", "post_grad", "dynamo", "dynamo_bytecode", "bytecode");
+  return [sourceOf(store, Math.max(0, last)), last >= 0 ? last : store.count - 1];
+}
+
+/**
+ * The source that most lines of a text come from, and the first of its lines that they come from: of a module
+ * not the wrapper that calls it, but the code that it is of.
+ *
+ * @param {Store} store
+ * @param {number} index
+ * @returns {[artifact: number, line: number]}
+ */
+function sourceOf(store, index) {
+  /** @type {Map<number, number[]>} the lines of each source */
+  const found = new Map();
+  for (let line = 1; line <= Math.min(SAMPLE, store.lines(index).length); line++) {
+    const origin = store.origin(index, line);
+    if (origin) found.set(origin[0], [...(found.get(origin[0]) ?? []), origin[1]]);
+  }
+  if (found.size) {
+    const [source, lines] = [...found].reduce((best, other) =>
+      other[1].length > best[1].length ? other : best,
+    );
+    return [source, Math.min(...lines)];
+  }
+  const { frame } = store.artifact(index);
+  const own = store.payload.artifacts.findIndex((a) => a.stage === "source" && a.frame === frame);
+  return [own >= 0 ? own : Math.max(0, store.first("source")), 0];
+}
+
+// Nothing was recorded: what there is to do about it.
+export function emptyNotice() {
+  /** @param {string} text */
+  const code = (text) => element("code", {}, text);
+  return element(
+    "p",
+    { class: "card nothing" },
+    "Nothing was compiled here: no function that ",
+    code("torch.compile"),
+    " made ran while this was recorded. Call the compiled function inside the block, ",
+    code("with explorer.record() as recording:"),
+    ", or trace it, ",
+    code("t = explorer.trace(f, x)"),
+    ".",
+  );
+}

@@ -1,0 +1,121 @@
+// The text panes side by side: which there are, which text each shows, and what is lit in them.
+
+import { button, element } from "./dom.js";
+import { facts } from "./hover.js";
+import { Pane } from "./pane.js";
+
+/** @import { Parts } from "./app.js" */
+
+const NAMES = ["left", "right", "third", "fourth"];
+
+export class Panes {
+  /**
+   * `root` is what the panes stand in, for their style sheets.
+   *
+   * @param {Pick<Parts, "store" | "hub" | "selection" | "search" | "rail">} parts
+   * @param {ShadowRoot | Document} root
+   */
+  constructor({ store, hub, selection, search, rail }, root) {
+    this.root = root;
+    this.store = store;
+    this.hub = hub;
+    this.selection = selection;
+    this.search = search;
+    this.rail = rail;
+    /** @type {Pane[]} */
+    this.list = [];
+    this.element = element("div", { class: "panes" });
+    this.adder = button("+ pane", "add a text pane", () => this.add(), { class: "quiet" });
+    hub.on("selected", ({ by }) => this.selected(by));
+    hub.on("searched", () => this.list.forEach((pane) => this.light(pane)));
+    hub.on("grown", () => this.list.forEach((pane) => pane.offer(rail.options())));
+  }
+
+  // Add a pane with the text after that of the last one, where there is room.
+  add() {
+    if (this.list.length === NAMES.length) return;
+    const pane = new Pane(NAMES[this.list.length], this.root, this.store, {
+      chosen: (line) => this.selection.choose(pane.artifact, line, pane),
+      hover: (line, word) => facts(this.store, pane.artifact, line, word, this.selection.lit),
+      step: (by) => this.step(pane, by),
+      show: (index) => this.show(pane, index),
+      close: () => this.close(pane),
+    });
+    pane.offer(this.rail.options());
+    const before = this.list.at(-1);
+    this.list.push(pane);
+    this.element.append(pane.element);
+    this.counted();
+    if (before && before.artifact >= 0) this.show(pane, Math.min(this.store.count - 1, before.artifact + 1));
+  }
+
+  /**
+   * Take a pane away; those after it move up.
+   *
+   * @param {Pane} pane
+   */
+  close(pane) {
+    const after = this.list.slice(this.list.indexOf(pane));
+    after.slice(0, -1).forEach((one, at) => this.show(one, after[at + 1].artifact));
+    this.list.pop();
+    after[after.length - 1].close();
+    this.counted();
+    this.tell();
+  }
+
+  counted() {
+    for (const pane of this.list) pane.closer.hidden = this.list.length === 1;
+    this.adder.disabled = this.list.length === NAMES.length;
+  }
+
+  tell() {
+    this.hub.tell(
+      "opened",
+      this.list.map((pane) => pane.artifact),
+    );
+  }
+
+  /** @param {Pane} pane @param {number} index */
+  show(pane, index) {
+    if (pane.artifact !== index) pane.show(index);
+    this.light(pane);
+    pane.revealMarked();
+    this.tell();
+  }
+
+  /**
+   * Show the text before or after that of a pane.
+   *
+   * @param {Pane} pane
+   * @param {number} by
+   */
+  step(pane, by) {
+    const next = pane.artifact + by;
+    if (next < 0 || next >= this.store.count) return;
+    this.show(pane, next);
+    this.hub.tell("revealed", next);
+  }
+
+  /** @param {number} index @returns {Pane | undefined} */
+  with(index) {
+    return this.list.find((pane) => pane.artifact === index);
+  }
+
+  /** @param {unknown} by */
+  selected(by) {
+    const { chosen } = this.selection;
+    for (const pane of this.list) {
+      this.light(pane);
+      if (!chosen || pane === by) continue;
+      if (pane.artifact === chosen.artifact) pane.editor.reveal(chosen.line, true);
+      else pane.revealLit();
+    }
+  }
+
+  /** @param {Pane} pane */
+  light(pane) {
+    const { chosen, lit } = this.selection;
+    const here = chosen?.artifact === pane.artifact ? chosen.line : 0;
+    pane.mark(lit.get(pane.artifact) ?? new Map(), here, this.search.query);
+  }
+}

@@ -1,0 +1,66 @@
+// The selected line, and the lines of every text that are linked to it.
+
+/** @import { Hub } from "./hub.js" */
+/** @import { Lit } from "./links.js" */
+/** @import { Store } from "./store.js" */
+/** @import { Selected } from "./wire.js" */
+/** @typedef {{ artifact: number, line: number }} Place */
+
+export class Selection {
+  /** @param {Store} store @param {Hub} hub */
+  constructor(store, hub) {
+    this.store = store;
+    this.hub = hub;
+    /** @type {Place | null} */
+    this.chosen = null;
+    /** @type {Lit} */
+    this.lit = new Map();
+    hub.on("grown", () => this.follow());
+  }
+
+  /**
+   * Select a line; `by` is who did, where it has the line already.
+   *
+   * @param {number} artifact
+   * @param {number} line
+   * @param {unknown} by
+   */
+  choose(artifact, line, by = null) {
+    if (by && this.chosen?.artifact === artifact && this.chosen.line === line) return;
+    this.chosen = { artifact, line };
+    this.follow();
+    this.hub.tell("selected", { by });
+  }
+
+  clear() {
+    this.chosen = null;
+    this.follow();
+    this.hub.tell("selected", { by: null });
+  }
+
+  follow() {
+    this.lit = this.chosen ? this.store.links.follow(this.chosen.artifact, this.chosen.line) : new Map();
+  }
+
+  /**
+   * What Python hears of it.
+   *
+   * @returns {Selected}
+   */
+  placed() {
+    if (!this.chosen) return {};
+    const { artifact: index, line } = this.chosen;
+    const artifact = this.store.artifact(index);
+    const node = this.store.nodeAt(index, line);
+    return {
+      artifact: artifact.id,
+      stage: artifact.stage,
+      frame: artifact.frame,
+      graph: artifact.graph,
+      kernel: artifact.kernel,
+      line,
+      node: node < 0 ? "" : this.store.nodes(index).name[node],
+      text: this.store.lines(index)[line - 1] ?? "",
+    };
+  }
+}

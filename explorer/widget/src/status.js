@@ -1,0 +1,39 @@
+// The status line: the selected line and how its links are known, or what a part has to say.
+
+import { element, plural } from "./dom.js";
+
+/** @import { Parts } from "./app.js" */
+
+const HINT =
+  "Click a line: what it came from and what became of it lights up in every text. " +
+  "↑ ↓ lines, ← → stages, / search, Esc clear.";
+const SAMPLE = 50; // linked lines of a text that are asked how they are known
+
+export class Status {
+  /** @param {Pick<Parts, "store" | "hub" | "selection">} parts */
+  constructor({ store, hub, selection }) {
+    this.store = store;
+    this.selection = selection;
+    this.element = element("p", { class: "status", role: "status" });
+    hub.on("selected", () => this.tell());
+  }
+
+  /** @param {string} text */
+  say(text) {
+    this.element.textContent = text;
+  }
+
+  // Say what is selected, and how to select where nothing is.
+  tell() {
+    const { chosen, lit } = this.selection;
+    if (!chosen) return this.say(HINT);
+    const where = `Line ${chosen.line} of ${this.store.artifact(chosen.artifact).title}`;
+    const texts = [...lit.values()];
+    const total = texts.reduce((sum, lines) => sum + lines.size, 0);
+    if (!total) return this.say(`${where}: no text states a link to it.`);
+    const routes = texts.flatMap((lines) => [...lines.values()].slice(0, SAMPLE));
+    const hows = new Set(routes.flatMap((route) => route()));
+    const links = `${plural(total, "linked line")} in ${plural(lit.size, "text")}`;
+    this.say(`${where}: ${links}, known by ${[...hows].join(", ")}.`);
+  }
+}

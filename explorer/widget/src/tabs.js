@@ -1,0 +1,119 @@
+// The views beside the rail and their tabs; a view is built when it is first shown.
+
+import { element } from "./dom.js";
+
+/** @import { Store } from "./store.js" */
+/** @import { Tab, View, ViewName, Views } from "./views.js" */
+
+/** @type {{ [key: string]: number }} */
+const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
+
+export class Tabs {
+  /**
+   * `code` is the element of the text panes, the first view; `make` builds a view, `viewed` is told of the
+   * name of each that is shown.
+   *
+   * @param {Tab[]} tabs
+   * @param {Store} store
+   * @param {HTMLElement} code
+   * @param {{ make: (tab: Tab) => View | undefined, viewed: (name: ViewName) => void }} host
+   */
+  constructor(tabs, store, code, { make, viewed }) {
+    this.tabs = tabs;
+    this.code = code;
+    this.make = make;
+    this.viewed = viewed;
+    /** @type {ViewName} */
+    this.name = "code";
+    /** @type {Map<ViewName, View>} the views that were built */
+    this.views = new Map();
+    const having = tabs.filter((tab) => tab.has(store));
+    this.list = having.map(({ name, about, title }) =>
+      element(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `tab-${name}`,
+          "aria-selected": String(name === "code"),
+          tabindex: name === "code" ? 0 : -1,
+          "data-view": name,
+          title: about,
+          onclick: () => this.show(name),
+        },
+        title,
+      ),
+    );
+    this.bar = element(
+      "div",
+      { class: "tabs", role: "tablist", "aria-label": "views", onkeydown: (event) => this.key(event) },
+      ...this.list,
+    );
+    this.element = element("div", { class: "stage" }, code);
+  }
+
+  /** @returns {View | undefined} the view that is shown, none for the text panes */
+  get current() {
+    return this.views.get(this.name);
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const by = STEPS[event.key];
+    if (!by) return;
+    const at = this.list.findIndex((tab) => tab === event.target);
+    const next = this.list[(at + by + this.list.length) % this.list.length];
+    next.click();
+    next.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /**
+   * Show a view.
+   *
+   * @template {ViewName} Name
+   * @param {Name} name
+   * @returns {Views[Name]}
+   */
+  show(name) {
+    this.name = name;
+    const view = this.views.get(name) ?? this.build(name);
+    for (const tab of this.list) {
+      const on = tab.dataset.view === name;
+      tab.setAttribute("aria-selected", String(on));
+      tab.tabIndex = on ? 0 : -1;
+    }
+    this.code.hidden = name !== "code";
+    this.viewed(name);
+    for (const [other, { element: panel }] of this.views) panel.hidden = other !== name;
+    view?.shown?.();
+    return /** @type {Views[Name]} */ (view);
+  }
+
+  /**
+   * Show the view of that name, where there is one.
+   *
+   * @param {string} name
+   */
+  showNamed(name) {
+    const tab = this.tabs.find((one) => one.name === name);
+    if (tab) this.show(tab.name);
+  }
+
+  /** @param {ViewName} name @returns {View | undefined} */
+  build(name) {
+    const tab = this.tabs.find((one) => one.name === name);
+    const view = tab && this.make(tab);
+    if (!view) return undefined;
+    view.element.setAttribute("role", "tabpanel");
+    view.element.setAttribute("aria-labelledby", `tab-${name}`);
+    this.views.set(name, view);
+    this.element.append(view.element);
+    return view;
+  }
+
+  close() {
+    for (const view of this.views.values()) view.close?.();
+  }
+}

@@ -1,0 +1,186 @@
+// The tree of a trace's texts: frames, graphs, stages and kernels, in the compiler's order. No element is
+// made here.
+
+/** @import { Live } from "./live.js" */
+/** @import { Store } from "./store.js" */
+/** @import { ArtifactInfo, StageInfo } from "./wire.js" */
+
+/**
+ * A node of the tree: a text ("artifact"), a text that a live process can make ("make"), or what holds
+ * others. "artifacts" are all texts in it, "lines" and "seconds" their sums.
+ *
+ * @typedef {{
+ *   key: string,
+ *   label: string,
+ *   hint: string,
+ *   parent: TreeNode | null,
+ *   children: TreeNode[] | null,
+ *   artifact: number,
+ *   make: { stage: string, artifact: number } | null,
+ *   artifacts: number[],
+ *   lines: number,
+ *   seconds: number | null,
+ * }} TreeNode
+ */
+/** @typedef {ArtifactInfo & { index: number }} Indexed */
+/** @typedef {{ stages: Map<string, StageInfo>, live: Live | null }} Known */
+
+/**
+ * The frames. Under a graph stand its stages, and each kernel with the texts of its ladder, those that a live
+ * process can make included.
+ *
+ * @param {Store} store
+ * @param {Live | null} live
+ * @returns {TreeNode[]}
+ */
+export function tree(store, live) {
+  const known = { stages: store.stages, live };
+  const indexed = store.payload.artifacts.map((artifact, index) => ({ ...artifact, text: "", index }));
+  return grouped(indexed, (a) => a.frame).map(([frame, ofFrame]) => {
+    const alone = ofFrame.filter((a) => !a.graph);
+    const ofGraphs = ofFrame.filter((a) => a.graph);
+    const graphs = grouped(ofGraphs, (a) => a.graph).map(([graph, list]) => {
+      const key = `${frame}|${graph}`;
+      return branch(key, `${graph} graph`, "", stageNodes(list, known, key));
+    });
+    return branch(frame, frameLabel(frame, ofFrame), "", [...stageNodes(alone, known, frame), ...graphs]);
+  });
+}
+
+/**
+ * The texts in a node, in order.
+ *
+ * @param {TreeNode} node
+ * @returns {TreeNode[]}
+ */
+export function texts(node) {
+  return node.children ? node.children.flatMap(texts) : node.make ? [] : [node];
+}
+
+/** @param {string} frame @param {ArtifactInfo[]} artifacts */
+function frameLabel(frame, artifacts) {
+  const name = artifacts.find((a) => a.stage === "source")?.data.qualname;
+  return frame ? `${frame} ${typeof name === "string" ? name : ""}`.trim() : "no frame";
+}
+
+/** @param {Indexed[]} artifacts @param {Known} known @param {string} key @returns {TreeNode[]} */
+function stageNodes(artifacts, known, key) {
+  const ofKernels = artifacts.filter((a) => a.kernel);
+  const others = artifacts.filter((a) => !a.kernel);
+  const kernels = grouped(ofKernels, (a) => a.kernel).map(([kernel, list]) =>
+    kernelNode(kernel, list, known, key),
+  );
+  const stages = grouped(others, (a) => a.stage).map(([stage, list]) => {
+    const { title, about } = known.stages.get(stage) ?? { title: stage, about: "" };
+    if (list.length === 1) return leaf(list[0], title, about);
+    const leaves = list.map((a) => leaf(a, inner(a.title, title), about));
+    return branch(`${key}|${stage}`, title, about, leaves);
+  });
+  if (kernels.length < 2) return [...stages, ...kernels];
+  const hint = "the generated kernels, in the order of the output code";
+  return [...stages, branch(`${key}|kernels`, "Kernels", hint, kernels)];
+}
+
+/**
+ * @param {string} kernel
+ * @param {Indexed[]} list
+ * @param {Known} known
+ * @param {string} key
+ * @returns {TreeNode}
+ */
+function kernelNode(kernel, list, { stages, live }, key) {
+  /** @param {Indexed} a */
+  const about = (a) => stages.get(a.stage)?.about ?? "";
+  /** @param {Indexed} a */
+  const title = (a) =>
+    a.stage === "kernel" ? `${a.language} source` : stages.get(a.stage)?.title || a.stage;
+  const own = list.find((a) => a.stage === "kernel");
+  const missing = own && live ? live.makes(list) : [];
+  const made = missing.map(({ stage, label }) => makeable(stage, label, own ? own.index : -1));
+  if (list.length === 1 && !made.length) return leaf(list[0], kernel, about(list[0]));
+  const leaves = list.map((a) => leaf(a, title(a), about(a)));
+  return branch(`${key}|kernel|${kernel}`, kernel, kernel, [...leaves, ...made]);
+}
+
+/**
+ * What the texts of one stage are told apart by: of "Pre-grad graph of cond_true_0" the name, for the stage's
+ * stands above it.
+ *
+ * @param {string} title
+ * @param {string} stage
+ */
+const inner = (title, stage) =>
+  title.slice(title.includes(`${stage} of `) ? title.indexOf(stage) + stage.length + 4 : 0);
+
+/**
+ * @param {string} key
+ * @param {string} label
+ * @param {string} hint
+ * @param {TreeNode[]} children
+ * @returns {TreeNode}
+ */
+function branch(key, label, hint, children) {
+  const timed = children.flatMap((c) => (c.seconds === null ? [] : [c.seconds]));
+  /** @type {TreeNode} */
+  const node = {
+    key,
+    label,
+    hint,
+    parent: null,
+    children,
+    artifact: -1,
+    make: null,
+    artifacts: children.flatMap((c) => c.artifacts),
+    lines: children.reduce((sum, c) => sum + c.lines, 0),
+    seconds: timed.length ? timed.reduce((sum, s) => sum + s, 0) : null,
+  };
+  for (const child of children) child.parent = node;
+  return node;
+}
+
+/** @param {Indexed} a @param {string} label @param {string} about @returns {TreeNode} */
+const leaf = (a, label, about) => ({
+  key: `#${a.index}`,
+  label,
+  hint: [a.title, a.note, about].filter(Boolean).join("\n"),
+  parent: null,
+  children: null,
+  artifact: a.index,
+  make: null,
+  artifacts: [a.index],
+  lines: a.lines,
+  seconds: a.seconds,
+});
+
+/** @param {string} stage @param {string} label @param {number} artifact of the kernel @returns {TreeNode} */
+const makeable = (stage, label, artifact) => ({
+  key: `make|${artifact}|${stage}`,
+  label,
+  hint: "made when you ask",
+  parent: null,
+  children: null,
+  artifact: -1,
+  make: { stage, artifact },
+  artifacts: [],
+  lines: 0,
+  seconds: null,
+});
+
+/**
+ * Items by key, in the order in which each key first comes.
+ *
+ * @template Item
+ * @param {Item[]} list
+ * @param {(item: Item) => string} key
+ * @returns {[string, Item[]][]}
+ */
+function grouped(list, key) {
+  /** @type {Map<string, Item[]>} */
+  const groups = new Map();
+  for (const item of list) {
+    const group = groups.get(key(item));
+    if (group) group.push(item);
+    else groups.set(key(item), [item]);
+  }
+  return [...groups];
+}
