@@ -131,7 +131,7 @@ def left_out(scheduler: Any) -> Iterator[dict[str, Plain]]:
 def origins_of(part: Any) -> list[Any]:
     """The FX nodes that a scheduler node comes from."""
     inner = getattr(part, "node", None)
-    return list(inner.getorigins_of()) if inner is not None else []
+    return list(inner.get_origins()) if inner is not None else []
 
 
 def decisions(compiled: Any, given: Mapping[str, Any], left: list[dict[str, Plain]]) -> Iterator[dict[str, Plain]]:

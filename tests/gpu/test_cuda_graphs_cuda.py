@@ -65,6 +65,7 @@ def test_a_tensor_on_the_cpu_keeps_its_part_out() -> None:
         compiled = torch.compile(mixed, mode="reduce-overhead")
         for _ in range(3):
             compiled(torch.randn(64, device="cuda"), torch.randn(64))
+    assert not recording.trace.failures
     rows = [row for row in recording.trace.cuda_graphs if "cpu" in row["reason"]]
     assert rows and all(row["code"] == "return x.sin() + 1, c.cos() * 2" for row in rows)
 

@@ -61,6 +61,21 @@ def test_a_tensor_on_the_cpu_is_named_with_its_line(capfd: pytest.CaptureFixture
     assert "explorer/observe" not in capfd.readouterr().err
 
 
+def test_a_part_on_the_cpu_is_left_out_at_its_line() -> None:
+    """Where the graph is cut into parts, each node between them has its operators and its line; nothing is lost."""
+    pytest.importorskip("triton")
+
+    def mixed(x: torch.Tensor) -> Any:
+        y = x.sin()
+        return y, y.cpu().cos() * 2
+
+    trace = explorer.trace(mixed, R(8), target="h100", mode="reduce-overhead")
+    assert not trace.failures
+    rows = trace.cuda_graphs.where(decision="not captured")
+    assert rows and {row["code"] for row in rows} == {"return y, y.cpu().cos() * 2"}
+    assert any("aten.cos" in row["what"] and row["reason"] == "cpu ops" for row in rows)
+
+
 def test_on_the_cpu_there_is_nothing_to_capture() -> None:
     """The reason is the device, not a list of devices that is empty."""
     trace = explorer.trace(torch.sin, R(8), target="cpu", mode="reduce-overhead")
@@ -82,3 +97,19 @@ def test_perf_hints_are_rows_at_their_lines() -> None:
     assert row["hint"].startswith("Using FallbackKernel") and row["nodes"] == ("histc",)
     assert row["code"] == "return torch.histc(y, 10)" and lines_of(trace, "perf_hint") == ["return torch.histc(y, 10)"]
     assert (list(log.filters), list(log.handlers), log.level, "info" in vars(log)) == before
+
+
+def test_a_hint_of_the_scheduler_is_at_the_line_of_what_it_tiles() -> None:
+    """A reduction that the scheduler cannot tile is hinted at with its FX nodes; nothing is lost."""
+    pytest.importorskip("triton")
+
+    def strided(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        return y.sum((0, 2))
+
+    options = {"triton.coalesce_tiling_analysis": False}
+    trace = explorer.trace(strided, R(32, 16, 32), target="h100", options=options)
+    assert not trace.failures
+    (row,) = trace.perf_hints
+    assert row["hint"].startswith("Reduction over non-contiguous dims") and "sum_1" in row["nodes"]
+    assert row["code"] == "return y.sum((0, 2))" and "return y.sum((0, 2))" in lines_of(trace, "perf_hint")
