@@ -2,22 +2,19 @@
 // wheel zooms, keys walk.
 
 import { element, eachFrame, focusedBeside } from "./dom.js";
+import { LINES, Painter, pen } from "./painter.js";
 
-/** @import { Box, Edge, Layout } from "./graph.js" */
-/** @typedef {{ left: number, top: number, right: number, bottom: number }} View what is in sight */
-/** @typedef {{ x: number, y: number, width: number }} Taken where the text of an edge is */
+/** @import { Box, Layout } from "./graph.js" */
+/** @import { Labels, View } from "./painter.js" */
 /** @typedef {"up" | "down" | "left" | "right"} Way */
 
 /**
- * What a canvas asks of the view that it stands in: "label" gives a box's title and subtitle, "visit" takes
- * the place of "pick" where arrows only walk, "hold" is the space bar.
+ * What a canvas asks of the view that it stands in, and tells it: "visit" takes the place of "pick" where
+ * arrows only walk, "hold" is the space bar.
  *
- * @typedef {{
+ * @typedef {Labels & {
  *   pick: (box: Box) => void,
  *   open: (box: Box) => void,
- *   label: (box: Box) => string[],
- *   edge: (edge: Edge) => string,
- *   hue: (box: Box) => number | null,
  *   say: (box: Box) => void,
  *   tip?: (box: Box) => HTMLElement | null,
  *   visit?: (box: Box) => void,
@@ -27,11 +24,7 @@ import { element, eachFrame, focusedBeside } from "./dom.js";
 
 /** @type {{ [key: string]: Way }} */
 const WAYS = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
-const COLOURS = ["back", "raised", "sunk", "line", "text", "soft", "accent", "edge", "accent-back"];
 
-const TEXT = 0.45; // from this scale on boxes have their text
-const LINES = 0.12; // and from this one edges are curves
-const LONG = 420; // an edge further than this is faint
 const MINI = { w: 150, h: 110 };
 
 export class Canvas {
@@ -52,11 +45,7 @@ export class Canvas {
     /** @type {{ x: number, y: number, moved: boolean } | null} where the pointer is while it drags */
     this.drag = null;
     this.fitted = false;
-    this.themeKnown = false;
-    this.dark = false;
-    /** @type {{ [name: string]: string }} */
-    this.colours = {};
-    this.fonts = { title: "", small: "" };
+    this.painter = new Painter(this, on);
     /** @type {HTMLCanvasElement | null} the boxes of the whole graph, for the minimap */
     this.picture = null;
     /** @type {{ key: unknown[], picture: HTMLCanvasElement } | null} the whole graph, seen from far away */
@@ -115,14 +104,7 @@ export class Canvas {
   }
 
   themed() {
-    const style = getComputedStyle(this.element);
-    this.colours = Object.fromEntries(
-      COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]),
-    );
-    this.themeKnown = true;
-    const mono = getComputedStyle(this.canvas).fontFamily;
-    this.fonts = { title: `600 12px ${mono}`, small: `11px ${mono}` };
-    this.dark = this.element.closest('.explorer[data-theme="dark"]') !== null;
+    this.painter.theme(this.element, this.canvas);
     this.picture = null;
     this.redraw();
   }
@@ -164,11 +146,11 @@ export class Canvas {
   // Drawing -------------------------------------------------------------------------------------------------
 
   draw() {
-    if (!this.themeKnown || !this.canvas.width) return;
+    if (!this.painter.themeKnown || !this.canvas.width) return;
     const g = pen(this.canvas);
     const ratio = window.devicePixelRatio || 1;
     g.setTransform(1, 0, 0, 1, 0, 0);
-    g.fillStyle = this.colours.back;
+    g.fillStyle = this.painter.colours.back;
     g.fillRect(0, 0, this.canvas.width, this.canvas.height);
     g.setTransform(ratio * this.scale, 0, 0, ratio * this.scale, ratio * this.x, ratio * this.y);
     if (this.scale < LINES && this.fromFar(g, ratio)) return this.minimap();
@@ -176,7 +158,7 @@ export class Canvas {
     /** @param {Box} b */
     const seen = (b) =>
       b.x < view.right && b.x + b.w > view.left && b.y < view.bottom && b.y + b.h > view.top;
-    this.paintBoxes(g, view, this.graph.boxes.filter(seen));
+    this.painter.boxes(g, view, this.graph.boxes.filter(seen));
     this.minimap();
   }
 
@@ -192,25 +174,18 @@ export class Canvas {
     const { width, height } = this.graph;
     const scale = this.scale * ratio;
     if (width * height * scale * scale > 8e6 || Math.max(width, height) * scale > 16000) return false;
-    const key = [this.scale, this.chosen, this.marked, this.graph, this.colours];
+    const key = [this.scale, this.chosen, this.marked, this.graph, this.painter.colours];
     if (!this.far || this.far.key.some((part, at) => part !== key[at])) {
       const picture = document.createElement("canvas");
       [picture.width, picture.height] = [Math.ceil(width * scale) + 1, Math.ceil(height * scale) + 1];
       const own = pen(picture);
       own.setTransform(scale, 0, 0, scale, 0, 0);
-      this.paintBoxes(own, { left: 0, top: 0, right: width, bottom: height }, this.graph.boxes);
+      this.painter.boxes(own, { left: 0, top: 0, right: width, bottom: height }, this.graph.boxes);
       this.far = { key, picture };
     }
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.drawImage(this.far.picture, this.x * ratio, this.y * ratio);
     return true;
-  }
-
-  /** @param {CanvasRenderingContext2D} g @param {View} view @param {Box[]} boxes */
-  paintBoxes(g, view, boxes) {
-    for (const box of boxes) if (box.kind === "region") this.region(g, box);
-    this.edges(g, view);
-    for (const box of boxes) if (box.kind !== "region") this.box(g, box);
   }
 
   /** @returns {View} */
@@ -225,149 +200,6 @@ export class Canvas {
     };
   }
 
-  /** @param {CanvasRenderingContext2D} g @param {Box} box */
-  region(g, box) {
-    g.fillStyle = box.depth % 2 ? this.colours.raised : this.colours.back;
-    g.strokeStyle = box === this.chosen ? this.colours.accent : this.colours.line;
-    g.lineWidth = (box === this.chosen ? 2 : 1) / this.scale ** 0.5;
-    rounded(g, box, 8);
-    g.fill();
-    g.stroke();
-    this.stripe(g, box);
-    if (this.scale < TEXT * 0.7) return;
-    g.font = this.fonts.title;
-    g.fillStyle = this.colours.soft;
-    g.fillText(cut(g, `▾ ${this.on.label(box)[0]}`, box.w - 20), box.x + 12, box.y + 17);
-  }
-
-  /**
-   * Long edges, such as those of a parameter that everything reads, are faint: they say that there is
-   * something, not where.
-   *
-   * @param {CanvasRenderingContext2D} g
-   * @param {View} view
-   */
-  edges(g, view) {
-    const curved = this.scale >= LINES;
-    /** @type {[Edge[], Edge[], Edge[]]} */
-    const [short, long, strong] = [[], [], []];
-    for (const edge of this.graph.edges) {
-      const { from, to } = edge;
-      const [ax, ay, bx, by] = [from.x + from.w / 2, from.y + from.h, to.x + to.w / 2, to.y];
-      if (
-        Math.max(ay, by) < view.top ||
-        Math.min(ay, by) > view.bottom ||
-        Math.max(ax, bx) < view.left ||
-        Math.min(ax, bx) > view.right
-      )
-        continue;
-      if (this.chosen && (from === this.chosen || to === this.chosen)) strong.push(edge);
-      else (Math.abs(by - ay) > LONG ? long : short).push(edge);
-    }
-    /** @param {Edge[]} edges @param {string} colour @param {number} width @param {number} alpha */
-    const stroke = (edges, colour, width, alpha) => {
-      g.strokeStyle = colour;
-      g.lineWidth = width;
-      g.globalAlpha = alpha;
-      g.beginPath();
-      for (const { from, to } of edges)
-        trace(g, from.x + from.w / 2, from.y + from.h, to.x + to.w / 2, to.y, curved);
-      g.stroke();
-      g.globalAlpha = 1;
-    };
-    const width = curved ? 1.2 : 1 / this.scale;
-    stroke(long, this.colours.soft, width, 0.12);
-    stroke(short, this.colours.soft, width, 0.6);
-    /** @type {Taken[]} one text on another could not be read */
-    const taken = [];
-    if (this.scale >= 0.75) for (const edge of [...strong, ...short]) this.edgeText(g, edge, taken);
-    stroke(strong, this.colours.accent, 2 / Math.max(this.scale, 0.5), 1);
-  }
-
-  /** @param {CanvasRenderingContext2D} g @param {Edge} edge @param {Taken[]} taken */
-  edgeText(g, edge, taken) {
-    const text = this.on.edge(edge);
-    if (!text || edge.to.y - edge.from.y - edge.from.h < 20 || edge.to.y - edge.from.y > 260) return;
-    const x = (edge.from.x + edge.from.w / 2 + edge.to.x + edge.to.w / 2) / 2;
-    const y = (edge.from.y + edge.from.h + edge.to.y) / 2 + 3;
-    g.font = this.fonts.small;
-    const width = Math.min(150, g.measureText(text).width);
-    if (
-      taken.some(
-        (other) => Math.abs(other.x - x) < (other.width + width) / 2 + 3 && Math.abs(other.y - y) < 13,
-      )
-    )
-      return;
-    taken.push({ x, y, width });
-    g.globalAlpha = 0.85;
-    g.fillStyle = this.colours.back;
-    g.fillRect(x - width / 2 - 3, y - 10, width + 6, 14);
-    g.globalAlpha = 1;
-    g.fillStyle = this.colours.soft;
-    g.fillText(cut(g, text, 150), x - width / 2, y);
-  }
-
-  /** @param {CanvasRenderingContext2D} g @param {Box} box */
-  box(g, box) {
-    const mark = this.marked.get(box);
-    const hue = mark ?? null;
-    g.fillStyle =
-      box.kind === "group"
-        ? this.colours["accent-back"]
-        : this.scale < TEXT
-          ? this.colours.sunk
-          : this.colours.back;
-    if (mark !== undefined) g.fillStyle = `hsl(${hue ?? 45} 80% ${this.dark ? "26%" : "86%"})`;
-    g.strokeStyle =
-      box === this.chosen
-        ? this.colours.accent
-        : mark !== undefined
-          ? this.colours.edge
-          : this.dark
-            ? this.colours.soft
-            : this.colours.line;
-    g.lineWidth = box === this.chosen ? 2.5 : mark !== undefined ? 2 : 1;
-    if (this.scale < LINES) {
-      g.fillStyle =
-        mark !== undefined
-          ? this.colours.edge
-          : box.kind === "group"
-            ? this.colours.accent
-            : this.colours.soft;
-      g.fillRect(box.x, box.y, box.w, box.h);
-      return;
-    }
-    rounded(g, box, 6);
-    g.fill();
-    g.stroke();
-    this.stripe(g, box);
-    if (this.scale < TEXT) return;
-    const [title, subtitle] = this.on.label(box);
-    g.font = this.fonts.title;
-    g.fillStyle = this.colours.text;
-    const sign =
-      mark !== undefined || box === this.chosen
-        ? box === this.chosen
-          ? "▶ "
-          : "◆ "
-        : box.kind === "group"
-          ? "▸ "
-          : "";
-    g.fillText(cut(g, sign + title, box.w - 20), box.x + 11, box.y + (subtitle ? 15 : box.h / 2 + 4));
-    if (!subtitle) return;
-    g.font = this.fonts.small;
-    g.fillStyle = mark === undefined ? this.colours.soft : this.colours.text;
-    g.fillText(cut(g, subtitle, box.w - 20), box.x + 11, box.y + 30);
-  }
-
-  /** @param {CanvasRenderingContext2D} g @param {Box} box */
-  stripe(g, box) {
-    const hue = this.on.hue(box);
-    if (hue === null) return;
-    g.fillStyle = `hsl(${hue} 65% ${this.dark ? "60%" : "45%"})`;
-    g.fillRect(box.x, box.y + 5, 4, box.h - 10);
-  }
-
   minimap() {
     const whole = this.graph;
     const view = this.view();
@@ -376,37 +208,14 @@ export class Canvas {
     if (this.mini.hidden) return;
     const ratio = window.devicePixelRatio || 1;
     const scale = Math.min(MINI.w / whole.width, MINI.h / whole.height);
-    this.picture ||= this.paint(scale * ratio);
+    this.picture ||= this.painter.overview(scale * ratio, [this.mini.width, this.mini.height]);
     const g = pen(this.mini);
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.drawImage(this.picture, 0, 0);
     g.setTransform(ratio * scale, 0, 0, ratio * scale, 0, 0);
-    g.strokeStyle = this.colours.accent;
+    g.strokeStyle = this.painter.colours.accent;
     g.lineWidth = 1.5 / scale;
     g.strokeRect(view.left, view.top, view.right - view.left, view.bottom - view.top);
-  }
-
-  /**
-   * The boxes of the whole graph, for the minimap; painted once.
-   *
-   * @param {number} scale
-   */
-  paint(scale) {
-    const made = document.createElement("canvas");
-    [made.width, made.height] = [this.mini.width, this.mini.height];
-    const g = pen(made);
-    g.fillStyle = this.colours.raised;
-    g.fillRect(0, 0, made.width, made.height);
-    for (const box of this.graph.boxes) {
-      g.fillStyle =
-        box.kind === "region"
-          ? this.colours.sunk
-          : box.kind === "group"
-            ? this.colours.accent
-            : this.colours.soft;
-      g.fillRect(box.x * scale, box.y * scale, Math.max(1, box.w * scale), Math.max(1, box.h * scale));
-    }
-    return made;
   }
 
   // Pointer and keys ----------------------------------------------------------------------------------------
@@ -588,57 +397,4 @@ export class Canvas {
   close() {
     this.observer.disconnect();
   }
-}
-
-/**
- * What draws on a canvas.
- *
- * @param {HTMLCanvasElement} canvas
- */
-function pen(canvas) {
-  const g = canvas.getContext("2d");
-  if (!g) throw new Error("this browser does not draw on a canvas");
-  return g;
-}
-
-/** @param {CanvasRenderingContext2D} g @param {Box} box @param {number} radius */
-function rounded(g, box, radius) {
-  g.beginPath();
-  g.roundRect(box.x, box.y, box.w, box.h, radius);
-}
-
-/**
- * @param {CanvasRenderingContext2D} g
- * @param {number} ax
- * @param {number} ay
- * @param {number} bx
- * @param {number} by
- * @param {boolean} curved
- */
-function trace(g, ax, ay, bx, by, curved) {
-  g.moveTo(ax, ay);
-  if (!curved) return g.lineTo(bx, by);
-  const bend = Math.min(60, Math.max(14, Math.abs(by - ay) / 2));
-  g.bezierCurveTo(ax, ay + bend, bx, by - bend, bx, by);
-}
-
-/**
- * A text cut so that it is not wider than `width`; a number at its end stays, for it tells one kernel from
- * the next.
- *
- * @param {CanvasRenderingContext2D} g
- * @param {string} text
- * @param {number} width
- * @returns {string}
- */
-function cut(g, text, width) {
-  if (text.length * 7.6 < width || g.measureText(text).width <= width) return text;
-  const [end = ""] = /_\d+$/.exec(text) || [];
-  let [low, high] = [0, text.length - end.length];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (g.measureText(`${text.slice(0, middle)}…${end}`).width <= width) low = middle;
-    else high = middle - 1;
-  }
-  return `${text.slice(0, low)}…${end}`;
 }
