@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from explorer.files.shapes import FxPass, GraphBreak, Guard, PatternMatch, Phase, Recompile, Setting, Source, Symbol
+from explorer.model.artifacts import FxPass, GraphBreak, Guard, PatternMatch, Phase, Recompile, Source, Symbol
+from explorer.model.rows import Setting
 
 Names = list[str]
 #: Facts of which the front end shows whatever there is.

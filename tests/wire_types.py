@@ -5,10 +5,11 @@ python tests/wire_types.py      writes explorer/widget/src/wire.d.ts; `make type
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import textwrap
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -16,6 +17,7 @@ import msgspec
 
 import explorer
 from explorer import wire
+from explorer.model.records import Record
 
 TARGET = Path(explorer.__file__).parent / "widget" / "src" / "wire.d.ts"
 HEAD = "// The shapes of explorer/wire.py. Written by `make types`: change them there.\n"
@@ -32,10 +34,9 @@ def typescript() -> str:
     return "\n".join([HEAD, *map(interface, shapes), *aliases])
 
 
-def interface(shape: type) -> str:
-    """A TypedDict as an interface."""
-    optional = {key for key, hint in marked(shape).items() if get_origin(hint) is NotRequired or not shape.__total__}
-    lines = [f"  {key}{'?' if key in optional else ''}: {written(hint)};" for key, hint in fields(shape).items()]
+def interface(shape: Any) -> str:
+    """A TypedDict or a record as an interface."""
+    lines = [f"  {key}{'?' if key in optional(shape) else ''}: {written(hint)};" for key, hint in fields(shape).items()]
     if shape in wire.OPEN:
         lines.append("  [key: string]: unknown;")
     return "\n".join([*comment(shape), f"export interface {shape.__name__} {{", *lines, "}\n"])
@@ -55,12 +56,12 @@ def written(shape: Any) -> str:
     origin, inside = get_origin(shape), get_args(shape)
     if shape in PLAIN:
         return PLAIN[shape]
-    if is_typeddict(shape):
+    if has_keys(shape):
         return str(shape.__name__)
-    if origin is list:
+    if origin is list or inside[1:] == (...,):
         item = written(inside[0])
         return f"({item})[]" if get_origin(inside[0]) in (Union, types.UnionType, Literal) else f"{item}[]"
-    if origin is dict:
+    if origin in (dict, Mapping):
         return f"{{ [key: string]: {written(inside[1])} }}"
     if origin is tuple:
         return f"[{', '.join(map(written, inside))}]"
@@ -72,17 +73,38 @@ def written(shape: Any) -> str:
 
 
 def reachable(shape: Any) -> Iterator[type]:
-    """The TypedDicts that a shape is made of, each after those that it needs."""
-    inside = fields(shape).values() if is_typeddict(shape) else get_args(shape)
+    """The TypedDicts and records that a shape is made of, each after those that it needs."""
+    inside = fields(shape).values() if has_keys(shape) else get_args(shape)
     for each in inside:
         yield from reachable(each)
-    if is_typeddict(shape):
+    if has_keys(shape):
         yield shape
 
 
+def has_keys(shape: Any) -> bool:
+    """Whether a shape is a TypedDict or a record."""
+    return is_typeddict(shape) or (isinstance(shape, type) and issubclass(shape, Record))
+
+
+def optional(shape: Any) -> set[str]:
+    """The keys that may be left out: those of a record whose default is None."""
+    if is_typeddict(shape):
+        return {key for key, hint in marked(shape).items() if get_origin(hint) is NotRequired or not shape.__total__}
+    return {field.name for field in dataclasses.fields(shape) if field.default is None}
+
+
 def fields(shape: Any) -> dict[str, Any]:
-    """The keys of a TypedDict with their types, which say no more whether the key is required."""
+    """The keys of a TypedDict or a record with their types, which say no more whether the key is required."""
+    if not is_typeddict(shape):
+        hints = get_type_hints(shape)
+        given = {field.name: hints[field.name] for field in dataclasses.fields(shape)}
+        return {key: without_none(hint) if key in optional(shape) else hint for key, hint in given.items()}
     return {key: get_args(hint)[0] if get_origin(hint) is NotRequired else hint for key, hint in marked(shape).items()}
+
+
+def without_none(hint: Any) -> Any:
+    """What a key has where it is not left out."""
+    return Union[tuple(part for part in get_args(hint) if part is not type(None))]  # noqa: UP007 of parts known only here
 
 
 def marked(shape: Any) -> dict[str, Any]:
@@ -91,7 +113,7 @@ def marked(shape: Any) -> dict[str, Any]:
 
 
 def partial(shape: Any) -> Any:
-    """The same TypedDict with no key required."""
+    """A TypedDict or record with no key required."""
     return TypedDict(shape.__name__, fields(shape), total=False)  # type: ignore[operator]
 
 
@@ -104,22 +126,22 @@ def check(value: Any, shape: Any) -> None:
 def undeclared(value: Any, shape: Any, path: str = "") -> Iterator[str]:
     """The paths of keys that a shape does not name."""
     origin, inside = get_origin(shape), get_args(shape)
-    if is_typeddict(shape):
+    if has_keys(shape):
         known = fields(shape)
         for key in value:
             if key in known:
                 yield from undeclared(value[key], known[key], f"{path}.{key}")
             elif shape not in wire.OPEN:
                 yield f"{path}.{key}"
-    elif origin is list:
+    elif origin is list or inside[1:] == (...,):
         for each in value:
             yield from undeclared(each, inside[0], f"{path}[]")
-    elif origin is dict:
+    elif origin in (dict, Mapping):
         for each in value.values():
             yield from undeclared(each, inside[1], f"{path}.*")
     elif origin in (Union, types.UnionType) and value is not None:
         for each in inside:
-            if is_typeddict(each) or get_origin(each):
+            if has_keys(each) or get_origin(each):
                 yield from undeclared(value, each, path)
 
 

@@ -21,13 +21,15 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
 from explorer.errors import FileError, InputError
-from explorer.files.shapes import check
+from explorer.model.artifacts import artifact_data
 from explorer.model.events import event_data
+from explorer.model.records import FieldError
 from explorer.model.trace_data import TraceData
 from explorer.model.upgrades import FORMAT, upgraded
 from explorer.model.values import Artifact, Event, Failure, Link, calls, jsonable, plain, record_from_json, record_to_json
@@ -47,7 +49,7 @@ def to_json(trace: TraceData) -> dict[str, Any]:
     """The trace's value as a JSON object."""
     return {
         "meta": jsonable(trace.meta),
-        "artifacts": [record_to_json(a) for a in trace.artifacts],
+        "artifacts": [_artifact_json(a) for a in trace.artifacts],
         "links": [[link.source, list(link.source_lines), link.target, list(link.target_lines), link.how] for link in trace.links],
         "failures": [record_to_json(f) for f in trace.failures],
     }
@@ -63,9 +65,23 @@ def from_json(value: dict[str, Any], number: int = FORMAT) -> TraceData:
     )
 
 
+def _artifact_json(artifact: Artifact) -> dict[str, Any]:
+    """An artifact as a JSON object, its data in the order of the stage's fields, so that equal ones give equal bytes."""
+    try:
+        data = artifact_data(artifact.stage, artifact.data)
+    except FieldError:
+        return record_to_json(artifact)  # made by hand; whoever loads it is told what is wrong with it
+    return record_to_json(replace(artifact, data=data))
+
+
 def _artifact(value: dict[str, Any], number: int) -> Artifact:
-    check(str(value.get("id")), str(value.get("stage")), value.get("data", {}))
-    made: Artifact = _with_path(Artifact, value)
+    """An Artifact of its JSON; ValueError, which says where, for data that is not that of its stage."""
+    stage = str(value.get("stage"))
+    try:
+        data = artifact_data(stage, upgraded("artifact", stage, value.get("data", {}), number))
+    except FieldError as error:
+        raise error.within(str(value.get("id"))) from None
+    made: Artifact = _with_path(Artifact, {**value, "data": data})
     return made
 
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from explorer.model.artifacts import artifact_data
 from explorer.model.context import Context
 from explorer.model.values import Artifact, Event, Link, Plain
 
@@ -91,9 +92,13 @@ class Stage:
 
 
 def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:
-    """The Artifact of an event whose data has a "text"; the rest of the data is kept as `data`."""
+    """The Artifact of an event whose data has a "text"; the rest of the data is kept as `data`.
+
+    Of a stage of explorer's own `data` is the stage's record, see `artifacts`; FieldError where it is not.
+    """
     rest = {k: v for k, v in event.data.items() if k not in ("text", "title")}
     known = {"text": str(event.data.get("text", "")), "data": rest, **changes}
+    known["data"] = artifact_data(event.kind, known["data"])
     return Artifact(
         id=id,
         stage=event.kind,

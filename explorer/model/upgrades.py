@@ -22,11 +22,17 @@ def _compilation_metrics(data: Data) -> Data:
     return {"of": data["of"], "figures": {key: value for key, value in data.items() if key != "of"}}
 
 
+def _all_metrics(data: Data) -> Data:
+    """The same in an artifact, which has the figures of several compiles."""
+    return {"rows": [_compilation_metrics(row) for row in data["rows"]]}
+
+
 #: ("event" or "artifact", its kind or stage, the format it is read from) → what makes it one of the next format.
 UPGRADES: Mapping[tuple[str, str, int], Callable[[Data], Data]] = MappingProxyType(
     {
         ("event", "written_file", 1): _written_file,
         ("event", "compilation_metrics", 1): _compilation_metrics,
+        ("artifact", "compilation_metrics", 1): _all_metrics,
     }
 )
 

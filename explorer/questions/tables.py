@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from explorer.model.artifacts import AllMetrics
+from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.stages.fx_graph import operator_counts as counts_of
@@ -100,7 +102,8 @@ def compile_metrics(trace: TraceData) -> Rows:
     They are the fields of torch's CompilationMetrics that were filled in, such as graph_op_count, guard_count, cache_size,
     restart_reasons, dynamo_time_before_restart_s and inductor_compile_time_s; seconds end in _s, microseconds in _us.
     """
-    return Rows({"frame": a.frame, **row} for a in trace.find("compilation_metrics") for row in a.data["rows"])
+    found = ((a.frame, row) for a in trace.find("compilation_metrics") for row in typed(AllMetrics, a.data).rows)
+    return Rows({"frame": frame, "of": row.of, **row.figures} for frame, row in found)
 
 
 def settings(trace: TraceData) -> Rows:

@@ -18,10 +18,10 @@ import pytest
 
 import explorer
 from explorer.errors import FileError
-from explorer.files import shapes
 from explorer.files import trace_file as files
 from explorer.files.trace_file import dump_events, dumps, load_events
-from explorer.model.events import Phase
+from explorer.model.artifacts import ARTIFACTS
+from explorer.model.events import PhaseMark
 from explorer.model.values import Artifact, Event, Failure, Link, jsonable, plain
 from explorer.traced import Trace, load, loads
 
@@ -121,7 +121,7 @@ def test_what_is_live_is_not_saved() -> None:
 
 def test_a_recording_survives_its_file() -> None:
     """Events and failures written by dump_events come back equal, with the meta."""
-    phase = Phase(name="compile", at="B", function="")
+    phase = PhaseMark(name="compile", at="B", function="")
     own = plain({"rows": [{"a": 1}]})
     events = [Event("mine", 1.0, "0/0", "forward", own, (("torch/a.py", 3, "f"),)), Event("phase", 2.0, data=phase)]
     failures = [Failure("guards", "watch", "no")]
@@ -381,7 +381,7 @@ def test_the_shape_of_each_stage_is_that_of_the_recordings(name: str, replayed: 
 def test_every_stage_has_a_shape_or_holds_nothing(replayed: Callable[[str], Trace]) -> None:
     """No text with data of explorer's own escapes the check."""
     trace = replayed("mlp_train-torch2.11-cuda")
-    assert {a.stage for a in trace.artifacts if a.data} <= set(shapes.SHAPES)
+    assert {a.stage for a in trace.artifacts if a.data} <= set(ARTIFACTS)
 
 
 def test_traces_and_recordings_are_not_taken_for_each_other() -> None:

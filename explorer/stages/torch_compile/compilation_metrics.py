@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from explorer.model.artifacts import AllMetrics, CompilationMetrics
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.values import Artifact, Event, Plain, plain
+from explorer.model.values import Artifact, Event
 
 
 def render(event: Event, id: str) -> Artifact:
     """One line a figure, by torch's own names for them; the event holds all of one frame's, see `replay`."""
-    rows = [{"of": row["of"], **row["figures"]} for row in event.data["rows"]]
-    lines = [line for row in rows for line in readable(row)]
-    return text_artifact(event, id, "Compile metrics", "text", text="\n".join(lines), data={"rows": plain(rows)})
+    metrics = typed(AllMetrics, event.data)
+    lines = [line for row in metrics.rows for line in readable(row)]
+    return text_artifact(event, id, "Compile metrics", "text", text="\n".join(lines), data=metrics)
 
 
-def readable(row: Mapping[str, Plain]) -> Iterator[str]:
+def readable(row: CompilationMetrics) -> Iterator[str]:
     """The figures of a forward or backward compile, a line each; of a reason of several lines the first."""
-    yield f"{row['of']}:"
-    for name, value in row.items():
-        if name != "of":
-            shown = "; ".join(str(v).partition("\n")[0] for v in value) if isinstance(value, tuple) else value
-            yield f"  {name} = {shown}"
+    yield f"{row.of}:"
+    for name, value in row.figures.items():
+        shown = "; ".join(str(v).partition("\n")[0] for v in value) if isinstance(value, tuple) else value
+        yield f"  {name} = {shown}"
 
 
 STAGE = Stage(

@@ -417,7 +417,13 @@ export interface Action {
   ask: "run" | "check" | "benchmark" | "stop";
 }
 
-/** The text of a function. */
+/**
+ * A function's source.
+ *
+ * `inlined` where it runs inside another's compile, `launches` where it launches Triton kernels itself,
+ * `unseen` where only line numbers are shown: "changed" or "none". `not_compiled` counts the resume functions
+ * that were never compiled.
+ */
 export interface Source {
   function: string;
   qualname: string;
@@ -427,10 +433,12 @@ export interface Source {
   first_line: number;
   compiled: boolean;
   inlined?: boolean;
-  not_compiled?: string | null;
+  launches?: boolean;
+  unseen?: string;
+  not_compiled?: number;
 }
 
-/** Why a graph ended. */
+/** Why a graph ended, what Dynamo suggests, and the user's line. */
 export interface GraphBreak {
   reason: string;
   explanation: string;
@@ -439,50 +447,72 @@ export interface GraphBreak {
   line: number;
 }
 
-/** A pattern that fired, and where it is defined. */
+/**
+ * A pattern fired: where it is defined, which nodes it matched and made, and the made ones' Python stacks.
+ *
+ * `section` is the round of passes that it fired in, `of` the path of the graph, "" for the outermost.
+ */
 export interface PatternMatch {
   pattern: string;
+  of?: string;
+  section?: string;
   kind: string;
-  expression: string;
   file: string;
   line: number;
   matched: string[];
   made: string[];
   stacks?: { [key: string]: string };
-  of?: string;
+  expression: string;
 }
 
-/** A pass that changed a graph, and those around it that did not, with their seconds. */
+/**
+ * A pass that changed an FX graph; `before` is the text of the graph before it, a node a line.
+ *
+ * `section` is the round of passes: "pre_grad", "joint" or "post_grad". `made` and `erased` name nodes,
+ * `replaced` the nodes whose uses each made one took, `parts` those that decompose another, `stacks` has the
+ * made ones' Python stacks. `seconds` is what the pass took. `idle` has name and seconds of the passes since
+ * the last change, which changed nothing, `idle_after` of those after the last one.
+ */
 export interface FxPass {
   name: string;
   section: string;
-  seconds: number | null;
   before: string;
   made: string[];
   erased: string[];
-  replaced?: { [key: string]: string[] };
+  seconds: number | null;
+  of?: string;
   stacks?: { [key: string]: string };
+  replaced?: { [key: string]: string[] };
+  parts?: string[];
   idle?: [string, number][];
   idle_after?: [string, number][];
-  of?: string;
 }
 
-/** One phase that the compiler timed, in seconds. */
+/**
+ * A phase that the compiler timed, in seconds since the recording began and of its own; None where it did not
+ * end.
+ */
 export interface Phase {
   name: string;
   function: string;
   graph: string;
-  depth: number;
   start: number;
   seconds: number | null;
+  depth: number;
 }
 
-/** One guard, and the line that it is for. */
+/**
+ * A guard: its condition, the value that it reads, and where it is from.
+ *
+ * `code`, `file`, `line` and `function` are the user's line, `framework` torch's own place, `note` what torch
+ * remarks. `origin` says in words where it is from, `derived_from` names by kind and source the guards that
+ * it follows from.
+ */
 export interface Guard {
-  code: string;
-  expression: string;
   kind: string;
   source: string;
+  expression: string;
+  code: string;
   file: string;
   line: number;
   function?: string;
@@ -499,18 +529,23 @@ export interface Recompile {
 }
 
 /**
- * Something that became known of a symbolic size: "val" its value now, "vr" the range of its values, "source"
- * what it is.
+ * What became known of a symbolic size: it was "created", or "guarded" by an expression, at a line of the
+ * user's.
+ *
+ * Of a created one `symbol`, `val` (the value at this call), `vr` (its range) and `source`; of a guarded one
+ * `expr`. `framework` is a place in torch, where no line of the user's is known.
  */
 export interface Symbol {
   what: string;
-  file: string;
-  line: number;
-  code: string;
   symbol?: string;
   val?: string;
   vr?: string;
   source?: string;
+  expr?: string;
+  file: string;
+  line: number;
+  code: string;
+  framework?: string;
 }
 
 export type LinkGroup = [number, number, number, number[]];

@@ -1,0 +1,579 @@
+"""What the artifact of each stage holds in `data`: one record a stage, its fields typed, with their units.
+
+`ARTIFACTS` has them by stage. An artifact of a stage that is not in it, such as a user's own, holds any read-only mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from explorer.model.records import Record, record, typed
+from explorer.model.rows import (
+    Choice,
+    Config,
+    FinalNode,
+    FxNode,
+    Group,
+    KernelMetadata,
+    Launch,
+    MadeBuffer,
+    Names,
+    Place,
+    Round,
+    Rule,
+    SchedulerNode,
+    Setting,
+    VerdictRow,
+    WrittenFile,
+)
+from explorer.model.values import Call, Plain, plain
+
+# torch.compile -----------------------------------------------------------------------------------------------------------
+
+
+@record
+class Nothing(Record):
+    """A text of which nothing more is known."""
+
+
+@record
+class CompileCall(Record):
+    """The torch.compile call that a frame came from, and the line that called the function.
+
+    `options` are Inductor's, as Python writes their values; `dynamic` is None where it was not given.
+    """
+
+    file: str
+    line: int
+    code: str
+    backend: str
+    options: Mapping[str, str]
+    called_file: str
+    called_line: int
+    called_code: str
+    dynamic: bool | None = None
+
+
+@record
+class ChangedSetting(Record):
+    """A setting of dynamo, inductor or functorch that is not at its default, values as Python writes them."""
+
+    of: str
+    name: str
+    value: str
+    default: str
+    set_by: str
+
+
+@record
+class ChangedSettings(Record):
+    """The settings of one compile that were not at their defaults."""
+
+    rows: tuple[ChangedSetting, ...]
+
+
+@record
+class Phase(Record):
+    """A phase that the compiler timed, in seconds since the recording began and of its own; None where it did not end."""
+
+    name: str
+    function: str
+    graph: str
+    start: float
+    seconds: float | None
+    depth: int
+
+
+@record
+class Phases(Record):
+    """The phases of one compile, by their start."""
+
+    rows: tuple[Phase, ...]
+
+
+@record
+class CacheLookup(Record):
+    """A lookup in a cache of graphs, kernels or configs: "hit", "miss" or "bypass", and why.
+
+    `graph` or `kernel` says what was looked up, both "" for a whole frame. `seconds_saved` is what a hit saved.
+    """
+
+    cache: str
+    state: str
+    graph: str
+    key: str
+    kernel: str
+    reason: str
+    seconds_saved: float | None
+
+
+@record
+class CacheLookups(Record):
+    """The lookups in caches of one frame."""
+
+    rows: tuple[CacheLookup, ...]
+
+
+@record
+class CompilationMetrics(Record):
+    """What torch counted of a compile: `of` a "forward" or "backward", by torch's own names."""
+
+    of: str
+    figures: Mapping[str, Plain]  # torch's CompilationMetrics, of which each version has others
+
+
+@record
+class AllMetrics(Record):
+    """What torch counted of the compiles of one frame."""
+
+    rows: tuple[CompilationMetrics, ...]
+
+
+@record
+class WrittenFiles(Record):
+    """The files that were written for one frame, each once."""
+
+    rows: tuple[WrittenFile, ...]
+
+
+# Dynamo ------------------------------------------------------------------------------------------------------------------
+
+
+@record
+class Code(Record):
+    """A code object: its function, and where that is defined; `resume` for one that Dynamo made to go on after a graph break."""
+
+    function: str
+    qualname: str
+    file: str
+    line: int
+    resume: bool
+
+
+@record
+class Source(Code):
+    """A function's source.
+
+    `inlined` where it runs inside another's compile, `launches` where it launches Triton kernels itself, `unseen` where
+    only line numbers are shown: "changed" or "none". `not_compiled` counts the resume functions that were never compiled.
+    """
+
+    first_line: int
+    compiled: bool
+    inlined: bool | None = None
+    launches: bool | None = None
+    unseen: str | None = None
+    not_compiled: int | None = None
+
+
+@record
+class Bytecode(Code):
+    """The bytecode of a function: the names it uses."""
+
+    names: Names
+    compiled: bool
+    not_compiled: int | None = None
+
+
+@record
+class DynamoBytecode(Code):
+    """Dynamo's bytecode; `copied` has the lines of the text that it copied, each with its line in the user's file."""
+
+    names: Names
+    copied: tuple[tuple[int, int], ...] | None = None
+
+
+@record
+class Decompiled(Code):
+    """Dynamo's bytecode as Python; `undone` is the instruction that depyf could not turn into it."""
+
+    undone: str | None = None
+
+
+@record
+class Guard(Record):
+    """A guard: its condition, the value that it reads, and where it is from.
+
+    `code`, `file`, `line` and `function` are the user's line, `framework` torch's own place, `note` what torch remarks.
+    `origin` says in words where it is from, `derived_from` names by kind and source the guards that it follows from.
+    """
+
+    kind: str
+    source: str
+    expression: str
+    code: str
+    file: str
+    line: int
+    function: str | None = None
+    framework: str | None = None
+    note: str | None = None
+    origin: str | None = None
+    derived_from: tuple[tuple[str, str], ...] | None = None
+
+
+@record
+class Guards(Record):
+    """The guards of one compile, and Dynamo's own print of them."""
+
+    rows: tuple[Guard, ...]
+    tree: str | None = None
+
+
+@record
+class Recompile(Record):
+    """A guard that failed, and the compile that it belongs to."""
+
+    earlier: str
+    guard: str
+
+
+@record
+class Recompiles(Record):
+    """Why a function was compiled again."""
+
+    rows: tuple[Recompile, ...]
+
+
+@record
+class Symbol(Record):
+    """What became known of a symbolic size: it was "created", or "guarded" by an expression, at a line of the user's.
+
+    Of a created one `symbol`, `val` (the value at this call), `vr` (its range) and `source`; of a guarded one `expr`.
+    `framework` is a place in torch, where no line of the user's is known.
+    """
+
+    what: str
+    symbol: str | None = None
+    val: str | None = None
+    vr: str | None = None
+    source: str | None = None
+    expr: str | None = None
+    file: str
+    line: int
+    code: str
+    framework: str | None = None
+
+
+@record
+class Symbols(Record):
+    """The symbolic sizes of one compile."""
+
+    rows: tuple[Symbol, ...]
+
+
+@record
+class GraphBreak(Record):
+    """Why a graph ended, what Dynamo suggests, and the user's line."""
+
+    reason: str
+    explanation: str
+    hints: Names
+    file: str
+    line: int
+
+
+# FX graphs ---------------------------------------------------------------------------------------------------------------
+
+
+@record
+class FxGraph(Record):
+    """An FX graph: its nodes, the nodes of the graphs inside it, and the distinct Python stacks of its nodes.
+
+    `graph_text` is the graph as `print(gm.graph)` writes it. `of` is the path of a graph inside another one, "" for the
+    outermost. What a log or a cache has is the text alone; `cached` for what a cache had.
+    """
+
+    nodes: tuple[FxNode, ...] | None = None
+    inner: tuple[FxNode, ...] | None = None
+    stacks: Names | None = None
+    graph_text: str | None = None
+    of: str | None = None
+    cached: bool | None = None
+
+
+@record
+class FxPass(Record):
+    """A pass that changed an FX graph; `before` is the text of the graph before it, a node a line.
+
+    `section` is the round of passes: "pre_grad", "joint" or "post_grad". `made` and `erased` name nodes, `replaced` the
+    nodes whose uses each made one took, `parts` those that decompose another, `stacks` has the made ones' Python stacks.
+    `seconds` is what the pass took. `idle` has name and seconds of the passes since the last change, which changed
+    nothing, `idle_after` of those after the last one.
+    """
+
+    name: str
+    section: str
+    before: str
+    made: Names
+    erased: Names
+    seconds: float | None
+    of: str | None = None
+    stacks: Mapping[str, str] | None = None
+    replaced: Mapping[str, Names] | None = None
+    parts: Names | None = None
+    idle: tuple[tuple[str, float], ...] | None = None
+    idle_after: tuple[tuple[str, float], ...] | None = None
+
+
+@record
+class PatternMatch(Record):
+    """A pattern fired: where it is defined, which nodes it matched and made, and the made ones' Python stacks.
+
+    `section` is the round of passes that it fired in, `of` the path of the graph, "" for the outermost.
+    """
+
+    pattern: str
+    of: str | None = None
+    section: str | None = None
+    kind: str
+    file: str
+    line: int
+    matched: Names
+    made: Names
+    stacks: Mapping[str, str] | None = None
+    expression: str
+
+
+# Inductor ----------------------------------------------------------------------------------------------------------------
+
+
+@record
+class SchedulerGraph(Record):
+    """The scheduler's nodes before or after fusion; `of` is Inductor's name of the graph, `path` its path in the outermost."""
+
+    nodes: tuple[SchedulerNode, ...]
+    of: str | None = None
+    path: str | None = None
+
+
+@record
+class Fusion(Record):
+    """What the scheduler considered in one graph, what it fused, and why it refused; see `observe/scheduler.py`.
+
+    Scheduler nodes are numbers: places in `names`, and after these in `groups`. `scores` has round, both nodes and the parts
+    named in `score_parts`; `kernels` each kernel's name and nodes; `paths` calls in Inductor, innermost first. `about` has the
+    nodes that a line of the text is about, which the stage adds.
+    """
+
+    of: str
+    names: Names
+    groups: tuple[Group, ...]
+    rounds: tuple[Round, ...]
+    rules: tuple[Rule, ...]
+    args: tuple[Names, ...]
+    pairs: tuple[VerdictRow, ...]
+    score_parts: Names
+    scores: tuple[tuple[Setting, ...], ...]
+    kernels: tuple[tuple[str, tuple[int, ...]], ...]
+    final: tuple[FinalNode, ...]
+    settings: Mapping[str, Setting]
+    made: tuple[MadeBuffer, ...]
+    paths: tuple[tuple[Call, ...], ...]
+    about: tuple[tuple[int, tuple[int, ...]], ...] | None = None
+
+
+@record
+class Assumption(Record):
+    """What Inductor would have timed on a GPU that is not attached, what was taken for the outcome, and why."""
+
+    where: str
+    assumed: str
+    why: str
+
+
+@record
+class GraphAssumption(Record):
+    """An assumption, and the graph it is about."""
+
+    graph: str
+    where: str
+    assumed: str
+    why: str
+
+
+@record
+class Assumptions(Record):
+    """The assumptions of a compile for a GPU that is not attached."""
+
+    rows: tuple[GraphAssumption, ...]
+
+
+@record
+class Autotune(Record):
+    """The ways of doing an operation that Inductor chose among; inputs as dtype and sizes, "float32[8, 16]"."""
+
+    operation: str
+    inputs: Names
+    choices: tuple[Choice, ...]
+
+
+@record
+class CudaGraph(Record):
+    """A decision on a CUDA graph: what was decided of what and why, and the user's line, "" and 0 where none is known."""
+
+    graph: str
+    decision: str
+    what: str
+    reason: str
+    file: str
+    line: int
+    function: str
+    code: str
+
+
+@record
+class CudaGraphs(Record):
+    """The decisions on CUDA graphs of one frame."""
+
+    rows: tuple[CudaGraph, ...]
+
+
+@record
+class PerfHint(Record):
+    """A performance hint, the FX nodes that it is about, and the user's line, "" and 0 where none is known."""
+
+    graph: str
+    hint: str
+    nodes: Names
+    file: str
+    line: int
+    function: str
+    code: str
+
+
+@record
+class PerfHints(Record):
+    """The performance hints of one frame."""
+
+    rows: tuple[PerfHint, ...]
+
+
+@record
+class OutputCode(Record):
+    """The wrapper that Inductor wrote: its file's name, "" for a temporary one; `cached` for what a cache had."""
+
+    file: str
+    cached: bool | None = None
+
+
+# Kernels -----------------------------------------------------------------------------------------------------------------
+
+
+@record
+class KernelLines(Record):
+    """What a kernel computes line by line: (line counted from 1, FX node), its scheduler nodes, its template's FX nodes."""
+
+    name: str
+    lines: tuple[tuple[int, str], ...]
+    operations: Names
+    template: Names
+
+
+@record
+class Kernel(Record):
+    """A kernel, and the line of the wrapper on which it begins.
+
+    `comment` is what stands above it in the wrapper. Of a kernel that the program launches itself `file` and `first_line` are
+    where it is defined, `launched_from` the places that launch it.
+    """
+
+    name: str
+    language: str
+    wrapper_line: int
+    comment: str
+    definitions: tuple[KernelLines, ...] | None = None
+    file: str | None = None
+    first_line: int | None = None
+    launched_from: tuple[Place | None, ...] | None = None
+
+
+@record
+class KernelForm(Record):
+    """One form of a Triton kernel on its way to machine code.
+
+    `file` and `first_line` say where its source's lines are in the text's locations. `config` is the one of `candidates` that
+    was compiled and `chosen` why; `measured` has those that the attached GPU timed, with `ms`. `launched` where it is the
+    form of a launch on that GPU. `stage_seconds` is what the compiler took for it. `ptx_lines` has for each instruction of
+    SASS the line of the PTX it was assembled from, `mix` counts its instructions by class, which the stage adds.
+    """
+
+    name: str
+    file: str
+    first_line: int
+    target: str
+    config: Config
+    candidates: tuple[Config, ...]
+    chosen: str
+    metadata: KernelMetadata
+    launches: tuple[Launch, ...]
+    stage_seconds: float | None
+    measured: tuple[Config, ...] | None = None
+    launched: bool | None = None
+    ptx_lines: tuple[int, ...] | None = None
+    mix: Mapping[str, int] | None = None
+
+
+@record
+class Assembly(Record):
+    """The assembly of a C++ kernel: pairs of a line of the text and one of the kernel, by how they are known.
+
+    `unlinked` says why instructions of inlined functions are not among them.
+    """
+
+    name: str
+    file: str
+    stated: Mapping[str, tuple[tuple[int, int], ...]]
+    unlinked: str
+
+
+#: The stages that are FX graphs of a whole round.
+GRAPHS = ("dynamo", "pre_grad", "joint", "forward", "backward", "inductor_input", "post_grad")
+#: The stages of the forms of a Triton kernel.
+FORMS = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
+#: What the artifacts of each stage hold.
+ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
+    {
+        "source": Source,
+        "compile_call": CompileCall,
+        "setting": ChangedSettings,
+        "phase": Phases,
+        "cache": CacheLookups,
+        "compilation_metrics": AllMetrics,
+        "bytecode": Bytecode,
+        "recompile": Recompiles,
+        "graph_break": GraphBreak,
+        "symbol": Symbols,
+        "dynamo_bytecode": DynamoBytecode,
+        "decompiled": Decompiled,
+        "guards": Guards,
+        **dict.fromkeys(GRAPHS, FxGraph),
+        "fx_graph_runnable": Nothing,
+        "pattern_match": PatternMatch,
+        "fx_pass": FxPass,
+        "assumption": Assumptions,
+        "autotune": Autotune,
+        "ir_pre_fusion": SchedulerGraph,
+        "ir_post_fusion": SchedulerGraph,
+        "fusion": Fusion,
+        "perf_hint": PerfHints,
+        "cuda_graph": CudaGraphs,
+        "output_code": OutputCode,
+        "written_file": WrittenFiles,
+        "kernel": Kernel,
+        **dict.fromkeys(FORMS, KernelForm),
+        "assembly": Assembly,
+    }
+)
+
+
+def artifact_data(stage: str, facts: Mapping[str, Plain]) -> Mapping[str, Plain]:
+    """What an artifact of a stage holds of these facts: the stage's record, or for a stage not in `ARTIFACTS` a mapping.
+
+    FieldError for facts that are not those of the stage.
+    """
+    shape = ARTIFACTS.get(stage)
+    if shape is None:
+        frozen: Mapping[str, Plain] = plain(facts)
+        return frozen
+    return typed(shape, facts)
