@@ -23,6 +23,8 @@ from explorer.stages.fx_graph import node_lines
 FORMAT = 3
 #: The most characters of JSON that one entry of an artifact's `data` may take; what is longer stays in the trace.
 SMALL = 400
+#: What an artifact's data has of each node of a graph: more than facts for a tooltip, however short it is.
+LONG = ("nodes", "inner", "names", "targets", "users", "matched_targets", "made_targets")
 #: The stages whose `data["rows"]` the view shows as a table.
 TABLES = ("guards", "phase", "recompile", "symbol")
 #: What the view takes of `Kernels.table`.
@@ -218,7 +220,7 @@ def _kernel(trace: TraceData, kernel: KernelData, cost: Mapping[str, Plain]) -> 
 
 def small(data: Mapping[str, Plain]) -> dict[str, Any]:
     """The entries of an artifact's data that are short: facts for a tooltip, not the nodes of a graph."""
-    return {k: value for k, v in data.items() if k not in ("nodes", "inner") and _is_small(value := jsonable(v))}
+    return {k: value for k, v in data.items() if k not in LONG and _is_small(value := jsonable(v))}
 
 
 def _is_small(value: Any) -> bool:

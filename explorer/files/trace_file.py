@@ -31,7 +31,7 @@ from explorer.model.artifacts import artifact_data
 from explorer.model.events import event_data
 from explorer.model.records import FieldError
 from explorer.model.trace_data import TraceData
-from explorer.model.upgrades import FORMAT, upgraded
+from explorer.model.upgrades import FORMAT, upgraded, with_sections
 from explorer.model.values import Artifact, Event, Failure, Link, calls, jsonable, plain, record_from_json, record_to_json
 
 #: How much memory, in bytes, a file may take while it is read, unless the caller allows more. A training trace of GPT-2 with
@@ -78,7 +78,9 @@ def _artifact(value: dict[str, Any], number: int) -> Artifact:
     """An Artifact of its JSON; ValueError, which says where, for data that is not that of its stage."""
     stage = str(value.get("stage"))
     try:
-        data = artifact_data(stage, upgraded("artifact", stage, value.get("data", {}), number))
+        given = value.get("data", {})
+        whole = upgraded("artifact", stage, {**given, "text": value.get("text", "")}, number) if number < FORMAT else given
+        data = artifact_data(stage, {key: part for key, part in whole.items() if key != "text"} if number < FORMAT else whole)
     except FieldError as error:
         raise error.within(str(value.get("id"))) from None
     made: Artifact = _with_path(Artifact, {**value, "data": data})
@@ -198,6 +200,7 @@ def load_events(data: bytes, name: str = "events") -> tuple[list[Event], list[Fa
 
     def read(value: dict[str, Any], number: int) -> tuple[list[Event], list[Failure], dict[str, Any]]:
         events = [_event(e, number) for e in value["events"]]
+        events = with_sections(events) if number == 1 else events
         return events, [record_from_json(Failure, f) for f in value["failures"]], value["meta"]
 
     return _read(data, "events", name, read)

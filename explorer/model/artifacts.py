@@ -298,6 +298,8 @@ class FxPass(Record):
 
     `section` is the round of passes: "pre_grad", "joint" or "post_grad". `made` and `erased` name nodes, `replaced` the
     nodes whose uses each made one took, `parts` those that decompose another, `stacks` has the made ones' Python stacks.
+    `names` and `targets` are those of the node on each line of the text, without the output, which is last. `users` has the
+    nodes that use a made one, where it takes no other's uses and states no line itself, in the order of their first use.
     `seconds` is what the pass took. `idle` has name and seconds of the passes since the last change, which changed
     nothing, `idle_after` of those after the last one.
     """
@@ -312,6 +314,9 @@ class FxPass(Record):
     stacks: Mapping[str, str] | None = None
     replaced: Mapping[str, Names] | None = None
     parts: Names | None = None
+    names: Names | None = None
+    targets: Names | None = None
+    users: Mapping[str, Names] | None = None
     idle: tuple[tuple[str, float], ...] | None = None
     idle_after: tuple[tuple[str, float], ...] | None = None
 
@@ -320,7 +325,8 @@ class FxPass(Record):
 class PatternMatch(Record):
     """A pattern fired: where it is defined, which nodes it matched and made, and the made ones' Python stacks.
 
-    `section` is the round of passes that it fired in, `of` the path of the graph, "" for the outermost.
+    `section` is the round of passes that it fired in, `of` the path of the graph, "" for the outermost. The text has under
+    "matched" and under "made" a line a node; `matched_targets` and `made_targets` are these nodes' targets.
     """
 
     pattern: str
@@ -331,6 +337,8 @@ class PatternMatch(Record):
     line: int
     matched: Names
     made: Names
+    matched_targets: Names | None = None
+    made_targets: Names | None = None
     stacks: Mapping[str, str] | None = None
     expression: str
 

@@ -94,13 +94,22 @@ class GuardPlace(Record):
 
 
 @record
+class BufferLayout(Record):
+    """A buffer in memory: its dtype, such as "torch.float32", and size and stride in elements, as the compiler writes them."""
+
+    dtype: str
+    size: Names
+    stride: Names
+
+
+@record
 class SchedulerNode(Record):
     """A node of Inductor's scheduler.
 
     `kind` is the class of the node. `reads` and `writes` name buffers, `inputs` the nodes that write what it reads, `fused`
     the nodes in it and `origins` the FX nodes it computes; `node` is the one whose result it writes. `sizes` are the ranges of
-    its loops, parallel then reduced. `bodies` has the FX node of each operation, by node in it, block and operation.
-    `line_count` is the number of its lines in the text.
+    its loops, parallel then reduced. `layouts` has those of the buffers that it makes, by name. `bodies` has the FX node of each
+    operation, by node in it, block and operation. `line_count` is the number of its lines in the text.
     """
 
     name: str
@@ -114,6 +123,7 @@ class SchedulerNode(Record):
     origins: Names
     line_count: int
     node: str | None = None
+    layouts: Mapping[str, BufferLayout] | None = None
     bodies: Mapping[str, Mapping[str, Mapping[str, str]]] | None = None
 
 

@@ -1,15 +1,28 @@
-"""What files of an older format say differently: one function for each kind that changed, by the format it changed from."""
+"""What files of an older format say differently: one function for each kind that changed, by the format it changed from.
+
+Format 1 did not say what stands in its texts: the targets of nodes, which round of passes a pattern fired in, the layouts of
+buffers. They are read out of the texts here, and nowhere else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
-from explorer.model.values import Plain
+from explorer.model.events import event_data
+from explorer.model.values import Event, Plain, text_lines
 
 #: The format that is written now.
 FORMAT = 2
 Data = Mapping[str, Plain]
+#: A node of an FX graph as a line: name = target(arguments), the kind of node before the target of all but calls of functions.
+_NODE = re.compile(r"^\s*(?P<name>\w+) = (?:(?:placeholder|get_attr|call_module|call_method) )?(?P<target>[^\s(]+)\(")
+_WORD = re.compile(r"\w+")
+_LAYOUT = re.compile(
+    r"^\s*(?P<name>\w+)\.layout = \w+\('[^']*', (?P<dtype>torch\.\w+), size=\[(?P<size>[^]]*)\], stride=\[(?P<stride>[^]]*)\]"
+)
 
 
 def _written_file(data: Data) -> Data:
@@ -27,12 +40,64 @@ def _all_metrics(data: Data) -> Data:
     return {"rows": [_compilation_metrics(row) for row in data["rows"]]}
 
 
+def _nodes(lines: Iterable[str]) -> list[tuple[str, str]]:
+    """Name and target of each line that is a node."""
+    return [(found["name"], found["target"]) for line in lines if (found := _NODE.match(line))]
+
+
+def _fx_pass(data: Data) -> Data:
+    """The nodes stood in the text alone."""
+    lines = text_lines(str(data["text"]))
+    nodes = _nodes(lines)
+    replaced = data.get("replaced") or {}
+    unknown = set(data["made"]) - set(replaced) - set(data.get("stacks") or {}) if replaced else set()
+    users: dict[str, list[str]] = {}
+    for line in lines if unknown else ():
+        name, _, rest = line.partition(" = ")
+        for used in dict.fromkeys(_WORD.findall(rest.partition("(")[2])):
+            if used in unknown:
+                users.setdefault(used, []).append(name.strip())
+    return {**data, "names": [name for name, _ in nodes], "targets": [target for _, target in nodes], "users": users}
+
+
+def _pattern_match(data: Data) -> Data:
+    """The targets of the nodes stood in the text alone."""
+    lines = text_lines(str(data["text"]))
+    between = lines.index("made")
+    matched, made = dict(_nodes(lines[1:between])), dict(_nodes(lines[between + 1 :]))
+    return {
+        **data,
+        "matched_targets": [matched.get(name, "") for name in data["matched"]],
+        "made_targets": [made.get(name, "") for name in data["made"]],
+    }
+
+
+def _scheduler_graph(data: Data) -> Data:
+    """The layouts of buffers stood in the text alone."""
+    matches = (found for line in text_lines(str(data["text"])) if (found := _LAYOUT.match(line)))
+    layouts = {m["name"]: {"dtype": m["dtype"], "size": _parts(m["size"]), "stride": _parts(m["stride"])} for m in matches}
+    nodes = [
+        {**node, "layouts": {name: layouts[name] for name in (node["name"], *node["writes"]) if name in layouts}}
+        for node in data["nodes"]
+    ]
+    return {**data, "nodes": nodes}
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 #: ("event" or "artifact", its kind or stage, the format it is read from) → what makes it one of the next format.
 UPGRADES: Mapping[tuple[str, str, int], Callable[[Data], Data]] = MappingProxyType(
     {
         ("event", "written_file", 1): _written_file,
         ("event", "compilation_metrics", 1): _compilation_metrics,
         ("artifact", "compilation_metrics", 1): _all_metrics,
+        ("event", "fx_pass", 1): _fx_pass,
+        ("event", "pattern_match", 1): _pattern_match,
+        ("event", "ir_pre_fusion", 1): _scheduler_graph,
+        ("event", "ir_post_fusion", 1): _scheduler_graph,
+        ("artifact", "ir_post_fusion", 1): _scheduler_graph,
     }
 )
 
@@ -43,3 +108,23 @@ def upgraded(of: str, kind: str, data: Data, number: int) -> Data:
         upgrade = UPGRADES.get((of, kind, older))
         data = data if upgrade is None else upgrade(data)
     return data
+
+
+def with_sections(events: Sequence[Event]) -> list[Event]:
+    """The events of a recording of format 1, in which a pattern says which round of passes it fired in.
+
+    A post-grad round begins with the graph that is handed to Inductor; what fires before, in a graph that has a name, is of the
+    joint round.
+    """
+    begun: dict[tuple[str, str], float] = {}
+    for event in events:
+        handed = {"inference": "inductor_input", "forward": "forward", "backward": "backward"}.get(event.graph)
+        if event.kind == handed and event.data.get("nodes"):
+            begun.setdefault((event.frame, event.graph), event.time)
+    return [_with_section(event, begun) if event.kind == "pattern_match" else event for event in events]
+
+
+def _with_section(event: Event, begun: Mapping[tuple[str, str], float]) -> Event:
+    post_grad = begun.get((event.frame, event.graph), float("inf")) <= event.time
+    section = "post_grad" if post_grad else "joint" if event.graph else "pre_grad"
+    return replace(event, data=event_data(event.kind, {**event.data, "section": section}))

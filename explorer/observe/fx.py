@@ -147,4 +147,5 @@ def line_of(node: Any) -> str:
     """One node as a line: name = target(arguments)."""
     arguments = [str(a) for a in node.args] + [f"{k} = {v}" for k, v in node.kwargs.items()]
     kind = "" if node.op == "call_function" else f"{node.op} "
-    return f"{node.name} = {kind}{target_name(node.target)}({', '.join(arguments)})"
+    line = f"{node.name} = {kind}{target_name(node.target)}({', '.join(arguments)})"
+    return line.replace("\n", "\\n")  # an argument may be a text

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
 from explorer.model.stage import Emit
 from explorer.observe.context import REGION, ROUNDS
-from explorer.observe.fx import line_of, stacks_of
+from explorer.observe.fx import line_of, stacks_of, target_name
 from explorer.observe.patch import observed, replaced
 
 
@@ -112,6 +112,7 @@ class PassWatch:
         after = {row[0].name for row in self._state}
         if before == self._lines:
             return False
+        stacks = stacks_of(row[0] for row in self._state if row[0].name not in names)
         alone = self._emit.here().path.startswith(REGION)  # its first graph is shown nowhere else
         facts = {
             "name": name,
@@ -122,14 +123,27 @@ class PassWatch:
             "erased": sorted(names - after),
             "before": "\n".join(before),
             "text": "\n".join(self._lines),
-            "stacks": stacks_of(row[0] for row in self._state if alone or row[0].name not in names),
+            "stacks": stacks_of(row[0] for row in self._state) if alone else stacks,
             "replaced": replaced,
+            "names": [row[0].name for row in self._state if row[0].op != "output"],
+            "targets": [target_name(row[1]) for row in self._state if row[0].op != "output"],
+            "users": _users_of(after - names - set(replaced) - set(stacks), self._state) if replaced else {},
             "idle": self._idle,
             **({"parts": parts} if parts else {}),
         }
         self._idle = []
         self._emit("fx_pass", lambda: facts)
         return True
+
+
+def _users_of(names: set[str], state: Iterable[tuple[Any, ...]]) -> dict[str, list[str]]:
+    """The nodes that use each of the named ones, in the order of the graph."""
+    users: dict[str, list[str]] = {}
+    for node in (row[0] for row in state if names):
+        for used in node.all_input_nodes:
+            if used.name in names:
+                users.setdefault(used.name, []).append(node.name)
+    return users
 
 
 def _owner(graph: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from explorer.model.context import Context
 from explorer.model.stage import Emit, Facts
-from explorer.observe.fx import line_of, stacks_of
+from explorer.observe.fx import line_of, stacks_of, target_name
 from explorer.observe.patch import observed
 from explorer.observe.places import in_package
 from explorer.observe.subclasses import subclasses
@@ -20,9 +20,9 @@ def pattern_matches(emit: Emit) -> Iterator[None]:
     from torch._inductor.pattern_matcher import PatternEntry
 
     def applied(entry: Any, match: Any, graph: Any, node: Any) -> Iterator[None]:
-        matched: dict[str, str] = {}
+        matched: dict[str, tuple[str, str]] = {}
         before: set[Any] = set()
-        emit.attempt("pattern_match", "matched", lambda: matched.update({n.name: line_of(n) for n in match.nodes}))
+        emit.attempt("pattern_match", "matched", lambda: matched.update(_described(match.nodes)))
         emit.attempt("pattern_match", "before", lambda: before.update(graph.nodes))
         yield
         emit("pattern_match", lambda: _match_facts(entry, matched, [n for n in graph.nodes if n not in before], emit.here()))
@@ -39,9 +39,18 @@ def pattern_name(entry: Any) -> str:
     return str(getattr(entry, "pattern_name", None) or fallback)
 
 
-def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any], here: Context) -> Facts:
+def _described(nodes: Iterable[Any]) -> dict[str, tuple[str, str]]:
+    """Target and line of each node, by its name."""
+    return {node.name: (target_name(node.target), line_of(node)) for node in nodes}
+
+
+def _indented(nodes: Mapping[str, tuple[str, str]]) -> list[str]:
+    return [f"  {line}" for _, line in nodes.values()]
+
+
+def _match_facts(entry: Any, matched: Mapping[str, tuple[str, str]], made: list[Any], here: Context) -> Facts:
     code = getattr(pattern_function(entry), "__code__", None)
-    new = [line_of(node) for node in made]
+    new = _described(made)
     return {
         "pattern": pattern_name(entry),
         "of": here.path,
@@ -50,9 +59,11 @@ def _match_facts(entry: Any, matched: Mapping[str, str], made: list[Any], here: 
         "file": (in_package(code.co_filename) or code.co_filename) if code else "",
         "line": code.co_firstlineno if code else 0,
         "matched": list(matched),
-        "made": [node.name for node in made],
+        "made": list(new),
+        "matched_targets": [target for target, _ in matched.values()],
+        "made_targets": [target for target, _ in new.values()],
         "stacks": stacks_of(made),
-        "text": "\n".join(["matched", *(f"  {line}" for line in matched.values()), "made", *(f"  {line}" for line in new)]),
+        "text": "\n".join(["matched", *_indented(matched), "made", *_indented(new)]),
         "expression": str(entry.pattern),
     }
 

@@ -79,9 +79,18 @@ def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
         "sizes": _sizes(node),
         "origins": sorted({origin.name for part in parts for origin in _origins(part)}),
         "node": _last_origin(parts[0]) if len(parts) == 1 else "",
+        "layouts": {buffer.get_name(): layout for buffer in node.get_outputs() if (layout := _layout(buffer.node))},
         "bodies": {part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},
         "line_count": len(text_lines(text)),
     }
+
+
+def _layout(buffer: Any) -> dict[str, Plain]:
+    """Dtype, size and stride of a buffer; {} for one that is several, or none."""
+    layout: Any = getattr(buffer, "layout", None)
+    if not hasattr(layout, "stride"):
+        return {}
+    return {"dtype": str(layout.dtype), "size": list(map(str, layout.size)), "stride": list(map(str, layout.stride))}
 
 
 def _sizes(node: Any) -> list[list[str]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows, once, text_lines
+from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.questions.missing import explain_place
 from explorer.questions.tables import symbols
 from explorer.stages.fx_graph import input_names, node_lines
@@ -20,9 +20,6 @@ from explorer.stages.fx_graph import input_names, node_lines
 #: Bytes an element, by the end of torch's name for the dtype; the numbers in the names are bits.
 BITS = re.compile(r"(\d+)")
 WORDS = {"bool": 1, "half": 2, "short": 2, "float": 4, "int": 4, "double": 8, "long": 8, "cfloat": 8, "cdouble": 16}
-_LAYOUT = re.compile(
-    r"^\s*(?P<name>\w+)\.layout = \w+\('[^']*', (?P<dtype>torch\.\w+), size=\[(?P<size>[^]]*)\], stride=\[(?P<stride>[^]]*)\]"
-)
 
 Shape = tuple[str, ...]
 #: Why nothing is known of a graph's memory, and what to do.
@@ -373,10 +370,10 @@ def _declared(text: str) -> dict[str, Layout]:
 
 
 def _layouts(trace: TraceData, artifact: Artifact) -> dict[str, Layout]:
-    """The layouts that the scheduler's IR states."""
-    texts = (a.text for a in trace.find("ir_post_fusion", artifact.frame, artifact.graph))
-    matches = (m for text in texts for line in text_lines(text) if (m := _LAYOUT.match(line)))
-    return {m["name"]: Layout(m["dtype"], _shape(m["size"]), _shape(m["stride"])) for m in matches}
+    """The layouts of the buffers that the scheduler's nodes make."""
+    nodes = (node for a in trace.find("ir_post_fusion", artifact.frame, artifact.graph) for node in a.nodes)
+    stated = (pair for node in nodes for pair in node.get("layouts", {}).items())
+    return {name: Layout(row["dtype"], tuple(row["size"]), tuple(row["stride"])) for name, row in stated}
 
 
 def _results_of_calls(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Layout | None, ...]]:
@@ -398,10 +395,6 @@ def _takers(functions: Iterable[ast.FunctionDef]) -> dict[str, dict[str, str]]:
         if isinstance(value, (ast.Subscript, ast.Name)) and isinstance(target, ast.Name):
             found.setdefault(next(_names(value), ""), {}).setdefault(ast.unparse(value), target.id)
     return found
-
-
-def _shape(text: str) -> Shape:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _called(node: ast.AST) -> str:

@@ -9,7 +9,6 @@ links to the pass that made it, and there to the pattern that made it, which lin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from explorer.model.trace_data import TraceData
@@ -25,8 +24,6 @@ USES, FOR_USES = "replace_all_uses_with", "used only by what replaced"
 ADDED = "sum of gradients"
 #: A pass made it as a part of what took the place of another.
 PART = "decomposed"
-_LINE = re.compile(r"^\s*(?P<name>\w+) = (?:(?:placeholder|get_attr|call_module|call_method) )?(?P<target>[^\s(]+)\(")
-_WORD = re.compile(r"\w+")
 
 #: The line of each node by its name, and the node's target.
 Nodes = Mapping[str, tuple[int, str]]
@@ -43,27 +40,27 @@ def link_graph(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 def nodes_of(artifact: Artifact) -> Nodes:
     """The nodes of a graph, or of the list of nodes that a pass leaves."""
     if artifact.stage == "fx_pass":
-        return text_nodes(artifact.lines, 1)
+        return _numbered(artifact.data["names"], artifact.data["targets"], 1)
     targets = {node["name"]: str(node["target"]) for node in (*artifact.nodes, *artifact.inner)}
     return {name: (line, targets.get(name, "")) for name, line in node_lines(artifact).items()}
 
 
-def text_nodes(lines: Iterable[str], first: int) -> Nodes:
-    """The nodes of lines `name = target(arguments)`, the first of which has the number `first`."""
-    return {m["name"]: (n, m["target"]) for n, line in enumerate(lines, first) if (m := _LINE.match(line))}
+def _numbered(names: Iterable[str], targets: Iterable[str], first: int) -> Nodes:
+    """The nodes of lines that follow one another, the first of which has the number `first`."""
+    return {name: (line, target) for line, (name, target) in enumerate(zip(names, targets, strict=True), first)}
 
 
 @once
 def made_nodes(pattern: Artifact) -> Nodes:
-    """The nodes that a pattern made, from its text."""
-    at = pattern.lines.index("made") + 1
-    return text_nodes(pattern.lines[at:], at + 1)
+    """The nodes that a pattern made; in its text they stand under those that it matched, each part under a line of its own."""
+    data = pattern.data
+    return _numbered(data["made"], data["made_targets"], len(data["matched"]) + 3)
 
 
 @once
 def matched_nodes(pattern: Artifact) -> Nodes:
-    """The nodes that a pattern matched, from its text."""
-    return text_nodes(pattern.lines[1 : pattern.lines.index("made")], 2)
+    """The nodes that a pattern matched."""
+    return _numbered(pattern.data["matched"], pattern.data["matched_targets"], 2)
 
 
 def within(artifact: Artifact) -> str:
@@ -74,13 +71,10 @@ def within(artifact: Artifact) -> str:
 # Rounds of passes ----------------------------------------------------------------------------------------------------
 
 
-def section_of(artifact: Artifact, trace: TraceData) -> str:
+def section_of(artifact: Artifact) -> str:
     """The round of passes that an artifact belongs to or ends: "pre_grad", "joint", "post_grad", or "" for none."""
-    if artifact.stage == "fx_pass":
+    if artifact.stage in ("fx_pass", "pattern_match"):
         return str(artifact.data["section"])
-    if artifact.stage == "pattern_match":
-        begun = _base("post_grad", artifact, trace)
-        return "post_grad" if begun is not None and begun.time <= artifact.time else "joint" if artifact.graph else "pre_grad"
     ends = {"pre_grad": "pre_grad", "inductor_input": "joint", "backward": "joint", "post_grad": "post_grad"}
     return "joint" if artifact.stage == "forward" and artifact.graph != "inference" else ends.get(artifact.stage, "")
 
@@ -101,7 +95,7 @@ def _base(section: str, artifact: Artifact, trace: TraceData) -> Artifact | None
 
 def link_before(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each node of a graph or of a pass to itself in the round's first graph, or to what made it."""
-    section = section_of(artifact, trace)
+    section = section_of(artifact)
     base = _base(section, artifact, trace)
     if base is None:
         return
@@ -179,7 +173,7 @@ def link_pass(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The nodes that a pass left or made; what it made, as a whole, to what it erased."""
     yield from link_before(artifact, trace)
     yield from _link_made(artifact, trace, nodes_of(artifact))
-    base = _base(section_of(artifact, trace), artifact, trace)
+    base = _base(section_of(artifact), artifact, trace)
     if base is None:
         return
     nodes, old, prefix = nodes_of(artifact), nodes_of(base), within(artifact)
@@ -193,7 +187,7 @@ def link_pass(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trace: TraceData) -> Iterator[Link]:
     """What a pass made to what it took the place of."""
     replaced = artifact.data.get("replaced", {})
-    makers = _makers(section_of(artifact, trace), artifact, trace) if replaced else {}
+    makers = _makers(section_of(artifact), artifact, trace) if replaced else {}
     parts = artifact.data.get("parts", ())
     rows = [(name, origins, PART if name in parts else USES) for name, origins in replaced.items()]
     rows += [(name, origins, FOR_USES) for name, origins in _made_for(artifact, replaced).items()]
@@ -210,12 +204,7 @@ def _made_for(artifact: Artifact, replaced: Mapping[str, Sequence[str]]) -> dict
 
     Such as the one tensor of seeds that all random operators of a graph take theirs from.
     """
-    unknown = set(artifact.data["made"]) - set(replaced) - set(artifact.data.get("stacks", ()))
-    users: dict[str, list[str]] = {}
-    for line in artifact.lines if unknown and replaced else ():
-        name, _, rest = line.partition(" = ")
-        for used in unknown.intersection(_WORD.findall(rest.partition("(")[2])):
-            users.setdefault(used, []).append(name.strip())
+    users = artifact.data["users"]
     found: dict[str, tuple[str, ...]] = {}
     for name in reversed(users):  # by their first use, so that what uses a node comes before it
         origins = [replaced.get(user) or found.get(user, ()) for user in users[name]]

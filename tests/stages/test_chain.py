@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.model.values import Artifact, plain
-from explorer.stages.chain import link_graph, link_pass, link_pattern, text_nodes
+from explorer.stages.chain import link_graph, link_pass, link_pattern
 from explorer.traced import Trace
 
 Linked = set[tuple[int, str, tuple[int, ...], str]]
@@ -21,13 +21,20 @@ def graph(id: str, stage: str, part: str, time: float, *nodes: dict[str, object]
 
 
 def passed(id: str, time: float, *lines: str, section: str = "post_grad", **facts: object) -> Artifact:
-    data = plain({"section": section, "name": "p", "made": (), "erased": (), **facts})
+    nodes = [line.partition("(")[0].split(" = ") for line in lines]
+    names, targets = [name for name, _ in nodes], [target for _, target in nodes]
+    known = {"section": section, "name": "p", "made": (), "erased": (), "names": names, "targets": targets, "users": {}}
+    data = plain({**known, **facts})
     return Artifact(id, "fx_pass", "0/0", "inference", "", "fx-lines", "\n".join(lines), time=time, data=data)
 
 
 def pattern(id: str, time: float, matched: tuple[str, ...], made: tuple[str, ...]) -> Artifact:
     text = "\n".join(["matched", *(f"  {m}" for m in matched), "made", *(f"  {m}" for m in made)])
-    return Artifact(id, "pattern_match", "0/0", "inference", "", "fx-lines", text, time=time, data=plain({"pattern": "p"}))
+    data: dict[str, object] = {"pattern": "p", "section": "post_grad"}
+    for part, lines in (("matched", matched), ("made", made)):
+        nodes = [line.partition("(")[0].split(" = ") for line in lines]
+        data |= {part: [name for name, _ in nodes], f"{part}_targets": [target for _, target in nodes]}
+    return Artifact(id, "pattern_match", "0/0", "inference", "", "fx-lines", text, time=time, data=plain(data))
 
 
 BASE = graph("input", "inductor_input", "inference", 1.0, node("a", "aten.sin"), node("b", "aten.cos"), node("c", "aten.add"))
@@ -100,6 +107,7 @@ def test_what_is_used_only_by_what_replaced_others_leads_to_those() -> None:
         made=("count", "seeds", "shared", "own", "one", "two"),
         stacks={"own": "", "one": "", "two": ""},
         replaced={"one": ("a",), "two": ("b",)},
+        users={"count": ["seeds"], "seeds": ["one", "two"], "shared": ["one", "c"]},
     )
     found = {row for row in linked(maker, BASE) if row[3] != "same node"}
     assert found == {
@@ -146,8 +154,3 @@ def test_a_node_of_autograd_leads_to_the_operator_it_differentiates() -> None:
         ((3,), "dynamo", (3,), "from_node"),
         ((5,), "joint", (3,), "seq_nr"),
     ]
-
-
-def test_the_lines_of_a_pass_are_read() -> None:
-    """Name and target, of placeholders and modules too."""
-    assert text_nodes(["x = placeholder x_1()", "y = aten.add.Tensor(x, 1)"], 4) == {"x": (4, "x_1"), "y": (5, "aten.add.Tensor")}

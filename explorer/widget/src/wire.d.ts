@@ -450,7 +450,9 @@ export interface GraphBreak {
 /**
  * A pattern fired: where it is defined, which nodes it matched and made, and the made ones' Python stacks.
  *
- * `section` is the round of passes that it fired in, `of` the path of the graph, "" for the outermost.
+ * `section` is the round of passes that it fired in, `of` the path of the graph, "" for the outermost. The
+ * text has under "matched" and under "made" a line a node; `matched_targets` and `made_targets` are these
+ * nodes' targets.
  */
 export interface PatternMatch {
   pattern: string;
@@ -461,6 +463,8 @@ export interface PatternMatch {
   line: number;
   matched: string[];
   made: string[];
+  matched_targets?: string[];
+  made_targets?: string[];
   stacks?: { [key: string]: string };
   expression: string;
 }
@@ -470,8 +474,11 @@ export interface PatternMatch {
  *
  * `section` is the round of passes: "pre_grad", "joint" or "post_grad". `made` and `erased` name nodes,
  * `replaced` the nodes whose uses each made one took, `parts` those that decompose another, `stacks` has the
- * made ones' Python stacks. `seconds` is what the pass took. `idle` has name and seconds of the passes since
- * the last change, which changed nothing, `idle_after` of those after the last one.
+ * made ones' Python stacks. `names` and `targets` are those of the node on each line of the text, without the
+ * output, which is last. `users` has the nodes that use a made one, where it takes no other's uses and states
+ * no line itself, in the order of their first use. `seconds` is what the pass took. `idle` has name and
+ * seconds of the passes since the last change, which changed nothing, `idle_after` of those after the last
+ * one.
  */
 export interface FxPass {
   name: string;
@@ -484,6 +491,9 @@ export interface FxPass {
   stacks?: { [key: string]: string };
   replaced?: { [key: string]: string[] };
   parts?: string[];
+  names?: string[];
+  targets?: string[];
+  users?: { [key: string]: string[] };
   idle?: [string, number][];
   idle_after?: [string, number][];
 }
