@@ -280,7 +280,7 @@ class Rows(tuple[Mapping[str, Plain], ...]):
         """The rows as a `pandas.DataFrame`, one column a key."""
         import pandas
 
-        return pandas.DataFrame([dict(row) for row in self])
+        return pandas.DataFrame([{_encodable(key): _encodable(value) for key, value in row.items()} for row in self])
 
     def where(self, **conditions: object) -> Rows:
         """The rows whose named fields equal the given values."""
@@ -297,6 +297,14 @@ class Rows(tuple[Mapping[str, Plain], ...]):
 
     def _repr_html_(self) -> str:
         return str(self.frame._repr_html_()) if self else "<i>none</i>"
+
+
+def _encodable(value: Any) -> Any:
+    """Text as UTF-8 can hold it: half a surrogate pair, as the name of a file may have, is written as its escape.
+
+    With pyarrow installed pandas keeps text in UTF-8, and refuses any other.
+    """
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def record_to_json(value: Event | Artifact | Link | Failure) -> dict[str, Any]:

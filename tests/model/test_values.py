@@ -261,6 +261,14 @@ def test_where_keeps_the_rows_that_match_everything() -> None:
     assert rows.where(b=3) == () and rows.where(c=1) == ()
 
 
+def test_text_that_utf8_cannot_hold_is_escaped_in_the_table() -> None:
+    """A file's name may hold half a surrogate pair: pandas with pyarrow refuses it, so the frame has its escape."""
+    rows = Rows([{"file": "caf\udce9.py", "line": 3}])
+    assert rows.frame["file"].tolist() == ["caf\\udce9.py"] and rows.frame["line"].tolist() == [3]
+    assert repr(rows).encode() and rows._repr_html_().encode()
+    assert rows[0]["file"] == "caf\udce9.py"
+
+
 def test_no_rows_say_so() -> None:
     """An empty table shows that there is nothing."""
     assert repr(Rows()) == "<0 rows>" and Rows()._repr_html_() == "<i>none</i>"
