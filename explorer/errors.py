@@ -3,7 +3,7 @@
     ExplorerError
     ├── InputError      an argument is wrong; the message says what to do       (also a ValueError)
     ├── NoKernelError   a kernel asked for by number is not in the trace        (also an IndexError)
-    ├── BusyError       another recording is under way                          (also a RuntimeError)
+    ├── BusyError       another recording, or a trace of torch.fx, is under way (also a RuntimeError)
     ├── LiveError       asked of a saved trace what only a live process can do  (also a RuntimeError)
     ├── FileError       a trace file is damaged, altered or too new             (also an OSError)
     ├── InterpretError  a Triton kernel of the program itself cannot be run here  (also a RuntimeError)
@@ -34,7 +34,7 @@ class NoKernelError(ExplorerError, IndexError):
 
 
 class BusyError(ExplorerError, RuntimeError):
-    """A recording is already under way; recordings cannot be mixed."""
+    """A recording, or a trace of torch.fx, is under way: neither can be mixed with what was asked for."""
 
 
 class LiveError(ExplorerError, RuntimeError):

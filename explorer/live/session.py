@@ -19,6 +19,7 @@ from explorer.live.call import Call, clone, run_call
 from explorer.live.inlining import calls_of
 from explorer.live.interpreted import interpreting_calls
 from explorer.live.ladders import Ladders
+from explorer.live.other_threads import once_nothing_traces
 from explorer.live.outcome import Outcome, detached_of_state, on_copies, outcome_of
 from explorer.live.reference import DRAWS, compared
 from explorer.model.values import Artifact, Rows
@@ -86,8 +87,13 @@ class Live:
             raise CompileError("the compile failed, there is nothing to run") from self.error
         self._needs_data("nothing can be run")
         call = self.call.with_arguments(args, kwargs) if args or kwargs else self.call
-        with on_copies(call) as copied:
-            return detached_of_state(call, run_call(self.compiled, copied, told=False)[0])
+        compiled = self.compiled
+
+        def given() -> Any:
+            with on_copies(call) as copied:
+                return detached_of_state(call, run_call(compiled, copied, told=False)[0])
+
+        return once_nothing_traces(given)
 
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
         """Eager and compiled on copies of the trace's inputs, compared output by output; see `Trace.check`."""
@@ -112,7 +118,7 @@ class Live:
             return outcome_of(self.call.function, self.call, seed=seed)
 
         def given(seed: int) -> Outcome:
-            return outcome_of(compiled, self.call, seed=seed, within=within)
+            return once_nothing_traces(lambda: outcome_of(compiled, self.call, seed=seed, within=within))
 
         return compared(self.call, eager(0), given(0), redo=(eager, given), draws=draws, strides=strides)
 
@@ -140,7 +146,7 @@ class Live:
 
         def calls(live: Live) -> Callable[[int], Outcome]:
             call = replace(self.call, function=live.call.function)
-            return lambda seed: outcome_of(live._compiled(), call, seed=seed)
+            return lambda seed: once_nothing_traces(lambda: outcome_of(live._compiled(), call, seed=seed))
 
         redo = calls(self), calls(other)
         return Rows(compared(self.call, redo[0](0), redo[1](0), redo=redo))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 import torch
 
 import explorer
-from explorer.errors import InputError
+from explorer.errors import BusyError, InputError
 from explorer.interpret.interpreter import interpreting
+from explorer.live.other_threads import once_nothing_traces
 
 triton = pytest.importorskip("triton")
 tl = pytest.importorskip("triton.language")
@@ -115,3 +116,55 @@ def test_threads_that_compile_in_a_recording_for_a_gpu_are_recorded() -> None:
     assert recording.trace.failures == () and len(recording.trace.find("ptx")) == 2
     assert [r[0].item() for r in results] == pytest.approx([number + math.cos(number) for number in (1, 2)])
     assert set(seen) == {before} and compile_fx.compile_fx is original
+
+
+@contextmanager
+def traced_by_fx_elsewhere() -> Iterator[threading.Event]:
+    """Another thread traces a function with torch.fx until the event is set, or the block ends."""
+    begun, over = threading.Event(), threading.Event()
+
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        begun.set()
+        over.wait()
+        return x + 1
+
+    thread = threading.Thread(target=lambda: torch.fx.symbolic_trace(slow))
+    thread.start()
+    begun.wait()
+    try:
+        yield over
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("target", ["h100", "cpu"])
+def test_a_check_waits_while_another_thread_traces_with_fx(target: str) -> None:
+    """torch calls no compiled function meanwhile, whoever calls it: a check and a run wait for its end and are as ever."""
+    x = torch.randn(200)
+    trace = explorer.trace(total, x, target=target)
+    plain = torch.compile(lambda x: x.sin(), backend="eager")
+    plain(x)
+    for ask in (lambda: trace.check()[0]["equal"], lambda: torch.allclose(trace.run(), total(x), atol=1e-4)):
+        with traced_by_fx_elsewhere() as over:
+            with pytest.raises(RuntimeError, match="using FX to symbolically trace"):
+                plain(x)
+            threading.Timer(0.5, over.set).start()
+            assert ask() and over.is_set()
+
+
+def test_what_is_never_allowed_is_refused_with_its_reason() -> None:
+    """Where torch.fx goes on tracing, the call is refused in explorer's words; another error is raised as it is, at once."""
+    compiled = torch.compile(lambda x: x.cos(), backend="eager")
+    compiled(torch.ones(2))
+    with traced_by_fx_elsewhere(), pytest.raises(BusyError, match=r"torch.fx has been tracing for 0.1 s"):
+        once_nothing_traces(lambda: compiled(torch.ones(2)), seconds=0.1)
+    calls = []
+
+    def failing() -> None:
+        calls.append(1)
+        raise RuntimeError("of its own")
+
+    with pytest.raises(RuntimeError, match="of its own"):
+        once_nothing_traces(failing)
+    assert calls == [1]
