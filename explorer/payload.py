@@ -16,8 +16,8 @@ from explorer.questions.costs import kernel_table
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.kernels import KernelData, kernels_of
 from explorer.questions.memory import memory_of
-from explorer.questions.summary import changes, counts
-from explorer.stages import STAGES
+from explorer.questions.summary import counts
+from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines
 
 FORMAT = 3
@@ -25,8 +25,6 @@ FORMAT = 3
 SMALL = 400
 #: What an artifact's data has of each node of a graph: more than facts for a tooltip, however short it is.
 LONG = ("nodes", "inner", "names", "targets", "users", "matched_targets", "made_targets")
-#: The stages whose `data["rows"]` the view shows as a table.
-TABLES = ("guards", "phase", "recompile", "symbol")
 #: What the view takes of `Kernels.table`.
 COSTS = ("launches", "read", "written", "bytes_known", "seconds", "timed", "seconds_known")
 _HEADING = re.compile(r"^(\w+): ", re.MULTILINE)
@@ -44,7 +42,7 @@ def payload(trace: TraceData) -> wire.Payload:
         "meta": jsonable(trace.meta),
         "counts": counts(trace),
         "stages": list(stages(trace)),
-        "artifacts": [_artifact(a, strings, texts) for a in trace.artifacts],
+        "artifacts": [_artifact(trace, a, strings, texts) for a in trace.artifacts],
         "strings": list(strings),
         "kernels": [_kernel(trace, k, cost) for k, cost in zip(kernels_of(trace), kernel_table(trace), strict=True)],
         "fusion": [_fusion(trace, graph) for graph in fusion_of(trace).graphs],
@@ -63,7 +61,7 @@ def addition(trace: TraceData, artifacts: int, links: int) -> wire.Addition:
     index = {(a.kernel, a.frame, a.graph): n for n, a in enumerate(trace.artifacts) if a.stage == "kernel"}
     fresh = list(enumerate(trace.artifacts))[artifacts:]
     return {
-        "artifacts": [_artifact(a, strings, {}) for _, a in fresh],
+        "artifacts": [_artifact(trace, a, strings, {}) for _, a in fresh],
         "stages": list(stages(trace)),
         "hows": hows,
         "links": list(_links(replace(trace, links=trace.links[links:]), hows)),
@@ -72,18 +70,16 @@ def addition(trace: TraceData, artifacts: int, links: int) -> wire.Addition:
 
 
 def stages(trace: TraceData) -> Iterator[wire.StageInfo]:
-    """The stages that the trace has texts of; one that is not the explorer's own is named by its first artifact."""
+    """The stages that the trace has texts of; explorer's own first, in the compiler's order."""
     first: dict[str, Artifact] = {}
     for artifact in trace.artifacts:
         first.setdefault(artifact.stage, artifact)
-    known = {s.name: s for s in STAGES}
-    for name in [*(n for n in known if n in first), *(n for n in first if n not in known)]:
-        stage = known.get(name)
-        title, about = (stage.title, stage.about) if stage else (name, "")
-        yield {"name": name, "title": title, "about": about, "language": first[name].language}
+    order = list(dict.fromkeys((*(stage.name for stage in STAGES), *first)))
+    for stage in (stage_of(trace, name) for name in order if name in first):
+        yield {"name": stage.name, "title": stage.title, "about": stage.about, "language": first[stage.name].language}
 
 
-def _artifact(a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) -> wire.ArtifactInfo:
+def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) -> wire.ArtifactInfo:
     """A text of the trace; `strings` grow by what its nodes refer to, `texts` has the index of each text of the trace."""
     file, line, function = a.path[-1] if a.path else ("", 0, "")
     found: wire.ArtifactInfo = {
@@ -98,13 +94,13 @@ def _artifact(a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) ->
         "lines": len(a.lines),
         "seconds": a.seconds,
         "time": round(a.time, 4),
-        "note": changes([a]),
+        "note": stage_of(trace, a.stage).summary([a]),
         "made_by": f"{function} ({file}:{line})" if a.path else "",
         "data": small(a.data),
     }
     if a.nodes:
         found["nodes"] = columns(a, strings)
-    if a.stage in TABLES and "rows" in a.data:
+    if "rows" in a.data:
         found["rows"] = jsonable(a.data["rows"])
     if isinstance(before := a.data.get("before"), str):
         found["before"] = texts.get(before, before)

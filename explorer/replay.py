@@ -1,6 +1,8 @@
-"""replay: recorded events become a Trace. Pure: no torch, the same events give the same Trace anywhere.
+"""replay: recorded events become a trace. Pure: no torch, the same events give the same trace anywhere.
 
-events → renumber frames → gather (several events, one artifact) → render → link
+events → renumber frames → gather (several events, one artifact) → render → link → keep the stages that were asked for
+
+Every stage is gathered, rendered and linked, whichever are asked for: what a stage says does not depend on the others.
 """
 
 from __future__ import annotations
@@ -9,25 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from explorer.model.stage import Stage
+from explorer.model.stage import Frames, Stage
 from explorer.model.trace_data import TraceData, merged
 from explorer.model.values import Artifact, Event, Failure, Link, Plain, plain
-from explorer.stages import STAGES
-from explorer.stages.cpp import assembly
-from explorer.stages.dynamo.recompile import reasons
-from explorer.stages.inductor.output_code import kernel_events
-from explorer.stages.torch_compile.phase import intervals
-from explorer.stages.triton import sass
+from explorer.stages import STAGES, stage_of
+from explorer.stages.torch_compile import phase
 
 T = TypeVar("T", bound=TraceData)
-#: AOTAutograd's graphs are heard of twice: from its log, and with their nodes from Inductor. The richer one counts.
-TWICE = ("joint", "forward", "backward")
-#: Kinds whose events are the rows of one table a frame.
-TABLES = ("symbol", "phase", "assumption", "cache", "cuda_graph", "perf_hint", "compilation_metrics", "setting", "written_file")
-#: Of these, the ones whose rows are each of one graph.
-OF_A_GRAPH = ("assumption", "cuda_graph", "perf_hint")
-#: Stages with an artifact for each kernel, whose name is in the artifact's id.
-PER_KERNEL = ("kernel", "ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
 
 
 def replay(
@@ -36,110 +26,88 @@ def replay(
     meta: Mapping[str, Plain] | None = None,
     stages: Sequence[Stage] = STAGES,
 ) -> TraceData:
-    """The Trace of recorded events. An error in a stage's `render` or `link` becomes a Failure of that stage."""
-    failed = list(failures)
+    """The trace of recorded events, with the artifacts of `stages`; one of them replaces explorer's own of the same name.
 
-    def attempt(stage: str, step: str, action: Callable[[], None]) -> None:
+    An error in a stage's `gather`, `render` or `link` becomes a Failure of that stage.
+    """
+    replayed = _Replay(events, plain(meta or {}), {stage.name: stage for stage in (*STAGES, *stages)})
+    whole = replayed.trace()
+    asked = list(dict.fromkeys(stage.name for stage in stages))
+    artifacts = tuple(a for name in asked for a in whole.artifacts if a.stage == name)
+    left_out = {a.id for a in whole.artifacts if a.stage not in asked}
+    links = tuple(link for link in whole.links if link.source not in left_out and link.target not in left_out)
+    return replace(whole, artifacts=artifacts, links=links, failures=(*failures, *whole.failures))
+
+
+class _Replay:
+    """One replay: its stages by name, and what failed so far."""
+
+    def __init__(self, events: Sequence[Event], meta: Mapping[str, Plain], stages: Mapping[str, Stage]) -> None:
+        self.meta = meta
+        self.stages = stages
+        self.frames = Frames(names_of(events), fresh=bool(meta.get("fresh")))
+        self.events: dict[str, list[tuple[int, Event]]] = {}
+        for number, event in enumerate(renumber(events)):
+            self.events.setdefault(event.kind, []).append((number, event))
+        self.failures: list[Failure] = []
+        self.timelines = list(self._gathered(stages[phase.STAGE.name]))
+
+    def trace(self) -> TraceData:
+        """Every artifact, in the order of the stages, and every link."""
+        artifacts = [artifact for stage in self.stages.values() for artifact in self._rendered(stage)]
+        trace = TraceData(self.meta, tuple(artifacts), stages=tuple(self.stages.values()))
+        links: list[Link] = []
+        for artifact in artifacts:
+            self._attempt(artifact.stage, "link", lambda a=artifact: links.extend(self.stages[a.stage].link(a, trace)))  # type: ignore[misc]
+        return replace(trace, links=merged(links), failures=tuple(dict.fromkeys(self.failures)))
+
+    def _rendered(self, stage: Stage) -> list[Artifact]:
+        """The artifacts of one stage."""
+        made: list[Artifact] = []
+        for event in self._gathered(stage):
+            id = new_id(event, made, per_kernel=stage.per_kernel)
+            self._attempt(stage.name, "render", lambda e=event, i=id: made.append(self._timed(stage, e, i)))  # type: ignore[misc]
+        return made
+
+    def _gathered(self, stage: Stage) -> list[Event]:
+        """The stage's events, one an artifact; up to an error where there is one."""
+        found: list[Event] = []
+
+        def gather() -> None:
+            own = sorted(pair for kind in {stage.name, *stage.consumes} for pair in self.events.get(kind, ()))
+            for event in stage.gather([event for _, event in own], self.frames):
+                found.append(event)
+
+        self._attempt(stage.name, "gather", gather)
+        return found
+
+    def _timed(self, stage: Stage, event: Event, id: str) -> Artifact:
+        """The stage's artifact, with the seconds of the phases that the stage names."""
+        artifact = stage.render(event, id)
+        if artifact.seconds is not None or not stage.phases:
+            return artifact
+        return replace(artifact, seconds=phase.seconds_of(stage.phases, event, self.timelines))
+
+    def _attempt(self, stage: str, step: str, action: Callable[[], None]) -> None:
         try:
             action()
         except Exception as error:  # noqa: BLE001 rule 5: what one stage cannot render must not take the rest away
-            failed.append(Failure(stage, step, f"{type(error).__name__}: {error}"))
-
-    gathered: list[Event] = []
-    seen = own_recompiles(events) if (meta or {}).get("fresh") else events
-    attempt("replay", "gather", lambda: gathered.extend(gather(renumber(seen))))
-    artifacts: list[Artifact] = []
-    for stage in stages:
-        attempt(stage.name, "kernels", lambda s=stage: gathered.extend(_derived(s, gathered)))  # type: ignore[misc]
-        for event in [e for e in gathered if e.kind == stage.name]:
-            id = new_id(event, artifacts)
-            attempt(stage.name, "render", lambda s=stage, e=event, i=id: artifacts.append(timed(s, e, i, gathered)))  # type: ignore[misc]
-    trace = TraceData(plain(meta or {}), tuple(artifacts), (), tuple(failed))
-    links: list[Link] = []
-    by_name = {stage.name: stage for stage in stages}
-    for artifact in artifacts:
-        attempt(artifact.stage, "link", lambda a=artifact: links.extend(by_name[a.stage].link(a, trace)))  # type: ignore[misc]
-    return replace(trace, links=merged(links), failures=tuple(failed))
+            self.failures.append(Failure(stage, step, f"{type(error).__name__}: {error}"))
 
 
-def with_assembly(trace: T, made: Sequence[Artifact]) -> T:
-    """The trace with the assembly of more C++ kernels, and a Failure for each reason why inlined code is not linked."""
-    whole = replace(trace, artifacts=(*trace.artifacts, *made))
-    links = merged(link for a in made for link in assembly.link(a, whole))
-    why = dict.fromkeys(Failure("assembly", "inlining", a.data["unlinked"]) for a in made if a.data["unlinked"])
-    new = (failure for failure in why if failure not in trace.failures)
-    return replace(whole, links=(*trace.links, *links), failures=(*trace.failures, *new))
-
-
-def with_sass(trace: T, texts: Mapping[str, str], lines: Mapping[str, Sequence[int]] | None = None) -> T:
-    """The trace with more SASS: `texts` maps the id of a PTX artifact to the SASS of its kernel.
-
-    `lines` has, by the same id, the line of the PTX that each instruction was assembled from, where that is known.
-    """
-    known = lines or {}
-    held = {(a.frame, a.graph, a.kernel) for a in trace.find("sass")}
-    made: list[Artifact] = []
-    for ptx in (trace.artifact(id) for id in texts):
-        if (ptx.frame, ptx.graph, ptx.kernel) not in held:
-            facts = {"name": ptx.kernel, "text": texts[ptx.id], "stage_seconds": None, "ptx_lines": known.get(ptx.id, ())}
-            data = plain({**ptx.data, **facts})
-            event = Event("sass", ptx.time, ptx.frame, ptx.graph, data, ptx.path)
-            made.append(sass.render(event, new_id(event, (*trace.artifacts, *made))))
-    last = max(n for n, a in enumerate(trace.artifacts, 1) if a.stage in ("ptx", "sass"))
-    whole = replace(trace, artifacts=(*trace.artifacts[:last], *made, *trace.artifacts[last:]))
-    return replace(whole, links=(*trace.links, *(link for a in made for link in sass.link(a, whole))))
-
-
-def _derived(stage: Stage, events: Sequence[Event]) -> list[Event]:
-    """The kernels that the output code defines, when their stage's turn comes."""
-    if stage.name != "kernel":
-        return []
-    found = [kernel for event in events if event.kind == "output_code" for kernel in kernel_events(event)]
-    return [_with_definitions(kernel, events) for kernel in found]
-
-
-def _with_definitions(kernel: Event, events: Sequence[Event]) -> Event:
-    """The kernel with what was recorded each time it was defined: once for each group of nodes that it computes."""
-    key = (kernel.frame, kernel.graph, kernel.data["name"])
-    found = [e.data for e in events if e.kind == "kernel_lines" and (e.frame, e.graph, e.data["name"]) == key]
-    return replace(kernel, data=plain({**kernel.data, "definitions": found})) if found else kernel
-
-
-def new_id(event: Event, artifacts: Iterable[Artifact]) -> str:
-    """A readable id that no artifact has yet, such as "0/0:fx_pass:forward:3"."""
-    parts = [event.frame or "-", event.kind, event.graph, str(event.data.get("name", "")) if event.kind in PER_KERNEL else ""]
+def new_id(event: Event, artifacts: Iterable[Artifact], *, per_kernel: bool = False) -> str:
+    """A readable id that no artifact has yet, such as "0/0:fx_pass:forward:3"; one of a kernel ends in the kernel's name."""
+    parts = [event.frame or "-", event.kind, event.graph, str(event.data.get("name", "")) if per_kernel else ""]
     base = ":".join(p for p in parts if p)
     taken = sum(1 for a in artifacts if a.id == base or (a.id.startswith(f"{base}:") and a.id[len(base) + 1 :].isdigit()))
     return f"{base}:{taken + 1}" if taken else base
 
 
-def timed(stage: Stage, event: Event, id: str, events: Sequence[Event]) -> Artifact:
-    """The stage's artifact, with the seconds of the phases that the stage names."""
-    artifact = stage.render(event, id)
-    if artifact.seconds is not None or not stage.phases:
-        return artifact
-    return replace(artifact, seconds=seconds_of(stage.phases, event, events))
+# Frames ----------------------------------------------------------------------------------------------------------------
 
 
-def seconds_of(phases: Sequence[str], event: Event, events: Sequence[Event]) -> float | None:
-    """The total of the named phases in the event's frame and graph; None where none was timed."""
-    timelines = (e for e in events if e.kind == "phase" and e.frame == event.frame)
-    rows = [row for e in timelines for row in e.data["rows"] if row["name"] in phases and row["seconds"] is not None]
-    exact = [row["seconds"] for row in rows if row["graph"] == event.graph]
-    return sum(exact or [row["seconds"] for row in rows if not row["graph"]]) or None
-
-
-# Gathering -----------------------------------------------------------------------------------------------------------
-
-
-def own_recompiles(events: Sequence[Event]) -> list[Event]:
-    """Without the recompiles of a frame that its trace compiled for the first time: the earlier ones are set aside."""
-    frames = [event.frame for event in events]
-    return [e for e in events if e.kind != "recompile" or any(r["earlier"] in frames for r in reasons(e.data["text"]))]
-
-
-def renumber(events: Sequence[Event]) -> list[Event]:
-    """The same events with frames counted from 0 in the order they began, and their recompiles likewise.
+def names_of(events: Sequence[Event]) -> dict[str, str]:
+    """The trace's compile id for each of the compiler's: frames count from 0 in the order they began, their compiles likewise.
 
     The compiler counts over the whole process; a trace counts for itself, so that equal programs give equal traces.
     """
@@ -150,93 +118,49 @@ def renumber(events: Sequence[Event]) -> list[Event]:
             frame = event.frame.rpartition("/")[0]
             number = compiles[frame] = compiles.get(frame, -1) + 1
             names[event.frame] = f"{list(compiles).index(frame)}/{number}"
-    return [_renamed(event, names, len(compiles)) for event in events]
+    return names
+
+
+def renumber(events: Sequence[Event]) -> list[Event]:
+    """The same events by the trace's compile ids; functions that were not compiled get ids of their own behind them."""
+    names = names_of(events)
+    frames = len({frame.rpartition("/")[0] for frame in names})
+    return [_renamed(event, names, frames) for event in events]
 
 
 def _renamed(event: Event, names: Mapping[str, str], frames: int) -> Event:
     if not event.frame and event.data.get("not_compiled") is not None:
         return replace(event, frame=f"{frames + event.data['not_compiled']}/-")
-    if event.kind == "recompile":
-        rows = [{**row, "earlier": names.get(row["earlier"], row["earlier"])} for row in reasons(event.data["text"])]
-        event = replace(event, data=plain({"rows": rows}))
     return replace(event, frame=names.get(event.frame, event.frame))
 
 
-def gather(events: Sequence[Event]) -> Iterator[Event]:
-    """One event an artifact: symbols, phases and assumptions of a frame become one table, a graph heard of twice one graph."""
-    tables: dict[tuple[str, str], list[Event]] = {}
-    graphs: dict[tuple[str, str, str], Event] = {}
-    breaks: set[tuple[str, str]] = set()
-    passes = [e for e in events if e.kind in ("fx_pass", "fx_pass_idle")]
-    shown = {_place(e) for e in events if e.kind == "source" and not e.data.get("inlined")}
+# Texts made on demand ----------------------------------------------------------------------------------------------------
+
+
+def rendered(trace: TraceData, events: Sequence[Event]) -> Iterator[Artifact]:
+    """The artifacts of events that came after the trace was made, each by its stage."""
+    made: list[Artifact] = []
     for event in events:
-        if event.kind in TABLES:
-            tables.setdefault((event.kind, event.frame), []).append(event)
-        elif event.kind in TWICE:
-            key = (event.kind, event.frame, event.graph)
-            if key not in graphs or (event.data.get("nodes") and not graphs[key].data.get("nodes")):
-                graphs[key] = event
-        elif event.kind == "graph_break":
-            if (event.frame, event.data["text"]) not in breaks:
-                breaks.add((event.frame, event.data["text"]))
-                yield event
-        elif event.kind == "autotune":
-            yield _with_taken(event, events)
-        elif event.kind == "fx_pass":
-            yield _with_last(event, passes)
-        elif event.kind != "frame" and not (event.data.get("inlined") and _place(event) in shown):
-            shown |= {_place(event)} if event.kind == "source" else set()
-            yield event
-    yield from graphs.values()
-    for (kind, _), group in tables.items():
-        rows = list(intervals(group)) if kind == "phase" else once_each(kind, [_row(e) for e in group])
-        yield replace(group[0], data=plain({"rows": rows}), graph="")
+        stage = stage_of(trace, event.kind)
+        made.append(stage.render(event, new_id(event, (*trace.artifacts, *made), per_kernel=stage.per_kernel)))
+        yield made[-1]
 
 
-def once_each(kind: str, rows: Sequence[Mapping[str, Plain]]) -> list[Mapping[str, Plain]]:
-    """The rows of a table, symbols once each: Dynamo makes them again whenever it begins a frame anew, as after a graph break.
+def extended(trace: T, made: Sequence[Artifact], *, at_end: bool = False) -> T:
+    """The trace with more artifacts, their links, and a Failure for each reason why lines of one are not linked.
 
-    What it said last of one counts, in the place of what it said first.
+    They stand in the order of the stages; with `at_end` behind all others, for a view that has these already.
     """
-    if kind != "symbol":
-        return list(rows)
-    found: dict[tuple[Plain, ...], Mapping[str, Plain]] = {}
-    for row in rows:
-        key = (row["what"], *((row["symbol"], row["source"]) if row["what"] == "created" else (row["expr"],)))
-        found[key] = row
-    return list(found.values())
+    place = len(trace.artifacts) if at_end or not made else _place(trace, made[0])
+    whole = replace(trace, artifacts=(*trace.artifacts[:place], *made, *trace.artifacts[place:]))
+    links = merged(link for a in made for link in stage_of(trace, a.stage).link(a, whole))
+    why = dict.fromkeys(Failure(a.stage, "inlining", a.data["unlinked"]) for a in made if a.data.get("unlinked"))
+    new = (failure for failure in why if failure not in trace.failures)
+    return replace(whole, links=(*trace.links, *links), failures=(*trace.failures, *new))
 
 
-def _with_taken(event: Event, events: Sequence[Event]) -> Event:
-    """An operation's choices with the one that was taken: that which a fusion settled on last, or else the fastest."""
-    place, names = (event.frame, event.graph), [row["choice"] for row in event.data["choices"]]
-    settled = [e.data for e in events if e.kind == "autotune_taken" and (e.frame, e.graph) == place and e.data["choice"] in names]
-    last = settled[-1] if settled else {}
-    rows = []
-    for row in event.data["choices"]:
-        taken = row["choice"] == last["choice"] if last else row["fastest"]
-        rows.append({**row, "taken": taken, "why": row.get("why", "") or (last["why"] if last and taken else "")})
-    return replace(event, data=plain({**event.data, "choices": rows}))
-
-
-def _with_last(event: Event, passes: Sequence[Event]) -> Event:
-    """A pass with those that ran after it and changed nothing, where it is the last of its round that changed something."""
-
-    def round_of(e: Event) -> tuple[str, ...]:
-        return e.frame, e.graph, str(e.data["section"]), str(e.data.get("of", ""))
-
-    later = (e for e in passes[passes.index(event) + 1 :] if round_of(e) == round_of(event))
-    after = next(later, None)
-    if after is None or after.kind == "fx_pass":
-        return event
-    return replace(event, data=plain({**event.data, "idle_after": after.data["idle"]}))
-
-
-def _row(event: Event) -> Mapping[str, Plain]:
-    """An event as a row of its frame's table, with its graph where it is about one."""
-    return {"graph": event.graph, **event.data} if event.kind in OF_A_GRAPH else event.data
-
-
-def _place(event: Event) -> tuple[str, int]:
-    """Where a function is defined."""
-    return event.data.get("file", ""), event.data.get("first_line", 0)
+def _place(trace: TraceData, made: Artifact) -> int:
+    """How many artifacts stand before one that is made later: all of its stage and of those that come before it."""
+    order = [stage.name for stage in trace.stages or STAGES]
+    before = order[: order.index(made.stage) + 1]
+    return max((n for n, a in enumerate(trace.artifacts, 1) if a.stage in before), default=len(trace.artifacts))

@@ -50,7 +50,7 @@ class ArtifactInfo(TypedDict):
     """A text of the trace.
 
     "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in it, "made_by"
-    the function of the compiler that made it. "rows" is the table of guards, phases, recompiles or symbols. "before" is the
+    the function of the compiler that made it. "rows" is the table of a stage that has one, such as guards. "before" is the
     text before a pass, or the index of the artifact with that text; "idle" and "idle_after" are (name, seconds) of the passes
     before it and after it that changed nothing.
     """

@@ -20,8 +20,9 @@ from explorer.live.reference import written_rows
 from explorer.model.events import event_data
 from explorer.model.values import Artifact, Event, Failure, Plain, Rows
 from explorer.observe.launched import Find
+from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.inductor.launch import launches
-from explorer.stages.inductor.output_code import kernel_events
+from explorer.stages.triton.sass import event_of
 
 
 @dataclass
@@ -305,13 +306,14 @@ def events_of(
 
     `lines` has for each instruction of the SASS the line of the PTX that it was assembled from.
     """
-    texts = {**ladder.texts, **({"sass": sass} if sass else {})}
     made_by = makers(ladder.target)
-    facts = {**ladder_facts(ladder, wrapper), **more}
-    for stage, text in texts.items():
-        own = {"ptx_lines": lines} if stage == "sass" else {}
-        data = event_data(stage, {"name": ladder.name, "text": text, **facts, **own, "stage_seconds": ladder.seconds.get(stage)})
-        yield Event(stage, kernel.time, kernel.frame, kernel.graph, data, made_by.get(stage, ()))
+    facts = {"name": ladder.name, **ladder_facts(ladder, wrapper), **more}
+    for stage, text in ladder.texts.items():
+        data = event_data(stage, {**facts, "text": text, "stage_seconds": ladder.seconds.get(stage)})
+        event = Event(stage, kernel.time, kernel.frame, kernel.graph, data, made_by.get(stage, ()))
+        yield event
+    if sass:
+        yield event_of(event, sass, lines, made_by.get("sass", ()))
 
 
 def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:

@@ -1,11 +1,11 @@
-"""A Stage: one step of the compiler, as a frozen value with three functions.
+"""A Stage: one step of the compiler, as a frozen value with all that is shown of it.
 
 A new stage is one file in `stages/` (or the caller's own, passed as `trace(f, x, stages=(*STAGES, mine))`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -63,21 +63,56 @@ def watch_nothing(emit: Emit) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The compiles of a recording: `names` has the trace's compile id for each of the compiler's own.
+
+    `fresh` is True where all that earlier compiles left was set aside.
+    """
+
+    names: Mapping[str, str]
+    fresh: bool = False
+
+
+def as_recorded(events: Sequence[Event], frames: Frames) -> Iterable[Event]:
+    """One artifact an event."""
+    return events
+
+
 def link_nothing(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """The link of a stage whose text states no origin."""
     return ()
 
 
+def rows_in_data(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:
+    """The rows that the artifact holds; none where it holds no table."""
+    rows: Iterable[Mapping[str, Plain]] = artifact.data.get("rows", ())
+    return rows
+
+
+def nodes_or_kernels(artifacts: Sequence[Artifact]) -> str:
+    """How many nodes there are, where the texts are graphs; else the names of the kernels that they are of."""
+    if artifacts[0].nodes:
+        return f"{sum(len(a.nodes) for a in artifacts)} nodes"
+    return ", ".join(a.kernel for a in artifacts if a.kernel)
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of the compiler.
+    """One stage of the compiler, with everything that is shown of it.
 
     `name` is the compiler's own name for it and the kind of its events; `title` is for people; `language`
     names the syntax of its text; `about` is one sentence on what the stage does and why it exists.
-    `render(event, id)` makes one Artifact of one event; `link(artifact, trace)` gives the links that the artifact's text
-    itself states. `phases` names the compiler's timed phases that make up this stage's seconds.
-    `consumes` names the other kinds of events that it is made of. `watch(emit)` is the probe of a stage of your own: a context
-    manager that observes the compiler; explorer's stages have none, since its own probes are always on.
+
+    `gather(events, frames)` makes of its events one event an artifact; it is given those of the stage's own kind and of the
+    kinds that it `consumes`, as they were recorded. `render(event, id)` makes one Artifact of one event.
+    `link(artifact, trace)` gives the links that the artifact's text itself states. `summary(artifacts)` says in a few words
+    what the stage did in one graph. `rows(artifact, trace)` gives the rows of `Trace.table`. `kinds(artifact)` says of each
+    line which kind it is, "" for those that compute, for `Trace.coverage`; without it no line is made of a user's line.
+
+    `phases` names the compiler's timed phases that make up this stage's seconds. `per_kernel` says that each artifact is of one
+    kernel, whose name is in the artifact's id. `watch(emit)` is the probe of a stage of your own: a context manager that
+    observes the compiler; explorer's stages have none, since its own probes are always on.
     """
 
     name: str
@@ -89,6 +124,11 @@ class Stage:
     link: Callable[[Artifact, TraceData], Iterable[Link]] = link_nothing
     phases: tuple[str, ...] = ()
     consumes: tuple[str, ...] = ()
+    gather: Callable[[Sequence[Event], Frames], Iterable[Event]] = as_recorded
+    summary: Callable[[Sequence[Artifact]], str] = nodes_or_kernels
+    rows: Callable[[Artifact, TraceData], Iterable[Mapping[str, Plain]]] = rows_in_data
+    kinds: Callable[[Artifact], Sequence[str]] | None = None
+    per_kernel: bool = False
 
 
 def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from explorer.errors import InputError, unknown_name
 from explorer.model.values import EMPTY, Artifact, Failure, Link, Plain
+
+if TYPE_CHECKING:
+    from explorer.model.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -18,13 +22,15 @@ class TraceData:
     """Every stage of one or more compiles, linked.
 
     `meta` says what was traced and with what; `artifacts` are the stages' texts in the compiler's order; `links`
-    relate their lines; `failures` name everything that went wrong.
+    relate their lines; `failures` name everything that went wrong. `stages` are those that it was made with, which are no part
+    of the value: a loaded trace has none.
     """
 
     meta: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
     artifacts: tuple[Artifact, ...] = ()
     links: tuple[Link, ...] = ()
     failures: tuple[Failure, ...] = ()
+    stages: tuple[Stage, ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
     @property
     def gpu(self) -> object | None:

@@ -24,8 +24,8 @@ from explorer.questions.figures import figures as figures_of_code
 from explorer.questions.fusion import fusion_of
 from explorer.questions.kernels import kernels_of
 from explorer.questions.memory import memory_of, readable
-from explorer.questions.tables import graph_breaks, timings
-from explorer.stages.kinds import calls_of
+from explorer.questions.tables import graph_breaks, table
+from explorer.stages.inductor.output_code import calls_of
 
 #: An inference graph and a forward graph compute the same.
 SAME_GRAPH = {"inference": "forward"}
@@ -352,7 +352,7 @@ def figures(trace: TraceData) -> dict[str, Plain]:
         "most registers of a kernel": max(_known(resources, "registers"), default=None),
         "spilled bytes": sum(spilled) if (spilled := _known(resources, "spill_stores", "spill_loads")) else None,
         "estimated seconds": figures_of_code(trace)["estimated_seconds"],
-        "compile seconds": round(sum(row["seconds"] for row in timings(trace) if row["depth"] == 0), 3),
+        "compile seconds": round(sum(row["seconds"] for row in table(trace, "phase") if row["depth"] == 0), 3),
     }
 
 

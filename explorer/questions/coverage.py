@@ -16,10 +16,9 @@ from explorer.errors import unknown_name
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Rows
 from explorer.questions.provenance import from_sources, index
-from explorer.stages.kinds import BRACES, SETUP, SIGNATURE, kinds_of
+from explorer.stages import stage_of
+from explorer.stages.kinds import BRACES, SETUP, SIGNATURE
 
-#: The stages below a kernel's source, whose lines are what the kernel's lines are.
-BELOW = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass", "assembly")
 #: A line of these counts as linked also over a whole: a launch computes all that its kernel does.
 WHOLE = ("output_code",)
 #: What the instructions are that were made of a kernel's lines of these kinds.
@@ -86,17 +85,23 @@ def _lines(text: Read) -> tuple[tuple[int, str], ...]:
 def _read(trace: TraceData) -> list[Read]:
     """Every text with lines to link, in the trace's order."""
     linked, over_wholes = from_sources(trace), from_sources(trace, wholes=True)
-    kernels = {a.id: kinds for a in trace.find("kernel") if (kinds := kinds_of(a)) is not None}
+    kernels = {a.id: kinds for a in trace.find("kernel") if (kinds := _kinds(trace, a)) is not None}
     texts = []
     for artifact in trace.artifacts:
-        kinds = kinds_of(artifact)
+        kinds = _kinds(trace, artifact)
         if kinds is None:
             continue
-        if artifact.stage in BELOW:
+        if artifact.kernel and artifact.id not in kernels:
             kinds = _inherited(trace, artifact, kinds, kernels)
         lines = (over_wholes if artifact.stage in WHOLE else linked).get(artifact.id, set())
         texts.append(Read(artifact, tuple(kinds), frozenset(lines)))
     return texts
+
+
+def _kinds(trace: TraceData, artifact: Artifact) -> list[str] | None:
+    """The kind of each line of a text; None for a stage whose lines are not made of a user's lines."""
+    kinds = stage_of(trace, artifact.stage).kinds
+    return None if kinds is None else list(kinds(artifact))
 
 
 def _inherited(trace: TraceData, artifact: Artifact, kinds: list[str], kernels: dict[str, list[str]]) -> list[str]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
-from explorer.questions.tables import assumptions, caches, functions, graph_breaks
+from explorer.questions.tables import functions, graph_breaks, table
+from explorer.stages import stage_of
 
 
 def described(trace: TraceData) -> str:
     """The trace as text for a terminal: its counts, its stages, what was assumed, loaded from caches, and failed."""
     head = f"<Trace of {trace.meta.get('name', '?')} for {trace.meta.get('target', '?')}: {counts(trace)}>"
-    table = stage_table(trace)
-    assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in assumptions(trace))
+    assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in table(trace, "assumption"))
     cached = "".join(f"\nfrom a cache: {line}" for line in _cached(trace))
     failures = "".join(f"\nfailure: {first_line(str(f))}" for f in trace.failures)
-    return f"{head}\n{table}{assumed}{cached}{failures}"
+    return f"{head}\n{stage_table(trace)}{assumed}{cached}{failures}"
 
 
 def failure_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
@@ -43,7 +43,7 @@ def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
             "count": len(group),
             "lines": sum(len(a.lines) for a in group),
             "seconds": sum(seconds) if seconds else None,
-            "changes": changes(group),
+            "changes": stage_of(trace, stage).summary(group),
             "failures": "; ".join(str(f) for f in trace.failures if f.stage == stage),
         }
 
@@ -51,7 +51,7 @@ def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
 def _cached(trace: TraceData) -> Iterator[str]:
     """One line a frame of which something was loaded instead of compiled, with the stages that did not run for it."""
     frames: dict[str, dict[str, None]] = {}
-    for row in caches(trace):
+    for row in table(trace, "cache"):
         if row["not_seen"]:
             frames.setdefault(row["frame"], {}).update(dict.fromkeys(row["not_seen"]))
     for frame, missing in frames.items():
@@ -59,39 +59,6 @@ def _cached(trace: TraceData) -> Iterator[str]:
             f"{frame or 'a graph'} was not compiled, so not seen: {', '.join(missing)}, and which node a kernel's line computes; "
             "record(fresh=True) compiles it"
         )
-
-
-def changes(group: Sequence[Artifact]) -> str:
-    """What a stage's artifacts say changed, in a few words, for the summary."""
-    first = group[0]
-    if first.stage == "fx_pass":
-        made, erased = (sum(len(a.data.get(key, ())) for a in group) for key in ("made", "erased"))
-        return f"+{made} −{erased} nodes"
-    if first.stage == "pattern_match":
-        return ", ".join(dict.fromkeys(str(a.data.get("pattern", "")) for a in group))
-    if first.nodes:
-        return f"{sum(len(a.nodes) for a in group)} nodes"
-    if first.stage == "guards":
-        return f"{sum(len(a.data.get('rows', ())) for a in group)} guards"
-    if first.stage == "graph_break":
-        return str(first.data.get("reason", ""))
-    if first.stage == "assumption":
-        return f"{sum(len(a.data.get('rows', ())) for a in group)} assumed, not timed"
-    if first.stage == "cache":
-        states = [f"{row['cache']} {row['state']}" for row in first.data["rows"]]
-        return ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states))
-    if first.stage == "cuda_graph":
-        return ", ".join(dict.fromkeys(str(row["decision"]) for a in group for row in a.data["rows"]))
-    if first.stage == "perf_hint":
-        number = sum(len(a.data["rows"]) for a in group)
-        return f"{number} hint{'s' * (number != 1)}"
-    if first.stage in ("setting", "written_file"):
-        number = sum(len(a.data["rows"]) for a in group)
-        return f"{number} {first.stage.replace('written_', '')}{'s' * (number != 1)}"
-    if first.stage == "autotune":
-        rows = ((a.data["operation"], row) for a in group for row in a.data["choices"])
-        return ", ".join(f"{operation}: {row['choice']}" for operation, row in rows if row.get("taken", row["fastest"]))
-    return ", ".join(a.kernel for a in group if a.kernel)
 
 
 def first_line(text: str) -> str:
@@ -108,7 +75,7 @@ def counts(trace: TraceData) -> str:
         "graph break": len(graph_breaks(trace)),
         "recompile": len(trace.find("recompile")),
         "kernel": len(trace.find("kernel")),
-        "assumption": len(assumptions(trace)),
+        "assumption": len(table(trace, "assumption")),
         "failure": len(trace.failures),
     }
     return ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in numbers.items() if n) or "nothing compiled"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from explorer.model.stage import Stage
+from functools import partial
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
 from explorer.stages.aot import backward, forward, joint
 from explorer.stages.cpp import assembly
 from explorer.stages.dynamo import bytecode, decompiled, dynamo_bytecode, graph_break, guards, recompile, source, symbol
@@ -71,4 +74,13 @@ STAGES: tuple[Stage, ...] = (
     assembly.STAGE,
 )
 
-__all__ = ["STAGES"]
+
+def stage_of(trace: TraceData, name: str) -> Stage:
+    """The stage of that name: one that the trace was made with, one of explorer's, or one of which only the name is known."""
+    known = next((stage for stage in (*trace.stages, *STAGES) if stage.name == name), None)
+    return known or Stage(
+        name=name, title=name, language="text", about="", render=partial(text_artifact, title=name, language="text")
+    )
+
+
+__all__ = ["STAGES", "stage_of"]

@@ -6,16 +6,12 @@ computes: a node, a load, an operation, a reduction, a store, an instruction.
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from explorer.model.values import Artifact, once
-from explorer.stages.cpp.assembly import is_instruction as is_assembly
-from explorer.stages.dynamo.bytecode import LINE_START
-from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
+from explorer.model.values import Artifact
 from explorer.stages.triton.forms import CONSTANT as IMMEDIATE
-from explorer.stages.triton.instructions import SASS_INSTRUCTION, is_instruction
+from explorer.stages.triton.instructions import is_instruction
 
 Kinds = list[str]
 Rules = tuple[tuple[str, re.Pattern[str]], ...]
@@ -113,23 +109,6 @@ MLIR = rules(
 )
 #: The end of a kernel in PTX and AMDGCN.
 _RETURN = re.compile(r"^\s*(@\S+\s+)?(ret;|exit;|s_endpgm\b)")
-_SASS_LABEL = re.compile(r"^\s*(\.L_\w+):")
-LLVM = rules(
-    blank=r"^\s*$",
-    comments=r"^\s*;",
-    declarations=r"^(source_filename|target|declare|@|attributes|!|%\w+ = type)",
-    signature=r"^define ",
-    labels=r"^[\w.$-]+:",
-    braces=r"^\}",
-    stack_slots=r"= alloca ",
-    loop_control=r"^\s+(br|ret|switch|unreachable)\b|= phi ",
-)
-
-
-def kinds_of(artifact: Artifact) -> Kinds | None:
-    """The kind of each line of a text; None for a stage whose lines are not made of a user's lines."""
-    reader = READERS.get(artifact.stage)
-    return None if reader is None else reader(artifact)
 
 
 def by_rules(lines: Sequence[str], of: Rules) -> Kinds:
@@ -137,12 +116,12 @@ def by_rules(lines: Sequence[str], of: Rules) -> Kinds:
     return [next((name for name, pattern in of if pattern.search(line)), "") for line in lines]
 
 
-def _fx(artifact: Artifact) -> Kinds:
+def fx_kinds(artifact: Artifact) -> Kinds:
     """Node lines compute; what else print_readable writes does not."""
     return by_rules(artifact.lines, FX_LINES if artifact.language == "fx-lines" else FX)
 
 
-def _ir(artifact: Artifact) -> Kinds:
+def ir_kinds(artifact: Artifact) -> Kinds:
     """Operations of the LoopBodies compute; the rest describes the scheduler node."""
     found: Kinds = []
     inside = False
@@ -188,125 +167,15 @@ def _cpp(lines: Sequence[str]) -> Kinds:
     return [SIGNATURE if start <= n < body else kind for n, kind in enumerate(found)]
 
 
-def _wrapper(artifact: Artifact) -> Kinds:
-    """Launches and calls of other kernels compute; everything else of the wrapper serves them."""
-    found = ["checks, buffers and imports"] * len(artifact.lines)
-    for number, _ in calls_of(artifact):
-        found[number - 1] = ""
-    for number, line in enumerate(artifact.lines):
-        if not line.strip():
-            found[number] = BLANK
-    return found
-
-
-@once
-def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
-    """(line, name) of each call in the wrapper's `call` that launches a kernel or goes into a library."""
-    if artifact.language == "cpp":
-        return _cpp_wrapper.calls(artifact.text)
-    made: list[tuple[int, str]] = []
-    try:
-        tree = ast.parse(artifact.text)
-    except SyntaxError:
-        return ()  # the kernels' failure says so
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef) and not function.name.startswith("benchmark"):
-            for statement in ast.walk(function):
-                value = getattr(statement, "value", None)
-                if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(value, ast.Call):
-                    made.append((statement.lineno, ast.unparse(value.func)))
-    return tuple((line, name) for line, name in made if _computes(name))
-
-
-def _computes(name: str) -> bool:
-    """Whether a call of the wrapper is a kernel's launch or a library's operator."""
-    return name.endswith(".run") or name.startswith(("extern_kernels.", "torch.ops.", "aten.", "cpp_", "triton_"))
-
-
-def _mlir(artifact: Artifact) -> Kinds:
+def mlir_kinds(artifact: Artifact) -> Kinds:
+    """Operations compute, but those of constants, loops and braces."""
     return by_rules(artifact.lines, MLIR)
 
 
-def _llvm(artifact: Artifact) -> Kinds:
-    return by_rules(artifact.lines, LLVM)
-
-
-def _instructions(artifact: Artifact) -> Kinds:
+def instruction_kinds(artifact: Artifact) -> Kinds:
     """PTX and AMDGCN: instructions but the return and moves of a number; directives, labels and comments are none."""
     return [_instruction(line) if is_instruction(line) else "directives" for line in artifact.lines]
 
 
 def _instruction(line: str) -> str:
     return SETUP if _RETURN.match(line) else CONSTANT if IMMEDIATE.match(line) else ""
-
-
-def _sass(artifact: Artifact) -> Kinds:
-    """Instructions up to the jump to itself behind the end, and the empty ones that fill the rest up."""
-    kinds: Kinds = []
-    label = ""
-    for line in artifact.lines:
-        instruction = SASS_INSTRUCTION.match(line)
-        here = _SASS_LABEL.match(line)
-        label = here[1] if here else label
-        if instruction is None:
-            kinds.append("directives")
-            continue
-        padding = instruction[1] == "NOP" or (instruction[1] == "BRA" and f"({label})" in line.replace("`", ""))
-        kinds.append("padding" if padding else CONSTANT if IMMEDIATE.match(line) else "")
-        label = ""
-    return kinds
-
-
-def _assembly(artifact: Artifact) -> Kinds:
-    return ["" if is_assembly(line) else "directives" for line in artifact.lines]
-
-
-def _bytecode(artifact: Artifact) -> Kinds:
-    """Instructions of the frame; those that make its cells, before the first line, and what `dis` gives no line are named."""
-    kinds: Kinds = []
-    kind = SETUP
-    for line in artifact.lines:
-        if line.startswith("ExceptionTable:"):
-            kind = "exception table"
-        elif kind != "exception table" and (start := LINE_START.match(line)):
-            kind = NOT_STATED if start["line"] == "--" else ""
-        kinds.append(kind if line.strip() else BLANK)
-    return kinds
-
-
-def _dynamo_bytecode(artifact: Artifact) -> Kinds:
-    """Instructions that Dynamo copied from the function; its own, which call the graph and rebuild what is live, are named."""
-    copied = {number for number, _ in artifact.data.get("copied", ())}
-    other = OWN if "copied" in artifact.data else NOT_STATED
-    kinds = _bytecode(artifact)
-    instructions = [line.strip() != "" and kind != "exception table" for line, kind in zip(artifact.lines, kinds, strict=True)]
-    return [
-        ("" if number in copied else other) if instruction else kind
-        for number, (kind, instruction) in enumerate(zip(kinds, instructions, strict=True), 1)
-    ]
-
-
-def _decompiled(artifact: Artifact) -> Kinds:
-    """The decompiler says of no line which instructions it is made of."""
-    return [NOT_STATED if line.strip() else BLANK for line in artifact.lines]
-
-
-READERS: Mapping[str, Callable[[Artifact], Kinds]] = {
-    "bytecode": _bytecode,
-    "dynamo_bytecode": _dynamo_bytecode,
-    "decompiled": _decompiled,
-    **dict.fromkeys(
-        ("dynamo", "pre_grad", "joint", "forward", "backward", "inductor_input", "pattern_match", "fx_pass", "post_grad"), _fx
-    ),
-    "ir_pre_fusion": _ir,
-    "ir_post_fusion": _ir,
-    "output_code": _wrapper,
-    "kernel": kernel_kinds,
-    "ttir": _mlir,
-    "ttgir": _mlir,
-    "llir": _llvm,
-    "ptx": _instructions,
-    "amdgcn": _instructions,
-    "sass": _sass,
-    "assembly": _assembly,
-}

@@ -15,6 +15,7 @@ from explorer import page, replay
 from explorer.absent.target import attached_gpu
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files import debug_dir, trace_file
+from explorer.live.forms import forms_of, without_form
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto
@@ -45,7 +46,7 @@ class Trace(TraceData):
     @staticmethod
     def of(data: TraceData, live: Any = None) -> Trace:
         """A trace of the same data, with the process that made it where it is at hand."""
-        return Trace(data.meta, data.artifacts, data.links, data.failures, live)
+        return Trace(data.meta, data.artifacts, data.links, data.failures, live, stages=data.stages)
 
     @staticmethod
     def of_events(
@@ -111,6 +112,12 @@ class Trace(TraceData):
 
     # Tables --------------------------------------------------------------------------------------------------------
 
+    def table(self, stage: str) -> Rows:
+        """The table of any stage, one row a thing that it says, each with its frame; InputError for a stage that there is not."""
+        if not self.find(stage) and not any(each.name == stage for each in (*self.stages, *STAGES)):
+            raise self.no_text(stage)
+        return tables.table(self, stage)
+
     @property
     def functions(self) -> Rows:
         """One row a function that Dynamo compiled or made to go on after a graph break: name, frame, whether it ran."""
@@ -123,7 +130,7 @@ class Trace(TraceData):
         `code`, `file` and `line` are the user's; `origin` says it in words, also for those that torch makes of itself
         (`framework` is the place there) and those `derived_from` others, (kind, source) each. `note` is torch's own remark.
         """
-        return tables.guards(self)
+        return tables.table(self, "guards")
 
     @property
     def graph_breaks(self) -> Rows:
@@ -136,7 +143,7 @@ class Trace(TraceData):
     @property
     def recompiles(self) -> Rows:
         """One row a failed guard: the frame compiled again, the earlier compile, and the guard in Dynamo's words."""
-        return tables.recompiles(self)
+        return tables.table(self, "recompile")
 
     @property
     def symbols(self) -> Rows:
@@ -149,7 +156,7 @@ class Trace(TraceData):
     @property
     def passes(self) -> Rows:
         """One row an FX pass that changed a graph: section, name, seconds, nodes made and erased, text before and after."""
-        return tables.passes(self)
+        return tables.table(self, "fx_pass")
 
     @property
     def idle_passes(self) -> Rows:
@@ -159,12 +166,12 @@ class Trace(TraceData):
     @property
     def matches(self) -> Rows:
         """One row a pattern that fired: its name, the file and line that define it, nodes matched and nodes made."""
-        return tables.matches(self)
+        return tables.table(self, "pattern_match")
 
     @property
     def assumptions(self) -> Rows:
         """One row a decision that Inductor takes by timing, for a GPU that is not there: frame, graph, where, assumed, why."""
-        return tables.assumptions(self)
+        return tables.table(self, "assumption")
 
     @property
     def caches(self) -> Rows:
@@ -175,7 +182,7 @@ class Trace(TraceData):
         The caches are "AOTAutograd" and "FX graph", and for an attached GPU "Triton" and "autotune". `not_seen` names the
         stages that did not run because of a hit and that the cache does not keep; `seconds_saved` is torch's own figure.
         """
-        return tables.caches(self)
+        return tables.table(self, "cache")
 
     @property
     def compile_metrics(self) -> Rows:
@@ -184,7 +191,7 @@ class Trace(TraceData):
         They are the fields of torch's CompilationMetrics that were filled in, such as graph_op_count, guard_count, cache_size,
         restart_reasons, dynamo_time_before_restart_s and inductor_compile_time_s; seconds end in _s, microseconds in _us.
         """
-        return tables.compile_metrics(self)
+        return tables.table(self, "compilation_metrics")
 
     @property
     def settings(self) -> Rows:
@@ -192,7 +199,7 @@ class Trace(TraceData):
 
         `set_by` is "the program", "torch.compile" for what a mode, options or torch itself set for the compile, or "explorer".
         """
-        return tables.settings(self)
+        return tables.table(self, "setting")
 
     @property
     def compile_calls(self) -> Rows:
@@ -201,7 +208,7 @@ class Trace(TraceData):
         `called_file`, `called_line` and `called_code` are the line of the program that called the compiled function. A call
         of torch.compile before the recording began has no file.
         """
-        return tables.compile_calls(self)
+        return tables.table(self, "compile_call")
 
     @property
     def written_files(self) -> Rows:
@@ -209,7 +216,7 @@ class Trace(TraceData):
 
         What worker processes compiled of a kernel, theirs or the explorer's, is not listed; `bytes` is None for what is gone.
         """
-        return tables.written_files(self)
+        return tables.table(self, "written_file")
 
     @property
     def operator_counts(self) -> Rows:
@@ -226,12 +233,12 @@ class Trace(TraceData):
         `decision` is "captured", "captured in parts", "skipped", for a node that stands outside the parts "not captured", and
         "skipped when called" for what depends on the tensors of a call.
         """
-        return tables.cuda_graphs(self)
+        return tables.table(self, "cuda_graph")
 
     @property
     def perf_hints(self) -> Rows:
         """One row a performance hint of Inductor's: frame, graph, hint, the FX nodes that it is about, the user's line."""
-        return tables.perf_hints(self)
+        return tables.table(self, "perf_hint")
 
     @property
     def choices(self) -> Rows:
@@ -242,7 +249,7 @@ class Trace(TraceData):
         `grid` is the launch grid of a template. Products that may be padded have the choices "as it is" and "padded"; what
         the kernels of a fusion were tried with: `Kernel.candidates`. `choice(n)` takes the one of row n down the ladder.
         """
-        return tables.choices(self)
+        return tables.table(self, "autotune")
 
     def choice(self, which: int | str) -> Choice:
         """One of `choices`, by its row's number or its name: its config, and on request its source and its ladder.
@@ -262,7 +269,7 @@ class Trace(TraceData):
     @property
     def timings(self) -> Rows:
         """One row a phase that the compiler timed: name, function, graph, start and seconds, nesting depth."""
-        return tables.timings(self)
+        return tables.table(self, "phase")
 
     @property
     def memory(self) -> Memory:
@@ -313,13 +320,10 @@ class Trace(TraceData):
 
         InputError where no kernel has PTX; LiveError, for a trace that does not hold it, where this process cannot make it.
         """
-        texts = {a.id: self._kernel(a).text("sass") for a in self.find("ptx")}
-        if not texts:
+        forms = {(a.frame, a.graph, a.kernel) for a in self.find("ptx")}
+        if not forms:
             raise self.no_text("sass")
-        held = {(a.frame, a.graph, a.kernel) for a in self.find("sass")}
-        missing = {a.id: self._kernel(a).artifact for a in self.find("ptx") if (a.frame, a.graph, a.kernel) not in held}
-        lines = self.needs_live("SASS").ptx_lines(list(missing.values())) if missing else ()
-        return replay.with_sass(self, texts, dict(zip(missing, lines, strict=True)))
+        return self._with_forms("SASS", "sass", [a for a in self.find("kernel") if (a.frame, a.graph, a.kernel) in forms])
 
     def with_assembly(self) -> Trace:
         """This trace with the assembly of every C++ kernel, so that `follow` and `coverage` lead there too (2 to 10 s a kernel).
@@ -329,14 +333,15 @@ class Trace(TraceData):
         kernels = [a for a in self.find("kernel") if a.language == "cpp"]
         if not kernels:
             raise self.no_text("assembly")
-        held = {(a.frame, a.graph, a.kernel) for a in self.find("assembly")}
-        missing = [a for a in kernels if (a.frame, a.graph, a.kernel) not in held]
-        return replay.with_assembly(self, [self.needs_live("the assembly").assembly(a) for a in missing])
+        return self._with_forms("the assembly", "assembly", kernels)
 
-    def _kernel(self, form: Artifact) -> Kernel:
-        """The kernel that an artifact is a form of."""
-        key = (form.kernel, form.frame, form.graph)
-        return next(k for k in self.kernels if (k.name, k.artifact.frame, k.artifact.graph) == key)
+    def _with_forms(self, what: str, stage: str, kernels: Sequence[Artifact]) -> Trace:
+        """This trace with the texts of these kernels in `stage`, those made now that it does not hold."""
+        lacking = without_form(self, kernels, stage)
+        if not lacking:
+            return self
+        missing.explain_missing(self, stage)
+        return replay.extended(self, forms_of(self, self.needs_live(what), lacking, stage))
 
     # Fusion --------------------------------------------------------------------------------------------------------
 

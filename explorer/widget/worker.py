@@ -9,20 +9,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from explorer import wire
-from explorer.errors import InputError, LiveError
-from explorer.model.values import Artifact, Event, jsonable
+from explorer.live.forms import forms_of, without_form
+from explorer.model.values import jsonable
 from explorer.observe.tensors import named_tensors
 from explorer.payload import addition
 from explorer.process.stopping import Stopped, Stopping
-from explorer.replay import with_assembly
-from explorer.stages import STAGES
+from explorer.replay import extended
 
 if TYPE_CHECKING:
-    from explorer.traced import Trace
     from explorer.widget import Explorer
 
 #: How many times eager and compiled are timed, and how many of these go by between two reports.
@@ -97,9 +94,10 @@ class Worker:
 
     def _make(self, message: Mapping[str, Any]) -> list[Any]:
         trace, stage = self._widget.trace, str(message["stage"])
-        artifact = made(trace, trace.artifact(str(message["artifact"])), stage)
-        if all(a.id != artifact.id for a in trace.artifacts):
-            grown = with_text(trace, artifact)
+        kernel = trace.artifact(str(message["artifact"]))
+        made = forms_of(trace, trace.needs_live(f"making {stage}"), without_form(trace, [kernel], stage), stage)
+        if made:
+            grown = extended(trace, made, at_end=True)
             self._widget.trace = grown
             self._widget.additions = [*self._widget.additions, addition(grown, len(trace.artifacts), len(trace.links))]
         return []
@@ -137,30 +135,3 @@ class Worker:
             self._tell(what="benchmark", done=done + ROUND, of=REPEATS)
         medians = {what: statistics.median(values) for what, values in times.items()}
         return [{"what": w, "seconds": s, "ratio_to_eager": s / medians["eager"]} for w, s in medians.items()]
-
-
-def with_text(trace: Trace, artifact: Artifact) -> Trace:
-    """The trace with one more text and its links."""
-    if artifact.stage == "assembly":
-        return with_assembly(trace, [artifact])
-    link = next(s.link for s in STAGES if s.name == artifact.stage)
-    whole = replace(trace, artifacts=(*trace.artifacts, artifact))
-    return replace(whole, links=(*trace.links, *link(artifact, whole)))
-
-
-def made(trace: Trace, kernel: Artifact, stage: str) -> Artifact:
-    """The text of a kernel in "sass" or "assembly", made now by the live trace; LiveError where it is not live."""
-    live = trace.needs_live(f"making {stage}")
-    if stage == "assembly":
-        assembly: Artifact = live.assembly(kernel)
-        return assembly
-    if stage != "sass":
-        raise InputError(f"{stage!r} is not made on demand; 'sass' and 'assembly' are")
-    same = (kernel.kernel, kernel.frame, kernel.graph)
-    for ptx in trace.find("ptx"):
-        if (ptx.kernel, ptx.frame, ptx.graph) == same:
-            facts = {"text": live.sass(kernel), "ptx_lines": live.ptx_lines([kernel])[0]}
-            event = Event("sass", ptx.time, ptx.frame, ptx.graph, {**ptx.data, **facts}, ptx.path)
-            render = next(s.render for s in STAGES if s.name == "sass")
-            return render(event, ptx.id.replace(":ptx:", ":sass:"))
-    raise LiveError(f"{kernel.kernel} has no PTX to make SASS of")

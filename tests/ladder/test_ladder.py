@@ -17,9 +17,12 @@ from explorer.ladder.ladder import Ladder, compile_ladder, compile_ladders
 from explorer.ladder.triton_pool import MOST_WORKERS, Pool, Worker
 from explorer.live.ladders import Climb, ladder_events
 from explorer.model.values import Event
-from explorer.replay import PER_KERNEL
-from explorer.stages.inductor.output_code import kernel_events
+from explorer.stages import STAGES
+from explorer.stages.inductor.definitions import kernel_events
 from explorer.traced import Trace
+
+#: The stages that a kernel's ladder is made of, and its source.
+PER_KERNEL = {stage.name for stage in STAGES if stage.per_kernel}
 
 pytest.importorskip("triton")
 

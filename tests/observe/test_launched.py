@@ -16,9 +16,12 @@ from explorer.ladder.ladder import compile_ladder
 from explorer.live.ladders import ladder_events
 from explorer.model.values import Event
 from explorer.observe.launched import Launched, described, launched, loaded_kernels, measured
-from explorer.replay import PER_KERNEL
-from explorer.stages.inductor.output_code import kernel_events
+from explorer.stages import STAGES
+from explorer.stages.inductor.definitions import kernel_events
 from explorer.traced import Trace
+
+#: The stages that a kernel's ladder is made of, and its source.
+PER_KERNEL = {stage.name for stage in STAGES if stage.per_kernel}
 
 pytest.importorskip("triton")
 

@@ -19,8 +19,10 @@ from explorer.observe.places import call_path
 from explorer.recording import session
 from explorer.recording.recorder import Recorder, recording
 from explorer.recording.session import full_collections_paused
-from explorer.replay import PER_KERNEL
 from explorer.stages import STAGES
+
+#: The stages that a kernel's ladder is made of, and its source.
+PER_KERNEL = {stage.name for stage in STAGES if stage.per_kernel}
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def test_the_state_test_notices_what_is_left_behind(state: ModuleType) -> None:
 
 def kinds_of(train: bool) -> list[str]:
     """The kinds of events that the programs below produce, each made by a hook of its own."""
-    return sorted({stage.name for stage in STAGES} - {*PER_KERNEL, "assembly", "cache", "recompile", "symbol"} | {"frame"})
+    return sorted({stage.name for stage in STAGES} - {*PER_KERNEL, "cache", "recompile", "symbol"} | {"frame"})
 
 
 @pytest.mark.parametrize("kind", kinds_of(train=True))

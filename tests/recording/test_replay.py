@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from explorer.files.trace_file import dumps, load_events
+from explorer.model.stage import Frames
 from explorer.model.values import Artifact, Event, Failure, plain
-from explorer.replay import gather, new_id, renumber, seconds_of, with_assembly
-from explorer.stages import STAGES
+from explorer.replay import extended, new_id, renumber
+from explorer.stages import STAGES, stage_of
+from explorer.stages.torch_compile.phase import seconds_of
 from explorer.traced import Trace
 
 DATA = Path(__file__).parents[1] / "data"
@@ -440,7 +442,7 @@ def test_a_recompile_names_the_renumbered_earlier_compile() -> None:
         Event("dynamo", 1.0, "7/0"),
         Event("recompile", 2.0, "7/1", data=plain({"text": '["7/0: size mismatch", "6/9: other"]'})),
     ]
-    rows = renumber(events)[1].data["rows"]
+    rows = Trace.of_events(events).recompiles
     assert [(r["earlier"], r["guard"]) for r in rows] == [("0/0", "size mismatch"), ("6/9", "other")]
 
 
@@ -450,11 +452,16 @@ def test_functions_not_compiled_get_frames_after_the_compiled_ones() -> None:
     assert [e.frame for e in renumber(events)] == ["0/0", "1/-"]
 
 
+def gathered(stage: str, events: list[Event]) -> list[Event]:
+    """What a stage makes of some events before it renders them."""
+    return list(stage_of(Trace(), stage).gather(events, Frames({})))
+
+
 def test_a_graph_heard_of_twice_is_shown_once_with_its_nodes() -> None:
     """AOTAutograd's log and Inductor both give the forward graph: the one with nodes counts, whichever came first."""
     text, rich = Event("forward", 1.0, "0/0", "inference"), Event("forward", 2.0, "0/0", "inference", plain({"nodes": [{}]}))
-    assert list(gather([text, rich])) == [rich]
-    assert list(gather([rich, text])) == [rich]
+    assert gathered("forward", [text, rich]) == [rich]
+    assert gathered("forward", [rich, text]) == [rich]
 
 
 def test_an_inlined_function_that_is_also_compiled_is_shown_once() -> None:
@@ -463,7 +470,7 @@ def test_an_inlined_function_that_is_also_compiled_is_shown_once() -> None:
     compiled = Event("source", 1.0, "0/0", data=plain(place))
     inlined = Event("source", 2.0, "0/0", data=plain({**place, "inlined": True}))
     other = Event("source", 3.0, "0/0", data=plain({"file": "f.py", "first_line": 30, "inlined": True}))
-    assert list(gather([compiled, inlined, other])) == [compiled, other]
+    assert gathered("source", [compiled, inlined, other]) == [compiled, other]
 
 
 def test_a_second_artifact_of_a_stage_gets_a_numbered_id() -> None:
@@ -494,7 +501,7 @@ def test_a_wrapper_that_is_no_python_costs_only_its_kernels(recorded: Callable[[
     ]
     trace = Trace.of_events(damaged, failures, meta)
     assert trace.text("output_code") == "x = (" and trace.kernels == ()
-    assert [(f.stage, f.step) for f in trace.failures] == [("kernel", "kernels")]
+    assert [(f.stage, f.step) for f in trace.failures] == [("kernel", "gather")]
 
 
 def test_load_events_takes_what_the_files_hold() -> None:
@@ -510,7 +517,7 @@ def test_kernels_have_their_name_in_their_id() -> None:
     artifacts: list[Artifact] = []
     for name in ("k", "k:extra", "k"):
         event = Event("kernel", 0.0, "0/0", "forward", plain({"name": name}))
-        artifacts.append(Artifact(new_id(event, artifacts), "kernel", "0/0", "forward", "", "", ""))
+        artifacts.append(Artifact(new_id(event, artifacts, per_kernel=True), "kernel", "0/0", "forward", "", "", ""))
     assert [a.id for a in artifacts] == ["0/0:kernel:forward:k", "0/0:kernel:forward:k:extra", "0/0:kernel:forward:k:2"]
     assert new_id(Event("dynamo", 0.0, data=plain({"name": "n"})), ()) == "-:dynamo"
 
@@ -518,7 +525,7 @@ def test_kernels_have_their_name_in_their_id() -> None:
 def test_a_graph_heard_of_only_as_text_is_kept() -> None:
     """Backends other than Inductor give AOTAutograd's graphs as text alone."""
     text = Event("forward", 1.0, "0/0", "inference", plain({"text": "graph"}))
-    assert list(gather([text])) == [text]
+    assert gathered("forward", [text]) == [text]
 
 
 def test_a_function_not_compiled_inside_a_frame_stays_in_it() -> None:
@@ -557,6 +564,6 @@ def test_why_assembly_lacks_links_is_a_failure_said_once() -> None:
     """Two kernels for the same reason are one Failure; their texts are in the trace all the same."""
     data = plain({"stated": {}, "unlinked": "addr2line is not installed"})
     made = [Artifact(f"a{n}", "assembly", "0/0", "", "", "asm", "\tret", kernel=f"cpp_{n}", data=data) for n in range(2)]
-    trace = with_assembly(with_assembly(Trace(), made[:1]), made[1:])
+    trace = extended(extended(Trace(), made[:1]), made[1:])
     assert trace.artifacts == tuple(made)
     assert trace.failures == (Failure("assembly", "inlining", "addr2line is not installed"),)

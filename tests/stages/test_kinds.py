@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
-from explorer.stages.kinds import calls_of, kinds_of
+from explorer.stages import stage_of
+from explorer.stages.inductor.output_code import calls_of
 
 TRITON = {
     "import triton": "imports",
@@ -53,6 +55,12 @@ FX = {
     "        return (sin,)": "output",
     " ": "blank",
 }
+
+
+def kinds_of(artifact: Artifact) -> list[str] | None:
+    """The kind of each line, by the artifact's stage."""
+    kinds = stage_of(TraceData(), artifact.stage).kinds
+    return None if kinds is None else list(kinds(artifact))
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,16 @@ from __future__ import annotations
 from explorer.model.stage import Stage
 from explorer.stages.chain import link_graph
 from explorer.stages.fx_graph import render_graph
+from explorer.stages.gathering import with_nodes
+from explorer.stages.kinds import fx_kinds
 
 STAGE = Stage(
     name="backward",
     title="Backward graph",
     language="fx",
     render=render_graph("Backward graph"),
+    gather=with_nodes,
+    kinds=fx_kinds,
     link=link_graph,
     phases=(),
     about="The backward in Core ATen: what the partitioner chose to save from the forward are its inputs.",

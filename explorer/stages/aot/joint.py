@@ -5,12 +5,16 @@ from __future__ import annotations
 from explorer.model.stage import Stage
 from explorer.stages.chain import link_graph
 from explorer.stages.fx_graph import render_graph
+from explorer.stages.gathering import with_nodes
+from explorer.stages.kinds import fx_kinds
 
 STAGE = Stage(
     name="joint",
     title="Joint graph",
     language="fx",
     render=render_graph("Joint graph"),
+    gather=with_nodes,
+    kinds=fx_kinds,
     link=link_graph,
     phases=("aot_trace_joint_graph",),
     about="Forward and backward traced together in ATen operators, so that one can be optimised knowing the other.",

@@ -144,11 +144,18 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
                 yield Link(artifact.id, (number,), kernel.id, (line,), how)
 
 
+def kinds(artifact: Artifact) -> list[str]:
+    """Instructions compute; directives and labels do not."""
+    return ["" if is_instruction(line) else "directives" for line in artifact.lines]
+
+
 STAGE = Stage(
     name="assembly",
     title="Assembly",
     language="asm",
     render=render,
+    per_kernel=True,
+    kinds=kinds,
     link=link,
     about="What the C++ compiler made of the kernel: the instructions the CPU runs.",
 )

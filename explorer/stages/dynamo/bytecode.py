@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
+from explorer.stages.kinds import BLANK, NOT_STATED, SETUP
 
 # `dis` prints the source line at the start of the first instruction of each line, "--" for one that has none. Up to
 # Python 3.12 the instruction's offset follows, from 3.13 on a label where it is jumped to.
@@ -33,11 +34,25 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
                 yield Link(artifact.id, (number,), found[0], (found[1],), "bytecode line table")
 
 
+def kinds(artifact: Artifact) -> list[str]:
+    """Instructions of the frame; those that make its cells, before the first line, and what `dis` gives no line are named."""
+    found: list[str] = []
+    kind = SETUP
+    for line in artifact.lines:
+        if line.startswith("ExceptionTable:"):
+            kind = "exception table"
+        elif kind != "exception table" and (start := LINE_START.match(line)):
+            kind = NOT_STATED if start["line"] == "--" else ""
+        found.append(kind if line.strip() else BLANK)
+    return found
+
+
 STAGE = Stage(
     name="bytecode",
     title="Bytecode",
     language="bytecode",
     render=render,
+    kinds=kinds,
     link=link,
     about="What CPython made of the source. Dynamo executes these instructions symbolically, one by one.",
 )

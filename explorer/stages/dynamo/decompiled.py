@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
+from explorer.stages.kinds import BLANK, NOT_STATED
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -16,10 +17,16 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, f"Dynamo's {event.data['qualname']}, decompiled", "python")
 
 
+def kinds(artifact: Artifact) -> list[str]:
+    """The decompiler says of no line which instructions it is made of."""
+    return [NOT_STATED if line.strip() else BLANK for line in artifact.lines]
+
+
 STAGE = Stage(
     name="decompiled",
     title="Decompiled",
     language="python",
     render=render,
+    kinds=kinds,
     about="Dynamo's bytecode turned back into Python by depyf, to be read.",
 )

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
+from explorer.stages.dynamo.bytecode import kinds as bytecode_kinds
+from explorer.stages.kinds import NOT_STATED, OWN
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -21,11 +23,24 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
             yield Link(artifact.id, (number,), found[0], (found[1],), "instruction positions")
 
 
+def kinds(artifact: Artifact) -> list[str]:
+    """Instructions that Dynamo copied from the function; its own, which call the graph and rebuild what is live, are named."""
+    copied = {number for number, _ in artifact.data.get("copied", ())}
+    other = OWN if "copied" in artifact.data else NOT_STATED
+    found = bytecode_kinds(artifact)
+    instructions = [line.strip() != "" and kind != "exception table" for line, kind in zip(artifact.lines, found, strict=True)]
+    return [
+        ("" if number in copied else other) if instruction else kind
+        for number, (kind, instruction) in enumerate(zip(found, instructions, strict=True), 1)
+    ]
+
+
 STAGE = Stage(
     name="dynamo_bytecode",
     title="Dynamo bytecode",
     language="bytecode",
     render=render,
+    kinds=kinds,
     link=link,
     about="What runs instead of your function: it calls the compiled graph and, after a graph break, a resume function. "
     "Instructions of Dynamo's own have no line; `dis` shows them under the last one that there was.",

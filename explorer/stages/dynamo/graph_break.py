@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
 from explorer.stages.fx_graph import short
@@ -47,11 +47,34 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
         yield Link(artifact.id, (1,), found[0], (found[1],), "graph break message")
 
 
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """Each break of a frame once: Dynamo says it again when it begins the frame anew."""
+    seen: set[tuple[str, str]] = set()
+    for event in events:
+        key = (event.frame, event.data["text"])
+        if key not in seen:
+            seen.add(key)
+            yield event
+
+
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """The reason of the first break."""
+    return str(artifacts[0].data.get("reason", ""))
+
+
+def rows(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:
+    """The break is one row."""
+    return (artifact.data,)
+
+
 STAGE = Stage(
     name="graph_break",
     title="Graph break",
     language="text",
     render=render,
+    rows=rows,
+    summary=summary,
+    gather=gather,
     link=link,
     about="Something Dynamo cannot put in a graph: it compiles what came before, runs this in Python, and goes on after it.",
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
+from explorer.stages.gathering import number_of_rows
 
 _ITEM = re.compile(r"^(?P<depth>(?:\| )*)\+- (?P<kind>[A-Za-z_]+)(?:: (?P<rest>.*))?$")
 _SOURCE = re.compile(r"source=(?P<source>.*?), accessed_by=")
@@ -147,11 +148,17 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
             yield Link(artifact.id, (number,), found[0], (found[1],), how)
 
 
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """How many guards there are."""
+    return f"{number_of_rows(artifacts)} guards"
+
+
 STAGE = Stage(
     name="guards",
     title="Guards",
     language="guards",
     render=render,
+    summary=summary,
     link=link,
     phases=("build_guards",),
     about="The conditions checked before each call; if one fails, Dynamo compiles the frame again.",

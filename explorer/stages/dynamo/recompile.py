@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from explorer.model.stage import Stage, text_artifact
-from explorer.model.values import Artifact, Event, Plain
+from explorer.model.stage import Frames, Stage, text_artifact
+from explorer.model.values import Artifact, Event, Plain, plain
 
 _AGAINST = re.compile(r"^(?P<frame>\d+/\d+): (?P<guard>.*)$", re.DOTALL)
 
@@ -29,10 +31,22 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, f"Recompile: {rows[0]['guard']}", "text", text=text, data={"rows": rows})
 
 
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """The reasons as rows, which name the earlier compiles as the trace does.
+
+    A trace that compiled all anew leaves out what was compiled before it: that was set aside, and nothing was compiled again.
+    """
+    for event in events:
+        rows = [{**row, "earlier": frames.names.get(str(row["earlier"]), row["earlier"])} for row in reasons(event.data["text"])]
+        if not frames.fresh or any(row["earlier"] in frames.names for row in reasons(event.data["text"])):
+            yield replace(event, data=plain({"rows": rows}))
+
+
 STAGE = Stage(
     name="recompile",
     title="Recompile",
     language="text",
     render=render,
+    gather=gather,
     about="The frame was compiled before, but a guard of each earlier version failed for this call.",
 )

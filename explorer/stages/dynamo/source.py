@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import short
@@ -65,11 +65,26 @@ def _holds(whole: range, part: range) -> bool:
     return len(part) > 0 and len(whole) > len(part) and whole.start <= part.start and part.stop <= whole.stop
 
 
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """Each function that was inlined once, and not where a frame of its own shows it."""
+    shown = {_defined_at(event) for event in events if not event.data.get("inlined")}
+    for event in events:
+        if not (event.data.get("inlined") and _defined_at(event) in shown):
+            shown.add(_defined_at(event))
+            yield event
+
+
+def _defined_at(event: Event) -> tuple[str, int]:
+    """Where a function is defined."""
+    return event.data.get("file", ""), event.data.get("first_line", 0)
+
+
 STAGE = Stage(
     name="source",
     title="Python source",
     language="python",
     render=render,
+    gather=gather,
     link=link,
     about="The function as you wrote it. Dynamo compiles one frame (one call of one function) at a time.",
 )

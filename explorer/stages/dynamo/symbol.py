@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from explorer.model.stage import Stage, text_artifact
+from collections.abc import Iterator, Mapping, Sequence
+
+from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
+from explorer.stages.gathering import by_frame, table_of
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -22,10 +25,24 @@ def readable(row: dict[str, Plain]) -> str:
     return f"{row['symbol']} = {row['source']}  in {row['vr']}{value}{why}"
 
 
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """One table a frame, each symbol once: Dynamo makes them again whenever it begins a frame anew, as after a graph break.
+
+    What it said last of one counts, in the place of what it said first.
+    """
+    for group in by_frame(events).values():
+        found: dict[tuple[Plain, ...], Mapping[str, Plain]] = {}
+        for row in (event.data for event in group):
+            key = (row["what"], *((row["symbol"], row["source"]) if row["what"] == "created" else (row["expr"],)))
+            found[key] = row
+        yield table_of(group[0], list(found.values()))
+
+
 STAGE = Stage(
     name="symbol",
     title="Dynamic shapes",
     language="text",
     render=render,
+    gather=gather,
     about="The symbol for each dynamic size, its range, and the conditions that your code put on it.",
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
+from explorer.stages.gathering import number_of_rows, one_table_with_graphs
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -18,10 +21,17 @@ def readable(row: dict[str, Plain]) -> str:
     return f"{row['where']}: {row['assumed']}  # {row['why']}"
 
 
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """How much was assumed."""
+    return f"{number_of_rows(artifacts)} assumed, not timed"
+
+
 STAGE = Stage(
     name="assumption",
     title="Assumptions",
     language="text",
     render=render,
+    summary=summary,
+    gather=one_table_with_graphs,
     about="What Inductor decides by timing it on the device, and what was assumed instead, because the device is not there.",
 )

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from explorer.model.stage import Stage, text_artifact
-from explorer.model.values import Artifact, Event, Plain
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from explorer.model.stage import Frames, Stage, text_artifact
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Event, Plain, plain
+
+#: The kind of event that says which choice a fusion settled on.
+TAKEN = "autotune_taken"
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -21,11 +28,45 @@ def readable(row: dict[str, Plain]) -> str:
     return f"{time}  {row['choice']}  {row['config']}".rstrip() + (f"  # {why}" if why else "")
 
 
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """An operation's choices with the one that was taken: that which a fusion settled on last, or else the fastest."""
+    settled = [event for event in events if event.kind == TAKEN]
+    for event in events:
+        if event.kind != TAKEN:
+            yield _with_taken(event, settled)
+
+
+def _with_taken(event: Event, settled: Sequence[Event]) -> Event:
+    place, names = (event.frame, event.graph), [row["choice"] for row in event.data["choices"]]
+    own = [e.data for e in settled if (e.frame, e.graph) == place and e.data["choice"] in names]
+    last = own[-1] if own else {}
+    choices = []
+    for row in event.data["choices"]:
+        taken = row["choice"] == last["choice"] if last else row["fastest"]
+        choices.append({**row, "taken": taken, "why": row.get("why", "") or (last["why"] if last and taken else "")})
+    return replace(event, data=plain({**event.data, "choices": choices}))
+
+
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """What was taken for each operation."""
+    found = ((a.data["operation"], row) for a in artifacts for row in a.data["choices"])
+    return ", ".join(f"{operation}: {row['choice']}" for operation, row in found if row.get("taken", row["fastest"]))
+
+
+def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
+    """The choices, each with the operation that it is for."""
+    for row in artifact.data["choices"]:
+        yield {"graph": artifact.graph, "operation": artifact.data["operation"], "inputs": artifact.data["inputs"], **row}
+
+
 STAGE = Stage(
     name="autotune",
     title="Autotuning",
     language="text",
     render=render,
-    consumes=("autotune_taken",),
+    rows=rows,
+    summary=summary,
+    gather=gather,
+    consumes=(TAKEN,),
     about="The library's kernels and the templates that could do one operation, with the time that Inductor measured of each.",
 )

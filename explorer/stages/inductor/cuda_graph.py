@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
 from explorer.stages.fx_graph import link_rows, placed_rows
+from explorer.stages.gathering import one_table_with_graphs
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -28,11 +29,18 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     return link_rows(artifact, trace)
 
 
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """What became of the graphs."""
+    return ", ".join(dict.fromkeys(str(row["decision"]) for a in artifacts for row in a.data["rows"]))
+
+
 STAGE = Stage(
     name="cuda_graph",
     title="CUDA graphs",
     language="text",
     render=render,
+    summary=summary,
+    gather=one_table_with_graphs,
     link=link,
     about="Where CUDA graphs are asked for (reduce-overhead, max-autotune): which graphs are captured, and why others are not.",
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from explorer.model.stage import Stage
 from explorer.stages.chain import link_graph
 from explorer.stages.fx_graph import render_graph
+from explorer.stages.kinds import fx_kinds
 
 STAGE = Stage(
     name="inductor_input",
     title="Inductor input",
     language="fx",
     render=render_graph("Inductor input"),
+    kinds=fx_kinds,
     link=link_graph,
     phases=("_recursive_joint_graph_passes",),
     about="The inference graph after constant folding and the joint graph's patterns, such as attention.",

@@ -9,6 +9,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import FUSED, Artifact, Event, Link
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.inductor.scheduler_ir import headers, link_nodes
+from explorer.stages.kinds import ir_kinds
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -34,6 +35,7 @@ STAGE = Stage(
     title="IR after fusion",
     language="inductor-ir",
     render=render,
+    kinds=ir_kinds,
     link=link,
     phases=("Scheduler.__init__",),
     about="The same nodes after the scheduler has fused them: each is one kernel or one library call.",

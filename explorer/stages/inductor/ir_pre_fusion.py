@@ -6,6 +6,7 @@ from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.inductor.scheduler_ir import link_nodes
+from explorer.stages.kinds import ir_kinds
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -20,6 +21,7 @@ STAGE = Stage(
     title="IR before fusion",
     language="inductor-ir",
     render=render,
+    kinds=ir_kinds,
     link=link_nodes,
     phases=("GraphLowering.run",),
     about="Each buffer to compute as a loop nest: what it reads, writes and is made of; pointwise chains are already one.",

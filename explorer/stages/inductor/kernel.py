@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import CALLED_FROM, DEFINED, Artifact, Event, Link
+from explorer.model.values import CALLED_FROM, DEFINED, Artifact, Event, Link, plain
+from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
 
@@ -20,6 +22,10 @@ _HELPER = re.compile(r"^def (_triton_helper_fn\w*)\(")
 
 #: The FX nodes of each line, counted from 1, and how that is known.
 Owners = dict[int, tuple[tuple[str, ...], str]]
+
+
+#: The kinds of events that hold the kernels' sources, and which node each of their lines computes.
+WRAPPER, LINES = "output_code", "kernel_lines"
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -128,12 +134,30 @@ def _callers(helper: str, lines: Sequence[str], known: Mapping[int, tuple[tuple[
     return tuple(dict.fromkeys(name for n, (names, _) in known.items() if use.search(lines[n - 1]) for name in names))
 
 
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """The kernels that were recorded themselves, such as the program's own, and those that the output code defines."""
+    yield from (event for event in events if event.kind not in (WRAPPER, LINES))
+    for wrapper in (event for event in events if event.kind == WRAPPER):
+        for kernel in kernel_events(wrapper):
+            yield _with_definitions(kernel, events)
+
+
+def _with_definitions(kernel: Event, events: Sequence[Event]) -> Event:
+    """The kernel with what was recorded each time it was defined: once for each group of nodes that it computes."""
+    key = (kernel.frame, kernel.graph, kernel.data["name"])
+    found = [e.data for e in events if e.kind == LINES and (e.frame, e.graph, e.data["name"]) == key]
+    return replace(kernel, data=plain({**kernel.data, "definitions": found})) if found else kernel
+
+
 STAGE = Stage(
     name="kernel",
     title="Kernel",
     language="triton",
     render=render,
+    per_kernel=True,
+    gather=gather,
+    kinds=kernel_kinds,
     link=link,
-    consumes=("output_code", "kernel_lines"),
+    consumes=(WRAPPER, LINES),
     about="One fused loop nest as source: Triton for GPUs, C++ for CPUs.",
 )

@@ -6,28 +6,48 @@ import ast
 import re
 from collections.abc import Iterator
 
-from explorer.model.events import event_data
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, text_lines
+from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, once
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 from explorer.stages.inductor.kernel import definition_line
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
-from explorer.stages.kinds import calls_of
+from explorer.stages.kinds import BLANK
 
 #: How a call into a library is known: it makes the buffer that an extern kernel's scheduler node writes.
 EXTERN = "extern kernel"
 _MULTI = re.compile(r"^(\w+) = async_compile\.multi_kernel\('\w+', \[([^\]]*)\]", re.MULTILINE)
 _BUFFER = re.compile(r"^\s+(\w+) = |\bout=(\w+)\)")
 
-#: async_compile's methods, and the language of the source each is given.
-LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "cuda", "rocm": "hip", "halide": "halide"}
-
 
 def render(event: Event, id: str) -> Artifact:
     """The wrapper's file; of cpp_wrapper it is Python around C++, of AOTInductor all of it is C++."""
     language = "cpp" if _cpp_wrapper.is_cpp(str(event.data["text"])) else "python"
     return text_artifact(event, id, "Output code", language)
+
+
+@once
+def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
+    """(line, name) of each call in the wrapper's `call` that launches a kernel or goes into a library."""
+    if artifact.language == "cpp":
+        return _cpp_wrapper.calls(artifact.text)
+    made: list[tuple[int, str]] = []
+    try:
+        tree = ast.parse(artifact.text)
+    except SyntaxError:
+        return ()  # the kernels' failure says so
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and not function.name.startswith("benchmark"):
+            for statement in ast.walk(function):
+                value = getattr(statement, "value", None)
+                if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(value, ast.Call):
+                    made.append((statement.lineno, ast.unparse(value.func)))
+    return tuple((line, name) for line, name in made if _computes(name))
+
+
+def _computes(name: str) -> bool:
+    """Whether a call of the wrapper is a kernel's launch or a library's operator."""
+    return name.endswith(".run") or name.startswith(("extern_kernels.", "torch.ops.", "aten.", "cpp_", "triton_"))
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
@@ -86,62 +106,15 @@ def _link_calls(artifact: Artifact, trace: TraceData, known: set[int]) -> Iterat
                 yield Link(artifact.id, (number,), graph, (lines[name],), EXTERN)
 
 
-def kernel_events(event: Event) -> Iterator[Event]:
-    """An event of kind "kernel" for each kernel that the wrapper defines, with its source and place in the wrapper."""
-    if _cpp_wrapper.is_cpp(event.data["text"]):
-        yield from _kernels_of_cpp(event)
-        return
-    for statement in ast.parse(event.data["text"]).body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-            yield from _kernel(event, statement, statement.value)
-
-
-def _kernel(event: Event, statement: ast.Assign, call: ast.Call) -> Iterator[Event]:
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    texts = [a for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-    target = statement.targets[0]
-    if method not in LANGUAGES or not texts or not isinstance(target, ast.Name):
-        return
-    source = texts[-1]
-    text = str(source.value)
-    data = {
-        "name": target.id,
-        "language": LANGUAGES[method],
-        "text": text.strip("\n"),
-        "wrapper_line": source.lineno + len(text) - len(text.lstrip("\n")),
-        "comment": _comment_above(event.data["text"], statement.lineno),
-    }
-    yield Event("kernel", event.time, event.frame, event.graph, event_data("kernel", data), event.path)
-
-
-def _kernels_of_cpp(event: Event) -> Iterator[Event]:
-    """The kernels of a wrapper in C++, whose comments say at a call, not at a definition, which operators they are."""
-    for kernel in _cpp_wrapper.definitions(event.data["text"]):
-        data = {
-            "name": kernel.name,
-            "language": LANGUAGES.get(kernel.method, kernel.method),
-            "text": kernel.text,
-            "wrapper_line": kernel.line,
-            "comment": _comment_at_call(event.data["text"], kernel.name),
-        }
-        yield Event("kernel", event.time, event.frame, event.graph, event_data("kernel", data), event.path)
-
-
-def _comment_at_call(text: str, kernel: str) -> str:
-    """Inductor's note above the first call of a kernel; it stands there before the stream that is asked for."""
-    lines = text.split("\n")
-    first = next((number for number, name in _cpp_wrapper.calls(text) if name == kernel), 0)
-    above = [line.strip() for line in lines[max(0, first - 4) : max(0, first - 1)]]
-    return next((line for line in reversed(above) if line.startswith("// ") and "Original ATen" in line), "")
-
-
-def _comment_above(text: str, line: int) -> str:
-    """The comment lines right above a line: Inductor notes there which operators the kernel is made of."""
-    lines = text_lines(text)[: line - 1]
-    comment: list[str] = []
-    while lines and lines[-1].startswith("#"):
-        comment.append(lines.pop())
-    return "\n".join(reversed(comment))
+def kinds(artifact: Artifact) -> list[str]:
+    """Launches and calls of other kernels compute; everything else of the wrapper serves them."""
+    found = ["checks, buffers and imports"] * len(artifact.lines)
+    for number, _ in calls_of(artifact):
+        found[number - 1] = ""
+    for number, line in enumerate(artifact.lines):
+        if not line.strip():
+            found[number] = BLANK
+    return found
 
 
 STAGE = Stage(
@@ -149,6 +122,7 @@ STAGE = Stage(
     title="Output code",
     language="python",
     render=render,
+    kinds=kinds,
     link=link,
     phases=("GraphLowering.codegen",),
     about="The program that runs at each call: it checks inputs, allocates buffers and launches the kernels below.",

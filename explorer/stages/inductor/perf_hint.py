@@ -8,6 +8,7 @@ from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
 from explorer.stages.fx_graph import link_rows, placed_rows
+from explorer.stages.gathering import counted, one_table_with_graphs
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -34,6 +35,8 @@ STAGE = Stage(
     title="Performance hints",
     language="text",
     render=render,
+    summary=counted("hint"),
+    gather=one_table_with_graphs,
     link=link,
     about="What Inductor hints at while it compiles (TORCH_LOGS=perf_hints), with the line of the node that it is about.",
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from explorer.model.stage import Stage
 from explorer.stages.chain import link_graph
 from explorer.stages.fx_graph import render_graph
+from explorer.stages.kinds import fx_kinds
 
 STAGE = Stage(
     name="post_grad",
     title="Post-grad graph",
     language="fx",
     render=render_graph("Post-grad graph"),
+    kinds=fx_kinds,
     link=link_graph,
     phases=("_recursive_post_grad_passes",),
     about="The last FX graph: patterns have been matched and replaced, and in-place updates are back where they are safe.",

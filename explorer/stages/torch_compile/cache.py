@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
+from explorer.stages.gathering import one_table
 
 #: What does not run where AOTAutograd's cache has the whole frame, and where Inductor's has a graph.
 NOT_RUN = {
@@ -39,10 +40,25 @@ def readable(row: dict[str, Plain]) -> str:
     return f"{row['cache']}: {row['state']} for {what}{saved}  {row['key']}{why}"
 
 
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """How many lookups of each cache came to what."""
+    states = [f"{row['cache']} {row['state']}" for row in artifacts[0].data["rows"]]
+    return ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states))
+
+
+def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
+    """The lookups, each with the stages that did not run because of it."""
+    for row in artifact.data["rows"]:
+        yield {**row, "not_seen": not_seen(trace, artifact.frame, row)}
+
+
 STAGE = Stage(
     name="cache",
     title="Caches",
     language="text",
     render=render,
+    rows=rows,
+    summary=summary,
+    gather=one_table,
     about="What was loaded from a cache instead of compiled, and what was not and why.",
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from explorer.model.artifacts import AllMetrics, CompilationMetrics
 from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.values import Artifact, Event
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Event, Plain
+from explorer.stages.gathering import one_table
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -25,10 +27,18 @@ def readable(row: CompilationMetrics) -> Iterator[str]:
         yield f"  {name} = {shown}"
 
 
+def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
+    """One row a compile, with torch's figures by their names."""
+    for row in typed(AllMetrics, artifact.data).rows:
+        yield {"of": row.of, **row.figures}
+
+
 STAGE = Stage(
     name="compilation_metrics",
     title="Compile metrics",
     language="text",
     render=render,
+    gather=one_table,
+    rows=rows,
     about="What torch counts of a compile: graphs, operators, guards, cache sizes, restarts with their reasons, seconds.",
 )

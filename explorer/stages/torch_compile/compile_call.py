@@ -32,11 +32,17 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
             yield Link(artifact.id, (number,), found[0], (found[1],), "call stack")
 
 
+def rows(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:
+    """The call is one row."""
+    return (artifact.data,)
+
+
 STAGE = Stage(
     name="compile_call",
     title="torch.compile call",
     language="text",
     render=render,
+    rows=rows,
     link=link,
     about="Which call of torch.compile the frame came from, with its backend and options, and which line called the function.",
 )

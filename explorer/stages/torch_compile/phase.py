@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
+from explorer.stages.gathering import by_frame, table_of
 
 
 def intervals(events: Iterable[Event]) -> Iterator[dict[str, Plain]]:
@@ -38,10 +39,25 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, "Compiler phases", "text", text=text)
 
 
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """One timeline a frame."""
+    for group in by_frame(events).values():
+        yield table_of(group[0], list(intervals(group)))
+
+
+def seconds_of(phases: Sequence[str], event: Event, timelines: Iterable[Event]) -> float | None:
+    """The total of the named phases in the event's frame and graph; None where none was timed."""
+    own = (e for e in timelines if e.frame == event.frame)
+    rows = [row for e in own for row in e.data["rows"] if row["name"] in phases and row["seconds"] is not None]
+    exact = [row["seconds"] for row in rows if row["graph"] == event.graph]
+    return sum(exact or [row["seconds"] for row in rows if not row["graph"]]) or None
+
+
 STAGE = Stage(
     name="phase",
     title="Compiler phases",
     language="text",
     render=render,
+    gather=gather,
     about="What the compiler spent its time on, by its own clock: Dynamo, AOTAutograd, passes, lowering, code generation.",
 )

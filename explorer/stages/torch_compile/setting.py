@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
+from explorer.stages.gathering import counted, one_table
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -24,5 +25,7 @@ STAGE = Stage(
     title="Settings",
     language="text",
     render=render,
+    summary=counted("setting"),
+    gather=one_table,
     about="Each setting of Dynamo, Inductor and functorch that was not at its default, and who set it.",
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
+from explorer.stages.gathering import counted, one_table
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -34,5 +35,7 @@ STAGE = Stage(
     title="Files written",
     language="text",
     render=render,
+    summary=counted("file"),
+    gather=one_table,
     about="The files that Inductor and triton wrote in this process: generated sources, and what was compiled of them.",
 )

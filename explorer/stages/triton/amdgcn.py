@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
+from explorer.stages.kinds import instruction_kinds
 from explorer.stages.triton import forms as _ladder
 from explorer.stages.triton.instruction_mix import amdgcn_mix
 
@@ -18,6 +19,8 @@ STAGE = Stage(
     title="AMDGCN",
     language="amdgcn",
     render=render,
+    per_kernel=True,
+    kinds=instruction_kinds,
     link=_ladder.assembly_links("amdgcn .loc"),
     about="The instructions an AMD GPU runs: vector registers, scalar registers, and explicit waits.",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
+from explorer.stages.kinds import by_rules, rules
 from explorer.stages.triton import forms as _ladder
 
 
@@ -12,11 +13,30 @@ def render(event: Event, id: str) -> Artifact:
     return _ladder.kernel_artifact(event, id, "LLIR", "llvm")
 
 
+LINES = rules(
+    blank=r"^\s*$",
+    comments=r"^\s*;",
+    declarations=r"^(source_filename|target|declare|@|attributes|!|%\w+ = type)",
+    signature=r"^define ",
+    labels=r"^[\w.$-]+:",
+    braces=r"^\}",
+    stack_slots=r"= alloca ",
+    loop_control=r"^\s+(br|ret|switch|unreachable)\b|= phi ",
+)
+
+
+def kinds(artifact: Artifact) -> list[str]:
+    """Operations compute; declarations, labels, jumps and what stands around them do not."""
+    return by_rules(artifact.lines, LINES)
+
+
 STAGE = Stage(
     name="llir",
     title="LLVM IR",
     language="llvm",
     render=render,
+    per_kernel=True,
+    kinds=kinds,
     link=_ladder.link_llvm,
     about="The program of one thread, in LLVM's language, after its optimizer.",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
+from explorer.stages.kinds import instruction_kinds
 from explorer.stages.triton import forms as _ladder
 
 
@@ -17,6 +18,8 @@ STAGE = Stage(
     title="PTX",
     language="ptx",
     render=render,
+    per_kernel=True,
+    kinds=instruction_kinds,
     link=_ladder.assembly_links("ptx .loc"),
     about="NVIDIA's virtual assembly, with any number of registers; ptxas makes machine code of it.",
 )

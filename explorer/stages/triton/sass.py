@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from posixpath import basename
 
+from explorer.model.events import event_data
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Link, text_lines
+from explorer.model.values import Artifact, Call, Event, Link, text_lines
 from explorer.stages.inductor.kernel import owners
+from explorer.stages.kinds import CONSTANT
 from explorer.stages.triton import forms as _ladder
 from explorer.stages.triton.instruction_mix import sass_mix
 from explorer.stages.triton.instructions import SASS_INSTRUCTION
 
 #: How an instruction's line of the PTX is known, and the kernel's line that the PTX states there.
 ASSEMBLED, ASSEMBLED_LOC = "ptxas line table", "ptx .loc, by ptxas line table"
+_LABEL = re.compile(r"^\s*(\.L_\w+):")
 _LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
 
 
 def render(event: Event, id: str) -> Artifact:
     """The kernel's SASS, with the number of its instructions of each class as `mix`."""
     return _ladder.kernel_artifact(event, id, "SASS", "sass", mix=sass_mix(str(event.data["text"])))
+
+
+def event_of(ptx: Event | Artifact, text: str, ptx_lines: Sequence[int] = (), path: tuple[Call, ...] | None = None) -> Event:
+    """The event of a kernel's SASS, with what is known of its PTX.
+
+    `ptx_lines` has for each instruction the line of the PTX that it was assembled from; () where that is not known.
+    """
+    facts = {**ptx.data, "text": text, "stage_seconds": None, "ptx_lines": ptx_lines}
+    return Event("sass", ptx.time, ptx.frame, ptx.graph, event_data("sass", facts), ptx.path if path is None else path)
 
 
 def chains(text: str) -> Iterator[tuple[int, _ladder.Chain]]:
@@ -91,11 +103,30 @@ def _inlined(artifact: Artifact, trace: TraceData, lines: int) -> dict[tuple[str
     return found
 
 
+def kinds(artifact: Artifact) -> list[str]:
+    """Instructions up to the jump to itself behind the end, and the empty ones that fill the rest up."""
+    found: list[str] = []
+    label = ""
+    for line in artifact.lines:
+        instruction = SASS_INSTRUCTION.match(line)
+        here = _LABEL.match(line)
+        label = here[1] if here else label
+        if instruction is None:
+            found.append("directives")
+            continue
+        padding = instruction[1] == "NOP" or (instruction[1] == "BRA" and f"({label})" in line.replace("`", ""))
+        found.append("padding" if padding else CONSTANT if _ladder.CONSTANT.match(line) else "")
+        label = ""
+    return found
+
+
 STAGE = Stage(
     name="sass",
     title="SASS",
     language="sass",
     render=render,
+    per_kernel=True,
+    kinds=kinds,
     link=link,
     about="The instructions an NVIDIA GPU runs, with real registers, in the order they are issued.",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
+from explorer.stages.kinds import mlir_kinds
 from explorer.stages.triton import forms as _ladder
 
 
@@ -17,6 +18,8 @@ STAGE = Stage(
     title="Triton IR",
     language="mlir",
     render=render,
+    per_kernel=True,
+    kinds=mlir_kinds,
     link=_ladder.links(_ladder.mlir_chains, "mlir loc"),
     about="Triton's own operations on whole blocks of values, before anything is decided about threads.",
 )

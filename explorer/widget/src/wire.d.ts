@@ -34,8 +34,8 @@ export interface Nodes {
  * A text of the trace.
  *
  * "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in
- * it, "made_by" the function of the compiler that made it. "rows" is the table of guards, phases, recompiles
- * or symbols. "before" is the text before a pass, or the index of the artifact with that text; "idle" and
+ * it, "made_by" the function of the compiler that made it. "rows" is the table of a stage that has one, such
+ * as guards. "before" is the text before a pass, or the index of the artifact with that text; "idle" and
  * "idle_after" are (name, seconds) of the passes before it and after it that changed nothing.
  */
 export interface ArtifactInfo {

@@ -8,8 +8,8 @@ import torch
 
 import explorer
 from explorer.model.values import Artifact, Event, plain
-from explorer.stages.dynamo.dynamo_bytecode import STAGE
-from explorer.stages.kinds import kinds_of
+from explorer.stages.dynamo import decompiled
+from explorer.stages.dynamo.dynamo_bytecode import STAGE, kinds
 from explorer.traced import Trace
 
 TEXT = """  4           0 RESUME                   0
@@ -41,8 +41,8 @@ def test_copied_instructions_lead_to_their_lines(with_source: Callable[..., Trac
 def test_the_other_instructions_are_dynamos_own() -> None:
     """In a recording that does not say which are copied, no line is stated."""
     own, table = "Dynamo's own", ["exception table"] * 2
-    assert kinds_of(made(copied=((1, 4), (4, 6)))) == ["", own, "blank", "", own, *table]
-    assert kinds_of(made()) == [*["no line stated"] * 2, "blank", *["no line stated"] * 2, *table]
+    assert kinds(made(copied=((1, 4), (4, 6)))) == ["", own, "blank", "", own, *table]
+    assert kinds(made()) == [*["no line stated"] * 2, "blank", *["no line stated"] * 2, *table]
 
 
 def broken(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -80,4 +80,4 @@ def test_what_dynamo_copies_of_a_function_with_breaks() -> None:
 def test_the_decompilers_lines_are_named() -> None:
     """It states no instruction's line, so none is linked and none counts as missing."""
     artifact = Artifact("d", "decompiled", "0/0", "", "", "python", "def f(a):\n\n    return a")
-    assert kinds_of(artifact) == ["no line stated", "blank", "no line stated"]
+    assert decompiled.kinds(artifact) == ["no line stated", "blank", "no line stated"]

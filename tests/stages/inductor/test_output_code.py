@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from explorer.model.values import Event, plain
-from explorer.stages.inductor.output_code import STAGE, kernel_events
+from explorer.stages.inductor.definitions import kernel_events
+from explorer.stages.inductor.output_code import STAGE
 from explorer.traced import Trace
 
 CPP = """# AOT ID: ['1_inference']

@@ -1,0 +1,71 @@
+"""The kernels that a wrapper defines, cut out of its text. Pure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from explorer.model.events import event_data
+from explorer.model.values import Event, text_lines
+from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
+
+#: async_compile's methods, and the language of the source each is given.
+LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "cuda", "rocm": "hip", "halide": "halide"}
+
+
+def kernel_events(event: Event) -> Iterator[Event]:
+    """An event of kind "kernel" for each kernel that the wrapper defines, with its source and place in the wrapper."""
+    if _cpp_wrapper.is_cpp(event.data["text"]):
+        yield from _kernels_of_cpp(event)
+        return
+    for statement in ast.parse(event.data["text"]).body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+            yield from _kernel(event, statement, statement.value)
+
+
+def _kernel(event: Event, statement: ast.Assign, call: ast.Call) -> Iterator[Event]:
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    texts = [a for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    target = statement.targets[0]
+    if method not in LANGUAGES or not texts or not isinstance(target, ast.Name):
+        return
+    source = texts[-1]
+    text = str(source.value)
+    data = {
+        "name": target.id,
+        "language": LANGUAGES[method],
+        "text": text.strip("\n"),
+        "wrapper_line": source.lineno + len(text) - len(text.lstrip("\n")),
+        "comment": _comment_above(event.data["text"], statement.lineno),
+    }
+    yield Event("kernel", event.time, event.frame, event.graph, event_data("kernel", data), event.path)
+
+
+def _kernels_of_cpp(event: Event) -> Iterator[Event]:
+    """The kernels of a wrapper in C++, whose comments say at a call, not at a definition, which operators they are."""
+    for kernel in _cpp_wrapper.definitions(event.data["text"]):
+        data = {
+            "name": kernel.name,
+            "language": LANGUAGES.get(kernel.method, kernel.method),
+            "text": kernel.text,
+            "wrapper_line": kernel.line,
+            "comment": _comment_at_call(event.data["text"], kernel.name),
+        }
+        yield Event("kernel", event.time, event.frame, event.graph, event_data("kernel", data), event.path)
+
+
+def _comment_at_call(text: str, kernel: str) -> str:
+    """Inductor's note above the first call of a kernel; it stands there before the stream that is asked for."""
+    lines = text.split("\n")
+    first = next((number for number, name in _cpp_wrapper.calls(text) if name == kernel), 0)
+    above = [line.strip() for line in lines[max(0, first - 4) : max(0, first - 1)]]
+    return next((line for line in reversed(above) if line.startswith("// ") and "Original ATen" in line), "")
+
+
+def _comment_above(text: str, line: int) -> str:
+    """The comment lines right above a line: Inductor notes there which operators the kernel is made of."""
+    lines = text_lines(text)[: line - 1]
+    comment: list[str] = []
+    while lines and lines[-1].startswith("#"):
+        comment.append(lines.pop())
+    return "\n".join(reversed(comment))
