@@ -66,6 +66,18 @@ VERSIONS_ALLOWED = {
     ("absent/target.py", "__version__"): "torch's, said in a message; nothing is decided by it",
 }
 
+#: (file, what `hasattr` is asked of torch there): the reason why it may be.
+ASKED_OF_TORCH_ALLOWED = {
+    ("absent/absent_gpu.py", "torch._C, '_CudaDeviceProperties'"): "whether this build is one with CUDA, not which version it is",
+    ("absent/absent_gpu.py", "torch._C, '_cudnn'"): "whether this build is one with CUDA, not which version it is",
+    ("absent/active_driver.py", "triton.testing, name"): "of a list of names each that there is is answered",
+    ("absent/active_driver.py", "torch.cpu, name"): "of a list of names each that there is not is added",
+    ("absent/seen_by_dynamo.py", "TensorVariable, name"): "of a list of names each that there is is answered",
+    ("absent/user_kernels.py", "asked, 'has_triton_tensor_descriptor_host_tma'"): "it is answered where there is one",
+    ("interpret/interpreter.py", "cuda, name"): "of a list of names each that there is is answered",
+    ("observe/scheduler.py", "config, device_default"): "whether a setting has a default for the device",
+}
+
 #: Files in which an error of any kind is caught, and why.
 CATCHES_EVERYTHING = {
     "recording/recorder.py": "an error in a hook must not break the user's compile",
@@ -254,9 +266,32 @@ def test_the_search_for_private_names_finds_them(text: str, monkeypatch: pytest.
     assert found(["sample.py"], PRIVATE)
 
 
-def test_only_versions_asks_for_a_version() -> None:
-    """Which torch, triton or Python it is, is asked in one file; elsewhere only for the exceptions named above."""
+def test_only_versions_asks_for_a_version_number() -> None:
+    """The version number of torch, triton or Python is asked for in one file; elsewhere only for the exceptions named above."""
     assert found([f for f in FILES if f != "observe/versions.py"], VERSION) == set(VERSIONS_ALLOWED)
+
+
+def asked_of_torch(tree: ast.AST) -> Iterator[str]:
+    """What `hasattr` is asked of torch's or triton's modules and classes, as it is written."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in ("torch", "triton"):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            modules = [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+            names |= {name for name, alias in zip(modules, node.names, strict=True) if alias.name.startswith(("torch", "triton"))}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "hasattr":
+            owner = ast.unparse(node.args[0])
+            if owner.partition(".")[0] in names:
+                yield f"{owner}, {ast.unparse(node.args[1])}"
+
+
+def test_only_versions_asks_torch_what_it_has() -> None:
+    """`hasattr` of a module or class of torch's or triton's asks which torch it is: in one file, but for those named above."""
+    asked = {(file, what) for file, tree in TREES.items() for what in asked_of_torch(tree)}
+    assert {(file, what) for file, what in asked if file != "observe/versions.py"} == set(ASKED_OF_TORCH_ALLOWED)
+    assert len({what for file, what in asked if file == "observe/versions.py"}) > 5
 
 
 # State -------------------------------------------------------------------------------------------------------------

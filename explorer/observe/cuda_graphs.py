@@ -21,6 +21,7 @@ from explorer.model.values import Plain
 from explorer.observe.context import current_compile_id
 from explorer.observe.patch import replaced
 from explorer.observe.places import OWN_FOLDER
+from explorer.observe.versions import partitions_graphs
 
 CAPTURED, SKIPPED, IN_PARTS, NOT_THIS_PART = "captured", "skipped", "captured in parts", "not captured"
 SKIPPED_CALL = "skipped when called"
@@ -74,7 +75,7 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
         return warning
 
     with ExitStack() as stack:
-        if hasattr(Scheduler, "graph_partition"):
+        if partitions_graphs():
             stack.enter_context(replaced(Scheduler, "graph_partition", make_partition))
         stack.enter_context(replaced(CompiledFxGraph, "__init__", make_compiled))
         stack.enter_context(logged_in_torch(cudagraph_utils.cudagraphs_log))

@@ -12,6 +12,7 @@ from typing import Any
 from explorer.model.stage import Emit
 from explorer.model.values import Plain
 from explorer.observe.patch import replaced
+from explorer.observe.versions import compiles_backward_apart, compiles_in_stages
 
 #: The settings that limit how often a frame is compiled.
 LIMITS = ("accumulated_recompile_limit", "recompile_limit")
@@ -131,9 +132,9 @@ class FailedCompiles:
         from torch._inductor import compile_fx
 
         with ExitStack() as stack:
-            if hasattr(aot_autograd, "aot_stage2_compile"):
+            if compiles_in_stages():
                 stack.enter_context(replaced(aot_autograd, "aot_stage2_compile", make))
-            if hasattr(compile_fx, "compile_fx_backward"):
+            if compiles_backward_apart():
                 stack.enter_context(replaced(compile_fx, "compile_fx_backward", make_inductor))
             yield
 

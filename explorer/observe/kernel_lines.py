@@ -25,6 +25,7 @@ from explorer.model.values import Plain
 from explorer.observe.nested import inner_graphs, lowered_path
 from explorer.observe.patch import beside, observed, replaced
 from explorer.observe.subclasses import subclasses
+from explorer.observe.versions import cpp_rewriters, keeps_original_inner_fn, localizes_functions
 from explorer.observe.views import Views, views
 
 #: Under this key the meta of a LoopBody's node has the name of the FX node it was made for.
@@ -167,7 +168,7 @@ def _lowering(emit: Emit, state: _State) -> Iterator[None]:
         for kind in subclasses(ir.Loops):
             for name in {"store_output", "store_reduction"} & set(vars(kind)):
                 stack.enter_context(replaced(kind, name, make_store))
-        if hasattr(ir.ComputedBuffer, "with_original_inner_fn"):  # a reduction that was split is put together again
+        if keeps_original_inner_fn():  # a reduction that was split is put together again
             stack.enter_context(replaced(ir.ComputedBuffer, "with_original_inner_fn", make_original))
         stack.enter_context(_localized())
         stack.enter_context(_inside_templates(state))
@@ -189,7 +190,7 @@ def _localized() -> Iterator[None]:
 
         return localize_function
 
-    if hasattr(LocalBufferContext, "localize_function"):
+    if localizes_functions():
         with replaced(LocalBufferContext, "localize_function", make):
             yield
     else:
@@ -357,9 +358,8 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(replaced(IndentedBuffer, "writeline", make_line))
         stack.enter_context(replaced(IndentedBuffer, "getvaluewithlinemap", make_value))
-        for name in ("replace_acc_name", "replace_cascade_sum_with_add"):  # these change lines that are written
-            if hasattr(cpp, name):
-                stack.enter_context(replaced(cpp, name, make_rewrite))
+        for name in cpp_rewriters():
+            stack.enter_context(replaced(cpp, name, make_rewrite))
         yield
 
 

@@ -20,6 +20,7 @@ from explorer.observe import work
 from explorer.observe.patch import observed, replaced
 from explorer.observe.places import in_package
 from explorer.observe.subclasses import subclasses
+from explorer.observe.versions import graph_generators
 
 #: A rule: what the scheduler said, or, where it said nothing, the file, line and function that said no.
 Rule = tuple[str, str, int, str]
@@ -582,7 +583,7 @@ def _graph_hooks(logs: Logs) -> list[Hook]:
 
         return realize
 
-    names = [name for name in ("codegen", "codegen_subgraph") if hasattr(graph.GraphLowering, name)]
+    names = graph_generators()
     return [(ir.StorageBox, "realize", make_realize), *((graph.GraphLowering, name, make_codegen) for name in names)]
 
 

@@ -36,6 +36,62 @@ def device_switches() -> tuple[str, ...]:
     return tuple(name for name in ("_exchange_fn", "_maybe_exchange_fn") if hasattr(CUDADeviceVariable, name))
 
 
+def partitions_graphs() -> bool:
+    """True where Inductor splits a graph into parts for CUDA graphs; not every torch does."""
+    from torch._inductor.scheduler import Scheduler
+
+    return hasattr(Scheduler, "graph_partition")
+
+
+def compiles_in_stages() -> bool:
+    """True where AOTAutograd hands its graphs to the backend in a function of its own; not every torch does."""
+    from torch._functorch import aot_autograd
+
+    return hasattr(aot_autograd, "aot_stage2_compile")
+
+
+def compiles_backward_apart() -> bool:
+    """True where Inductor has a function for backward graphs; not every torch does."""
+    from torch._inductor import compile_fx
+
+    return hasattr(compile_fx, "compile_fx_backward")
+
+
+def keeps_original_inner_fn() -> bool:
+    """True where Inductor puts a reduction that it split together again; not every torch does."""
+    from torch._inductor import ir
+
+    return hasattr(ir.ComputedBuffer, "with_original_inner_fn")
+
+
+def localizes_functions() -> bool:
+    """True where the C++ backend rewrites a loop's function to use a local buffer; not every torch does."""
+    from torch._inductor.codegen.cpp_utils import LocalBufferContext
+
+    return hasattr(LocalBufferContext, "localize_function")
+
+
+def cpp_rewriters() -> tuple[str, ...]:
+    """The functions with which the C++ backend changes lines that are written; not every torch has both."""
+    from torch._inductor.codegen import cpp
+
+    return tuple(name for name in ("replace_acc_name", "replace_cascade_sum_with_add") if hasattr(cpp, name))
+
+
+def graph_generators() -> tuple[str, ...]:
+    """The methods with which a GraphLowering writes its code; not every torch has one for a subgraph."""
+    from torch._inductor.graph import GraphLowering
+
+    return tuple(name for name in ("codegen", "codegen_subgraph") if hasattr(GraphLowering, name))
+
+
+def draws_four_numbers() -> bool:
+    """True where Inductor's kernels draw four random numbers at once; not every torch does."""
+    from torch._inductor.runtime import triton_helpers
+
+    return hasattr(triton_helpers, "rand4x")
+
+
 def oldest_capability() -> int:
     """The least compute capability that torch's own CUDA compiles for: 75 in CUDA 13, which left out Volta; 0 without CUDA."""
     import torch

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from explorer.model.values import Plain
+from explorer.observe.versions import draws_four_numbers
 
 #: What DRAM and L2 hand out at the least, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
 SECTOR = 32
@@ -399,9 +400,8 @@ def _rows(node: Any) -> int | None:
 
 def _each(part: Any, left_out: Sequence[str], *, in_one_block: bool) -> dict[str, int]:
     """How many instructions each operation of a loop body is, its reduction among them; what is left out is not there."""
-    from torch._inductor.runtime import triton_helpers
 
-    many = {**MANY, "rand": RAND_OF_FOUR if hasattr(triton_helpers, "rand4x") else RAND}
+    many = {**MANY, "rand": RAND_OF_FOUR if draws_four_numbers() else RAND}
     many["reduction"] = 1 + (IN_ONE_BLOCK if in_one_block else REDUCTIONS).get(_reduction(part), 0)
     left_out = (*left_out, *(NOT_DOUBLE if _loop_dtype(part) == "float64" else ()))
     names = part._body.op_counts
