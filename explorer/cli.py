@@ -26,7 +26,7 @@ from typing import Any
 
 from explorer import __version__
 from explorer.errors import ExplorerError, FileError, InputError
-from explorer.process.ranks import LAUNCHERS, launch_inside, of_rank, rank
+from explorer.process.ranks import LAUNCHERS, how_to_trace_ranks, path_of_rank, rank
 
 #: The exit status for a mistake in the use of explorer itself, as argparse has it.
 MISUSE = 2
@@ -123,7 +123,7 @@ def trace(options: argparse.Namespace) -> int:
     with record(options.target, name=program.name, fresh=not options.use_caches) as recording, outcome:
         program.run()
     own = rank(os.environ)
-    written = _write(recording.trace, [of_rank(path, own) for path in options.output])
+    written = _write(recording.trace, [path_of_rank(path, own) for path in options.output])
     advice = _advice(recording.trace, vars(sys.modules["__main__"]), program.name)
     print(recording.trace, *advice, *written, sep="\n", file=sys.stderr)
     return outcome.status
@@ -136,7 +136,7 @@ def _advice(made: Any, names: Mapping[str, Any], program: str) -> list[str]:
     if made.artifacts or made.failures:
         return []
     if Path(program).name in LAUNCHERS:
-        return [f"explorer: {launch_inside(Path(program).name)}"]
+        return [f"explorer: {how_to_trace_ranks(Path(program).name)}"]
     said = [
         "explorer: nothing that the program ran in this process is under torch.compile. Put model = torch.compile(model) before "
         "its calls, or @torch.compile above a function, and call it; in Python explorer.trace(model, x) needs neither"

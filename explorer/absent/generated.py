@@ -191,12 +191,18 @@ class Kernel:
     @staticmethod
     def of(name: str, source: str, target: Target, wrappers: Wrappers | None) -> Kernel:
         """The kernel that a source defines; InputError where it defines none."""
-        from explorer.ladder.ladder import autotuner, choose, executed, inductor_ready, lines_of
-        from explorer.ladder.ladder import pretending as front_end
+        from explorer.ladder.ladder import (
+            autotuner,
+            choose,
+            execute_source,
+            inductor_heuristics_for,
+            lines_of,
+            triton_driver_of,
+        )
 
         file = f"{name}.py"
-        with front_end(target), inductor_ready(target), lines_of(file, source):
-            tuner = autotuner(executed(source, name, file), name)
+        with triton_driver_of(target), inductor_heuristics_for(target), lines_of(file, source):
+            tuner = autotuner(execute_source(source, name, file), name)
         config = choose(tuner.configs, None)
         constants = {**tuner.triton_meta.get("constants", {}), **config.kwargs}
         declared = {p.name for p in tuner.fn.params if p.is_constexpr}

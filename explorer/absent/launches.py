@@ -23,8 +23,8 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import ExplorerError
-from explorer.ladder.ladder import Ladder, Lowered, finished, front_end, portable, pretending
-from explorer.ladder.triton_jit import call_arguments, grid_of, jit_function, own_copy, said, settings
+from explorer.ladder.ladder import Ladder, Lowered, front_end, ladder_from_answer, portable, triton_driver_of
+from explorer.ladder.triton_jit import call_arguments, describe_argument, grid_of, jit_function, launch_settings, private_copy
 from explorer.ladder.triton_pool import Pool
 from explorer.model.values import Plain
 from explorer.observe.functions import code_facts
@@ -65,7 +65,7 @@ class Specialized:
         if self.error is not None:
             raise self.error
         assert self.lowered is not None and self.answer is not None
-        return finished(self.lowered, self.answer.result())
+        return ladder_from_answer(self.lowered, self.answer.result())
 
     def count(self, where: tuple[str, int, str], arguments: Mapping[str, Plain], grid: Sequence[int]) -> None:
         """Note one launch."""
@@ -118,20 +118,24 @@ class Launches:
         frame = users_frame()
         if frame is None or self.in_a_graph():
             return None
-        function, (_, _, meta) = jit_function(kernel), settings(kernel, args, constants, None, prepare=True)
+        function, (_, _, meta) = jit_function(kernel), launch_settings(kernel, args, constants, None, prepare=True)
         compiled = self.compiled(kernel, args, constants)
         named = call_arguments(function, args, meta)
         if compiled is not None:
             fixed = {p.name for p in function.params if p.is_constexpr}
-            shown = {name: said(value) for name, value in named.items() if name in function.arg_names and name not in fixed}
+            shown = {
+                name: describe_argument(value)
+                for name, value in named.items()
+                if name in function.arg_names and name not in fixed
+            }
             compiled.specialized.count(self._place(frame), shown, grid_of(grid, named))
         return compiled
 
     def compiled(self, kernel: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> AbsentKernel | None:
         """What triton would compile for such a launch, begun when it is first asked for."""
         function = jit_function(kernel)
-        with pretending(self.target):
-            config, candidates, meta = settings(kernel, args, constants, None)
+        with triton_driver_of(self.target):
+            config, candidates, meta = launch_settings(kernel, args, constants, None)
             self._asked = config, candidates
             args = on_meta(tuple(args))
             found: AbsentKernel | None = self._copy(function).run(*args, grid=None, warmup=True, **meta)
@@ -141,7 +145,7 @@ class Launches:
         """The function with kernels of its own, which are AbsentKernels: triton's caches on disk and in it stay as they are."""
         if id(function) in self._copies:
             return self._copies[id(function)][1]
-        own = own_copy(function)
+        own = private_copy(function)
 
         def compile(src: Any, target: Any = None, options: Any = None, **rest: Any) -> AbsentKernel:
             return AbsentKernel(self, function, src, self._specialized(function, src, dict(options or {})))
@@ -308,7 +312,7 @@ class AbsentKernel:
             frame = users_frame()
             if frame is not None and not self.launches.in_a_graph():
                 fixed = {p.name for p in self.function.params if p.is_constexpr}
-                shown = {n: said(a) for n, a in zip(self.function.arg_names, args, strict=False) if n not in fixed}
+                shown = {n: describe_argument(a) for n, a in zip(self.function.arg_names, args, strict=False) if n not in fixed}
                 self.specialized.count(self.launches._place(frame), shown, grid_of(grid, {}))
             interpret(self.function, args, {}, grid)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.absent.active_driver import this_machines
 from explorer.errors import ExplorerError, InputError, InterpretError
-from explorer.ladder.triton_jit import OWN, function_name
+from explorer.ladder.triton_jit import EXPLORER_COPY, function_name
 from explorer.observe.patch import replaced
 from explorer.observe.without_data import without_data
 
@@ -79,7 +79,7 @@ def _interpreted(launches: Launches | None, original: Callable[..., Any]) -> Cal
 
     @functools.wraps(original)
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        if getattr(self, OWN, False):
+        if getattr(self, EXPLORER_COPY, False):
             return original(self, *args, grid=grid, warmup=warmup, **kwargs)
         if not on_cpu(args, kwargs):
             with this_machines():

@@ -1,1 +1,1 @@
-"""What torch.compile can hand a graph to."""
+"""The compilers that torch.compile can hand a graph to."""

@@ -1,4 +1,4 @@
-"""Compile backends: what torch.compile can hand a graph to, and whether it can run here, found out by trying."""
+"""Backends of torch.compile: which there are, and which work here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.compilers.torch_compile import registered_backends
 from explorer.errors import InputError, unknown_name
 from explorer.model.values import Rows, text_lines
 
-#: What each backend is tried with, in a process of its own: a backend may end the process it runs in.
+#: The trial of a backend. It runs in a separate process, because a backend may end the process it runs in.
 TRIAL = """
 import json, sys, torch
 name = sys.argv[1]
@@ -30,14 +30,14 @@ except BaseException as error:
 
 
 def registered() -> tuple[str, ...]:
-    """The names of all backends that torch knows, debugging ones included."""
+    """The names of all registered backends, including those for debugging."""
     return registered_backends()
 
 
 def backends(names: list[str] | None = None, timeout: float = 180.0) -> Rows:
-    """One row a backend: its name, whether it runs here, and why not, found out by compiling a small function.
+    """Try each backend on a small function: one row each, with whether it works here and why not.
 
-    Each is tried in a process of its own, about 3 seconds each; `names` limits the trial, `timeout` is in seconds.
+    Each trial is a separate process and takes about 3 seconds. `names` limits the trial; `timeout` is in seconds.
     """
     return Rows({"backend": name, **_tried(name, timeout)} for name in names or registered())
 
@@ -57,7 +57,7 @@ def _tried(name: str, timeout: float) -> dict[str, Any]:
 
 
 def resolve(backend: object) -> Any:
-    """The backend as torch.compile takes it; InputError, with the nearest names, for a name that is not registered."""
+    """Check a backend for torch.compile; InputError, with the nearest names, if it is not registered."""
     if callable(backend):
         return backend
     if not isinstance(backend, str):
@@ -68,7 +68,7 @@ def resolve(backend: object) -> Any:
 
 
 def is_module_compiler(backend: object) -> bool:
-    """True for the classic `compiler(module) -> module`, which calls torch.compile itself; a backend takes (graph, inputs)."""
+    """Whether this is a `compiler(module) -> module`, which calls torch.compile itself; a backend takes (graph, inputs)."""
     if isinstance(backend, str) or not callable(backend):
         return False
     try:

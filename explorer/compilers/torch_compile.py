@@ -1,4 +1,4 @@
-"""Call torch.compile afresh: never an earlier compile of the same function."""
+"""Call torch.compile so that it compiles anew, and explain its errors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from explorer.absent.torch_cuda import GENERATOR, STREAM
 from explorer.observe.patch import replaced
 from explorer.observe.versions import isolates_recompiles
 
-#: Names of Dynamo's that messages give to the user.
+#: Names in Dynamo that messages refer to.
 CONFIG, MARKS, RESETS = "torch._dynamo.config", "torch._dynamo.mark_dynamic", "torch._dynamo.reset()"
 SUPPRESSES = f"{CONFIG}.suppress_errors"
 
 
 def unwrapped(function: Any) -> Any:
-    """The function or module inside what torch.compile returned; anything else as it is."""
+    """The function or module inside a torch.compile result; anything else is returned as it is."""
     for name in ("_orig_mod", "_torchdynamo_orig_callable"):
         inner = getattr(function, "__dict__", {}).get(name) or getattr(function, "__dict__", {}).get("_modules", {}).get(name)
         if inner is not None:
@@ -27,7 +27,7 @@ def unwrapped(function: Any) -> Any:
 
 
 def could_be_compiled(value: Any) -> bool:
-    """Whether a value is a module, which torch.compile takes as it is; a module's class is none."""
+    """Whether a value is an instance of nn.Module."""
     import torch
 
     return isinstance(value, torch.nn.Module)
@@ -35,10 +35,10 @@ def could_be_compiled(value: Any) -> bool:
 
 @contextmanager
 def fresh_backends() -> Iterator[None]:
-    """Inside the block each torch.compile gets a backend that equals no other.
+    """Give each torch.compile inside the block a backend that equals no other.
 
-    Dynamo takes an earlier compile of the same code for its own where the backends are equal, also from outside
-    an isolated cache; a trace must compile anew, and must not be found by the user's own calls later.
+    Dynamo reuses an earlier compile of the same code if the backends are equal, even from outside an isolated cache. A trace
+    must compile anew, and the user's own calls must not reuse its result later.
     """
     import torch
 
@@ -50,24 +50,24 @@ def fresh_backends() -> Iterator[None]:
 
 
 def compiled_afresh(function: Any, backend: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """torch.compile(function, backend, **options), with a cache of its own."""
+    """Call torch.compile(function, backend, **options) with a separate cache."""
     import torch
 
-    own_cache = {"isolate_recompiles": True}
+    cache_option = {"isolate_recompiles": True}
     if not isolates_recompiles():
-        own_cache, function = {}, with_own_code(function)
+        cache_option, function = {}, with_copied_code(function)
     with fresh_backends():
-        compiled: Callable[..., Any] = torch.compile(function, backend=backend, **options, **own_cache)
+        compiled: Callable[..., Any] = torch.compile(function, backend=backend, **options, **cache_option)
     return compiled
 
 
-def with_own_code(function: Any) -> Any:
-    """A function or method with a code object of its own, so that Dynamo's entries for it are nobody else's.
+def with_copied_code(function: Any) -> Any:
+    """Copy a function or method with its code object, for which Dynamo then has separate cache entries.
 
     A module or other callable is returned as it is: its traces count towards the recompile limit of its forward.
     """
     if isinstance(function, MethodType):
-        return MethodType(with_own_code(function.__func__), function.__self__)
+        return MethodType(with_copied_code(function.__func__), function.__self__)
     if not isinstance(function, FunctionType):
         return function
     parts = (function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)
@@ -80,7 +80,7 @@ def _with_keywords(copy: FunctionType, function: FunctionType) -> FunctionType:
 
 
 def plain(function: Any, backend: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """torch.compile(function, backend, **options), as a program has it without explorer."""
+    """Call torch.compile(function, backend, **options) as a program without explorer does."""
     import torch
 
     compiled: Callable[..., Any] = torch.compile(function, backend=backend, **options)
@@ -88,13 +88,13 @@ def plain(function: Any, backend: Any, options: Mapping[str, Any]) -> Callable[.
 
 
 def compiled_by(compiler: Callable[[Any], Callable[..., Any]], function: Any) -> Callable[..., Any]:
-    """What a `compiler(module) -> module`, which calls torch.compile itself, makes of the function."""
+    """Compile with a `compiler(module) -> module`, which calls torch.compile itself."""
     with fresh_backends():
         return compiler(function)
 
 
 def is_compiler_error(error: BaseException) -> bool:
-    """True for an error of the compiler; False for one that the user's own function raised."""
+    """Whether an error is the compiler's, not one that the user's function raised."""
     from torch._dynamo.exc import TorchDynamoException
 
     named = {type(e).__module__.partition(".")[0] + "." + type(e).__name__ for e in _chain(error)}
@@ -102,31 +102,31 @@ def is_compiler_error(error: BaseException) -> bool:
 
 
 def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
-    """Whether an error is one of others, or was raised because of one of them."""
+    """Whether an error is one of `others`, or was raised because of one of them."""
     return any(one is other for one in _chain(error) for other in others)
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
+    errors: list[BaseException] = []
+    while error is not None and error not in errors:
+        errors.append(error)
         error = error.__cause__ or error.__context__
-    return found
+    return errors
 
 
-#: What torch says of a stream or an event where it has no GPU.
+#: torch's messages for a stream or an event without a GPU.
 NO_STREAMS = (
     "Stream requires CUDA support", "Tried to instantiate dummy base class", "PyTorch is not linked with support for",
     "Cannot access accelerator device",
 )  # fmt: skip
-#: What torch says of a generator on a GPU where it has none.
+#: torch's messages for a GPU's generator without a GPU.
 NO_GENERATOR = ("Cannot get CUDA generator", "is not supported for torch.Generator()")
 #: Inductor's pattern for `x[torch.randperm(n)[:k]]`, as `Trace.matches` names it.
 RANDPERM = "_misc_patterns_init.<locals>.randperm_index_pattern"
 
 
 def advice(error: BaseException) -> str:
-    """What the user can do about a compiler error, where that is known; "" elsewhere."""
+    """Advice on a compiler error; "" if there is none."""
     if type(error).__name__ == "BackendCompilerFailed" and any(isinstance(e, ImportError) for e in _chain(error)):
         return (
             f"the backend {getattr(error, 'backend_name', '')!r} needs a package that is not installed, see below: install it or "
@@ -140,7 +140,7 @@ def advice(error: BaseException) -> str:
     if said := no_driver(error):
         return said
     if any(type(e).__name__ == "FakeTensorDeviceMismatchError" for e in _chain(error)):
-        return "a GPU would refuse this too: a tensor is made on the CPU, so give its maker a device, such as `device=x.device`"
+        return "a tensor is created on the CPU, which a GPU would refuse too: create it with a device, such as `device=x.device`"
     if any(type(e).__name__ == "DataDependentOutputException" and "_local_scalar_dense" in str(e) for e in _chain(error)):
         return (
             "a number is read from a tensor inside a graph, as the counter of map and scan is; torch compiles that "
@@ -156,38 +156,38 @@ def advice(error: BaseException) -> str:
 
 
 def needs_its_gpu(error: BaseException) -> str:
-    """What to do about a stream, an event or a generator, which only the GPU's driver makes; "" for other errors."""
-    said = "\n".join(map(str, _chain(error)))
-    if any(words in said for words in NO_GENERATOR):
+    """Advice on a stream, event or generator, which needs the GPU's driver; "" for other errors."""
+    messages = "\n".join(map(str, _chain(error)))
+    if any(words in messages for words in NO_GENERATOR):
         return GENERATOR
-    return STREAM if any(words in said for words in NO_STREAMS) else ""
+    return STREAM if any(words in messages for words in NO_STREAMS) else ""
 
 
 def no_driver(error: BaseException) -> str:
-    """What to write where a Triton kernel was launched and triton found no GPU; "" for other errors."""
+    """Advice if a Triton kernel was launched and triton found no GPU; "" for other errors."""
     if not any(isinstance(e, RuntimeError) and "active drivers" in str(e) for e in _chain(error)):
         return ""
     return (
         "the program launches a Triton kernel, or asks triton for its GPU, and none is here: name one, as in "
-        "explorer.trace(f, x, target='h100'), explorer.record('h100') or `explorer trace --target h100 SCRIPT`: the kernel is "
-        "compiled for it, and interpreted on the CPU"
+        "explorer.trace(f, x, target='h100'), explorer.record('h100') or `explorer trace --target h100 SCRIPT`. The kernel is "
+        "then compiled for that GPU, and interpreted on the CPU"
     )
 
 
 def is_module_class(function: object) -> bool:
-    """True for a subclass of nn.Module itself, of which no module was made."""
+    """Whether this is a subclass of nn.Module, not an instance."""
     import torch
 
     return isinstance(function, type) and issubclass(function, torch.nn.Module)
 
 
 def not_for_dynamo(function: object) -> str:
-    """What to do with a callable that Dynamo does not look into; "" for others."""
+    """Advice on a callable that Dynamo does not trace into; "" for others."""
     import torch
 
     if isinstance(function, torch.jit.ScriptModule):
         return (
-            f"{type(function).__name__} is TorchScript, which has a compiler of its own, and Dynamo does not look into it: "
+            f"{type(function).__name__} is TorchScript, which has its own compiler, and Dynamo does not trace into it: "
             "trace the module that it was scripted from"
         )
     if isinstance(function, torch.export.ExportedProgram):
@@ -196,7 +196,7 @@ def not_for_dynamo(function: object) -> str:
 
 
 def wrong_type(option: str, value: object) -> str:
-    """The type that Inductor's option has, where `value` is of another; "" where it fits, or where torch does not say."""
+    """The name of an Inductor option's type if `value` has another; "" if it fits or torch states none."""
     from torch._inductor import config
 
     kind: Any = config.get_type(option.replace("-", "_"))
@@ -215,21 +215,21 @@ def entry_code(function: Any) -> Any:
 
 
 def registered_backends() -> tuple[str, ...]:
-    """The names of all backends that torch.compile takes, debugging ones included."""
+    """The names of all registered backends, including those for debugging."""
     import torch
 
     return tuple(torch._dynamo.list_backends(None))
 
 
 def freezes(options: Mapping[str, Any] | None) -> bool:
-    """True where Inductor would fold the parameters into the graph as constants."""
+    """Whether Inductor would fold the parameters into the graph as constants."""
     from torch._inductor import config
 
     return bool((options or {}).get("freezing", config.freezing))
 
 
 def valid_options(backend: Any) -> tuple[str, ...]:
-    """The names Inductor takes in `options=`; none are known for other backends."""
+    """The names that Inductor takes in `options=`; none for other backends."""
     if backend != "inductor":
         return ()
     import torch._inductor
@@ -245,21 +245,21 @@ def valid_modes() -> tuple[str, ...]:
 
 
 def mode_options(mode: str) -> dict[str, Any]:
-    """The options that a mode stands for."""
+    """The options that a mode sets."""
     import torch._inductor
 
     return dict(torch._inductor.list_mode_options(mode))
 
 
 def torch_versions() -> dict[str, str]:
-    """The versions that made a trace."""
+    """The versions of torch, triton and Python."""
     from explorer.observe.versions import python_version, version_of
 
     return {"torch": version_of("torch"), "triton": version_of("triton"), "python": python_version()}
 
 
 def not_compiling() -> str:
-    """Why torch.compile compiles nothing at all in this process; "" where it does."""
+    """Why torch.compile compiles nothing in this process; "" if it compiles."""
     from explorer.observe.failed import not_compiling as why
 
     return why()

@@ -114,7 +114,7 @@ class Target:
 
     @property
     def xpu(self) -> dict[str, Plain]:
-        """What torch.xpu.get_device_capability gives of an Intel GPU, by torch's names (torch/csrc/xpu/Module.cpp).
+        """The result of torch.xpu.get_device_capability, by torch's names (torch/csrc/xpu/Module.cpp).
 
         Eight vector engines (EUs) an Xe-core, as on every Xe-HPC and Xe2 GPU, unless `reported` says otherwise.
         """
@@ -153,7 +153,7 @@ class Target:
 
     @property
     def row(self) -> dict[str, Plain]:
-        """The figures that `explorer.targets()` lists, in units that people use."""
+        """The figures that `explorer.targets()` lists, in GB, MB, KB, GB/s and TFLOP/s."""
         return {
             "vendor": self.vendor,
             "arch": f"sm_{self.arch}" if isinstance(self.arch, int) else self.arch,
@@ -169,7 +169,7 @@ class Target:
 
     @classmethod
     def parse(cls, name: object) -> Target:
-        """The target of that name, in any spelling: "h100", "H100-SXM", "RTX 4090". InputError lists what there is."""
+        """Find a target by name, in any spelling: "h100", "H100-SXM", "RTX 4090". InputError lists all names."""
         if isinstance(name, cls):
             return name
         plain = _plain(name)
@@ -198,7 +198,7 @@ def _tera(**rates: float) -> dict[str, float]:
     return {dtype: rate * TERA for dtype, rate in rates.items()}
 
 
-#: Other names that people use.
+#: Aliases.
 ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "v100": ("v100-sxm2", "v100-32gb", "sm_70"),

@@ -1,4 +1,4 @@
-"""Occupancy: how many blocks of a kernel fit on one multiprocessor at a time, and what keeps more from fitting. Pure.
+"""Compute occupancy: how many blocks of a kernel fit on one multiprocessor, and what limits them.
 
 NVIDIA's rules are those of the occupancy calculator in the CUDA toolkit (cuda_occupancy.h): registers are given to a
 warp in units of 256, evenly over four partitions; shared memory in units of 256 bytes, from compute capability 8.0 in units
@@ -22,9 +22,9 @@ _AMD_WORKGROUPS = 16
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What fits on one multiprocessor: `blocks`, their `warps`, and these as a `fraction` of the most it can hold.
+    """The blocks that fit on one multiprocessor, their warps, and the fraction of its maximum.
 
-    `limits` says how many blocks each resource would allow, `limited_by` names the scarcest: "registers",
+    `limits` has how many blocks each resource allows. `limited_by` names the scarcest: "registers",
     "shared memory", "threads" or "blocks". With 0 blocks the kernel cannot run on this GPU.
     """
 
@@ -63,7 +63,7 @@ def _by_registers(target: Target, warps: int, registers: int) -> int:
 
 
 def _waves(target: Target, registers: int) -> int:
-    """Waves that a SIMD's vector registers allow; only the CDNA generations from gfx90a on are known."""
+    """The waves that a SIMD's vector registers allow, on CDNA from gfx90a on; else its maximum."""
     most = target.threads // target.warp // _PARTITIONS
     if not str(target.arch).startswith("gfx9"):
         return most

@@ -15,7 +15,7 @@ from typing import Any
 
 from explorer.errors import InputError
 from explorer.interpret.interpreter import AT_ONCE, interpreting
-from explorer.ladder.triton_jit import call_arguments, grid_of, jit_function, settings
+from explorer.ladder.triton_jit import call_arguments, grid_of, jit_function, launch_settings
 
 #: Seconds before a kernel's first program: its source is executed and rewritten.
 FIRST = 0.02
@@ -59,7 +59,7 @@ def of_launch(source: str, known: Mapping[str, Any], grid: Sequence[int]) -> Est
 def estimate_call(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any, config: Any = None) -> Estimate:
     """What `kernel[grid](*args, **constants)` takes; InputError where there is no grid."""
     function = jit_function(kernel)
-    named = call_arguments(function, args, settings(kernel, args, constants, config)[2])
+    named = call_arguments(function, args, launch_settings(kernel, args, constants, config)[2])
     sizes = grid_of(grid, named)
     if not sizes:
         raise InputError(f"running {function.__name__} needs its grid")

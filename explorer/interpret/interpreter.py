@@ -170,7 +170,7 @@ class Interpreter:
         try:
             bound = inspect.signature(function.fn).bind(**arguments)
         except TypeError as error:
-            raise InputError(f"{function.__name__} cannot be called so: {error}") from error
+            raise InputError(f"{function.__name__} cannot be called with these arguments: {error}") from error
         bound.apply_defaults()
         fixed = {p.name for p in function.params if p.is_constexpr}
         return {k: _plain(v) if k in fixed else self.value(v, k) for k, v in bound.arguments.items()}

@@ -1,10 +1,11 @@
-"""A Triton kernel down the ladder, for a GPU that need not be here: TTIR, TTGIR, LLIR, PTX and cubin, or AMDGCN and hsaco.
+"""Compile a Triton kernel to machine code, in every form, also for an absent GPU.
 
-    source → (executed under the pretence that the GPU is there) → autotune candidates → unoptimized TTIR
+    source → (executed while triton and Inductor see the target) → autotune candidates → unoptimized TTIR
            → (in a worker process) every stage of triton's backend → Ladder
 
-Only triton's Python front end runs in this process; MLIR's passes, LLVM and ptxas run in a worker, so that a crash
-there is an error here. Nothing is written to triton's cache, and no driver or device is asked for.
+The forms are TTIR, TTGIR, LLIR, and PTX and cubin or AMDGCN and hsaco. Only triton's Python front end runs in this process.
+MLIR's passes, LLVM and ptxas run in a worker, so that a crash there is an error here. Nothing is written to triton's cache,
+and no driver or device is asked.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from explorer.observe.launched import Launched, described
 from explorer.observe.patch import added, replaced
 from explorer.observe.versions import oldest_capability
 
-#: Triton's stages that are texts, in order, by backend.
+#: Triton's stages that produce text, in order, by backend.
 TEXTS = {"cuda": ("ttir", "ttgir", "llir", "ptx"), "hip": ("ttir", "ttgir", "llir", "amdgcn"), "xpu": ("ttir", "ttgir", "llir")}
-#: What the last stage makes, by backend: the name of the binary.
+#: The name of the binary that the last stage produces, by backend.
 BINARIES = {"cuda": "cubin", "hip": "hsaco", "xpu": "spv"}
-#: What triton's metadata says of a kernel that people ask for.
+#: The entries of triton's metadata that a ladder keeps.
 _FACTS = (
     "num_warps",
     "num_ctas",
@@ -55,11 +56,11 @@ _FACTS = (
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel as triton's front end leaves it: unoptimized TTIR, and what the backend is to make of it.
+    """A kernel after triton's front end: unoptimized TTIR, and the options for the backend.
 
-    `file` and `first_line` say where its source's lines are in the locations. `config` is the candidate that was
-    taken, `grid` the launch grid's three expressions in the kernel's size arguments, () where it has none of its own.
-    `scaled(registers)` gives the configs that Inductor adds where this one takes that many registers.
+    `file` and `first_line` locate its source's lines. `config` is the candidate that was taken. `grid` has the launch grid's
+    three expressions in the kernel's size arguments, () if it states none. `scaled(registers)` gives the configs that
+    Inductor adds if this one uses that many registers.
     """
 
     name: str
@@ -77,7 +78,7 @@ class Lowered:
 
     @property
     def job(self) -> dict[str, Any]:
-        """What a worker is asked."""
+        """The request to a worker process."""
         return {"ttir": self.ttir, "triple": self.target.triple, "options": dict(self.options)}
 
 
@@ -88,9 +89,9 @@ class Ladder:
     `texts` maps "ttir", "ttgir", "llir" and "ptx" or "amdgcn" to their texts; `binary` is the cubin, hsaco or SPIR-V. `metadata`
     has num_warps, num_stages, shared (bytes a block), registers (a thread), stack, spill_stores and spill_loads (bytes
     a thread; on AMD spilled_registers), and `occupancy`. `seconds` is the time of each stage. `candidates` are all
-    configs that would be tried on the device, the first being the one taken where none is measured; `measured` has those
-    that an attached GPU tried, each with its `ms`. `launched` is True where texts and binary are those of the launch on
-    the attached GPU, and `chosen` says why this config was taken.
+    configs that autotuning would time; the first is taken if none is timed. `measured` has those that an attached GPU
+    timed, each with its `ms`. `launched` is True if texts and binary are those of the launch on the attached GPU.
+    `chosen` says why this config was taken.
     """
 
     name: str
@@ -117,85 +118,86 @@ class Ladder:
         if self.target.vendor != "nvidia":
             instead = {"amd": "the text 'amdgcn'", "intel": "made of the SPIR-V in `binary` by the driver"}[self.target.vendor]
             raise InputError(f"{self.target.name} has no SASS: its machine code is {instead}")
-        return self.own(disassemble(self.binary))
+        return self.with_own_name(disassemble(self.binary))
 
     def renamed(self, name: str) -> Ladder:
-        """The same kernel under another name, as for an identical kernel of the same program.
+        """The same kernel under another name, for an identical kernel of the same program.
 
         The binary and the bytes of its debug information keep the name it was `compiled_as`.
         """
         named = replace(self, name=name, file=f"{name}.py", compiled_as=self.compiled_as or self.name)
-        return replace(named, texts=plain({stage: named.own(text) for stage, text in self.texts.items()}))
+        return replace(named, texts=plain({stage: named.with_own_name(text) for stage, text in self.texts.items()}))
 
-    def own(self, text: str) -> str:
-        """A text of this kernel's binary, with this kernel's name in it."""
+    def with_own_name(self, text: str) -> str:
+        """A text made from the binary, with this kernel's name in place of the one it was compiled as."""
         return re.sub(rf"(?<!\w){re.escape(self.compiled_as)}(?![A-Za-z0-9])", self.name, text) if self.compiled_as else text
 
 
-#: A kernel that a worker has, one that the attached GPU has launched, or the error of one that did not come so far.
-Begun: TypeAlias = "tuple[Lowered, Future[dict[str, Any]]] | Ladder | ExplorerError"
+#: A kernel that a worker compiles, one that the attached GPU has launched, or the error from triton's front end.
+PendingLadder: TypeAlias = "tuple[Lowered, Future[dict[str, Any]]] | Ladder | ExplorerError"
 
 
 def compile_ladder(source: str, name: str, target: Target, config: int | Mapping[str, Plain] | None = None) -> Ladder:
-    """Take a kernel's source, as Inductor writes it, down the ladder (0.2 s and more, 0.2 s of it to start a worker).
+    """Compile a kernel's source, as Inductor writes it, to machine code (0.2 s and more, 0.2 s of it to start a worker).
 
     `config` chooses among the kernel's autotune candidates by index, or gives one by its values; None takes the first.
-    InputError for a source that is no Python, uses what is not defined, or has no Triton kernel; CompileError, with
-    what the compiler said, where a stage fails or crashes.
+    InputError for a source that is not valid Python, uses undefined names, or has no Triton kernel. CompileError, with
+    the compiler's output, if a stage fails or crashes.
     """
     lowered = lower(source, name, target, config)
     with Worker(assembler(target)) as worker:
-        return finished(lowered, worker.ask(lowered.job))
+        return ladder_from_answer(lowered, worker.ask(lowered.job))
 
 
 def compile_ladders(
     kernels: Sequence[tuple[str, str]], target: Target, workers: int = 0, launches: Sequence[Launched | None] = ()
 ) -> list[Ladder | ExplorerError]:
-    """The ladder of each (name, source), in order; for one that does not compile its error.
+    """The ladder of each (name, source), in order, or its error.
 
-    Kernels that differ in nothing but their names are compiled once. `workers` is the number of processes, by default
-    one a core and one for every eight kernels, at most 4. `launches` has what the attached GPU launched of each kernel,
-    which is then not compiled again, and None for the others.
+    Kernels that differ only in their names are compiled once. `workers` is the number of processes, by default one a core
+    and one for every eight kernels, at most 4. `launches` has what the attached GPU launched of each kernel, or None; a
+    launched kernel is not compiled again.
     """
-    with UnderWay(target, workers) as under_way:
-        under_way.begin(kernels, launches)
-        return under_way.finished(kernels)
+    with LadderWorkers(target, workers) as pool:
+        pool.submit(kernels, launches)
+        return pool.results(kernels)
 
 
-class UnderWay:
-    """Kernels on their way down the ladder: begun as soon as they are known, and waited for when they are needed.
+class LadderWorkers:
+    """Worker processes that compile kernels while the program compiles on.
 
-    The first worker process starts with the object, and imports triton while Dynamo and Inductor are still at work.
+    A kernel is submitted as soon as its source exists, and waited for when its ladder is needed. The first worker process
+    starts with the object, and imports triton while Dynamo and Inductor still work.
     """
 
     def __init__(self, target: Target, workers: int = 0) -> None:
         self._target, self._workers = target, workers
-        self._begun: dict[str, tuple[str, Begun]] = {}
+        self._pending: dict[str, tuple[str, PendingLadder]] = {}
         self._launched: dict[tuple[str, str], Launched] = {}
         self._pool = Pool(workers or 1, assembler(target))
 
-    def begin(self, kernels: Sequence[tuple[str, str]], launches: Sequence[Launched | None] = ()) -> None:
-        """Take each (name, source) through triton's front end and hand it to a worker, unless an identical one was.
+    def submit(self, kernels: Sequence[tuple[str, str]], launches: Sequence[Launched | None] = ()) -> None:
+        """Take each (name, source) through triton's front end and hand it to a worker, once if identical.
 
         `launches` has what the attached GPU launched of each, which is then not compiled again, and None for the others.
         """
         self._launched |= {kernel: launch for kernel, launch in zip(kernels, launches, strict=False) if launch is not None}
         self._pool.grow(self._workers or min(os.cpu_count() or 1, len(kernels) // 8))
         for kernel in kernels:
-            if (key := self._key(kernel)) not in self._begun:
+            if (key := self._key(kernel)) not in self._pending:
                 name, source = kernel
-                self._begun[key] = source, _begun(source, name, self._target, self._pool, self._launched.get(kernel))
+                self._pending[key] = source, _start(source, name, self._target, self._pool, self._launched.get(kernel))
 
     def _key(self, kernel: tuple[str, str]) -> str:
-        """What kernels that need be compiled only once share; each launch is its own."""
+        """The key that identical kernels share; a kernel that the attached GPU launched has its own."""
         return f"{kernel[0]} {_key(*kernel)}" if kernel in self._launched else _key(*kernel)
 
-    def finished(self, kernels: Sequence[tuple[str, str]]) -> list[Ladder | ExplorerError]:
-        """The ladder of each (name, source) that was begun, in order, or its error; waits for those that are not done."""
-        done = {key: _waited(begun, self._pool, source) for key, (source, begun) in self._begun.items()}
-        return [_own(done[self._key(kernel)], kernel[0]) for kernel in kernels]
+    def results(self, kernels: Sequence[tuple[str, str]]) -> list[Ladder | ExplorerError]:
+        """Wait for the submitted kernels: the ladder of each (name, source), in order, or its error."""
+        done = {key: _result(pending, self._pool, source) for key, (source, pending) in self._pending.items()}
+        return [_renamed(done[self._key(kernel)], kernel[0]) for kernel in kernels]
 
-    def __enter__(self) -> UnderWay:
+    def __enter__(self) -> LadderWorkers:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -203,15 +205,15 @@ class UnderWay:
 
 
 def _key(name: str, source: str) -> str:
-    """What identical kernels share: the source without the kernel's own name."""
+    """The source without the kernel's name, which identical kernels share."""
     return re.sub(rf"\b{re.escape(name)}\b", "kernel", source)
 
 
 def assembler(target: Target) -> dict[str, str]:
-    """The environment in which torch runs triton for Inductor's kernels: with CUDA's own ptxas where torch brings it.
+    """The environment in which torch runs triton: with the ptxas that torch brings, if any.
 
-    A build for the CPU brings none, and CUDA 13's knows no GPU before Turing; then it is triton's own, which is older and takes
-    an older version of PTX.
+    A CPU build brings none, and the one of CUDA 13 supports no GPU before Turing. Then triton's own is used, which is older
+    and takes an older version of PTX.
     """
     if isinstance(target.arch, int) and target.arch < oldest_capability():
         return {}
@@ -227,7 +229,7 @@ def assembler(target: Target) -> dict[str, str]:
     return {name: path} if path else {}
 
 
-def _begun(source: str, name: str, target: Target, pool: Pool, launch: Launched | None) -> Begun:
+def _start(source: str, name: str, target: Target, pool: Pool, launch: Launched | None) -> PendingLadder:
     try:
         if launch is not None:
             return of_launch(lower(source, name, target, launch.config), launch)
@@ -237,61 +239,63 @@ def _begun(source: str, name: str, target: Target, pool: Pool, launch: Launched 
     return lowered, pool.submit(lowered.job)
 
 
-def _waited(begun: Begun, pool: Pool, source: str) -> Ladder | ExplorerError:
-    if not isinstance(begun, tuple):
-        return begun
+def _result(pending: PendingLadder, pool: Pool, source: str) -> Ladder | ExplorerError:
+    if not isinstance(pending, tuple):
+        return pending
+    lowered, answer = pending
     try:
-        return with_scaled(finished(begun[0], begun[1].result()), source, pool)
+        return with_scaled(ladder_from_answer(lowered, answer.result()), source, pool)
     except ExplorerError as error:
         return error
 
 
-def _own(ladder: Ladder | ExplorerError, name: str) -> Ladder | ExplorerError:
+def _renamed(ladder: Ladder | ExplorerError, name: str) -> Ladder | ExplorerError:
     return ladder.renamed(name) if isinstance(ladder, Ladder) and ladder.name != name else ladder
 
 
 def with_scaled(ladder: Ladder, source: str, pool: Pool) -> Ladder:
-    """The ladder with the candidates that Inductor adds once it knows a reduction's registers: smaller blocks.
+    """Add the smaller-block candidates that Inductor adds once it knows a reduction's registers.
 
-    Each is compiled in its turn, since it may need too many registers itself.
+    Each is compiled in turn, since it may need too many registers itself.
     """
-    known, at = list(ladder.candidates), ladder
-    while more := [c for c in _scaled(at) if c not in known]:
-        known += more
+    candidates, last = list(ladder.candidates), ladder
+    while more := [c for c in _scaled(last) if c not in candidates]:
+        candidates += more
         lowered = lower(source, ladder.name, ladder.target, more[0])
-        at = finished(lowered, pool.submit(lowered.job).result())
-    return replace(ladder, candidates=tuple(known))
+        last = ladder_from_answer(lowered, pool.submit(lowered.job).result())
+    return replace(ladder, candidates=tuple(candidates))
 
 
 def _scaled(ladder: Ladder) -> tuple[Mapping[str, Plain], ...]:
     return ladder.lowered.scaled(int(ladder.metadata.get("registers", 0))) if ladder.lowered is not None else ()
 
 
-def finished(lowered: Lowered, answer: Mapping[str, Any]) -> Ladder:
-    """The Ladder of a worker's answer."""
+def ladder_from_answer(lowered: Lowered, answer: Mapping[str, Any]) -> Ladder:
+    """Make the Ladder of a worker's answer."""
     raw, texts = answer["metadata"], {stage: answer["texts"][stage] for stage in TEXTS[lowered.target.backend]}
     used: dict[str, Plain] = {}
     if lowered.target.vendor == "nvidia":
-        used = ptxas_resources(answer["said"])
+        used = ptxas_resources(answer["printed"])
     elif lowered.target.vendor == "amd":
         used = amdgcn_resources(texts["amdgcn"])
     return _ladder(lowered, texts, answer["binary"], facts_of(lowered.target, raw, used), seconds=plain(answer["seconds"]))
 
 
 def of_launch(lowered: Lowered, launch: Launched) -> Ladder:
-    """The Ladder of what the attached GPU launched: its texts and binary, and the registers that the driver counts."""
+    """Make the Ladder of a kernel that the attached GPU launched, with the registers that the driver counts."""
     texts = {stage: launch.texts[stage] for stage in TEXTS[lowered.target.backend] if stage in launch.texts}
     used: dict[str, Plain] = {"registers": launch.registers, "stack": launch.local}
     if not launch.local:
         used.update(spill_stores=0, spill_loads=0)
     if lowered.target.vendor == "amd" and "amdgcn" in texts:
         used |= amdgcn_resources(texts["amdgcn"])
-    facts, own = facts_of(lowered.target, launch.metadata, used), replace(lowered, file=launch.file, first_line=launch.first_line)
-    return _ladder(own, texts, launch.binary, facts, measured=launch.measured, launched=True, chosen=why(launch))
+    facts = facts_of(lowered.target, launch.metadata, used)
+    lowered = replace(lowered, file=launch.file, first_line=launch.first_line)
+    return _ladder(lowered, texts, launch.binary, facts, measured=launch.measured, launched=True, chosen=why(launch))
 
 
 def why(launch: Launched) -> str:
-    """Why a config was launched: it was the fastest of those that were timed, or there was no other."""
+    """Why a config was launched: the fastest of those timed, or the only one."""
     if launch.from_cache:
         return "measured the fastest by an earlier compile, in Inductor's autotune cache"
     if len(launch.measured) > 1:
@@ -300,9 +304,9 @@ def why(launch: Launched) -> str:
 
 
 def facts_of(target: Target, raw: Mapping[str, Any], used: Mapping[str, Plain]) -> dict[str, Plain]:
-    """What people ask of a kernel: triton's own metadata, what the binary uses, and how many blocks of it fit."""
+    """A kernel's metadata: triton's own, the resources that the binary uses, and its occupancy."""
     facts: dict[str, Plain] = {**{key: raw[key] for key in _FACTS if raw.get(key) is not None}, **used}
-    if target.vendor != "intel":  # its registers are given out by the driver, which compiles the SPIR-V
+    if target.vendor != "intel":  # Intel's driver compiles the SPIR-V and assigns registers, so they are not known here
         facts["occupancy"] = _occupancy(target, facts)
     return facts
 
@@ -341,46 +345,47 @@ def _occupancy(target: Target, facts: Mapping[str, Any]) -> dict[str, Plain]:
 
 
 def lower(source: str, name: str, target: Target, config: int | Mapping[str, Plain] | None = None) -> Lowered:
-    """Execute a kernel's source as Inductor writes it, and take its function through triton's front end."""
+    """Execute a kernel's source, as Inductor writes it, and take its function through triton's front end."""
     file = f"{name}.py"
     with ExitStack() as stack:
-        stack.enter_context(pretending(target))
-        stack.enter_context(inductor_ready(target))
+        stack.enter_context(triton_driver_of(target))
+        stack.enter_context(inductor_heuristics_for(target))
         stack.enter_context(lines_of(file, source))
-        tuner = autotuner(executed(source, name, file), name)
+        tuner = autotuner(execute_source(source, name, file), name)
         candidates = tuple(described(c) for c in tuner.configs)
         chosen = choose(tuner.configs, config)
-        src, options = asked_of_triton(tuner, chosen, name)
+        src, options = inductor_compile_call(tuner, chosen, name)
         grid, prefix = grid_of(tuner, chosen)
         ttir = front_end(src, options, target, name)
 
     def scaled(registers: int) -> tuple[Mapping[str, Plain], ...]:
-        with pretending(target), inductor_ready(target):
+        with triton_driver_of(target), inductor_heuristics_for(target):
             return tuple(described(c) for c in smaller_blocks(tuner, chosen, registers))
 
-    given = (p.name for p in tuner.fn.params if not p.is_constexpr and p.name not in chosen.kwargs)
-    arguments = (*given, *tuner.inductor_meta.get("extra_launcher_args", ()))
+    launch_arguments = (p.name for p in tuner.fn.params if not p.is_constexpr and p.name not in chosen.kwargs)
+    arguments = (*launch_arguments, *tuner.inductor_meta.get("extra_launcher_args", ()))
     return Lowered(name, target, ttir, options, described(chosen), candidates, file, 1, arguments, grid, prefix, scaled)
 
 
 def smaller_blocks(tuner: Any, config: Any, registers: int) -> list[Any]:
-    """The configs that Inductor adds to a reduction whose registers let too few blocks run at once, by its own rule."""
+    """The configs that Inductor's own rule adds if a reduction's registers let too few blocks run at once."""
     from types import SimpleNamespace
 
-    own, found = copy.copy(tuner), []
+    tuner, added_configs = copy.copy(tuner), []
 
-    def keep(made: Any) -> Any:
-        found.append(made)
-        return SimpleNamespace(config=made, kernel=SimpleNamespace(n_regs=None))
+    def collect(added_config: Any) -> Any:
+        added_configs.append(added_config)
+        return SimpleNamespace(config=added_config, kernel=SimpleNamespace(n_regs=None))
 
-    own.compile_results = [SimpleNamespace(config=config, kernel=SimpleNamespace(n_regs=registers))]
-    own._precompile_config, own._make_launchers = keep, lambda: None
-    own._dynamic_scale_rblock()
-    return found
+    tuner.compile_results = [SimpleNamespace(config=config, kernel=SimpleNamespace(n_regs=registers))]
+    tuner._precompile_config = collect
+    tuner._make_launchers = lambda: None
+    tuner._dynamic_scale_rblock()
+    return added_configs
 
 
-def executed(source: str, name: str, file: str) -> dict[str, Any]:
-    """The names that a kernel's source defines; InputError, with the line, for a source that cannot be executed."""
+def execute_source(source: str, name: str, file: str) -> dict[str, Any]:
+    """Execute a kernel's source and return the names it defines; InputError, with the line, if it fails."""
     space: dict[str, Any] = {"__name__": f"explorer_kernel_{name}", "__file__": file}
     try:
         exec(compile(source, file, "exec"), space)
@@ -402,18 +407,18 @@ def _line_in(error: BaseException, file: str) -> str:
 
 
 def autotuner(space: Mapping[str, Any], name: str) -> Any:
-    """Inductor's CachingAutotuner that a kernel's source defines; InputError where there is none."""
+    """The CachingAutotuner that a kernel's source defines; InputError if there is none."""
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    found = [value for value in space.values() if isinstance(value, CachingAutotuner)]
-    named = [value for value in found if value.fn.__name__ == name]
-    if not found:
+    tuners = [value for value in space.values() if isinstance(value, CachingAutotuner)]
+    same_name = [value for value in tuners if value.fn.__name__ == name]
+    if not tuners:
         raise InputError(f"{name} has no function under @triton_heuristics and @triton.jit, as Inductor writes it")
-    return (named or found)[-1]
+    return (same_name or tuners)[-1]
 
 
 def choose(configs: Sequence[Any], wanted: int | Mapping[str, Plain] | None) -> Any:
-    """The config of that index or of those values; a mapping that is none of them changes the first config's values."""
+    """Pick a config by index or values; values that match none are set on a copy of the first config."""
     if wanted is None:
         return configs[0]
     if isinstance(wanted, int):
@@ -425,69 +430,69 @@ def choose(configs: Sequence[Any], wanted: int | Mapping[str, Plain] | None) -> 
     same = [config for config in configs if described(config) == plain(wanted)]
     if same:
         return same[0]
-    made = copy.deepcopy(configs[0])
+    changed = copy.deepcopy(configs[0])
     for key, value in wanted.items():
         if key in ("num_warps", "num_stages", "num_ctas", "maxnreg"):
-            setattr(made, key, value)
-        elif key in made.kwargs:
-            made.kwargs[key] = value
+            setattr(changed, key, value)
+        elif key in changed.kwargs:
+            changed.kwargs[key] = value
         else:
             raise InputError(f"config has no {key!r}: it has {', '.join(map(repr, described(configs[0])))}")
-    return made
+    return changed
 
 
 def grid_of(tuner: Any, config: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Inductor's expressions for the launch grid, and the assignments that these need; () where it states none.
+    """Inductor's expressions for the launch grid, and the assignments they need; () if it states none.
 
-    Those of combo kernels depend on more than one config says, and are left out.
+    The grid of a combo kernel depends on more than one config, and is left out.
     """
     from torch._inductor.runtime.triton_heuristics import GridExpr
 
     if "grid_type" not in tuner.inductor_meta:
         return (), ()
     try:
-        made = GridExpr.from_meta(tuner.inductor_meta, config)
+        grid = GridExpr.from_meta(tuner.inductor_meta, config)
     except (AssertionError, KeyError, TypeError):
         return (), ()
-    return (str(made.x_grid), str(made.y_grid), str(made.z_grid)), tuple(map(str, made.prefix))
+    return (str(grid.x_grid), str(grid.y_grid), str(grid.z_grid)), tuple(map(str, grid.prefix))
 
 
-def asked_of_triton(tuner: Any, config: Any, name: str) -> tuple[Any, Mapping[str, Any]]:
-    """What Inductor asks triton to compile for a config; CompileError where Inductor's heuristics fail on it."""
+def inductor_compile_call(tuner: Any, config: Any, name: str) -> tuple[Any, Mapping[str, Any]]:
+    """The source and options that Inductor gives triton.compile for a config; CompileError if its heuristics fail."""
     try:
-        return captured(lambda: tuner._precompile_config(config))
-    except Exception as error:  # whatever fails in Inductor is said
+        return capture_compile_call(lambda: tuner._precompile_config(config))
+    except Exception as error:  # anything may fail inside Inductor
         raise CompileError(f"Inductor's heuristics failed on {name}: {type(error).__name__}: {error}") from error
 
 
-class _Captured(BaseException):
-    """What triton.compile was called with."""
+class _CompileCall(BaseException):
+    """Carries the arguments of a triton.compile call out of it; a BaseException, so that torch does not catch it."""
 
     def __init__(self, source: Any, options: Mapping[str, Any]) -> None:
         self.source, self.options = source, options
 
 
-def captured(action: Callable[[], object], *places: Any) -> tuple[Any, Mapping[str, Any]]:
-    """The source and options with which `action` calls triton.compile, instead of compiling."""
+def capture_compile_call(action: Callable[[], object], *modules: Any) -> tuple[Any, Mapping[str, Any]]:
+    """The source and options with which `action` calls triton.compile; nothing is compiled."""
     import triton
 
     def instead(src: Any, target: Any = None, options: Any = None, **rest: Any) -> None:
-        raise _Captured(src, dict(options or {}))
+        raise _CompileCall(src, dict(options or {}))
 
     with ExitStack() as stack:
-        for place in (triton, *places):
-            stack.enter_context(replaced(place, "compile", lambda _: instead))
+        for module in (triton, *modules):
+            stack.enter_context(replaced(module, "compile", lambda _: instead))
         try:
             action()
-        except _Captured as call:
+        except _CompileCall as call:
             return call.source, call.options
     raise CompileError("triton was not asked to compile anything")
 
 
 def front_end(src: Any, options: Mapping[str, Any], target: Target, name: str) -> str:
-    """The unoptimized TTIR of an ASTSource; InputError, with the line, for what triton's front end refuses.
+    """The unoptimized TTIR of an ASTSource; InputError, with the line, if triton's front end rejects it.
 
-    CompileError where the installed triton has no backend for the target.
+    CompileError if the installed triton has no backend for the target.
     """
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
@@ -507,30 +512,30 @@ def front_end(src: Any, options: Mapping[str, Any], target: Target, name: str) -
         module = src.make_ir(gpu, chosen, code, modules, context)
     except CompilationError as error:
         raise InputError(refusal(error, src.fn, name)) from error
-    except Exception as error:  # whatever fails in triton is said
+    except Exception as error:  # anything may fail inside triton
         raise CompileError(f"triton's front end failed on {name}: {type(error).__name__}: {error}") from error
     return portable(str(module))
 
 
 def portable(text: str) -> str:
-    """A text whose locations in the installed torch and triton are written as on every machine."""
+    """Shorten paths inside the installed torch and triton, so that a text is the same on every machine."""
     return re.sub(r'"[^"\n]*packages/((?:torch|triton)/[^"\n]*)"', r'"\1"', text)
 
 
 def refusal(error: Any, function: Any, name: str) -> str:
-    """What triton's front end has against a kernel: line, message, and the line's text."""
+    """Why triton's front end rejects a kernel: the line, the message, and the line's text."""
     innermost = error
     while isinstance(innermost.__cause__, type(error)):
         innermost = innermost.__cause__
-    said = re.sub(r"^\w+\((['\"])(.*)\1\)$", r"\2", innermost.error_message or str(innermost.__cause__ or innermost))
+    message = re.sub(r"^\w+\((['\"])(.*)\1\)$", r"\2", innermost.error_message or str(innermost.__cause__ or innermost))
     first, text = def_line(function), text_lines(error.src or "")
     number = getattr(error.node, "lineno", 1)
-    shown = text[number - 1].strip() if 0 < number <= len(text) else ""
-    return f"{name} line {first + number - 1}: {said}: {shown}"
+    line = text[number - 1].strip() if 0 < number <= len(text) else ""
+    return f"{name} line {first + number - 1}: {message}: {line}"
 
 
 def def_line(function: Any) -> int:
-    """The line of a triton.jit function's `def` in its file, from which triton counts."""
+    """The line of a triton.jit function's `def` in its file; triton counts from there."""
     lines: list[str] = function.raw_src
     skipped = next((n for n, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
     return int(function.starting_line_number) + skipped
@@ -538,7 +543,7 @@ def def_line(function: Any) -> int:
 
 @contextmanager
 def lines_of(file: str, source: str) -> Iterator[None]:
-    """Let Python find the lines of a source that is in no file, as triton.jit reads them."""
+    """Put a source's lines into linecache, where triton.jit reads them, since it has no file."""
     before = linecache.cache.get(file)
     linecache.cache[file] = (len(source), None, text_lines(source, ends=True), file)
     try:
@@ -550,11 +555,11 @@ def lines_of(file: str, source: str) -> Iterator[None]:
             linecache.cache[file] = before
 
 
-# The pretence --------------------------------------------------------------------------------------------------------
+# The target instead of a GPU -----------------------------------------------------------------------------------------
 
 
 class AbsentDriver:
-    """Triton's driver for a GPU that is not there: it names the target and launches nothing."""
+    """Triton's driver for an absent GPU: it names the target and launches nothing."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -567,7 +572,7 @@ class AbsentDriver:
         return GPUTarget(*self._target.triple)
 
     def get_current_device(self) -> str:
-        """A device that no kernel cache knows."""
+        """A name that no kernel cache has entries for."""
         return self.device
 
     def get_current_stream(self, device: object) -> int:
@@ -575,19 +580,19 @@ class AbsentDriver:
         return 0
 
     def get_active_torch_device(self) -> Any:
-        """The CPU, where the arguments are."""
+        """The CPU, which holds the arguments."""
         import torch
 
         return torch.device("cpu")
 
     def get_benchmarker(self) -> Callable[..., float]:
-        """Nothing can be timed on a GPU that is not there."""
+        """A benchmarker that gives 0.0: nothing can be timed on an absent GPU."""
         return lambda *args, **kwargs: 0.0
 
 
 @contextmanager
-def pretending(target: Target) -> Iterator[None]:
-    """Inside the block triton's front end sees the target's driver."""
+def triton_driver_of(target: Target) -> Iterator[None]:
+    """Show triton's front end the target's driver inside the block."""
     from triton.runtime import driver
 
     with warnings.catch_warnings():
@@ -598,8 +603,8 @@ def pretending(target: Target) -> Iterator[None]:
 
 
 @contextmanager
-def inductor_ready(target: Target) -> Iterator[None]:
-    """Inside the block Inductor's heuristics take the target for the device, and no autotune cache is read."""
+def inductor_heuristics_for(target: Target) -> Iterator[None]:
+    """Make Inductor's heuristics see the target as the device inside the block, and read no autotune cache."""
     import torch
     from torch._inductor.runtime import hints, triton_helpers, triton_heuristics
 
@@ -619,12 +624,12 @@ def inductor_ready(target: Target) -> Iterator[None]:
                 os.environ.pop("TRITON_CACHE_DIR", None)
 
 
-def _properties_of(own: Any, target: Target) -> Callable[..., Any]:
-    """DeviceProperties that keep what a source says of its own target, and else say what the target's figures are."""
+def _properties_of(original: Any, target: Target) -> Callable[..., Any]:
+    """Make DeviceProperties from a source's own figures if they are for the target, else from the target's."""
 
-    def made(**said: Any) -> Any:
-        if said.get("type") == target.backend and said.get("cc") in (target.arch, target.triple[1]):
-            return own(**said)
+    def device_properties(**stated: Any) -> Any:
+        if stated.get("type") == target.backend and stated.get("cc") in (target.arch, target.triple[1]):
+            return original(**stated)
         figures = {
             "type": target.backend,
             "index": 0,
@@ -636,9 +641,9 @@ def _properties_of(own: Any, target: Target) -> Callable[..., Any]:
             "max_threads_per_block": target.threads_per_block,
             "warp_size": target.warp,
         }
-        return own(**{key: value for key, value in figures.items() if key in own._fields})
+        return original(**{key: value for key, value in figures.items() if key in original._fields})
 
-    return made
+    return device_properties
 
 
-__all__ = ["Ladder", "Lowered", "UnderWay", "compile_ladder", "compile_ladders", "described", "lower"]
+__all__ = ["Ladder", "LadderWorkers", "Lowered", "compile_ladder", "compile_ladders", "described", "lower"]

@@ -1,9 +1,8 @@
-"""Which line of its PTX each instruction of SASS was assembled from, by ptxas's own line table.
+"""The PTX line of each SASS instruction, from ptxas's own line table.
 
-nvdisasm names the line that a `.loc` of the PTX states, but not what that was inlined into, and where the PTX states line 0
-ptxas goes on with the line before. So the same PTX is assembled once more with a `.loc` for each instruction, which names
-the instruction's own line in the PTX. Line information changes no code; where the two disassemblies differ all the same,
-nothing is said.
+nvdisasm names the line of the PTX's `.loc`, but not the call sites it was inlined into, and for line 0 ptxas repeats the line
+before. So the same PTX is assembled once more with a `.loc` before each instruction, which names the instruction's own line
+in the PTX. Line information changes no code. If the two disassemblies differ all the same, no lines are given.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from explorer.stages.triton.instructions import SASS_INSTRUCTION, is_instruction
 _LOC = re.compile(r"^\s*\.loc\b")
 _FILE = re.compile(r"^\s*\.file\s+(\d+)", re.MULTILINE)
 _PLACE = re.compile(r'^\s*//## File "[^"]*", line (\d+)')
-#: What a statement of PTX ends with; one that goes on in the next line takes no `.loc` in between.
+#: The ends of a PTX statement; one that goes on in the next line takes no `.loc` in between.
 _ENDS = (";", "{", "}", ":")
 
 
 def ptx_lines(ladders: Sequence[Ladder]) -> list[tuple[int, ...]]:
-    """For each ladder the line of its PTX that each instruction of its SASS is from, in order; () where that is not known.
+    """For each ladder, the PTX line of each SASS instruction in order; () if not known.
 
-    Costs ptxas and nvdisasm once more a kernel, and 0.3 s to start the workers.
+    Runs ptxas and nvdisasm once more for each kernel, and takes 0.3 s to start the workers.
     """
     if not ladders:
         return []
@@ -46,13 +45,13 @@ def _job(ladder: Ladder) -> dict[str, Any]:
 
 def _lines(ladder: Ladder, answer: Future[dict[str, Any]] | None) -> tuple[int, ...]:
     try:
-        return () if answer is None else own_lines(disassemble(answer.result()["binary"]), ladder.sass())
-    except ExplorerError:  # ptxas takes no label where an instruction is written in a way that is not known here
+        return () if answer is None else instruction_lines(disassemble(answer.result()["binary"]), ladder.sass())
+    except ExplorerError:  # `labelled` put a `.loc` where ptxas takes none: an instruction's form that it does not know
         return ()
 
 
 def labelled(ptx: str) -> str:
-    """The PTX with a `.loc` before each instruction, of the instruction's own line, and no other; "" where it names no file."""
+    """Replace the PTX's `.loc` lines by one before each instruction, with its own line; "" if it names no file."""
     file = _FILE.search(ptx)
     if file is None:
         return ""
@@ -69,12 +68,12 @@ def labelled(ptx: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def own_lines(made: str, sass: str) -> tuple[int, ...]:
-    """The line that stands above each instruction of a labelled disassembly; () where it is not that of the same code."""
+def instruction_lines(labelled_sass: str, sass: str) -> tuple[int, ...]:
+    """The line above each instruction of a labelled disassembly; () if its code differs from `sass`."""
     code: list[str] = []
     numbers: list[int] = []
     last = 0
-    for line in text_lines(made):
+    for line in text_lines(labelled_sass):
         if place := _PLACE.match(line):
             last = int(place[1])
         elif SASS_INSTRUCTION.match(line):

@@ -1,4 +1,4 @@
-"""A hand-written @triton.jit or @triton.autotune kernel and its arguments, taken through triton's front end."""
+"""Take a hand-written Triton kernel and its arguments through triton's front end."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 
 from explorer.errors import CompileError, InputError
 from explorer.gpus.figures import NAMED, Target
-from explorer.ladder.ladder import Lowered, captured, choose, described, front_end, portable, pretending
+from explorer.ladder.ladder import Lowered, capture_compile_call, choose, described, front_end, portable, triton_driver_of
 from explorer.ladder.triton_tools import missing_backend
 from explorer.model.values import Plain, plain
 from explorer.observe.launched import Launched, finite
 from explorer.observe.without_data import on_meta
 
-#: What marks the explorer's own copies of a function: triton compiles them also where launches are interpreted.
-OWN = "explorer_own"
+#: The attribute of explorer's own copies of a kernel: triton compiles these even while launches are interpreted.
+EXPLORER_COPY = "explorer_copy"
 
 
 @dataclass(frozen=True)
-class Written:
-    """A hand-written kernel as lowered: its source text, and the call's arguments and grid as the launch gets them.
+class LoweredCall:
+    """A hand-written kernel lowered for one call, with its source, arguments and grid.
 
-    `measured` has a row for each config that triton timed for such a call on the attached GPU, with its `ms`; `tuned` is
-    True where triton has chosen the config. `launch` gives what a launch so on the attached GPU runs, None for other GPUs.
+    `measured` has a row for each config that triton timed for such a call on the attached GPU, with its `ms`. `tuned` is
+    True if triton chose the config. `launch` compiles what the attached GPU would run for this call; None for other GPUs.
     """
 
     lowered: Lowered
@@ -44,56 +44,57 @@ def lower_call(
     grid: Any,
     target: Target,
     config: int | Mapping[str, Plain] | None,
-) -> Written:
-    """Specialize a kernel on the arguments of a call, as triton does at a launch, and lower it for `target`.
+) -> LoweredCall:
+    """Specialize a kernel on a call's arguments, as triton does at a launch, and lower it for `target`.
 
-    Where the program has launched an autotuned kernel so on the attached GPU, its config is the one that triton chose.
-    InputError for what is no triton kernel, arguments it does not take, a source that triton refuses, or a target for
-    which the installed triton has no backend, with those for which it has.
+    If the program has launched an autotuned kernel like this on the attached GPU, the config is the one that triton chose.
+    InputError for an object that is no triton kernel, arguments that do not fit, a source that triton rejects, or a target
+    for which the installed triton has no backend.
     """
     function, args = jit_function(kernel), on_meta(tuple(args))
     if missing := missing_backend(target):
         able = ", ".join(t.name for t in NAMED if not missing_backend(t))
         raise InputError(f"{function.__name__} cannot be compiled for {target.name}: {missing}; there are backends for {able}")
-    with pretending(target):
-        best, measured = autotuned(kernel, args, constants) if target.name == "cuda" else (None, ())
+    with triton_driver_of(target):
+        best, measured = tuning_result(kernel, args, constants) if target.name == "cuda" else (None, ())
         tuned = best is not None and config is None
-        chosen, candidates, meta = settings(kernel, args, constants, best if tuned else config)
-        own = own_copy(function)
+        chosen, candidates, meta = launch_settings(kernel, args, constants, best if tuned else config)
+        copied = private_copy(function)
         try:
-            src, options = captured(lambda: own.run(*args, grid=None, warmup=True, **meta), _compiler())
+            src, options = capture_compile_call(lambda: copied.run(*args, grid=None, warmup=True, **meta), _compiler())
         except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise InputError(f"{function.__name__} cannot be called so: {error}") from error
+            raise InputError(f"{function.__name__} cannot be called with these arguments: {error}") from error
         name = function.__name__
         ttir = front_end(src, options, target, name)
     file, first = portable(f'"{function.fn.__code__.co_filename}"').strip('"'), int(function.starting_line_number)
     named = call_arguments(function, args, meta)
     lowered = Lowered(name, target, ttir, options, chosen, candidates, file, first, tuple(function.arg_names))
-    source, shown = "".join(function.raw_src).rstrip(), {k: said(v) for k, v in named.items()}
+    source, shown = "".join(function.raw_src).rstrip(), {k: describe_argument(v) for k, v in named.items()}
 
     def launch() -> Launched:
-        return for_launch(function, args, meta, chosen)
+        return compile_launch(function, args, meta, chosen)
 
-    return Written(lowered, source, shown, grid_of(grid, named), measured, tuned, launch if target.name == "cuda" else None)
+    return LoweredCall(lowered, source, shown, grid_of(grid, named), measured, tuned, launch if target.name == "cuda" else None)
 
 
-def for_launch(function: Any, args: Sequence[Any], meta: Mapping[str, Any], config: Mapping[str, Plain]) -> Launched:
-    """What a launch with these arguments runs on the attached GPU: the kernel that triton has of an earlier one, or compiles now.
+def compile_launch(function: Any, args: Sequence[Any], meta: Mapping[str, Any], config: Mapping[str, Plain]) -> Launched:
+    """Get the kernel that a launch with these arguments runs on the attached GPU.
 
-    It is compiled as a launch compiles it, through triton's cache, and loaded, which counts its registers; nothing runs.
-    The function's own cache stays as it is. CompileError where the GPU cannot run it, such as for its shared memory.
+    triton takes it from an earlier launch, or compiles it now through its cache, as a launch does. Loading it counts its
+    registers; nothing runs. The function's own cache stays as it is. CompileError if the GPU cannot run it, for example
+    because it needs too much shared memory.
     """
     from triton.errors import TritonError
 
-    own = own_copy(function)
-    own.device_caches.update(
+    copied = private_copy(function)
+    copied.device_caches.update(
         {
-            device: tuple(dict(part) if isinstance(part, dict) else part for part in known)
-            for device, known in function.device_caches.items()
+            device: tuple(dict(part) if isinstance(part, dict) else part for part in cache)
+            for device, cache in function.device_caches.items()
         }
     )
     try:
-        kernel = own.run(*args, grid=None, warmup=True, **meta)
+        kernel = copied.run(*args, grid=None, warmup=True, **meta)
         kernel._init_handles()
     except (TritonError, RuntimeError) as error:
         raise CompileError(f"the attached GPU cannot launch {function.__name__}: {type(error).__name__}: {error}") from error
@@ -111,7 +112,7 @@ def for_launch(function: Any, args: Sequence[Any], meta: Mapping[str, Any], conf
 
 
 def jit_function(kernel: Any) -> Any:
-    """The JITFunction inside decorators such as triton.autotune and triton.heuristics; InputError where there is none."""
+    """The JITFunction inside decorators such as triton.autotune; InputError if there is none."""
     from triton.runtime.jit import JITFunction
 
     inner = kernel
@@ -120,7 +121,9 @@ def jit_function(kernel: Any) -> Any:
     if isinstance(inner, JITFunction):
         return inner
     if type(kernel).__name__ == "InterpretedFunction":
-        raise InputError("this kernel was defined under TRITON_INTERPRET=1, which replaces triton's compiler; define it without")
+        raise InputError(
+            "this kernel was defined under TRITON_INTERPRET=1, which replaces triton's compiler: define it without that"
+        )
     raise InputError(f"trace_kernel takes a @triton.jit or @triton.autotune function, not {type(kernel).__name__}")
 
 
@@ -135,14 +138,14 @@ def argument_names(kernel: Any) -> tuple[str, ...]:
 
 
 def call_arguments(function: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that a call gives a JITFunction, by name and in order, with its defaults: what a function for the grid gets."""
+    """All arguments of a call by name and in order, with defaults, as a grid function gets them."""
     defaults = {p.name: getattr(p.default, "value", p.default) for p in function.params if p.has_default}
     given = {**defaults, **dict(zip(function.arg_names, args, strict=False)), **constants}
     return {**{name: given[name] for name in function.arg_names if name in given}, **given}
 
 
-def launched(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any) -> dict[str, Any]:
-    """`kernel[grid](*args, **constants)` on the attached GPU: the tensors that it changed, by their arguments' names."""
+def run_on_attached_gpu(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any) -> dict[str, Any]:
+    """Run `kernel[grid](*args, **constants)` and return the tensors it changed, by argument name."""
     import torch
 
     before = [a.clone() if isinstance(a, torch.Tensor) else None for a in args]
@@ -157,16 +160,16 @@ def _compiler() -> Any:
     return triton.compiler
 
 
-def own_copy(function: Any) -> Any:
-    """The function with a kernel cache of its own, and without its launch hooks: the original is left as it is."""
-    own = copy.copy(function)
-    own.device_caches = defaultdict(own.create_binder)
-    own.pre_run_hooks = []
-    setattr(own, OWN, True)
-    return own
+def private_copy(function: Any) -> Any:
+    """Copy a JITFunction, with an empty kernel cache and no launch hooks; the original stays as it is."""
+    copied = copy.copy(function)
+    copied.device_caches = defaultdict(copied.create_binder)
+    copied.pre_run_hooks = []
+    setattr(copied, EXPLORER_COPY, True)
+    return copied
 
 
-def settings(
+def launch_settings(
     kernel: Any,
     args: Sequence[Any],
     constants: Mapping[str, Any],
@@ -195,10 +198,10 @@ def settings(
     return (described(chosen) if chosen is not None else {}), candidates, meta
 
 
-def autotuned(
+def tuning_result(
     kernel: Any, args: Sequence[Any], constants: Mapping[str, Any]
 ) -> tuple[Mapping[str, Plain] | None, tuple[Mapping[str, Plain], ...]]:
-    """The config that triton.autotune has chosen for such a call, None where it was not launched so, and the times.
+    """The config that triton.autotune chose for such a call, None if it was not launched, and the times.
 
     Triton keeps the times of the last tuning only: one row a config, `ms` its median.
     """
@@ -208,46 +211,46 @@ def autotuned(
     if best is None:
         return None, ()
     times = {config: _median(time) for config, time in (getattr(kernel, "configs_timings", None) or {}).items()}
-    own = best in times and times[best] == min(times.values())
-    rows = tuple(plain({**described(config), "ms": finite(time)}) for config, time in times.items()) if own else ()
+    is_last_tuning = best in times and times[best] == min(times.values())
+    rows = tuple(plain({**described(config), "ms": finite(time)}) for config, time in times.items()) if is_last_tuning else ()
     return described(best), rows
 
 
 def _tuning_key(tuner: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What triton.autotune keeps its choice under: the values of its `key` arguments, and every tensor's dtype."""
+    """The cache key of triton.autotune: the values of its `key` arguments, and every tensor's dtype."""
     given = {**dict(zip(tuner.arg_names, args, strict=False)), **constants}
-    known = {name: value for name, value in given.items() if name in tuner.arg_names}
+    arguments = {name: value for name, value in given.items() if name in tuner.arg_names}
     return (
-        *(known[name] for name in tuner.keys if name in known),
-        *(str(v.dtype) for v in known.values() if hasattr(v, "dtype")),
+        *(arguments[name] for name in tuner.keys if name in arguments),
+        *(str(v.dtype) for v in arguments.values() if hasattr(v, "dtype")),
     )
 
 
 def _median(time: Any) -> float:
-    """The median of what triton's do_bench gives: three quantiles, or one number."""
+    """The median of a do_bench result, which is three quantiles or one number."""
     return float(time[0]) if isinstance(time, (list, tuple)) else float(time)
 
 
 def pruned(tuner: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> list[Any]:
-    """The configs of a triton.autotune that its own pruning leaves for these arguments."""
-    own = copy.copy(tuner)
-    own.nargs = dict(zip(tuner.arg_names, args, strict=False))
-    return list(own.prune_configs(dict(constants)))
+    """The configs of triton.autotune that remain after its own pruning for these arguments."""
+    copied = copy.copy(tuner)
+    copied.nargs = dict(zip(tuner.arg_names, args, strict=False))
+    return list(copied.prune_configs(dict(constants)))
 
 
-def said(value: Any) -> Plain:
-    """An argument in a few words: a tensor as "float32[4, 8]", a number as itself, a tuple and a descriptor by what is in it."""
+def describe_argument(value: Any) -> Plain:
+    """Describe an argument: a tensor as "float32[4, 8]", a number as itself, a tuple by its parts."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     if isinstance(value, tuple):
-        return f"({', '.join(str(said(part)) for part in value)})"
+        return f"({', '.join(str(describe_argument(part)) for part in value)})"
     if hasattr(value, "base") and hasattr(value, "block_shape"):
-        return f"descriptor of {said(value.base)} in blocks of {list(value.block_shape)}"
+        return f"descriptor of {describe_argument(value.base)} in blocks of {list(value.block_shape)}"
     return value if isinstance(value, (int, float, bool, str, type(None))) else str(value)
 
 
 def grid_of(grid: Any, meta: Mapping[str, Any]) -> tuple[int, ...]:
-    """The launch grid as three numbers, () where none is given; InputError for one that is no grid."""
+    """The launch grid as three numbers, () if there is none; InputError if it is not a grid."""
     if grid is None:
         return ()
     try:

@@ -1,4 +1,4 @@
-"""Worker processes for triton's passes, LLVM and ptxas: a crash there is an error here and nothing more."""
+"""Worker processes for triton's passes, LLVM and ptxas, so that a crash there is only an error here."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from explorer.errors import CompileError
 from explorer.model.values import text_lines
 from explorer.process import scratch
 
-#: A kernel that takes longer than this, in seconds, is given up.
+#: Seconds after which a kernel's compile is given up.
 PATIENCE = 600.0
 #: A kernel compiles in a fraction of a second: more processes than these cost more to start than they save.
 MOST_WORKERS = 4
 
 
 class StageError(CompileError):
-    """A stage of the compiler failed or crashed; `said` is all that the worker printed."""
+    """A stage of the compiler failed or crashed; `printed` is all that the worker printed."""
 
-    def __init__(self, message: str, said: str) -> None:
+    def __init__(self, message: str, printed: str) -> None:
         super().__init__(message)
-        self.said = said
+        self.printed = printed
 
 
 class Worker:
-    """One worker process, started when first asked or before, and again after a crash."""
+    """One worker process, started by the first job or by `start`, and again after a crash."""
 
     def __init__(self, environment: Mapping[str, str] | None = None, patience: float = PATIENCE) -> None:
         self._environment = dict(environment or {})
@@ -45,9 +45,9 @@ class Worker:
         self._errors: Any = None
 
     def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """The worker's answer; CompileError, with what the compiler said, where a stage failed or the process died."""
+        """Send a job and return the answer; CompileError, with the compiler's output, if a stage failed or the process died."""
         process = self._process or self.start()
-        began = self._errors.tell()
+        start = self._errors.tell()
         timer = threading.Timer(self._patience, process.kill)
         timer.start()
         try:
@@ -57,20 +57,20 @@ class Worker:
             answer: dict[str, Any] = pickle.load(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
             code = process.wait()
-            said = self._said(began)
+            printed = self._printed_since(start)
             self.close()
-            raise StageError(died(code, said), said) from None
+            raise StageError(crash_message(code, printed), printed) from None
         finally:
             timer.cancel()
-        answer["stderr"] = self._said(began)
+        answer["stderr"] = self._printed_since(start)
         if "error" in answer:
-            raise StageError(refused(answer), answer["stderr"])
+            raise StageError(failure_message(answer), answer["stderr"])
         return answer
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the process, which imports triton while nobody waits for it."""
+        """Start the process, which imports triton at once, before the first job."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed with the worker
-        path = os.pathsep.join([str(_home()), *filter(None, sys.path)])
+        path = os.pathsep.join([str(_package_parent()), *filter(None, sys.path)])
         environment = {**os.environ, "TMPDIR": str(scratch.home()), **self._environment, "PYTHONPATH": path}
         command = [sys.executable, "-c", "from explorer.ladder.triton_worker import main; main()"]
         self._process = subprocess.Popen(
@@ -78,8 +78,8 @@ class Worker:
         )
         return self._process
 
-    def _said(self, began: int) -> str:
-        self._errors.seek(began)
+    def _printed_since(self, start: int) -> str:
+        self._errors.seek(start)
         return str(self._errors.read().decode(errors="replace"))
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class Worker:
 
 
 class Pool:
-    """Several workers, all started at once; jobs are taken in order, by whichever worker is free."""
+    """Several workers, started at once; the next free worker takes the next job."""
 
     def __init__(self, size: int, environment: Mapping[str, str] | None = None) -> None:
         self._environment = environment
@@ -116,7 +116,7 @@ class Pool:
         self.grow(size)
 
     def grow(self, size: int) -> None:
-        """Have at least that many workers, and no more than MOST_WORKERS; a new one starts at once, and is waited for by none."""
+        """Start workers until there are `size`, at most MOST_WORKERS; returns without waiting for them."""
         while len(self._workers) < min(size, MOST_WORKERS):
             worker = Worker(self._environment)
             worker.start()
@@ -124,7 +124,7 @@ class Pool:
             self._free.put(worker)
 
     def submit(self, job: Mapping[str, Any]) -> Future[dict[str, Any]]:
-        """A future of the job's answer."""
+        """Queue a job and return a future of its answer."""
         return self._threads.submit(self._ask, job)
 
     def _ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,28 +147,28 @@ class Pool:
         self.close()
 
 
-def died(code: int, said: str) -> str:
-    """What to tell of a worker that died: how, at which stage, and its last words."""
-    stage = said.rpartition("-- explorer stage ")[2].partition("\n")[0] if "-- explorer stage " in said else "start"
+def crash_message(code: int, printed: str) -> str:
+    """The message for a worker that died: the stage, how it died, and what it printed last."""
+    stage = printed.rpartition("-- explorer stage ")[2].partition("\n")[0] if "-- explorer stage " in printed else "start"
     how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-    return f"the compiler crashed in stage {stage} ({how}); nothing else was harmed{_words(said)}"
+    return f"the compiler crashed in stage {stage} ({how}); nothing else was harmed{_compiler_output(printed)}"
 
 
-def refused(answer: Mapping[str, Any]) -> str:
-    """What to tell of a stage that failed: the stage, the error, and what MLIR, LLVM or ptxas printed."""
-    said = f"{answer['stderr']}\n{answer['said']}" if answer["stage"] != "cubin" else ""
+def failure_message(answer: Mapping[str, Any]) -> str:
+    """The message for a stage that failed: the stage, the error, and what MLIR, LLVM or ptxas printed."""
+    printed = f"{answer['stderr']}\n{answer['printed']}" if answer["stage"] != "cubin" else ""
     error = str(answer["error"]).partition("Repro command:")[0].strip()
-    return f"the compiler failed in stage {answer['stage']}: {error}{_words(said)}"
+    return f"the compiler failed in stage {answer['stage']}: {error}{_compiler_output(printed)}"
 
 
-def _words(said: str, most: int = 30) -> str:
-    """The last lines that the compiler itself printed, indented; "" for none."""
-    lines = [line for line in text_lines(said) if line.strip() and not line.startswith("-- explorer stage ")]
+def _compiler_output(printed: str, most: int = 30) -> str:
+    """The compiler's errors and last lines, indented; "" for none."""
+    lines = [line for line in text_lines(printed) if line.strip() and not line.startswith("-- explorer stage ")]
     first: Sequence[str] = [line for line in lines if "error:" in line or "LLVM ERROR" in line or "Assertion" in line][:3]
     shown = [*first, *(line for line in lines[-most:] if line not in first)] if len(lines) > most else lines
     return "".join(f"\n    {line}" for line in shown)
 
 
-def _home() -> Path:
+def _package_parent() -> Path:
     """The folder that holds the explorer package."""
     return Path(__file__).parents[2]

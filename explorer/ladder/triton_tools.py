@@ -1,4 +1,4 @@
-"""What a compiled kernel says of itself: registers, spills, stack; and NVIDIA's disassembler."""
+"""Tools for compiled kernels: resource usage, NVIDIA's disassembler, and triton's backends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PTXAS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 
 
 def missing_triton() -> str:
-    """Why triton cannot be used here, "" where it can: it is not installed, or it is and cannot be imported."""
+    """Why triton cannot be used here; "" if it can."""
     if not version_of("triton"):
         return "needs triton, which is not installed"
     try:
@@ -47,9 +47,9 @@ def missing_triton() -> str:
 
 
 def missing_backend(target: Target) -> str:
-    """Why the installed triton cannot compile for the target, "" where it can.
+    """Why the installed triton cannot compile for the target; "" if it can.
 
-    The Linux wheels of triton have the backends for NVIDIA and AMD; Intel's is in the triton of torch's builds for XPU.
+    triton's Linux wheels have the backends for NVIDIA and AMD. Intel's is in the triton of torch's XPU builds.
     """
     from triton.backends import backends
     from triton.backends.compiler import GPUTarget
@@ -64,27 +64,27 @@ def missing_backend(target: Target) -> str:
 
 
 def ptxas_resources(log: str) -> dict[str, Plain]:
-    """Registers a thread, and bytes a thread of stack, spill stores and spill loads, from what `ptxas -v` prints."""
-    found: dict[str, Plain] = {}
+    """Registers a thread, and bytes a thread of stack and spills, from the output of `ptxas -v`."""
+    resources: dict[str, Plain] = {}
     if used := re.search(r"Used (\d+) registers", log):
-        found["registers"] = int(used[1])
+        resources["registers"] = int(used[1])
     if frame := _PTXAS.search(log):
-        found.update(stack=int(frame[1]), spill_stores=int(frame[2]), spill_loads=int(frame[3]))
-    return found
+        resources.update(stack=int(frame[1]), spill_stores=int(frame[2]), spill_loads=int(frame[3]))
+    return resources
 
 
 def amdgcn_resources(text: str) -> dict[str, Plain]:
     """Vector, accumulation and scalar registers, spills, and stack bytes a thread, from the assembly's own metadata."""
-    found = {}
+    resources = {}
     for name, key in _AMD.items():
         if value := re.search(rf"^\s+(?:- )?\.{key}:\s+(\d+)", text, re.MULTILINE):
-            found[name] = int(value[1])
-    return found
+            resources[name] = int(value[1])
+    return resources
 
 
 @lru_cache(maxsize=64)
 def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin with its source lines, by the nvdisasm that triton brings (0.3 s a kernel); CompileError else."""
+    """The SASS of a cubin with its source lines, by nvdisasm (0.3 s a kernel); CompileError if that fails."""
     with tempfile.NamedTemporaryFile(suffix=".cubin", dir=home()) as file:
         file.write(cubin)
         file.flush()
@@ -95,14 +95,14 @@ def disassemble(cubin: bytes) -> str:
 
 
 def code_only(text: str) -> str:
-    """Nothing but the functions, without the table of symbols that nvdisasm prints after them."""
+    """The functions of a disassembly, without the symbol table that nvdisasm prints after them."""
     return text.partition("//--------------------- SYMBOLS")[0].rstrip() + "\n"
 
 
 def no_sass(target: Target) -> str:
-    """Why the SASS of an NVIDIA GPU cannot be had here, "" where it can: nvdisasm reads the GPUs of its own CUDA only.
+    """Why an NVIDIA GPU's SASS cannot be disassembled here; "" if it can.
 
-    The cubin is there all the same; an older nvdisasm, named by TRITON_NVDISASM_PATH, reads it.
+    nvdisasm reads only the GPUs that its own CUDA supports. The cubin exists all the same.
     """
     if target.vendor != "nvidia":
         return ""
@@ -110,24 +110,24 @@ def no_sass(target: Target) -> str:
         path = nvdisasm()
     except CompileError as error:
         return str(error)
-    known = readable(path)
-    if not known or int(target.arch) in known:
+    supported = supported_capabilities(path)
+    if not supported or int(target.arch) in supported:
         return ""
     return (
-        f"nvdisasm reads no code of SM{target.arch} here, only of SM{min(known)} and newer; the kernel's PTX and its cubin "
+        f"nvdisasm reads no code of SM{target.arch} here, only of SM{min(supported)} and newer; the kernel's PTX and its cubin "
         "(Kernel.binary) are there: name the nvdisasm of an older CUDA by TRITON_NVDISASM_PATH"
     )
 
 
 @lru_cache(maxsize=4)
-def readable(path: str) -> frozenset[int]:
-    """The compute capabilities that an nvdisasm reads, such as 75 and 90, by its own help; none where that does not say."""
+def supported_capabilities(path: str) -> frozenset[int]:
+    """The compute capabilities in nvdisasm's own help, such as 75 and 90; none if it lists none."""
     done = subprocess.run([path, "--help"], capture_output=True, text=True, check=False)
     return frozenset(int(number) for number in re.findall(r"'SM(\d+)[a-z]?'", done.stdout))
 
 
 def nvdisasm() -> str:
-    """The path of the nvdisasm that triton uses: its own, or that of TRITON_NVDISASM_PATH; CompileError where it is missing."""
+    """The path of triton's nvdisasm, or of TRITON_NVDISASM_PATH; CompileError if there is no such file."""
     import triton
 
     chosen = os.environ.get("TRITON_NVDISASM_PATH")
@@ -140,9 +140,9 @@ def nvdisasm() -> str:
 
 @lru_cache(maxsize=8)
 def makers(target: Target) -> Mapping[str, tuple[Call, ...]]:
-    """Each stage of a kernel's ladder → the calls in triton's backend that make it, by the backend's own table of stages.
+    """Each stage of a kernel's ladder → the functions of triton's backend that make it.
 
-    SASS is what the assembler's stage made, disassembled. {} where triton has no backend for the target.
+    SASS is the disassembled output of the assembler's stage. {} if triton has no backend for the target.
     """
     from triton.backends.compiler import GPUTarget, Language
     from triton.compiler.compiler import make_backend
@@ -152,20 +152,20 @@ def makers(target: Target) -> Mapping[str, tuple[Call, ...]]:
     backend = make_backend(GPUTarget(*target.triple))
     stages: dict[str, Any] = {}
     backend.add_stages(stages, backend.parse_options({}), Language.TRITON)
-    found: dict[str, tuple[Call, ...]] = {}
-    for stage, begin in stages.items():
-        code = getattr(begin, "__code__", None)
-        steps = [inspect.unwrap(getattr(type(backend), name, None) or _nothing) for name in (code.co_names if code else ())]
-        made = next((step for step in steps if hasattr(step, "__code__") and step is not _nothing), None)
-        if code is not None and made is not None:
-            found[stage] = (_call(code), _call(made.__code__))
-    if "cubin" in found:
-        found["sass"] = found["cubin"]
-    return found
+    calls: dict[str, tuple[Call, ...]] = {}
+    for stage, stage_function in stages.items():
+        code = getattr(stage_function, "__code__", None)
+        steps = [inspect.unwrap(getattr(type(backend), name, None) or _missing) for name in (code.co_names if code else ())]
+        method = next((step for step in steps if hasattr(step, "__code__") and step is not _missing), None)
+        if code is not None and method is not None:
+            calls[stage] = (_call(code), _call(method.__code__))
+    if "cubin" in calls:
+        calls["sass"] = calls["cubin"]
+    return calls
 
 
-def _nothing() -> None:
-    """Stands for what a backend does not have."""
+def _missing() -> None:
+    """Placeholder for a name that is not an attribute of the backend."""
 
 
 def _call(code: CodeType) -> Call:

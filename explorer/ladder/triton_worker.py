@@ -1,8 +1,8 @@
-"""A process of its own that takes unoptimized TTIR down the ladder: what aborts here takes nothing else with it.
+"""The worker process that compiles unoptimized TTIR to machine code; a crash here harms no other process.
 
     python -m explorer.ladder.triton_worker
 
-It reads pickled jobs from stdin and writes one pickled answer each to its original stdout; all else that is printed
+It reads pickled jobs from stdin and writes a pickled answer to each to its original stdout; everything else that is printed
 goes to stderr. It imports triton only, never torch, and writes nothing to triton's cache.
 """
 
@@ -22,7 +22,7 @@ def main() -> None:
     """Answer jobs until stdin ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    with contextlib.suppress(ImportError):  # it is said where a job needs it
+    with contextlib.suppress(ImportError):  # the first job reports it
         import triton.compiler  # noqa: F401
     while True:
         try:
@@ -34,20 +34,20 @@ def main() -> None:
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """The texts, binary and metadata of a job, or the stage that failed and what it said."""
+    """Run a job: its texts, binary and metadata, or the stage that failed and what it printed."""
     done: dict[str, Any] = {"texts": {}, "seconds": {}, "stage": "ttir"}
-    said = io.StringIO()
+    printed = io.StringIO()
     try:
-        with contextlib.redirect_stdout(said):
+        with contextlib.redirect_stdout(printed):
             run(job, done)
-    except BaseException as error:  # noqa: BLE001 whatever it is, the asking process is told
+    except BaseException as error:  # noqa: BLE001 the process that asked must get an answer
         done["error"] = f"{type(error).__name__}: {error}"
-    done["said"] = said.getvalue()
+    done["printed"] = printed.getvalue()
     return done
 
 
 def run(job: dict[str, Any], done: dict[str, Any]) -> None:
-    """All stages of triton's backend for the job's target, in order, as triton.compile runs them."""
+    """Run all stages of triton's backend for the job's target, in order, as triton.compile does."""
     from triton import knobs
     from triton.backends.compiler import Language
     from triton.compiler.compiler import make_backend
@@ -59,10 +59,10 @@ def run(job: dict[str, Any], done: dict[str, Any]) -> None:
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, Language.TRITON)
     metadata: dict[str, Any] = {"target": target, **options.__dict__}
-    if "ptx" in job:  # another PTX of the same kernel, which is only assembled
+    if "ptx" in job:  # assemble this PTX of the same kernel, and nothing else
         stages, module = {backend.binary_ext: stages[backend.binary_ext]}, job["ptx"]
     else:
-        module = parsed(job["ttir"], backend)
+        module = parse_module(job["ttir"], backend)
     for name, lower in stages.items():
         done["stage"] = name
         sys.stderr.write(f"-- explorer stage {name}\n")
@@ -70,14 +70,14 @@ def run(job: dict[str, Any], done: dict[str, Any]) -> None:
         began = time.perf_counter()
         module = lower(module, metadata)
         done["seconds"][name] = time.perf_counter() - began
-        keep(name, module, backend.binary_ext, done)
+        store_output(name, module, backend.binary_ext, done)
         if name == job.get("until"):
             break
     done["metadata"] = {k: v for k, v in metadata.items() if isinstance(v, (int, float, str, bool, type(None)))}
 
 
-def keep(name: str, module: Any, binary: str, done: dict[str, Any]) -> None:
-    """Copy what a stage made: bytes, or a text."""
+def store_output(name: str, module: Any, binary: str, done: dict[str, Any]) -> None:
+    """Keep a stage's output: the binary's bytes, or a text."""
     if name == binary:
         done["binary"] = module
     else:
@@ -85,14 +85,14 @@ def keep(name: str, module: Any, binary: str, done: dict[str, Any]) -> None:
 
 
 def gpu_target(job: dict[str, Any]) -> Any:
-    """Triton's GPUTarget of a job."""
+    """The job's target as triton's GPUTarget."""
     from triton.backends.compiler import GPUTarget
 
     return GPUTarget(*job["triple"])
 
 
-def parsed(text: str, backend: Any) -> Any:
-    """The MLIR module of a text, in a context of its own."""
+def parse_module(text: str, backend: Any) -> Any:
+    """Parse MLIR text in a new context."""
     from triton._C.libtriton import ir
 
     context = ir.context()

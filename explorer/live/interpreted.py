@@ -11,7 +11,7 @@ from explorer.absent.generated import Code, estimate, interpreted
 from explorer.errors import InputError
 from explorer.interpret.estimate import Estimate, estimate_call, speed
 from explorer.interpret.interpreter import interpreting
-from explorer.ladder.triton_jit import argument_names, function_name, launched
+from explorer.ladder.triton_jit import argument_names, function_name, run_on_attached_gpu
 from explorer.live.call import Call
 from explorer.observe.without_data import NO_DATA, without_data
 from explorer.process.progress import progress
@@ -79,7 +79,7 @@ class KernelCall:
         made = copies((*self.args, *self.constants.values()))
         args, constants = made[: len(self.args)], dict(zip(self.constants, made[len(self.args) :], strict=True))
         if any(isinstance(a, torch.Tensor) and a.is_cuda for a in made):
-            return launched(self.kernel, args, constants, self.grid), False
+            return run_on_attached_gpu(self.kernel, args, constants, self.grid), False
         name = function_name(self.kernel)
         expected = estimate_call(self.kernel, args, constants, self.grid, self.config)
         allowed(expected, 1, LIMIT if limit is None else limit)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from explorer.absent.launches import Launches, Specialized
 from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus.figures import Target
-from explorer.ladder.ladder import BINARIES, TEXTS, Ladder, UnderWay, compile_ladder
+from explorer.ladder.ladder import BINARIES, TEXTS, Ladder, LadderWorkers, compile_ladder
 from explorer.ladder.sass_lines import ptx_lines
 from explorer.ladder.triton_passes import passes
 from explorer.ladder.triton_tools import disassemble, makers, missing_backend, no_sass
@@ -173,7 +173,7 @@ class Climb:
     def __init__(self, target: Target, workers: int = 0, find: Find | None = None) -> None:
         self._find = find
         self._target, self._missing = target, missing_backend(target)
-        self._under_way = None if self._missing else UnderWay(target, workers)
+        self._workers = None if self._missing else LadderWorkers(target, workers)
         self._wrappers: list[Event] = []
         self._kernels: list[tuple[Event, Event]] = []
 
@@ -183,16 +183,16 @@ class Climb:
         pairs = [(w, k) for w in new for k in kernel_events(w) if k.data["language"] == "triton"]
         self._wrappers += new
         self._kernels += pairs
-        if self._under_way is not None:
+        if self._workers is not None:
             ran = [self._find(str(w.data.get("file", "")), str(k.data["name"])) if self._find else None for w, k in pairs]
-            self._under_way.begin([_named(kernel) for _, kernel in pairs], ran)
+            self._workers.submit([_named(kernel) for _, kernel in pairs], ran)
 
     def compiled(self, events: Sequence[Event], *, sass: bool = False) -> Compiled:
         """What `ladder_events` gives, of all events; waits for the kernels that are still under way."""
         self.begin(events)
-        if self._under_way is None:
+        if self._workers is None:
             return self._without_backend()
-        made = self._under_way.finished([_named(kernel) for _, kernel in self._kernels])
+        made = self._workers.results([_named(kernel) for _, kernel in self._kernels])
         sass = sass and not no_sass(self._target)
         codes = _disassembled(made) if sass else {}
         lines = _ptx_lines(made) if sass else {}
@@ -202,7 +202,7 @@ class Climb:
                 failures.append(Failure("kernel", str(kernel.data["name"]), str(ladder)))
             else:
                 ladders.by_source[str(kernel.data["text"])] = ladder
-                code = ladder.own(codes.get(ladder.binary, ""))
+                code = ladder.with_own_name(codes.get(ladder.binary, ""))
                 found += events_of(ladder, kernel, str(wrapper.data["text"]), code, lines.get(ladder.binary, ()))
         return Compiled(found, [*failures, *without_sass(self._target, found)], ladders)
 
@@ -216,8 +216,8 @@ class Climb:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._under_way is not None:
-            self._under_way.__exit__(*error)
+        if self._workers is not None:
+            self._workers.__exit__(*error)
 
 
 def launch_events(launches: Launches, ladders: Ladders) -> Compiled:

@@ -1,4 +1,4 @@
-"""Progress while compiling or checking: which phase is under way; silent where nobody watches."""
+"""Show progress while compiling or checking, in a terminal or a notebook only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def interactive() -> bool:
-    """True in a terminal and in a notebook."""
+    """Whether this process runs in a terminal or a notebook."""
     if "ipykernel" in sys.modules:
         return True
     return bool(getattr(sys.stderr, "isatty", lambda: False)())
@@ -17,7 +17,7 @@ def interactive() -> bool:
 
 @contextmanager
 def progress(label: str, verb: str = "compiling") -> Iterator[Callable[[str], None] | None]:
-    """A function to call with each phase's name, or None where nobody watches."""
+    """Give a function to call with each phase's name; None if output is not interactive."""
     if not interactive():
         yield None
         return
@@ -32,10 +32,10 @@ def progress(label: str, verb: str = "compiling") -> Iterator[Callable[[str], No
 
 @contextmanager
 def _bar(description: str) -> Iterator[Any]:
-    """A tqdm that is gone at the end.
+    """Show a tqdm bar that disappears at the end.
 
-    In a notebook tqdm itself would leave an output that names a widget which is closed: a saved notebook, and a page of
-    Voila, would show "Loading widget..." there. So it is shown as an output that is emptied at the end.
+    In a notebook tqdm itself leaves an output that refers to a closed widget. A saved notebook, and a page of Voila, would
+    show "Loading widget..." there. So the bar is displayed as an output that is emptied at the end.
     """
     from tqdm.auto import tqdm
 
@@ -47,14 +47,14 @@ def _bar(description: str) -> Iterator[Any]:
     from IPython.display import display
 
     with tqdm(**settings, display=False) as bar:
-        shown = display(bar.container, display_id=True)
+        output = display(bar.container, display_id=True)
         try:
             yield bar
         finally:
-            if shown is not None:
-                shown.update({"text/html": "", "text/plain": ""}, raw=True)
+            if output is not None:
+                output.update({"text/html": "", "text/plain": ""}, raw=True)
 
 
 def in_notebook() -> bool:
-    """True where a cell's output can show HTML."""
+    """Whether this process runs in a notebook, whose outputs can show HTML."""
     return "ipykernel" in sys.modules

@@ -1,4 +1,4 @@
-"""Other processes: which of several this one is, and that the program has started some, which nothing here records."""
+"""Ranks of a distributed job, and child processes that a recording does not see."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-#: Where launchers of several processes write which one a process is, and how many there are.
+#: The environment variables in which launchers state a process's rank and the number of processes.
 RANKS = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))
-#: Programs that do nothing but start others, by module or by file.
+#: Programs that only start other processes, by module or by file name.
 LAUNCHERS = (
     "torch.distributed.run",
     "torch.distributed.launch",
@@ -18,48 +18,49 @@ LAUNCHERS = (
     "accelerate.commands.launch",
     "deepspeed",
 )
-#: The endings of a trace's files; a rank is written before them.
+#: The file endings before which a rank is inserted.
 _ENDING = re.compile(r"(\.events)?\.(json\.gz|json|html?)$|\.[^.]*$|$", re.IGNORECASE)
 
 
 def rank(environment: Mapping[str, str]) -> int | None:
-    """The number of this process among those that a launcher started together; None where there is one alone."""
-    for own, size in RANKS:
-        if environment.get(own, "").isdigit() and environment.get(size, "").isdigit() and int(environment[size]) > 1:
-            return int(environment[own])
+    """This process's rank in a distributed job; None for a single process."""
+    for rank_variable, size_variable in RANKS:
+        number, size = environment.get(rank_variable, ""), environment.get(size_variable, "")
+        if number.isdigit() and size.isdigit() and int(size) > 1:
+            return int(number)
     return None
 
 
-def of_rank(path: Path, number: int | None) -> Path:
-    """The file of one rank: out.json.gz becomes out.rank0.json.gz; the path itself where there are no ranks."""
+def path_of_rank(path: Path, number: int | None) -> Path:
+    """Insert a rank into a file name: out.json.gz becomes out.rank0.json.gz. Without a rank the path stays."""
     if number is None:
         return path
-    found = _ENDING.search(path.name)
-    ending = found[0] if found else ""
+    match = _ENDING.search(path.name)
+    ending = match[0] if match else ""
     return path.with_name(f"{path.name.removesuffix(ending)}.rank{number}{ending}")
 
 
-def started() -> int:
-    """How many processes Python's multiprocessing has started from this one, as for a DataLoader's workers."""
+def count_started_processes() -> int:
+    """Count the processes that Python's multiprocessing started from this one, such as DataLoader workers."""
     module = sys.modules.get("multiprocessing.process")
-    counted = re.fullmatch(r"count\((\d+)\)", repr(getattr(module, "_process_counter", None)))
-    return int(counted[1]) - 1 if counted else 0
+    counter = re.fullmatch(r"count\((\d+)\)", repr(getattr(module, "_process_counter", None)))
+    return int(counter[1]) - 1 if counter else 0
 
 
-def record_them(number: int) -> str:
-    """How to record what other processes compile."""
+def how_to_record_other_processes(number: int) -> str:
+    """Explain how to record what other processes compile."""
     several = "1 other process was" if number == 1 else f"{number} other processes were"
     return (
-        f"{several} started, and what a process compiles is recorded only in itself: in the function that it runs, such as a "
-        "DataLoader's worker_init_fn, write `with explorer.record() as r:` around the calls, and then "
+        f"{several} started. A recording sees only what its own process compiles. In the function that the other process runs, "
+        "such as a DataLoader's worker_init_fn, write `with explorer.record() as r:` around the calls, and then "
         "r.trace.save(f'out.{os.getpid()}.json.gz')"
     )
 
 
-def launch_inside(launcher: str) -> str:
-    """How to trace what a launcher of several processes starts."""
+def how_to_trace_ranks(launcher: str) -> str:
+    """Explain how to trace the processes that a launcher starts."""
     return (
-        f"{launcher} runs the program in processes of its own, and none of them is recorded: let it start explorer in each, "
-        "`torchrun --nproc-per-node N --no-python explorer trace -o out.json.gz SCRIPT ARGS`, which writes out.rank0.json.gz, "
+        f"{launcher} runs the program in processes of its own, and none of them is recorded. Let it start explorer in each: "
+        "`torchrun --nproc-per-node N --no-python explorer trace -o out.json.gz SCRIPT ARGS` writes out.rank0.json.gz, "
         "out.rank1.json.gz …"
     )

@@ -1,6 +1,7 @@
-"""Folders for temporary files, which are gone with the process; of one that was killed, when the next one needs a folder.
+"""Temporary folders that are removed when the process ends.
 
-Each process has one folder, with a lock that the system itself lets go of when the process ends, however that is.
+Each process has one folder with a file lock in it. The system releases the lock however the process ends, so the next
+process that needs a folder can tell what a killed one left, and removes it.
 """
 
 from __future__ import annotations
@@ -19,57 +20,57 @@ LOCK = ".lock"
 
 
 def folder() -> tempfile.TemporaryDirectory[str]:
-    """A new folder, as a context manager that removes it."""
+    """Make a new folder; the context manager removes it."""
     return tempfile.TemporaryDirectory(dir=home())
 
 
 def home() -> Path:
-    """The folder of this process; what killed processes left is removed first."""
+    """The folder of this process. Removes first what killed processes left."""
     return _home(os.getpid())  # a forked child has one of its own
 
 
 @lru_cache(maxsize=1)
 def _home(process: int) -> Path:
-    above = Path(tempfile.gettempdir()) / f"explorer-{_user()}"
-    above.mkdir(mode=0o700, exist_ok=True)
-    if not _is_ours(above):
-        above = Path(tempfile.mkdtemp(prefix="explorer-"))
-    sweep(above)
-    made = Path(tempfile.mkdtemp(prefix=f"{process}-", dir=above))
-    lock = FileLock(made / LOCK, timeout=0)
+    parent = Path(tempfile.gettempdir()) / f"explorer-{_user()}"
+    parent.mkdir(mode=0o700, exist_ok=True)
+    if not _is_ours(parent):
+        parent = Path(tempfile.mkdtemp(prefix="explorer-"))
+    remove_leftovers(parent)
+    path = Path(tempfile.mkdtemp(prefix=f"{process}-", dir=parent))
+    lock = FileLock(path / LOCK, timeout=0)
     lock.acquire()
-    atexit.register(_remove, made, lock, process)
-    return made
+    atexit.register(_remove, path, lock, process)
+    return path
 
 
-def sweep(above: Path) -> None:
-    """Remove the folders of processes that are no more."""
-    for left in above.iterdir():
-        if not left.is_dir() or not (left / LOCK).exists():
-            continue  # one that is being made just now has no lock yet
-        lock = FileLock(left / LOCK, timeout=0)
+def remove_leftovers(parent: Path) -> None:
+    """Remove the folders of processes that have ended."""
+    for leftover in parent.iterdir():
+        if not leftover.is_dir() or not (leftover / LOCK).exists():
+            continue  # another process may have made it a moment ago, and not locked it yet
+        lock = FileLock(leftover / LOCK, timeout=0)
         try:
             with lock:
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(leftover, ignore_errors=True)
         except (Timeout, OSError):
             continue
 
 
-def _remove(made: Path, lock: FileLock, process: int) -> None:
-    """Remove the folder at the end of the process that made it, not of one that it forked."""
+def _remove(path: Path, lock: FileLock, process: int) -> None:
+    """Remove the folder when the process that made it ends, not when a forked child does."""
     if os.getpid() == process:
         lock.release()
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _user() -> str:
-    """Who this is, for the name of a folder."""
+    """The user's number, for the folder's name."""
     return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a folder is a real one that only this user can write: anybody may make one in the folder for temporary files."""
-    found = path.lstat()
+    """Whether a path is a real folder that only this user can write; anybody may make one in the temporary folder."""
+    status = path.lstat()
     if not hasattr(os, "getuid"):
-        return stat.S_ISDIR(found.st_mode)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+        return stat.S_ISDIR(status.st_mode)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022

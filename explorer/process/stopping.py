@@ -1,4 +1,4 @@
-"""Stop a verb that runs in another thread, where that is safe: inside the calls of the user's function, and nowhere else.
+"""Stop a verb that runs in another thread, only inside its calls of the user's function.
 
     stopping = Stopping()
     with stopping.during():          # in the thread that works
@@ -6,8 +6,8 @@
             function(x)
     stopping.ask()                   # in any other thread: Stopped is raised in the call, or before the next one
 
-What is replaced in torch for a while is put back outside of these calls, so that no interruption can leave it replaced. A
-call of C code ends first, as with Ctrl-C.
+explorer replaces attributes of torch, and restores them, outside of these calls. So no interruption can leave them replaced.
+A call of C code ends first, as with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from threading import Lock, get_ident
 
 
 class Stopped(BaseException):
-    """Somebody asked to stop; no Exception, so that what is stopped does not take it for an error of its own."""
+    """Raised in a thread that was asked to stop. Not an Exception, so the program does not handle it as its own error."""
 
 
 class Stopping:
-    """Whether to stop what one thread does, and the means to."""
+    """A request to stop the work of one thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._asked = False
-        self._thread: int | None = None  # where it is inside a call that may be interrupted
+        self._thread: int | None = None  # set only inside a call that may be interrupted
 
     @property
     def asked(self) -> bool:
-        """True from the question to the end of what was to be stopped."""
+        """Whether the work under way was asked to stop."""
         return self._asked
 
     def ask(self) -> None:
-        """Stop what is under way."""
+        """Stop the work under way."""
         with self._lock:
             self._asked = True
             if self._thread is not None:
@@ -45,18 +45,18 @@ class Stopping:
 
     @contextmanager
     def during(self) -> Iterator[None]:
-        """Inside the block this thread's calls can be stopped; nothing asked before counts, and nothing is left after it."""
-        self._settle()
+        """Let this thread's calls be stopped inside the block. Requests made before or after it are dropped."""
+        self._drop_request()
         token = _UNDER_WAY.set(self)
         try:
             yield
         finally:
-            self._settle()
+            self._drop_request()
             _UNDER_WAY.reset(token)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Inside the block the thread may be interrupted."""
+        """Let the thread be interrupted inside the block."""
         with self._lock:
             if self._asked:
                 raise Stopped
@@ -72,8 +72,8 @@ class Stopping:
                 _raise_in(self._thread, None)
             self._thread = None
 
-    def _settle(self) -> None:
-        """Forget the question; once more where it comes true only here."""
+    def _drop_request(self) -> None:
+        """Drop the request, and again if `Stopped` is raised only here."""
         while True:
             try:
                 self._leave()
@@ -88,7 +88,7 @@ _UNDER_WAY: ContextVar[Stopping | None] = ContextVar("stopping", default=None)
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside the block this thread may be interrupted, where somebody can ask for it."""
+    """Let this thread be interrupted inside the block, if it runs under a `Stopping`."""
     stopping = _UNDER_WAY.get()
     if stopping is None:
         yield
@@ -98,5 +98,5 @@ def interruptible() -> Iterator[None]:
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Raise an error in another thread at its next step of Python; with None take back one that was not raised yet."""
+    """Raise an error in another thread at its next bytecode; None withdraws one that is still pending."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error) if error else None)

@@ -10,9 +10,9 @@ from explorer.absent.target import attached_gpu
 from explorer.compilers import torch_compile as compiling
 from explorer.errors import ExplorerError
 from explorer.gpus.figures import Target
-from explorer.ladder.ladder import Ladder, finished, of_launch
+from explorer.ladder.ladder import Ladder, ladder_from_answer, of_launch
 from explorer.ladder.sass_lines import ptx_lines
-from explorer.ladder.triton_jit import Written, lower_call
+from explorer.ladder.triton_jit import LoweredCall, lower_call
 from explorer.ladder.triton_pool import Worker
 from explorer.ladder.triton_tools import no_sass
 from explorer.live.interpreted import KernelCall
@@ -71,14 +71,14 @@ def trace_kernel(
     return Trace.of(replay(events, failures, meta), ladders)
 
 
-def _ladder(written: Written, failures: list[Failure]) -> Ladder:
+def _ladder(written: LoweredCall, failures: list[Failure]) -> Ladder:
     """The kernel compiled, with the forms of its launch where the GPU is attached; a Failure where that cannot launch it.
 
     It is compiled in a process of its own first, where a crash of the compiler harms nothing.
     """
     lowered = written.lowered
     with Worker() as worker:
-        ladder = finished(lowered, worker.ask(lowered.job))
+        ladder = ladder_from_answer(lowered, worker.ask(lowered.job))
     if written.launch is not None:
         try:
             ladder = replace(of_launch(lowered, written.launch()), seconds=ladder.seconds)

@@ -35,7 +35,7 @@ from explorer.observe.patch import ON_PURPOSE, Guard, shielded
 from explorer.observe.wishes import Changes, is_named
 from explorer.observe.without_data import as_fake, without_data
 from explorer.process.progress import in_notebook, progress
-from explorer.process.ranks import record_them, started
+from explorer.process.ranks import count_started_processes, how_to_record_other_processes
 from explorer.questions.fusion import unmet
 from explorer.recording.recorder import Recorder, recording
 from explorer.replay import replay
@@ -523,9 +523,9 @@ def _note_failures(recorder: Recorder, processes: int) -> None:
     if (nothing or stances & {"force_eager", "eager_on_recompile"}) and (why := why_not_compiled(recorder)):
         said = "nothing was compiled" if nothing else "not everything was compiled"
         recorder.failures.append(Failure("dynamo", "compile", f"{said}: {why}"))
-    elif nothing and not recorder.failures and (others := started() - processes) > 0:
+    elif nothing and not recorder.failures and (others := count_started_processes() - processes) > 0:
         recorder.failures.append(
-            Failure("dynamo", "other processes", f"nothing was compiled in this process; {record_them(others)}")
+            Failure("dynamo", "other processes", f"nothing was compiled in this process; {how_to_record_other_processes(others)}")
         )
 
 
@@ -669,7 +669,7 @@ def _recorded(
     fresh: bool,
 ) -> Iterator[None]:
     """Record what happens in the block, and give `result` its trace."""
-    processes = started()
+    processes = count_started_processes()
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show, every_thread=True)
         with _climbing(absent) as climb, _attached(device) as find, _launching(absent) as launches:

@@ -460,7 +460,7 @@ def test_a_mistake_in_a_kernel_names_its_line(interpreter: Interpreter) -> None:
     """What goes wrong in a kernel's source is said with the kernel and the line."""
     with pytest.raises(InputError, match=r"mistaken line \d+: NameError: name 'nothing_of_that_name' is not defined"):
         interpreter.run(mistaken, (torch.zeros(8),), {"N": 8}, (1,))
-    with pytest.raises(InputError, match="add cannot be called so"):
+    with pytest.raises(InputError, match="add cannot be called with these arguments"):
         interpreter.run(add, (torch.zeros(8),), {"BLOCK": 8}, (1,))
     with pytest.raises(InputError, match="needs its grid"):
         interpreter.run(add, (torch.zeros(8),), {"BLOCK": 8}, None)

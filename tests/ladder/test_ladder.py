@@ -101,8 +101,8 @@ def test_with_a_backend_of_its_own_a_gpu_takes_the_same_way(source: str, monkeyp
     lowered = ladders.lower(source, NAME, b580)
     assert "tt.load" in lowered.ttir and asked[0].arch["gpu_subslice_count"] == 20 and lowered.job["triple"] == b580.triple
     texts = {"ttir": lowered.ttir, "ttgir": "module {}", "llir": "define"}
-    answer = {"metadata": {"num_warps": 4, "shared": 0}, "texts": texts, "said": "", "binary": b"\x03\x02#\x07", "seconds": {}}
-    made = ladders.finished(lowered, answer)
+    answer = {"metadata": {"num_warps": 4, "shared": 0}, "texts": texts, "printed": "", "binary": b"\x03\x02#\x07", "seconds": {}}
+    made = ladders.ladder_from_answer(lowered, answer)
     assert (dict(made.texts), made.binary, made.metadata["num_warps"]) == (texts, b"\x03\x02#\x07", 4)
     with pytest.raises(explorer.InputError, match="SPIR-V"):
         made.sass()
@@ -117,9 +117,9 @@ def test_the_ptx_is_what_triton_itself_makes(source: str, tmp_path: Path, monkey
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     for name, path in ladders.assembler(H100).items():
         monkeypatch.setenv(name, path)
-    with ladders.pretending(H100), ladders.inductor_ready(H100), ladders.lines_of(f"{NAME}.py", source):
-        tuner = ladders.autotuner(ladders.executed(source, NAME, f"{NAME}.py"), NAME)
-        src, options = ladders.captured(lambda: tuner._precompile_config(tuner.configs[0]))
+    with ladders.triton_driver_of(H100), ladders.inductor_heuristics_for(H100), ladders.lines_of(f"{NAME}.py", source):
+        tuner = ladders.autotuner(ladders.execute_source(source, NAME, f"{NAME}.py"), NAME)
+        src, options = ladders.capture_compile_call(lambda: tuner._precompile_config(tuner.configs[0]))
         plain = triton.compile(src, target=GPUTarget(*H100.triple), options=dict(options))
     assert compile_ladder(source, NAME, H100).texts["ptx"] == plain.asm["ptx"]
 

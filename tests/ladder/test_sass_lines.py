@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.ladder.sass_lines import labelled, own_lines
+from explorer.ladder.sass_lines import instruction_lines, labelled
 
 PTX = """.visible .entry kern(
 	.param .u64 kern_param_0
@@ -38,5 +38,5 @@ def test_each_statement_is_labelled_with_its_own_line_and_no_other() -> None:
 def test_lines_are_taken_from_the_same_code_only() -> None:
     """An instruction without a place of its own has the last one; a disassembly that differs says nothing."""
     own = MADE.replace("line 7", "line 3").replace("  S2R", " S2R")
-    assert own_lines(MADE, own) == (7, 7, 13)
-    assert own_lines(MADE, own.replace("TID.X", "TID.Y")) == () and own_lines(MADE, "") == ()
+    assert instruction_lines(MADE, own) == (7, 7, 13)
+    assert instruction_lines(MADE, own.replace("TID.X", "TID.Y")) == () and instruction_lines(MADE, "") == ()

@@ -11,7 +11,7 @@ import torch
 
 import explorer
 from explorer import cli
-from explorer.process.ranks import of_rank, rank
+from explorer.process.ranks import path_of_rank, rank
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ from explorer.process.ranks import of_rank, rank
 )
 def test_a_rank_stands_before_the_ending(name: str, own: str) -> None:
     """The file is of the kind that was asked for, and another for each rank."""
-    assert of_rank(Path("folder") / name, 3) == Path("folder") / own
-    assert of_rank(Path(name), None) == Path(name)
+    assert path_of_rank(Path("folder") / name, 3) == Path("folder") / own
+    assert path_of_rank(Path(name), None) == Path(name)
 
 
 def test_a_rank_is_one_of_several() -> None:

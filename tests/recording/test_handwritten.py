@@ -186,7 +186,7 @@ def test_a_loaded_trace_is_equal_and_says_what_it_cannot_do() -> None:
     ("call", "said"),
     [
         (lambda: explorer.trace_kernel(undefined, X, target="h100", BLOCK=16), r"undefined line \d+: nowhere is not defined"),
-        (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100"), "add cannot be called so.*BLOCK"),
+        (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100"), "add cannot be called with these arguments.*BLOCK"),
         (lambda: explorer.trace_kernel(len, X, target="h100"), "takes a @triton.jit or @triton.autotune function"),
         (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h1000", BLOCK=16), "did you mean 'h100'"),
         (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100", BLOCK=16, grid=(0,)), "grid is one to three"),
