@@ -14,6 +14,8 @@ from explorer.model.rows import (
     Config,
     FinalNode,
     FxNode,
+    GraphInput,
+    GraphOutput,
     Group,
     KernelMetadata,
     Launch,
@@ -322,6 +324,14 @@ class FxPass(Record):
 
 
 @record
+class AotMetadata(Record):
+    """What AOTAutograd found of a graph: which inputs are changed in place, and which outputs are views of what."""
+
+    inputs: tuple[GraphInput, ...]
+    outputs: tuple[GraphOutput, ...]
+
+
+@record
 class PatternMatch(Record):
     """A pattern fired: where it is defined, which nodes it matched and made, and the made ones' Python stacks.
 
@@ -556,6 +566,7 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "decompiled": Decompiled,
         "guards": Guards,
         **dict.fromkeys(GRAPHS, FxGraph),
+        "aot_metadata": AotMetadata,
         "fx_graph_runnable": Nothing,
         "pattern_match": PatternMatch,
         "fx_pass": FxPass,

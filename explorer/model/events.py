@@ -13,6 +13,7 @@ from types import MappingProxyType
 from explorer.model.artifacts import (
     FORMS,
     GRAPHS,
+    AotMetadata,
     Assumption,
     Autotune,
     Bytecode,
@@ -293,6 +294,7 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "graph_break": Text,
         "symbol": Symbol,
         **dict.fromkeys(GRAPHS, FxGraphText),
+        "aot_metadata": AotMetadata,
         "fx_graph_runnable": Text,
         "fx_pass": FxPassText,
         "fx_pass_idle": FxPassIdle,

@@ -356,3 +356,31 @@ class WrittenFile(Record):
 
 #: A config of a Triton kernel: its block sizes, warps and stages, and of one that was measured `ms`.
 Config = Mapping[str, Plain]
+
+
+# AOTAutograd -------------------------------------------------------------------------------------------------------------
+
+
+@record
+class GraphInput(Record):
+    """An input of AOTAutograd's graph, and what the program does to it.
+
+    `type` is its dtype and sizes, "" where that is not known. `mutation` is torch's: "not_mutated", "mutated_in_graph" (the
+    compiled graph changes it) or "mutated_out_graph" (the code around the graph copies the new value into it).
+    """
+
+    type: str
+    mutation: str
+    mutates_data: bool
+    mutates_metadata: bool
+    is_leaf: bool
+    requires_grad: bool
+
+
+@record
+class GraphOutput(Record):
+    """An output of the program: torch's `OutputType` by name, and the number of what it is a view of, None for one of its own."""
+
+    kind: str
+    base: int | None
+    requires_grad: bool

@@ -1,12 +1,14 @@
-"""Watch AOTAutograd: the joint graph, and the forward, backward or inference graph handed to the compiler."""
+"""Observe AOTAutograd: its graphs, and what it found of their inputs and outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
-from explorer.model.stage import Emit
+from explorer.model.stage import Emit, Facts
+from explorer.observe.patch import observed
 from explorer.observe.structured import listening
 
 #: The structured records that hold AOTAutograd's graphs: kind of event, graph.
@@ -30,3 +32,53 @@ def graphs(emit: Emit) -> Iterator[None]:
 
     with listening(emit, dict.fromkeys(LOGGED, heard)):
         yield
+
+
+#: What hands a captured graph on to the compiler, and the name of the graph then.
+HANDED_ON = {"aot_stage2_inference": "inference", "aot_stage2_autograd": "forward"}
+
+
+@contextmanager
+def metadata(emit: Emit) -> Iterator[None]:
+    """Record what AOTAutograd found of a graph's inputs and outputs: what is changed in place, and what is a view of what."""
+    from torch._functorch._aot_autograd import graph_compile
+
+    def begun(state: Any, *rest: Any, graph: str, **named: Any) -> Iterator[None]:
+        with emit.during(graph):
+            emit("aot_metadata", lambda: metadata_facts(state.fw_metadata, state.flat_args))
+        yield
+
+    with ExitStack() as stack:
+        for name, graph in HANDED_ON.items():
+            stack.enter_context(observed(graph_compile, name, partial(begun, graph=graph)))
+        yield
+
+
+def metadata_facts(found: Any, arguments: Sequence[Any]) -> Facts:
+    """Each input and output of the graph as ViewAndMutationMeta has it; the inputs' types where there are as many of them."""
+    types = [type_of(value) for value in arguments]
+    known = types if len(types) == len(found.input_info) else [""] * len(found.input_info)
+    return {
+        "inputs": [
+            {
+                "type": type,
+                "mutation": info.mutation_type.name.lower(),
+                "mutates_data": bool(info.mutates_data),
+                "mutates_metadata": bool(info.mutates_metadata),
+                "is_leaf": bool(info.is_leaf),
+                "requires_grad": bool(info.requires_grad),
+            }
+            for type, info in zip(known, found.input_info, strict=True)
+        ],
+        "outputs": [
+            {"kind": info.output_type.name, "base": info.base_idx, "requires_grad": bool(info.requires_grad)}
+            for info in found.output_info
+        ],
+    }
+
+
+def type_of(value: Any) -> str:
+    """A tensor's dtype and sizes, such as "float32[4, s77]"; what another value is, by its Python type."""
+    if not hasattr(value, "dtype"):
+        return type(value).__name__
+    return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"

@@ -50,6 +50,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("guards", guards, ("guards",)),
     Probe("pre_grad", compile_fx.pre_grad, ("pre_grad",)),
     Probe("joint", aot.graphs, ("joint", "forward", "backward")),
+    Probe("aot_metadata", aot.metadata, ("aot_metadata",)),
     Probe("forward", compile_fx.joint_graph, ("joint", "forward")),
     Probe("backward", compile_fx.lowered_graph, ("forward", "backward", "inductor_input", "source", "compile_error")),
     Probe("fx_graph_runnable", compile_fx.runnable, ("fx_graph_runnable",)),

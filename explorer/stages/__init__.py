@@ -6,7 +6,7 @@ from functools import partial
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.stages.aot import backward, forward, joint
+from explorer.stages.aot import aot_metadata, backward, forward, joint
 from explorer.stages.cpp import assembly
 from explorer.stages.dynamo import bytecode, decompiled, dynamo_bytecode, graph_break, guards, recompile, source, symbol
 from explorer.stages.dynamo import graph as dynamo
@@ -47,6 +47,7 @@ STAGES: tuple[Stage, ...] = (
     decompiled.STAGE,
     guards.STAGE,
     pre_grad.STAGE,
+    aot_metadata.STAGE,
     joint.STAGE,
     forward.STAGE,
     backward.STAGE,

@@ -1,0 +1,50 @@
+"""AOTAutograd's views and mutations, held to what the program itself does to its tensors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import explorer
+
+
+def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Change one input; return a view of the other, and a new tensor."""
+    x.add_(1)
+    return y[0], x * y
+
+
+def test_inputs_and_outputs_are_what_eager_says_they_are() -> None:
+    """Versions and storages, as eager leaves them, say which input is changed and which output shares an input's memory."""
+    x, y = torch.randn(4, 4), torch.randn(4, 4)
+    trace = explorer.trace(program, x.clone(), y.clone(), target="h100")
+    rows = trace.table("aot_metadata")
+    versions = x._version, y._version
+    outputs = program(x, y)
+    changed = [tensor._version != version for tensor, version in zip((x, y), versions, strict=True)]
+    assert ["not changed" not in row["is"] for row in rows if row["what"] == "input"] == changed
+    shared = [output.untyped_storage().data_ptr() == y.untyped_storage().data_ptr() for output in outputs]
+    assert ["input 1" in row["is"] for row in rows if row["what"] == "output"] == shared
+    assert [row["type"] for row in rows if row["what"] == "input"] == ["float32[4, 4]"] * 2
+
+
+def test_each_line_leads_to_the_value_in_dynamos_graph() -> None:
+    """Inputs lead to placeholders, outputs to what makes them, by their order in the program."""
+    trace = explorer.trace(program, torch.randn(4, 4), torch.randn(4, 4), target="h100")
+    (found,), (graph,) = trace.find("aot_metadata"), trace.find("dynamo")
+    targets = {link.source_lines[0]: graph.lines[link.target_lines[0] - 1] for link in trace.links if link.source == found.id}
+    assert "getitem" in targets[3] and "mul" in targets[4], targets
+
+
+def test_the_stage_table_says_how_many() -> None:
+    """Of a program that changes an input and returns one view."""
+    trace = explorer.trace(program, torch.randn(4, 4), torch.randn(4, 4), target="h100")
+    assert "1 input changed, 1 view\n" in repr(trace)
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_inference_and_training_have_one_each(train: bool) -> None:
+    """The graph that it is of is named."""
+    x = torch.randn(4, requires_grad=train)
+    trace = explorer.trace(lambda x: x.sin(), x, target="h100", train=train)
+    assert [a.graph for a in trace.find("aot_metadata")] == ["forward" if train else "inference"]
