@@ -22,7 +22,8 @@ from explorer.model.values import Event, record_to_json
 DATA = Path(__file__).parent.parent / "data"
 FILES = sorted(DATA.glob("*.events.json.gz"))
 #: Kinds of no recording in `data/`, and where their shape is held to what torch says instead.
-ELSEWHERE = {"aot_metadata", 
+ELSEWHERE = {
+    "aot_metadata": "tests/stages/aot/test_aot_metadata.py",
     **dict.fromkeys(("amdgcn", "sass"), "tests/stages/triton: compiled for an AMD GPU, disassembled"),
     **dict.fromkeys(("assembly", "kernel"), "made when a trace is replayed or asked, from recorded texts: tests/stages"),
     **dict.fromkeys(("compile_error", "compile_swallowed", "stance"), "tests/test_failed_compiles.py"),
