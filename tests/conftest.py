@@ -14,7 +14,9 @@ import pytest
 
 from explorer import page, payload, wire
 from explorer.files.trace_file import load_events
-from explorer.model.values import Artifact, Event, Failure, plain
+from explorer.model.artifacts import Source
+from explorer.model.records import blank
+from explorer.model.values import Artifact, Event, Failure
 from explorer.traced import Trace
 from explorer.widget import worker
 
@@ -121,7 +123,7 @@ def with_source() -> Callable[..., Trace]:
     """A trace with one source, and other artifacts where given: `with_source(text, file, first_line, *artifacts)`."""
 
     def make(text: str, file: str, first_line: int, *others: Artifact) -> Trace:
-        data = plain({"file": file, "first_line": first_line, "resume": False})
+        data = blank(Source, file=file, first_line=first_line)
         return Trace(artifacts=(Artifact("0/0:source", "source", "0/0", "", "f", "python", text, data=data), *others))
 
     return make

@@ -106,6 +106,21 @@ def typed(kind: type[R], value: Mapping[str, Plain]) -> R:
     return made
 
 
+def blank(kind: type[R], **facts: Plain) -> R:
+    """The record of some facts, with "", 0, False or nothing in each other field that it must have: for examples and tests."""
+    hints = get_type_hints(kind)
+    return typed(kind, {**{name: _empty(hints[name]) for name in _required(kind)}, **facts})
+
+
+def _empty(hint: Any) -> Plain:
+    """The least that a field may hold."""
+    if get_origin(hint) in (Union, UnionType):
+        return None if NoneType in get_args(hint) else _empty(get_args(hint)[0])
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return blank(hint)
+    return (get_origin(hint) or hint)() if get_origin(hint) is not Mapping else {}
+
+
 # Readers -----------------------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.model.values import Event, plain
+from explorer.model.events import KernelFormText, KernelText
+from explorer.model.records import blank
+from explorer.model.values import Event
 from explorer.traced import Trace
 
 SOURCE = """@triton.jit
@@ -20,8 +22,9 @@ def kern(a, b, n, BLOCK: tl.constexpr):
 def trace_of(*, first_line: int = 1, **texts: str) -> Trace:
     """The trace of the kernel above with these stages' texts."""
     place = {"name": "kern", "file": "kern.py", "first_line": first_line}
-    kernel = Event("kernel", 0.0, "0/0", "inference", plain({**place, "language": "triton", "text": SOURCE, "wrapper_line": 0}))
-    return Trace.of_events([kernel, *(Event(s, 0.0, "0/0", "inference", plain({**place, "text": t})) for s, t in texts.items())])
+    kernel = Event("kernel", 0.0, "0/0", "inference", blank(KernelText, **place, language="triton", text=SOURCE))
+    forms = [Event(s, 0.0, "0/0", "inference", blank(KernelFormText, **place, text=t)) for s, t in texts.items()]
+    return Trace.of_events([kernel, *forms])
 
 
 @pytest.fixture

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from explorer.model.artifacts import Source
+from explorer.model.records import blank
+from explorer.model.rows import FxNode
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.fx_graph import file_comments, link_files, link_stacks, node_lines, nodes_of_calls, render_graph
 from explorer.traced import Trace
@@ -48,12 +51,12 @@ STACKS = [
     '  File "tests/helper.py", line 3, in helper\n    return b.sum()\n',
 ]
 NODES = [
-    {"name": "l_a_", "op": "placeholder"},
-    {"name": "abs_1", "op": "call_function", "stack": 0},
-    {"name": "x", "op": "call_function", "stack": 0},
-    {"name": "empty", "op": "call_function"},
-    {"name": "sum_1", "op": "call_method", "stack": 1},
-    {"name": "gone", "op": "call_method", "stack": 1},
+    blank(FxNode, name="l_a_", op="placeholder"),
+    blank(FxNode, name="abs_1", op="call_function", stack=0),
+    blank(FxNode, name="x", op="call_function", stack=0),
+    blank(FxNode, name="empty", op="call_function"),
+    blank(FxNode, name="sum_1", op="call_method", stack=1),
+    blank(FxNode, name="gone", op="call_method", stack=1),
 ]
 SOURCE = "def toy_example(a, b):\n    '''Doc.'''\n    x = a / (torch.abs(a) + 1)\n    if b.sum() < 0:\n        b = b * -1\n"
 
@@ -101,7 +104,7 @@ def test_stacks_link_nodes_to_their_line_and_to_the_calls_that_led_there(with_so
         "h",
         "python",
         "def helper(b):\n    '''H.'''\n    return b.sum()\n",
-        data=plain({"file": "tests/helper.py", "first_line": 1, "resume": False}),
+        data=blank(Source, file="tests/helper.py", first_line=1),
     )
     trace = with_source(SOURCE, "tests/programs.py", 22, helper)
     links = list(link_stacks(graph(DYNAMO, nodes=NODES, stacks=STACKS), trace))
@@ -157,13 +160,13 @@ def test_rendered_nodes_know_the_users_innermost_line() -> None:
     by_name = {n["name"]: n for n in made.nodes}
     assert (by_name["sum_1"]["file"], by_name["sum_1"]["line"]) == ("tests/helper.py", 3)
     assert (by_name["sum_1"]["function"], by_name["sum_1"]["code"]) == ("helper", "return b.sum()")
-    assert by_name["empty"] == {"name": "empty", "op": "call_function"}
+    assert by_name["empty"] == NODES[3]
 
 
 def test_a_stack_of_another_form_gives_a_node_no_place() -> None:
     """A node whose stack names no file keeps the facts it has."""
-    event = Event("dynamo", 0.0, "0/0", data=plain({"text": DYNAMO, "nodes": [{"name": "x", "stack": 0}], "stacks": ["unknown"]}))
-    assert render_graph("T")(event, "id").nodes == ({"name": "x", "stack": 0},)
+    event = Event("dynamo", 0.0, "0/0", data=plain({"text": DYNAMO, "nodes": [NODES[1]], "stacks": ["unknown"]}))
+    assert render_graph("T")(event, "id").nodes == (NODES[1],)
 
 
 @pytest.mark.parametrize("data", [{"text": DYNAMO}, {}])

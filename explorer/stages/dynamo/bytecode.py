@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from explorer.model.artifacts import Bytecode
+from explorer.model.events import BytecodeText
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
@@ -17,19 +20,19 @@ LINE_START = re.compile(r"^\s{0,6}(?P<line>\d+|--)\s+(?:L\d+:\s*)?(?:-->\s*)?(?:
 
 def render(event: Event, id: str) -> Artifact:
     """The disassembly as `dis` prints it."""
-    return text_artifact(event, id, f"Bytecode of {event.data['qualname']}", "bytecode")
+    return text_artifact(event, id, f"Bytecode of {typed(BytecodeText, event.data).qualname}", "bytecode")
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each instruction to the source line that the bytecode's line table gives it."""
-    current = 0
+    current, file = 0, typed(Bytecode, artifact.data).file
     for number, text in enumerate(artifact.lines, 1):
         if text.startswith("ExceptionTable:"):
             return
         if start := LINE_START.match(text):
             current = int(start["line"]) if start["line"] != "--" else 0
         if current and text.strip():
-            found = trace.source_line(artifact.data["file"], current, frame=artifact.frame)
+            found = trace.source_line(file, current, frame=artifact.frame)
             if found:
                 yield Link(artifact.id, (number,), found[0], (found[1],), "bytecode line table")
 

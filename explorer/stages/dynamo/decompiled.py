@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from explorer.model.events import DecompiledText
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import BLANK, NOT_STATED
@@ -9,12 +11,13 @@ from explorer.stages.kinds import BLANK, NOT_STATED
 
 def render(event: Event, id: str) -> Artifact:
     """The decompiled source; where depyf cannot make it, what there is: the bytecode under the lines it was copied from."""
-    if "undone" in event.data:
-        what = f" its instruction {event.data['undone']}" if event.data["undone"] else " it"
+    data = typed(DecompiledText, event.data)
+    if data.undone is not None:
+        what = f" its instruction {data.undone}" if data.undone else " it"
         note = f"# depyf cannot turn{what} into Python. This is the bytecode, under the source lines that it is copied from."
-        text = f"{note}\n{event.data['text']}"
-        return text_artifact(event, id, f"Dynamo's {event.data['qualname']}, as bytecode", "bytecode", text=text)
-    return text_artifact(event, id, f"Dynamo's {event.data['qualname']}, decompiled", "python")
+        text = f"{note}\n{data.text}"
+        return text_artifact(event, id, f"Dynamo's {data.qualname}, as bytecode", "bytecode", text=text)
+    return text_artifact(event, id, f"Dynamo's {data.qualname}, decompiled", "python")
 
 
 def kinds(artifact: Artifact) -> list[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from explorer.model.artifacts import DynamoBytecode
+from explorer.model.events import DynamoBytecodeText
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
@@ -13,13 +16,14 @@ from explorer.stages.kinds import NOT_STATED, OWN
 
 def render(event: Event, id: str) -> Artifact:
     """The disassembly as `dis` prints it."""
-    return text_artifact(event, id, f"Dynamo's bytecode for {event.data['qualname']}", "bytecode")
+    return text_artifact(event, id, f"Dynamo's bytecode for {typed(DynamoBytecodeText, event.data).qualname}", "bytecode")
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each instruction that Dynamo copied from the function to its line there; Dynamo's own come from no line."""
-    for number, line in artifact.data.get("copied", ()):
-        if found := trace.source_line(artifact.data["file"], line, frame=artifact.frame):
+    data = typed(DynamoBytecode, artifact.data)
+    for number, line in data.copied or ():
+        if found := trace.source_line(data.file, line, frame=artifact.frame):
             yield Link(artifact.id, (number,), found[0], (found[1],), "instruction positions")
 
 

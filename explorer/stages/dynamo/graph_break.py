@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from explorer.model.artifacts import GraphBreak
+from explorer.model.events import Text
+from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
@@ -18,31 +21,32 @@ _HINT = re.compile(r"^\s*Hint: (?P<hint>.*)", re.MULTILINE)
 _EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.*)", re.MULTILINE)
 
 
-def facts(text: str) -> dict[str, Plain]:
+def facts(text: str) -> GraphBreak:
     """Reason, explanation, hints, and the user's file and line of one graph break, as Dynamo words them."""
     at, places = _AT.search(text), list(_FILE.finditer(text))
     place = at or (places[-1] if places else None)
     reason, explanation = _REASON.search(text), _EXPLANATION.search(text)
-    return {
-        "reason": reason["reason"].strip() if reason else text_lines(text.strip())[0] if text.strip() else "",
-        "explanation": explanation["text"].strip() if explanation else "",
-        "hints": tuple(dict.fromkeys(m["hint"].strip() for m in _HINT.finditer(text))),  # Dynamo repeats them in its traceback
-        "file": place["file"] if place else "",
-        "line": int(place["line"]) if place else 0,
-    }
+    return GraphBreak(
+        reason=reason["reason"].strip() if reason else text_lines(text.strip())[0] if text.strip() else "",
+        explanation=explanation["text"].strip() if explanation else "",
+        hints=tuple(dict.fromkeys(m["hint"].strip() for m in _HINT.finditer(text))),  # Dynamo repeats them in its traceback
+        file=place["file"] if place else "",
+        line=int(place["line"]) if place else 0,
+    )
 
 
 def render(event: Event, id: str) -> Artifact:
     """Dynamo's own message, without Python's empty traceback at its end."""
-    text = str(event.data["text"]).removesuffix("NoneType: None\n").strip()
+    text = typed(Text, event.data).text.removesuffix("NoneType: None\n").strip()
     data = facts(text)
-    title = f"Graph break at {short(data['file'])}:{data['line']}: {data['reason']}"
+    title = f"Graph break at {short(data.file)}:{data.line}: {data.reason}"
     return text_artifact(event, id, title, "text", text=text, data=data)
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """The break to the user's line that caused it."""
-    found = trace.source_line(artifact.data["file"], artifact.data["line"], frame=artifact.frame)
+    data = typed(GraphBreak, artifact.data)
+    found = trace.source_line(data.file, data.line, frame=artifact.frame)
     if found:
         yield Link(artifact.id, (1,), found[0], (found[1],), "graph break message")
 

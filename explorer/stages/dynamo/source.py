@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from explorer.model.artifacts import Source
+from explorer.model.events import SourceText
+from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
@@ -17,17 +20,17 @@ SAME_LINE = "same line of the file"
 
 def render(event: Event, id: str) -> Artifact:
     """The source, titled by its function and what became of it."""
-    data = event.data
-    if data.get("launches"):
+    data = typed(SourceText, event.data)
+    if data.launches:
         state = ", outside of torch.compile"
-    elif data.get("inlined"):
+    elif data.inlined:
         state = ", inlined"
-    elif not data["compiled"]:
-        state = ", not compiled: this branch has not run" if data["resume"] else ", not compiled"
+    elif not data.compiled:
+        state = ", not compiled: this branch has not run" if data.resume else ", not compiled"
     else:
         state = ""
-    state += _UNSEEN.get(data.get("unseen", ""), "")
-    title = f"{data['qualname']} ({short(data['file'])}:{data['first_line']}{state})"
+    state += _UNSEEN.get(data.unseen or "", "")
+    title = f"{data.qualname} ({short(data.file)}:{data.first_line}{state})"
     return text_artifact(event, id, title, "python")
 
 
@@ -36,9 +39,9 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
     Graphs link to the innermost text that has the line, so that this leads on to the function that the user wrote.
     """
-    first = artifact.data["first_line"]
+    first = typed(Source, artifact.data).first_line
     for around in enclosing(artifact, trace):
-        offset = first - around.data["first_line"]
+        offset = first - typed(Source, around.data).first_line
         for number, text in enumerate(artifact.lines, 1):
             if text.strip() and around.lines[number + offset - 1].strip() == text.strip():
                 yield Link(artifact.id, (number,), around.id, (number + offset,), SAME_LINE)
@@ -46,18 +49,16 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 def enclosing(artifact: Artifact, trace: TraceData) -> list[Artifact]:
     """The shortest texts that have all lines of a source's text and more; several where a function was compiled again."""
-    lines = _lines_in_file(artifact)
+    lines, file = _lines_in_file(artifact), typed(Source, artifact.data).file
     larger = [
-        other
-        for other in trace.find("source")
-        if other.data["file"] == artifact.data["file"] and _holds(_lines_in_file(other), lines)
+        other for other in trace.find("source") if typed(Source, other.data).file == file and _holds(_lines_in_file(other), lines)
     ]
     shortest = min((len(other.lines) for other in larger), default=0)
     return [other for other in larger if len(other.lines) == shortest]
 
 
 def _lines_in_file(source: Artifact) -> range:
-    first: int = source.data["first_line"]
+    first = typed(Source, source.data).first_line
     return range(first, first + len(source.lines))
 
 

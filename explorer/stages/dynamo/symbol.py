@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from explorer.model.artifacts import Symbol, Symbols
+from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
 from explorer.stages.gathering import by_frame, table_of
@@ -11,18 +13,18 @@ from explorer.stages.gathering import by_frame, table_of
 
 def render(event: Event, id: str) -> Artifact:
     """One line a symbol, then what was learnt of them; the event holds all of one frame's, see `replay`."""
-    rows = event.data["rows"]
-    return text_artifact(event, id, "Dynamic shapes", "text", text="\n".join(map(readable, rows)))
+    data = typed(Symbols, event.data)
+    return text_artifact(event, id, "Dynamic shapes", "text", text="\n".join(map(readable, data.rows)), data=data)
 
 
-def readable(row: dict[str, Plain]) -> str:
+def readable(row: Symbol) -> str:
     """A symbol, or a condition on symbols, as one line."""
-    why = row.get("code") or (f"torch: {row['framework']}" if row.get("framework") else "")
+    why = row.code or (f"torch: {row.framework}" if row.framework else "")
     why = f"  # {why}" if why else ""
-    if row["what"] == "guarded":
-        return f"{row['expr']}{why}"
-    value = f", {row['val']} at this call" if row["val"] else ""
-    return f"{row['symbol']} = {row['source']}  in {row['vr']}{value}{why}"
+    if row.what == "guarded":
+        return f"{row.expr}{why}"
+    value = f", {row.val} at this call" if row.val else ""
+    return f"{row.symbol} = {row.source}  in {row.vr}{value}{why}"
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from explorer.model.artifacts import CacheLookup, CacheLookups
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
@@ -28,16 +30,16 @@ def not_seen(trace: TraceData, frame: str, row: Mapping[str, Plain]) -> tuple[st
 
 def render(event: Event, id: str) -> Artifact:
     """One line a lookup; the event holds all of one frame's, see `replay`."""
-    text = "\n".join(map(readable, event.data["rows"]))
-    return text_artifact(event, id, "Caches", "text", text=text)
+    data = typed(CacheLookups, event.data)
+    return text_artifact(event, id, "Caches", "text", text="\n".join(map(readable, data.rows)), data=data)
 
 
-def readable(row: dict[str, Plain]) -> str:
+def readable(row: CacheLookup) -> str:
     """A lookup as one line: cache, what it is of, what came of it, the key, and why."""
-    what = row.get("kernel") or row.get("graph") or "whole frame"
-    saved = f", saved {row['seconds_saved']:.2f} s" if row.get("seconds_saved") else ""
-    why = f"  # {row['reason']}" if row.get("reason") else ""
-    return f"{row['cache']}: {row['state']} for {what}{saved}  {row['key']}{why}"
+    what = row.kernel or row.graph or "whole frame"
+    saved = f", saved {row.seconds_saved:.2f} s" if row.seconds_saved else ""
+    why = f"  # {row.reason}" if row.reason else ""
+    return f"{row.cache}: {row.state} for {what}{saved}  {row.key}{why}"
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from explorer.model.artifacts import CompileCall
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
@@ -11,23 +13,24 @@ from explorer.model.values import Artifact, Event, Link, Plain
 
 def render(event: Event, id: str) -> Artifact:
     """Two lines: where torch.compile was called and how, and where the function was."""
-    return text_artifact(event, id, "torch.compile call", "text", text=readable(event.data), data=event.data)
+    data = typed(CompileCall, event.data)
+    return text_artifact(event, id, "torch.compile call", "text", text=readable(data), data=data)
 
 
-def readable(row: Mapping[str, Plain]) -> str:
+def readable(row: CompileCall) -> str:
     """The two places with their code; a call before the recording began is not known."""
-    options = "".join(f", {name}={value}" for name, value in row["options"].items())
-    how = f"backend {row['backend'] or 'not known'}{options}"
+    options = "".join(f", {name}={value}" for name, value in row.options.items())
+    how = f"backend {row.backend or 'not known'}{options}"
     unknown = "a call before the recording began, or another way to compile than torch.compile"
-    compiled = f"{row['file']}:{row['line']}  {row['code']}" if row["file"] else unknown
-    called = f"{row['called_file']}:{row['called_line']}  {row['called_code']}" if row["called_file"] else "not known"
+    compiled = f"{row.file}:{row.line}  {row.code}" if row.file else unknown
+    called = f"{row.called_file}:{row.called_line}  {row.called_code}" if row.called_file else "not known"
     return f"compiled by: {compiled}  ({how})\ncalled from: {called}"
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Both places to the user's lines, where the trace shows them."""
-    for number, key in ((1, ""), (2, "called_")):
-        file, line = artifact.data[f"{key}file"], artifact.data[f"{key}line"]
+    data = typed(CompileCall, artifact.data)
+    for number, file, line in ((1, data.file, data.line), (2, data.called_file, data.called_line)):
         if line and (found := trace.source_line(file, line, frame=artifact.frame)):
             yield Link(artifact.id, (number,), found[0], (found[1],), "call stack")
 

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from explorer.model.artifacts import Phase, Phases
+from explorer.model.events import PhaseMark
+from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event, Plain
 from explorer.stages.gathering import by_frame, table_of
 
 
-def intervals(events: Iterable[Event]) -> Iterator[dict[str, Plain]]:
+def intervals(events: Iterable[Event]) -> Iterator[Phase]:
     """One row a phase, in order of start: name, function, start and seconds, and how deeply it is nested."""
     open_phases: list[dict[str, Plain]] = []
     rows: list[dict[str, Plain]] = []
     for event in events:
-        name = event.data["name"]
-        if event.data["at"] == "B":
-            row = {"name": name, "function": event.data["function"], "graph": event.graph, "start": event.time}
+        mark = typed(PhaseMark, event.data)
+        name = mark.name
+        if mark.at == "B":
+            row: dict[str, Plain] = {"name": name, "function": mark.function, "graph": event.graph, "start": event.time}
             rows.append({**row, "seconds": None, "depth": len(open_phases)})
             open_phases.append(rows[-1])
         elif any(row["name"] == name for row in open_phases):
             while open_phases[-1]["name"] != name:
                 open_phases.pop()
-            row = open_phases.pop()
-            row["seconds"] = event.time - row["start"]
-    yield from rows
+            ended = open_phases.pop()
+            ended["seconds"] = event.time - ended["start"]
+    yield from (Phase(**row) for row in rows)
 
 
-def readable(row: Mapping[str, Plain]) -> str:
+def readable(row: Phase) -> str:
     """One phase as a line, indented by its nesting."""
-    seconds = "  (not finished)" if row["seconds"] is None else f"{row['seconds']:9.4f} s"
-    return f"{seconds}  {'  ' * row['depth']}{row['name']}"
+    seconds = "  (not finished)" if row.seconds is None else f"{row.seconds:9.4f} s"
+    return f"{seconds}  {'  ' * row.depth}{row.name}"
 
 
 def render(event: Event, id: str) -> Artifact:
     """The timeline; `data["rows"]` has the phases as mappings."""
-    text = "\n".join(map(readable, event.data["rows"]))
-    return text_artifact(event, id, "Compiler phases", "text", text=text)
+    data = typed(Phases, event.data)
+    return text_artifact(event, id, "Compiler phases", "text", text="\n".join(map(readable, data.rows)), data=data)
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:

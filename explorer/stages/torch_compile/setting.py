@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from explorer.model.artifacts import ChangedSetting, ChangedSettings
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.values import Artifact, Event, Plain
+from explorer.model.values import Artifact, Event
 from explorer.stages.gathering import counted, one_table
 
 
 def render(event: Event, id: str) -> Artifact:
     """One line a setting; the event holds all of one frame's, see `replay`."""
-    text = "\n".join(map(readable, event.data["rows"]))
-    return text_artifact(event, id, "Settings", "text", text=text, data={"rows": event.data["rows"]})
+    data = typed(ChangedSettings, event.data)
+    return text_artifact(event, id, "Settings", "text", text="\n".join(map(readable, data.rows)), data=data)
 
 
-def readable(row: Mapping[str, Plain]) -> str:
+def readable(row: ChangedSetting) -> str:
     """A setting as one line: its name, its value, its default, and who set it."""
-    return f"{row['of']}.{row['name']} = {row['value']}  # {row['default']} by default; set by {row['set_by']}"
+    return f"{row.of}.{row.name} = {row.value}  # {row.default} by default; set by {row.set_by}"
 
 
 STAGE = Stage(

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import torch
 
 import explorer
-from explorer.model.values import Artifact, Event, plain
+from explorer.model.events import DynamoBytecodeText
+from explorer.model.records import blank
+from explorer.model.values import Artifact, Event
 from explorer.stages.dynamo import decompiled
 from explorer.stages.dynamo.dynamo_bytecode import STAGE, kinds
 from explorer.traced import Trace
@@ -23,7 +25,7 @@ ExceptionTable:
 
 def made(**facts: object) -> Artifact:
     return STAGE.render(
-        Event("dynamo_bytecode", 0.0, "0/0", data=plain({"text": TEXT, "file": "f.py", "qualname": "f", **facts})), "b"
+        Event("dynamo_bytecode", 0.0, "0/0", data=blank(DynamoBytecodeText, text=TEXT, file="f.py", qualname="f", **facts)), "b"
     )
 
 

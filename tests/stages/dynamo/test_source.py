@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from explorer.model.artifacts import Source
+from explorer.model.records import blank
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.dynamo.source import STAGE
 from explorer.traced import Trace
@@ -49,8 +51,7 @@ def test_the_text_is_the_source_and_the_facts_are_kept() -> None:
 
 
 def source(id: str, text: str, first: int, file: str = "a.py") -> Artifact:
-    data = plain({"file": file, "first_line": first, "resume": False})
-    return Artifact(id, "source", "0/0", "", id, "python", text, data=data)
+    return Artifact(id, "source", "0/0", "", id, "python", text, data=blank(Source, file=file, first_line=first))
 
 
 OUTER = source("outer", "def f(x):\n    def g(y):\n        return y.sin()\n    return g(x)", 10)

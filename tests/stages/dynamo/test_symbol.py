@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from explorer.model.artifacts import Symbol
 from explorer.model.values import Event, plain
 from explorer.stages.dynamo.symbol import STAGE, readable
 
-CREATED = {
-    "what": "created",
-    "symbol": "s77",
-    "val": "12",
-    "vr": "[4, 64]",
-    "source": "L['x'].size()[0]",
-    "file": "tests/programs.py",
-    "line": 45,
-    "code": "return torch.relu(x) * x.shape[0]",
-}
-GUARDED = {"what": "guarded", "expr": "s77 < 32", "file": "tests/programs.py", "line": 46, "code": "if x.shape[0] < 32:"}
+CREATED = Symbol(
+    what="created",
+    symbol="s77",
+    val="12",
+    vr="[4, 64]",
+    source="L['x'].size()[0]",
+    file="tests/programs.py",
+    line=45,
+    code="return torch.relu(x) * x.shape[0]",
+)
+GUARDED = Symbol(what="guarded", expr="s77 < 32", file="tests/programs.py", line=46, code="if x.shape[0] < 32:")
 
 
 def test_a_symbol_is_a_line_with_source_range_value_and_reason() -> None:
@@ -26,7 +29,7 @@ def test_a_symbol_is_a_line_with_source_range_value_and_reason() -> None:
 def test_a_condition_is_a_line_with_its_reason() -> None:
     """A condition is the expression, with the user's code where it is known."""
     assert readable(GUARDED) == "s77 < 32  # if x.shape[0] < 32:"
-    assert readable({**GUARDED, "code": ""}) == "s77 < 32"
+    assert readable(replace(GUARDED, code="")) == "s77 < 32"
 
 
 def test_the_stage_is_one_text_for_all_of_a_frame() -> None:

@@ -7,6 +7,7 @@ from explorer.stages.inductor.assumption import STAGE, readable
 from explorer.traced import Trace
 
 ROW = {"where": "aten.mm of (1023, 1023) and (1023, 1023)", "assumed": "faster with padding", "why": "nothing can be timed"}
+FORWARD = {**ROW, "graph": "forward"}
 
 
 def test_an_assumption_is_a_line_that_says_where_what_and_why() -> None:
@@ -16,7 +17,9 @@ def test_an_assumption_is_a_line_that_says_where_what_and_why() -> None:
 
 def test_the_same_assumption_stands_once() -> None:
     """Inductor asks about the same product more than once; the table and the text have it once."""
-    made = STAGE.render(Event("assumption", 0.0, "0/0", data=plain({"rows": [ROW, {**ROW, "graph": "joint"}, ROW]})), "id")
+    made = STAGE.render(
+        Event("assumption", 0.0, "0/0", data=plain({"rows": [FORWARD, {**ROW, "graph": "joint"}, FORWARD]})), "id"
+    )
     assert len(made.lines) == len(made.data["rows"]) == 2
 
 

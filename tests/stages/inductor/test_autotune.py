@@ -8,7 +8,15 @@ from explorer.traced import Trace
 
 
 def choice(name: str, ms: float | None, fastest: bool = False, config: str = "") -> dict[str, object]:
-    return {"choice": name, "kind": "TritonTemplateCaller", "config": config, "ms": ms, "fastest": fastest}
+    return {
+        "choice": name,
+        "kind": "TritonTemplateCaller",
+        "config": config,
+        "ms": ms,
+        "fastest": fastest,
+        "grid": [],
+        "source": "",
+    }
 
 
 TIMED = [choice("mm", 0.2), choice("triton_mm_3", None), choice("triton_mm_1", 0.1, True, "BLOCK_M=64")]

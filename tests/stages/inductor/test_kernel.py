@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from explorer.model.records import blank
+from explorer.model.rows import SchedulerNode
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.inductor.kernel import STAGE, owners
 from explorer.traced import Trace
@@ -69,7 +71,7 @@ def k0(in_ptr0, out_ptr0):
 
 
 def kernel(*definitions: dict[str, object], text: str = BODY) -> Artifact:
-    data = {"name": "k0", "language": "triton", "text": text, "wrapper_line": 10, "definitions": definitions}
+    data = {"name": "k0", "language": "triton", "text": text, "wrapper_line": 10, "comment": "", "definitions": definitions}
     return STAGE.render(Event("kernel", 1.0, "0/0", "forward", plain(data)), "k")
 
 
@@ -97,7 +99,14 @@ def test_a_variable_that_is_begun_in_two_steps_belongs_to_its_use() -> None:
         'extern "C" void k0()\n{\n    std::unique_ptr<float []> buf_data = std::make_unique<float []>(8L);\n'
         "    float* data = buf_data.get();\n    data[0] = tmp0;\n}"
     )
-    event = {"name": "k0", "language": "cpp", "text": body, "wrapper_line": 10, "definitions": [definition((5, "exp"))]}
+    event = {
+        "name": "k0",
+        "language": "cpp",
+        "text": body,
+        "wrapper_line": 10,
+        "comment": "",
+        "definitions": [definition((5, "exp"))],
+    }
     found = owners(STAGE.render(Event("kernel", 1.0, "0/0", "forward", plain(event)), "k"))
     assert {n: found[n][0] for n in found} == {3: ("exp",), 4: ("exp",), 5: ("exp",)}
 
@@ -129,7 +138,7 @@ def test_a_line_and_its_copy_in_the_wrapper_lead_to_the_node() -> None:
         "",
         "ir",
         "op0_op1: FusedSchedulerNode()",
-        data=plain({"nodes": [{"name": "op0_op1", "fused": ["op0", "op1"]}]}),
+        data=plain({"nodes": [blank(SchedulerNode, name="op0_op1", fused=["op0", "op1"])]}),
     )
     made = kernel(definition((9, "load")))
     found = {

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from explorer.model.records import blank
+from explorer.model.rows import SchedulerNode
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.inductor import ir_post_fusion, ir_pre_fusion
 from explorer.stages.inductor.scheduler_ir import headers, operations
@@ -23,7 +27,7 @@ class op0_loop_body:
 op1: ExternKernelSchedulerNode(FallbackKernel)
 op1.writes = []"""
 BODIES = {"op0": {"body": {"load": "sine", "sin": "sine"}, "masked_subblock1": {"load": "pad"}}}
-ROW = {"name": "op0_op1", "fused": ("op0", "op1"), "origins": ("sine", "pad"), "bodies": BODIES, "reads": (), "writes": ()}
+ROW = blank(SchedulerNode, name="op0_op1", fused=("op0", "op1"), origins=("sine", "pad"), bodies=BODIES)
 GRAPH = """class M(torch.nn.Module):
     def forward(self):
         sine = f()
@@ -32,7 +36,7 @@ GRAPH = """class M(torch.nn.Module):
         pad = h()"""
 
 
-def made(stage: str, *rows: dict[str, object], within: str = "") -> Artifact:
+def made(stage: str, *rows: SchedulerNode, within: str = "") -> Artifact:
     event = Event(stage, 1.0, "0/0", "forward", plain({"text": TEXT, "nodes": rows, "of": within}))
     return (ir_pre_fusion if stage == "ir_pre_fusion" else ir_post_fusion).STAGE.render(event, stage)
 
@@ -67,7 +71,7 @@ def test_operations_and_nodes_lead_to_the_post_grad_graph() -> None:
 
 def test_a_fused_node_leads_to_the_nodes_before_fusion() -> None:
     """As a whole to its parts."""
-    found = links(made("ir_post_fusion", {**ROW, "origins": (), "bodies": {}}), made("ir_pre_fusion"))
+    found = links(made("ir_post_fusion", replace(ROW, origins=(), bodies={})), made("ir_pre_fusion"))
     assert found == {(1, "ir_pre_fusion", (3, 14), "fused")}
 
 
