@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
@@ -175,7 +176,7 @@ def test_the_page_knows_the_same_wholes() -> None:
     """The front end walks by the same rule, over the same kinds of links."""
     script = (Path(explorer.__file__).parent / "widget" / "src" / "links.js").read_text(encoding="utf-8")
     for name, hows in (("WHOLES", WHOLES), ("COARSE", COARSE)):
-        listed = re.search(rf"{name} = new Set\(\[(.*?)\]\)", script)
+        listed = re.search(rf"{name} = new Set\(\[(.*?)\]\)", script, re.DOTALL)
         assert listed and frozenset(re.findall(r'"([^"]+)"', listed[1])) == hows
 
 
@@ -213,3 +214,14 @@ def test_links_with_equal_ends_become_one() -> None:
     """Lines that state the same origin in the same way are one link; another origin, or another way, is another."""
     given = (link("graph", 2, "source", 1), link("graph", 1, "source", 1), link("graph", 1, "source", 1, "else"))
     assert merged(given) == (link("graph", (1, 2), "source", 1), link("graph", 1, "source", 1, "else"))
+
+
+def test_the_other_ends_of_some_lines_are_those_of_each_of_them() -> None:
+    """Sets of lines, which the index keeps as integers, lead where their lines lead one by one; far and absent lines too."""
+    choose = random.Random(0)
+    few = [tuple(sorted(choose.sample([*range(1, 40), 10**9], choose.randint(0, 6)))) for _ in range(60)]
+    made = Index(Link("graph", here, "source", there, "h") for here, there in zip(few[::2], few[1::2], strict=True))
+    ends, graph, source = made.down["graph"]["source", "h"], made.lines["graph"], made.lines["source"]
+    for chosen in (*few, (), (7, 99), tuple(sorted(ends))):
+        expected = {line for each in chosen for line in ends.get(each, ())}
+        assert source.of(ends.of(graph.bits(chosen))) == tuple(sorted(expected))
