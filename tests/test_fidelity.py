@@ -154,6 +154,24 @@ def test_a_difference_is_explained_by_what_the_gpu_timed_otherwise(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("train", [False, True])
+def test_both_halves_of_a_model_that_drops_layers_drop_the_same(fidelity: ModuleType, train: bool) -> None:
+    """Which layers M2M-100 leaves out, it draws on the CPU: nothing else draws there, which a GPU would draw elsewhere."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    model, args, kwargs = fidelity.architecture("m2m_100", "cpu", torch.float32)
+    layers = len(model.encoder.layers) + len(model.decoder.layers)
+    assert model.training and model.config.encoder_layerdrop > 0 and model.config.decoder_layerdrop > 0
+    before = torch.get_rng_state()
+    with torch.set_grad_enabled(train):
+        model(*args, **kwargs)
+    after = torch.get_rng_state()
+    torch.set_rng_state(before)
+    for _ in range(layers):
+        torch.rand([])
+    assert torch.equal(torch.get_rng_state(), after)
+
+
 # Live ----------------------------------------------------------------------------------------------------------------
 
 
