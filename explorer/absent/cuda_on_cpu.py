@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from explorer.absent.absent_gpu import pretending
 from explorer.errors import InputError
+
+if TYPE_CHECKING:
+    from explorer.gpus.figures import Target
 
 Tensor = Any
 
@@ -44,6 +48,39 @@ def on_the_cpu(device: str) -> Any:
             return _laid_out(made, func, args, kwargs, device) if _makes_tensors(func) else made
 
     return OnTheCpu()
+
+
+def types_of_the_gpu(target: Target) -> Any:
+    """A dispatch mode: inside it results on the CPU have the types that the operator's results have on the target.
+
+    A batch norm of bfloat16 keeps its mean in float32 on a GPU and in bfloat16 on the CPU. Only operators with several results
+    are looked at: those that keep statistics beside what they compute.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+    def typed(made: Any, like: Any) -> Any:
+        tensors = isinstance(made, torch.Tensor) and isinstance(like, torch.Tensor)
+        return made.to(like.dtype) if tensors and made.is_floating_point() and like.is_floating_point() else made
+
+    class TypesOfTheGpu(TorchDispatchMode):  # type: ignore[misc]
+        """The CPU's operators with the GPU's types."""
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            made = func(*args, **kwargs)
+            if len(func._schema.returns) < 2 or not all(r.alias_info is None for r in func._schema.returns):
+                return made
+            try:
+                with _disable_current_modes(), pretending(target):
+                    there = _described(func, args, kwargs, target.device)
+            except (RuntimeError, TypeError, ValueError):  # it has no rule for fake tensors: its type stays, and is compared
+                return made
+            flat, spec = pytree.tree_flatten(made)
+            return pytree.tree_unflatten(map(typed, flat, pytree.tree_leaves(there)), spec)
+
+    return TypesOfTheGpu()
 
 
 def _run(func: Any, args: Any, kwargs: Any) -> Any:

@@ -60,6 +60,12 @@ def outcome_of(
     return Outcome(parts, state, changed, own.whole and arguments.whole)
 
 
+def other_types(one: Outcome, other: Outcome) -> bool:
+    """Whether a tensor that both return has one type here and another there."""
+    kinds = [{name: getattr(part.value, "dtype", None) for name, part in outcome.returned.items()} for outcome in (one, other)]
+    return any(name in kinds[1] and kinds[1][name] != kind for name, kind in kinds[0].items())
+
+
 @contextmanager
 def on_copies(call: Call) -> Iterator[Call]:
     """The call with copies of its arguments; after the block what the function changed besides is as it was before."""

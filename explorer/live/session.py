@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from explorer.absent.cuda_on_cpu import types_of_the_gpu
 from explorer.absent.generated import Code, Generated
 from explorer.errors import CompileError, InputError, InterpretError, LiveError
 from explorer.gpus.figures import Target
@@ -20,7 +22,7 @@ from explorer.live.inlining import calls_of
 from explorer.live.interpreted import interpreting_calls
 from explorer.live.ladders import Ladders
 from explorer.live.other_threads import once_nothing_traces
-from explorer.live.outcome import Outcome, detached_of_state, on_copies, outcome_of
+from explorer.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
 from explorer.live.reference import DRAWS, compared
 from explorer.model.values import Artifact, Rows
 from explorer.observe.without_data import NO_DATA
@@ -120,7 +122,15 @@ class Live:
         def given(seed: int) -> Outcome:
             return once_nothing_traces(lambda: outcome_of(compiled, self.call, seed=seed, within=within))
 
-        return compared(self.call, eager(0), given(0), redo=(eager, given), draws=draws, strides=strides)
+        expected, found = eager(0), given(0)
+        if self.absent is not None and other_types(expected, found):
+            eager = partial(self._eager_in_types_of, self.absent)
+            expected = eager(0)
+        return compared(self.call, expected, found, redo=(eager, given), draws=draws, strides=strides)
+
+    def _eager_in_types_of(self, target: Target, seed: int) -> Outcome:
+        """What eager gives, in the types that its operators' results have on the target."""
+        return outcome_of(self.call.function, self.call, seed=seed, within=lambda: types_of_the_gpu(target))
 
     def benchmark(self, repeats: int) -> Rows:
         """Median seconds of eager and compiled, called in turn."""

@@ -270,3 +270,33 @@ def test_a_hand_written_kernel_is_checked_against_what_it_should_write(handwritt
             handwritten.check(expected=wrong)
     with pytest.raises(InputError, match="more than the limit"):
         handwritten.check(limit=1e-9, expected={"out": right})
+
+
+def batch_normed(x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    made = torch.ops.aten.native_batch_norm(x, weight, weight, mean.clone(), mean + 1, True, 0.1, 1e-5)
+    return made[0], made[1], made[2]
+
+
+def batch_normed_without_stats(x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    made = torch.ops.aten._native_batch_norm_legit.no_stats(x, weight, weight, True, 0.1, 1e-5)
+    return made[0], made[1], made[2]
+
+
+@pytest.mark.parametrize("normed", [batch_normed, batch_normed_without_stats])
+def test_statistics_are_compared_in_the_type_that_the_gpu_keeps_them_in(normed: Callable[..., tuple[torch.Tensor, ...]]) -> None:
+    """In bfloat16 a GPU keeps a batch norm's mean in float32, the CPU does not; another type or another value is still found."""
+    args = torch.randn(4, 3, 5).bfloat16(), torch.randn(3).bfloat16(), torch.zeros(3).bfloat16()
+    trace = explorer.trace(normed, *args, target="h100")
+    assert {t.dtype for t in normed(*args)} == {torch.bfloat16}
+    assert [row["equal"] for row in trace.check()] == [True] * 3
+
+    def against(change: Callable[[torch.Tensor], torch.Tensor]) -> list[bool | None]:
+        def other(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            out, mean, deviation = normed(*given)
+            return out, change(mean), deviation
+
+        live = dataclasses.replace(trace.live, call=dataclasses.replace(trace.live.call, function=other))
+        return [row["equal"] for row in live.check()]
+
+    assert against(lambda mean: mean.double()) == [True, False, True]
+    assert against(lambda mean: mean + 1) == [True, False, True]
