@@ -5,7 +5,7 @@
     explorer targets
     explorer backends [NAME...]
 
-Importing this module imports neither torch nor triton: `--help`, `--version` and `show` answer at once.
+This module imports neither torch nor triton, so that `--help`, `--version` and `show` answer at once.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from explorer import __version__
 from explorer.errors import ExplorerError, FileError, InputError
 from explorer.process.ranks import LAUNCHERS, how_to_trace_ranks, path_of_rank, rank
 
-#: The exit status for a mistake in the use of explorer itself, as argparse has it.
+#: The exit status for a wrong use of explorer itself; argparse uses the same.
 MISUSE = 2
-#: The exit status of a program that Ctrl-C ended, as shells have it: 128 + SIGINT.
+#: The exit status of a program that Ctrl-C ended, by the convention of shells: 128 + SIGINT.
 INTERRUPTED = 130
 
 USE_CACHES = (
-    "load from torch's caches what they hold, as the program does by itself; what is loaded is not compiled, and its stages "
-    "are not seen (default: caches are written, not read)"
+    "read torch's caches, as the program does without explorer; a graph that comes from a cache is not compiled, so its stages "
+    "are missing (default: caches are written, not read)"
 )
 
 Run = Callable[[argparse.Namespace], int]
@@ -44,8 +44,8 @@ Run = Callable[[argparse.Namespace], int]
 def main(argv: list[str] | None = None) -> int:
     """Run the `explorer` command with `argv` (default: the process's own arguments) and return its exit status.
 
-    An ExplorerError is one line on stderr and status 2. `explorer trace` leaves sys.argv, sys.path and `__main__` as
-    the traced program has them, so that its threads and exit handlers find what they expect.
+    An ExplorerError becomes one line on stderr and status 2. `explorer trace` leaves sys.argv, sys.path and `__main__` as
+    the traced program expects them, because its threads and exit handlers may still read them.
     """
     options = parser().parse_args(argv)
     try:
@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"explorer: {error}", file=sys.stderr)
         return MISUSE
     except BrokenPipeError:
-        # `explorer show … | head`: what is left in the buffer goes nowhere, so that Python's own flush at exit is silent
+        # `explorer show … | head`: send the rest of the buffer nowhere, or Python's own flush at exit prints an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -63,13 +63,13 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command's arguments; each subcommand's function is `run` in what they parse to."""
+    """Build the argument parser; each subcommand stores its function as `run`."""
     whole = argparse.ArgumentParser(prog="explorer", description="A Compiler Explorer for torch.compile.", allow_abbrev=False)
     whole.add_argument("--version", action="version", version=f"explorer {__version__}")
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
     _add_trace(commands)
     _add_show(commands)
-    _add(commands, "targets", targets, "list what a trace can be made for")
+    _add(commands, "targets", targets, "list the targets that a trace can be made for")
     backends_command = _add(commands, "backends", backends, "list torch.compile's backends and try whether each runs here")
     backends_command.add_argument("names", nargs="*", metavar="NAME", help="the backends to try (default: all)")
     return whole
@@ -90,19 +90,21 @@ def _add_trace(commands: Any) -> None:
     _add_output(command)
     command.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="MODULE [ARGS...]: run a module, as python -m does")
     command.add_argument(
-        "script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="the program; `--` before it leaves it all that follows"
+        "script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="the program; after `--` every argument is the program's"
     )
 
 
 def _add_show(commands: Any) -> None:
     command = _add(commands, "show", show, "print a saved trace's stage table")
-    command.add_argument("file", metavar="FILE", help="what `explorer trace -o` or Trace.save wrote")
+    command.add_argument("file", metavar="FILE", help="a file that `explorer trace -o` or Trace.save wrote")
     command.add_argument("--stage", metavar="NAME", help="print this stage's text instead, such as post_grad")
     _add_output(command)
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
-    what = "write the trace: a page if OUT ends in .html, else a trace file; may be repeated; under torchrun, one for each rank"
+    what = (
+        "write the trace: a page if OUT ends in .html, else a trace file; repeat for several; under torchrun, one file per rank"
+    )
     command.add_argument("-o", "--output", action="append", default=[], metavar="OUT", type=Path, help=what)
 
 
@@ -112,7 +114,7 @@ def _add_output(command: argparse.ArgumentParser) -> None:
 def trace(options: argparse.Namespace) -> int:
     """Run the program under `explorer.record`, print the stage table to stderr, write the outputs.
 
-    Returns the program's own exit status. The table and the outputs are made whatever way the program ended.
+    Returns the program's own exit status. The table and the outputs are written even if the program fails.
     """
     options = _with_trailing(options)
     program = _program(options)
@@ -122,36 +124,36 @@ def trace(options: argparse.Namespace) -> int:
     outcome = Outcome()
     with record(options.target, name=program.name, fresh=not options.use_caches) as recording, outcome:
         program.run()
-    own = rank(os.environ)
-    written = _write(recording.trace, [path_of_rank(path, own) for path in options.output])
+    own_rank = rank(os.environ)
+    written = _write(recording.trace, [path_of_rank(path, own_rank) for path in options.output])
     advice = _advice(recording.trace, vars(sys.modules["__main__"]), program.name)
     print(recording.trace, *advice, *written, sep="\n", file=sys.stderr)
     return outcome.status
 
 
-def _advice(made: Any, names: Mapping[str, Any], program: str) -> list[str]:
-    """What to do where a program compiled nothing: by the names of the program's own modules, where they are at its top level."""
+def _advice(recorded: Any, names: Mapping[str, Any], program: str) -> list[str]:
+    """Advise on a program that compiled nothing; `names` are those at its top level."""
     from explorer.compilers.torch_compile import could_be_compiled, unwrapped
 
-    if made.artifacts or made.failures:
+    if recorded.artifacts or recorded.failures:
         return []
     if Path(program).name in LAUNCHERS:
         return [f"explorer: {how_to_trace_ranks(Path(program).name)}"]
-    said = [
+    lines = [
         "explorer: nothing that the program ran in this process is under torch.compile. Put model = torch.compile(model) before "
         "its calls, or @torch.compile above a function, and call it; in Python explorer.trace(model, x) needs neither"
     ]
     compiled = [name for name, value in names.items() if unwrapped(value) is not value]
     modules = [name for name, value in names.items() if name not in compiled and could_be_compiled(value)]
     if compiled:
-        said.append(f"explorer: under torch.compile, but not called: {', '.join(compiled)}")
+        lines.append(f"explorer: under torch.compile, but not called: {', '.join(compiled)}")
     elif modules:
-        said.append(f"explorer: modules that can be compiled: {'; '.join(f'{n} = torch.compile({n})' for n in modules)}")
-    return said
+        lines.append(f"explorer: modules that can be compiled: {'; '.join(f'{n} = torch.compile({n})' for n in modules)}")
+    return lines
 
 
 def show(options: argparse.Namespace) -> int:
-    """Print a saved trace's table, or one stage's text, or write it in another form."""
+    """Print a saved trace's stage table or one stage's text, or write the trace in another form."""
     from explorer import load
 
     loaded = load(options.file)
@@ -167,7 +169,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def targets(options: argparse.Namespace) -> int:
-    """Print one line a target: its name, whether it works here, what it is, and why not."""
+    """Print one line per target: name, whether it works on this machine, title, and why it does not."""
     from explorer import targets as all_targets
 
     rows = all_targets()
@@ -179,7 +181,7 @@ def targets(options: argparse.Namespace) -> int:
 
 
 def backends(options: argparse.Namespace) -> int:
-    """Print one line a backend as soon as it was tried; an unknown name is refused before any is."""
+    """Print one line per backend as soon as it was tried; refuse an unknown name before the first try."""
     from explorer import backends as tried
     from explorer.compilers.backend import registered, resolve
 
@@ -194,7 +196,7 @@ def backends(options: argparse.Namespace) -> int:
 
 
 def _check_folders(outputs: Sequence[Path]) -> None:
-    """InputError for an output in a folder that is not there: said before the program runs for an hour, not after."""
+    """Raise InputError for an output without a folder, before the program runs for an hour and not after."""
     for path in outputs:
         if not path.absolute().parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
@@ -202,11 +204,11 @@ def _check_folders(outputs: Sequence[Path]) -> None:
             raise InputError(f"cannot write {path}: it is a folder")
 
 
-def _write(made: Any, outputs: Sequence[Path]) -> list[str]:
-    """Write the trace to each output; one line on each."""
+def _write(written_trace: Any, outputs: Sequence[Path]) -> list[str]:
+    """Write the trace to each output, and return one line about each."""
     lines = []
     for path in outputs:
-        write = made.to_html if path.suffix.lower() in (".html", ".htm") else made.save
+        write = written_trace.to_html if path.suffix.lower() in (".html", ".htm") else written_trace.save
         try:
             write(path)
         except OSError as error:
@@ -220,7 +222,7 @@ def _write(made: Any, outputs: Sequence[Path]) -> list[str]:
 
 @dataclass(frozen=True)
 class Program:
-    """A script or module to run as `__main__`, and the arguments that are its own."""
+    """A script or module to run as `__main__`, with its own arguments."""
 
     name: str
     arguments: Sequence[str]
@@ -236,9 +238,9 @@ class Program:
 
 
 def _with_trailing(options: argparse.Namespace) -> argparse.Namespace:
-    """Take explorer's own options from the end of the line, where they may stand as well as before the script.
+    """Take explorer's own options from the end of the command line too.
 
-    After a `--` before the script everything is the script's, for scripts that end in options of the same names.
+    After a `--` before the script every argument is the script's, because a script may have options of the same names.
     """
     given = options.script if options.module is None else options.module
     trailing = argparse.ArgumentParser(prog="explorer trace", allow_abbrev=False, add_help=False)
@@ -247,15 +249,15 @@ def _with_trailing(options: argparse.Namespace) -> argparse.Namespace:
     at = len(given)
     while given[:1] != ["--"] and at >= 3 and (given[at - 2] in ("-o", "--output", "--target")):
         at -= 2
-    found = trailing.parse_args(given[at:])
-    options.target = found.target or options.target
-    options.output = [*options.output, *found.output]
+    parsed = trailing.parse_args(given[at:])
+    options.target = parsed.target or options.target
+    options.output = [*options.output, *parsed.output]
     del given[at:]
     return options
 
 
 def _program(options: argparse.Namespace) -> Program:
-    """The program that the arguments name; InputError where there is none."""
+    """Return the program that the arguments name; raise InputError if they name none."""
     is_module = options.module is not None
     given = [*(options.module or ()), *options.script]  # argparse ends the module's arguments at "--": the rest are the script's
     if not is_module and given[:1] == ["--"]:
@@ -269,7 +271,7 @@ def _program(options: argparse.Namespace) -> Program:
 
 
 def _check_module(name: str) -> None:
-    """InputError where the outermost package is not there; the packages inside are found when the program runs."""
+    """Raise InputError if the outermost package is missing; inner packages are looked up when the program runs."""
     _set_first_on_path(os.getcwd())
     if not name or name.startswith((".", "-")) or importlib.util.find_spec(name.partition(".")[0]) is None:
         raise InputError(f"cannot run -m {name}: there is no module of that name")
@@ -280,12 +282,12 @@ def _check_script(name: str) -> None:
         return
     if name.startswith("-"):
         raise InputError(f"explorer trace has no option {name}; the script's own options follow the script")
-    what = "is a folder, not a script" if Path(name).is_dir() else "is not there"
+    what = "is a folder, not a script" if Path(name).is_dir() else "does not exist"
     raise InputError(f"cannot run {name}: it {what}")
 
 
 def _script_start(script: str) -> tuple[ModuleType, CodeType]:
-    """The empty `__main__` of a script and its code; the script's folder becomes the first on sys.path."""
+    """Return an empty `__main__` for a script, and its code; put the script's folder first on sys.path."""
     file = os.path.abspath(script)
     _set_first_on_path(os.path.dirname(os.path.realpath(script)))
     main_module = ModuleType("__main__")
@@ -296,7 +298,7 @@ def _script_start(script: str) -> tuple[ModuleType, CodeType]:
 
 
 def _module_start(name: str) -> tuple[ModuleType, CodeType]:
-    """The empty `__main__` of a module and its code; a package is run by its `__main__` module."""
+    """Return an empty `__main__` for a module, and its code; a package runs its `__main__` module."""
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = importlib.util.find_spec(f"{name}.__main__")
@@ -304,21 +306,21 @@ def _module_start(name: str) -> tuple[ModuleType, CodeType]:
     if spec is None or code is None:
         raise ModuleNotFoundError(f"No module named {name}, or none that can be run", name=name)
     main_module = ModuleType("__main__")
-    known = {"__file__": spec.origin, "__loader__": spec.loader, "__package__": spec.parent, "__cached__": spec.cached}
-    main_module.__dict__.update(known, __spec__=spec, __builtins__=builtins)
+    attributes = {"__file__": spec.origin, "__loader__": spec.loader, "__package__": spec.parent, "__cached__": spec.cached}
+    main_module.__dict__.update(attributes, __spec__=spec, __builtins__=builtins)
     return main_module, code
 
 
 def _set_first_on_path(folder: str) -> None:
-    """Replace the entry that Python made for `explorer` itself; with `python -P` there is none, and none is wanted."""
+    """Replace the sys.path entry that Python made for `explorer` itself; `python -P` makes none and wants none."""
     if not sys.flags.safe_path:
         sys.path[:1] = [folder]
 
 
 class Outcome:
-    """A with block around the program: notes the exit status and prints the exception, as Python does at its end.
+    """A with block that keeps the program's exit status and prints its exception, as Python does.
 
-    Nothing that the program raises leaves the block, so that its trace can still be written.
+    No exception of the program leaves the block, so that its trace can still be written.
     """
 
     def __init__(self) -> None:
@@ -343,7 +345,7 @@ class Outcome:
 
 
 def exit_status(error: SystemExit) -> int:
-    """The status that Python ends with for sys.exit(code): 0 for None, an int itself, else the code printed and 1."""
+    """Return Python's status for sys.exit(code): 0 for None, an int itself; else print the code and return 1."""
     if error.code is None:
         return 0
     if isinstance(error.code, int):
@@ -353,19 +355,19 @@ def exit_status(error: SystemExit) -> int:
 
 
 def chain(error: BaseException) -> list[BaseException]:
-    """The error, its causes and what it was raised in the middle of, each once."""
-    found: list[BaseException] = []
+    """Return the error, its causes and its contexts, each once."""
+    errors: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting:
         one = waiting.pop()
-        if one is not None and not any(one is known for known in found):
-            found.append(one)
+        if one is not None and not any(one is listed for listed in errors):
+            errors.append(one)
             waiting += [one.__cause__, one.__context__]
-    return found
+    return errors
 
 
 def without_own_frames(trail: TracebackType | None) -> TracebackType | None:
-    """A traceback without explorer's own frames: the program was not written with them."""
+    """Drop explorer's own frames from a traceback: they are no part of the program."""
     kept = [t for t in _frames(trail) if str(t.tb_frame.f_globals.get("__name__")).partition(".")[0] != "explorer"]
     for one, following in zip_longest(kept, kept[1:]):
         one.tb_next = following

@@ -1,7 +1,7 @@
-"""The main job on a real model: `python -m explorer.demo [FOLDER]`, or `make demo`.
+"""Trace a real model: `python -m explorer.demo [FOLDER]`, or `make demo`.
 
-Builds a small GPT-2 of `transformers` with random weights, traces it for each target that is here, prints the stage
-table, and writes a self-contained page to FOLDER (default: demo).
+Builds a small GPT-2 of `transformers` with random weights and traces it for each target that works on this machine. Prints
+the stage table, and writes a self-contained page to FOLDER (default: demo).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-#: The targets to show, in order; one that this explorer or this machine does not have is named and left out.
+#: The targets to show, in order. The demo names those that do not work on this machine, and leaves them out.
 TARGETS = ("cpu", "cuda", "h100")
 
 
 def main(folder: str = "demo") -> int:
-    """Trace the model for each target and write one page a target; the exit status, 1 where a compile failed."""
+    """Trace the model and write a page for each target; return 1 if a compile failed, else 0."""
     try:
         model, tokens = gpt2()
     except ModuleNotFoundError as error:
@@ -26,11 +26,11 @@ def main(folder: str = "demo") -> int:
         return 1
     from explorer import targets
 
-    known = {row["target"]: row for row in targets()}
+    rows = {row["target"]: row for row in targets()}
     Path(folder).mkdir(parents=True, exist_ok=True)
     compiled = True
     for target in TARGETS:
-        row = known.get(target)
+        row = rows.get(target)
         if row is None or not row["works"]:
             print_line(f"target {target}: left out, {row['why'] if row is not None else 'this explorer does not have it'}")
             continue
@@ -50,20 +50,20 @@ def gpt2() -> tuple[Any, Any]:
 
 
 def trace_to(page: Path, model: Any, tokens: Any, target: str) -> bool:
-    """Trace the model for one target, print the stage table, write the page and say where it is; True if it compiled."""
+    """Trace the model for one target, print its stage table and write the page; return True if it compiled."""
     from explorer import trace
 
     began = time.perf_counter()
-    made = trace(model, tokens, target=target)
+    traced = trace(model, tokens, target=target)
     seconds = time.perf_counter() - began
-    print_line(f"{made}\n\ntraced for {target} in {seconds:.1f} s")
-    made.to_html(page)
+    print_line(f"{traced}\n\ntraced for {target} in {seconds:.1f} s")
+    traced.to_html(page)
     print_line(f"open {page} ({page.stat().st_size / 1e6:.1f} MB, it needs no network)")
-    return not any(failure.fatal for failure in made.failures)
+    return not any(failure.fatal for failure in traced.failures)
 
 
 def print_line(text: str) -> None:
-    """Write a line to stdout at once, in step with the progress that goes to stderr."""
+    """Print a line to stdout at once, to keep its place among the progress lines on stderr."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Every error the explorer raises on purpose, and nothing else.
+"""The errors that explorer raises on purpose.
 
     ExplorerError
     ├── InputError      an argument is wrong; the message says what to do       (also a ValueError)
@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-#: More valid names than this are not all listed in a message.
+#: A message lists at most this many valid names, else only the nearest.
 MOST_NAMES = 40
 
 
@@ -26,11 +26,11 @@ class ExplorerError(Exception):
 
 
 class InputError(ExplorerError, ValueError):
-    """An argument is wrong; the message names what would be right."""
+    """An argument is wrong; the message names a valid one."""
 
 
 class NoKernelError(ExplorerError, IndexError):
-    """The trace has no such kernel; the message says why, and what would have one."""
+    """The trace has no such kernel; the message says why, and how to get one."""
 
 
 class BusyError(ExplorerError, RuntimeError):
@@ -38,7 +38,7 @@ class BusyError(ExplorerError, RuntimeError):
 
 
 class LiveError(ExplorerError, RuntimeError):
-    """What was asked for needs the process that made the trace."""
+    """A verb needs the process that made the trace."""
 
 
 class FileError(ExplorerError, OSError):
@@ -46,15 +46,15 @@ class FileError(ExplorerError, OSError):
 
 
 class InterpretError(ExplorerError, RuntimeError):
-    """A Triton kernel that the traced program launches itself cannot be run by triton's interpreter."""
+    """Triton's interpreter cannot run a Triton kernel that the traced program launches itself."""
 
 
 class CompileError(ExplorerError):
-    """The compiler failed; raised only by `raise_for_failures` and by asking for a result that is not there."""
+    """The compiler failed; raised by `raise_for_failures`, and on access to a result that a failed compile lacks."""
 
 
 def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:
-    """The error for a name that is not one of `valid`, which offers the nearest of them, and all where they are few."""
+    """Build the error for a name that is not in `valid`; it offers the nearest names, or all if they are few."""
     names = sorted(valid)
     if not names:
         return InputError(f"unknown {what} {given!r}: there is none here")

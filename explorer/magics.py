@@ -1,7 +1,7 @@
 """The `explore` magics of a notebook, after `%load_ext explorer`.
 
-At the top of a cell, `%%explore` records every compile that the cell's statements cause; `t = %explore f(x)` traces
-that call, compiled afresh, as `t = explorer.trace(f, x)`.
+At the top of a cell, `%%explore` records every compile that the cell causes. `t = %explore f(x)` traces that call, as
+`t = explorer.trace(f, x)` does.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from explorer.recording.session import record, trace
 from explorer.traced import Trace
 
-#: The options at the start of a line; what follows them is the call, whose text must stay as it is.
+#: The options at the start of a line. The call follows them, and its text must not change.
 _OPTIONS = re.compile(r"(?:\s*--[\w-]+(?:=|\s+)\S+)*\s*")
-#: What stands for the function while a call's arguments are evaluated; no name that Python code can have.
+#: The name of the function that collects a call's arguments. It is no valid Python name, so it hides none of the user's.
 _COLLECT = "<collect>"
 
 
@@ -39,12 +39,12 @@ def register(shell: Any) -> None:
 
 
 @magic_arguments("explore")  # type: ignore[untyped-decorator]
-@argument("--target", default="auto", help="what to compile for: a name that explorer.targets() lists")  # type: ignore[untyped-decorator]
+@argument("--target", default="auto", help="the target: a name that explorer.targets() lists")  # type: ignore[untyped-decorator]
 @argument("--into", default="_trace", metavar="NAME", help="the variable that holds the trace (default: _trace)")  # type: ignore[untyped-decorator]
 def arguments(line: str) -> tuple[str, str]:
     """Record what torch.compile does and show the trace.
 
-    %%explore runs the cell under explorer.record; where the cell raises, the variable holds the trace up to there.
+    %%explore runs the cell under explorer.record; if the cell raises, the variable holds the trace up to that point.
     %explore f(x) returns explorer.trace(f, x).
     """
     parsed = parse_argstring(arguments, line)
@@ -67,7 +67,7 @@ def recorded_cell(shell: Any, line: str, cell: str) -> None:
 
 
 def run_cell(shell: Any, cell: str) -> None:
-    """Run a cell's statements as IPython does: magics in it, its source kept for Dynamo, its last expression displayed."""
+    """Run a cell as IPython does: expand magics, keep its source for Dynamo, display its last expression."""
     __tracebackhide__ = True
     source = shell.transform_cell(cell)
     file = shell.compile.cache(source, shell.execution_count, raw_code=cell)
@@ -86,22 +86,22 @@ def _ends_in_shown_expression(tree: ast.Module, cell: str) -> bool:
 
 
 def traced_call(shell: Any, line: str) -> Trace:
-    """Trace the call that the line writes, with its function and arguments evaluated in the user's namespace."""
+    """Trace the call on the line, with names from the user's namespace."""
     __tracebackhide__ = True
     options = _OPTIONS.match(line)
     at = options.end() if options is not None else 0
     target, into = arguments(line[:at])
     function, args, kwargs = evaluated(line[at:].strip(), shell.user_ns)
-    made = trace(function, *args, kwargs=kwargs, target=target)
-    shell.user_ns[into] = made
-    return made
+    traced = trace(function, *args, kwargs=kwargs, target=target)
+    shell.user_ns[into] = traced
+    return traced
 
 
 def evaluated(text: str, names: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The function, arguments and keyword arguments of the call `text`, none of it called yet.
+    """Evaluate the function, arguments and keyword arguments of the call `text`, without the call.
 
-    The call is evaluated with a function that only collects in the place of its own, so that Python itself reads
-    every form of argument: `f(x, *more, scale=2, **options)`.
+    A function that only collects takes the place of the user's, so that Python itself reads every form of argument:
+    `f(x, *more, scale=2, **options)`.
     """
     tree = ast.parse(text, "<%explore>", mode="eval") if text else None
     if tree is None or not isinstance(tree.body, ast.Call):

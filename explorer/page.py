@@ -1,8 +1,8 @@
 """One self-contained HTML file for a trace, and the static summary that notebooks keep. Pure.
 
-The file asks nothing of the network. The trace travels in it as gzipped, base64 JSON, which its script, the same bundle
-that the widget runs, unpacks and shows as text nodes only. Its Content-Security-Policy allows this one script and this one
-style sheet, by their hashes; the view's own style is a sheet that the script constructs behind a shadow root.
+The file loads nothing from a network. It holds the trace as gzipped, base64 JSON. Its script, the same bundle that the widget
+runs, unpacks the JSON and shows it as text nodes only. Its Content-Security-Policy allows this one script and this one style
+sheet, by their hashes. The script builds the view's own style sheet behind a shadow root.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explorer.model.values import Artifact
 from explorer.payload import payload
 from explorer.questions.summary import counts, summary_rows
 
-#: The style of the page round the view.
+#: The style of the page around the view.
 STYLE = "html,body{height:100%;margin:0;background:Canvas;color-scheme:light dark}#explorer{height:100%}.loading{padding:2em}"
 
 _PAGE = """<!doctype html>
@@ -45,12 +45,12 @@ _PAGE = """<!doctype html>
 
 
 def save(trace: TraceData, path: str | PathLike[str]) -> None:
-    """Write the trace as one HTML file with every stage and link; the old file stays until the new one is complete."""
+    """Write the trace as one HTML file; an old file stays until the new one is complete."""
     write(path, document(trace).encode())
 
 
 def document(trace: TraceData) -> str:
-    """The HTML of the page."""
+    """Return the HTML of the page."""
     script = bundle()
     return _PAGE.format(
         policy=policy(script, STYLE),
@@ -63,18 +63,18 @@ def document(trace: TraceData) -> str:
 
 
 def packed(trace: TraceData) -> bytes:
-    """The payload as it travels to the page and to the widget: gzipped JSON."""
+    """Return the payload as gzipped JSON, for the page and the widget."""
     return gzip.compress(json.dumps(payload(trace), separators=(",", ":")).encode(), compresslevel=9, mtime=0)
 
 
 def policy(script: str, style: str) -> str:
-    """The Content-Security-Policy that allows exactly this script and this style sheet, and no request."""
+    """Return the Content-Security-Policy that allows this script and this style sheet, and no request."""
     allowed = "; ".join(f"{kind} 'sha256-{_digest(text)}'" for kind, text in (("script-src", script), ("style-src", style)))
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def bundle() -> str:
-    """The front end as one ES module; `make widget` makes it of the modules in `widget/src`."""
+    """Read the front end: one ES module that `make widget` bundles from `widget/src`."""
     return files("explorer").joinpath("widget", "static", "explorer.js").read_text(encoding="utf-8")
 
 
@@ -83,15 +83,15 @@ def _digest(text: str) -> str:
 
 
 def escaped(value: object) -> str:
-    """Any text as harmless HTML text; what cannot be encoded, such as half a surrogate pair, becomes "?"."""
+    """Escape a text for HTML; a character that cannot be encoded, such as half a surrogate pair, becomes "?"."""
     return html.escape(str(value).encode("utf-8", "replace").decode())
 
 
 # The static summary ------------------------------------------------------------------------------------------------------
 
-#: The most lines of code in a summary, of all its texts together.
+#: The most lines of code in a summary, over all its texts.
 LINES = 300
-#: The most rows of its stage table, and characters of one failure.
+#: The most rows of the summary's stage table, and the most characters of one failure.
 ROWS, MESSAGE = 120, 600
 _CELL = ' style="text-align:left;padding:1px 10px 1px 0"'
 _NUMBER = ' style="text-align:right;padding:1px 10px 1px 0"'
@@ -99,7 +99,7 @@ _CODE = ' style="max-height:32em;overflow:auto;margin:4px 0 8px;padding:6px 8px;
 
 
 def static_summary(trace: TraceData) -> str:
-    """The trace as a short piece of HTML without script: what was compiled, failures, stages, sources and kernels."""
+    """Return a short HTML summary without script: what was compiled, failures, stages, sources and kernels."""
     parts = [_head(trace), _failures(trace), _table(trace), *_codes(trace)]
     return f'<div class="explorer-summary">{"".join(parts)}</div>'
 
@@ -138,7 +138,7 @@ def _cell(name: str, value: object) -> str:
 
 
 def _codes(trace: TraceData) -> Iterator[str]:
-    """The user's sources and the kernels, folded, as far as the lines reach."""
+    """Yield the user's sources and the kernels, folded, until `LINES` are used up."""
     sources = [a for a in trace.find("source") if not a.data.get("inlined")]
     left = LINES
     for number, artifact in enumerate([*sources, *trace.find("kernel")]):

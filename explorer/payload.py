@@ -1,4 +1,4 @@
-"""Trace → the one plain dict that the widget, the saved page and the tests read. Pure. `wire.py` has its shape."""
+"""Turn a trace into the plain dict that the widget and the saved page read. Pure. `wire.py` types it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines
 
 FORMAT = 3
-#: The most characters of JSON that one entry of an artifact's `data` may take; what is longer stays in the trace.
+#: The most characters of JSON for one entry of an artifact's `data`; longer entries stay in the trace.
 SMALL = 400
 #: What an artifact's data has of each node of a graph: more than facts for a tooltip, however short it is.
 LONG = ("nodes", "inner", "names", "targets", "users", "matched_targets", "made_targets")
-#: What the view takes of `Kernels.table`.
+#: The columns of `Kernels.table` that the view shows.
 COSTS = ("launches", "read", "written", "bytes_known", "seconds", "timed", "seconds_known")
 _HEADING = re.compile(r"^(\w+): ", re.MULTILINE)
 
@@ -33,7 +33,7 @@ Run = tuple[int, int, int, int]
 
 
 def payload(trace: TraceData) -> wire.Payload:
-    """The trace as one JSON-able dict; equal traces give equal payloads."""
+    """Return the trace as one JSON-able dict; equal traces give equal payloads."""
     hows = list(dict.fromkeys(link.how for link in trace.links))
     strings: dict[str, int] = {}
     texts = {a.text: n for n, a in reversed(list(enumerate(trace.artifacts)))}
@@ -55,7 +55,7 @@ def payload(trace: TraceData) -> wire.Payload:
 
 
 def addition(trace: TraceData, artifacts: int, links: int) -> wire.Addition:
-    """What a trace has beyond its first `artifacts` and `links`: texts made on demand, for a view that has the rest already."""
+    """Return what a trace has after its first `artifacts` and `links`: the texts made on demand since then."""
     hows = list(dict.fromkeys(link.how for link in trace.links))
     strings: dict[str, int] = {}
     index = {(a.kernel, a.frame, a.graph): n for n, a in enumerate(trace.artifacts) if a.stage == "kernel"}
@@ -80,7 +80,10 @@ def stages(trace: TraceData) -> Iterator[wire.StageInfo]:
 
 
 def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) -> wire.ArtifactInfo:
-    """A text of the trace; `strings` grow by what its nodes refer to, `texts` has the index of each text of the trace."""
+    """Return one artifact for the view.
+
+    `strings` gains the strings that its nodes refer to. `texts` has the index of each text of the trace.
+    """
     file, line, function = a.path[-1] if a.path else ("", 0, "")
     found: wire.ArtifactInfo = {
         "id": a.id,
@@ -112,7 +115,7 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
 
 
 def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:
-    """The nodes of a graph as columns of equal length; inputs that are no nodes of the graph are left out."""
+    """Return a graph's nodes as columns of equal length, without inputs that are no nodes of the graph."""
     nodes = with_inner(a)
     at = {node["name"]: n for n, node in enumerate(nodes)}
     lines = lines_of_nodes(a)
@@ -141,7 +144,10 @@ def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:
 
 
 def with_inner(a: Artifact) -> tuple[Mapping[str, Plain], ...]:
-    """The nodes of a graph and of those inside it; what one of these returns flows into the node that names it as an argument."""
+    """Return the nodes of a graph and of its inner graphs.
+
+    An inner graph's output becomes an input of the node that names that graph as an argument.
+    """
     paths = {node["name"].rpartition(".")[0] for node in a.inner}
 
     def joined(node: Mapping[str, Plain]) -> Mapping[str, Plain]:
@@ -155,7 +161,7 @@ def with_inner(a: Artifact) -> tuple[Mapping[str, Plain], ...]:
 
 
 def _facts(node: Mapping[str, Plain]) -> dict[str, str]:
-    """What a tooltip says of a node: operator, tensor type, module path, the user's place and code."""
+    """Return a node's tooltip: operator, tensor type, module path, and the user line's place and code."""
     shape, dtype = node.get("shape"), str(node.get("dtype", ""))
     sizes = node.get("sizes")
     kind = f"{dtype}[{', '.join(map(str, shape))}]" if shape is not None else dtype
@@ -174,14 +180,14 @@ def _facts(node: Mapping[str, Plain]) -> dict[str, str]:
 
 
 def lines_of_nodes(a: Artifact) -> Mapping[str, int]:
-    """The line of the text on which each node of a graph stands, by the node's name; {} for stages without nodes."""
+    """Map each node of a graph to its line of the text; {} for stages without nodes."""
     if not a.nodes:
         return {}
     return _headings(a.text) if a.language == "inductor-ir" else node_lines(a)
 
 
 def _headings(text: str) -> dict[str, int]:
-    """The line at which each scheduler node of an IR text begins; its first, where it is named again inside another."""
+    """Map each scheduler node of an IR text to the first line that names it."""
     found: dict[str, int] = {}
     for number, line in enumerate(text_lines(text), 1):
         if heading := _HEADING.match(line):
@@ -190,7 +196,7 @@ def _headings(text: str) -> dict[str, int]:
 
 
 def _kernel(trace: TraceData, kernel: KernelData, cost: Mapping[str, Plain]) -> wire.KernelInfo:
-    """A kernel for the table of kernels: where its texts are, what it was made of, what it takes of the GPU, what it costs."""
+    """Return a kernel for the table of kernels: its texts, operators, GPU resources and cost."""
     own = kernel.artifact
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
     forms = [a for a in trace.artifacts if (a.kernel, a.frame, a.graph) == (own.kernel, own.frame, own.graph)]
@@ -215,18 +221,18 @@ def _kernel(trace: TraceData, kernel: KernelData, cost: Mapping[str, Plain]) -> 
 
 
 def small(data: Mapping[str, Plain]) -> dict[str, Any]:
-    """The entries of an artifact's data that are short: facts for a tooltip, not the nodes of a graph."""
+    """Return the short entries of an artifact's data: facts for a tooltip, not the nodes of a graph."""
     return {k: value for k, v in data.items() if k not in LONG and _is_small(value := jsonable(v))}
 
 
 def _is_small(value: Any) -> bool:
     if isinstance(value, (str, list, dict)) and len(value) > SMALL:
-        return False  # not worth writing out to measure
+        return False  # its JSON is longer still, so it need not be written to be measured
     return len(json.dumps(value)) <= SMALL
 
 
 def _fusion(trace: TraceData, graph: Graph) -> wire.FusionInfo:
-    """The verdicts on one graph, in the order in which they were recorded, and what answers `Fusion.why` in a browser."""
+    """Return the verdicts on one graph in recorded order, and the data that answers `Fusion.why` in a browser."""
     a, v = graph.artifact, graph.verdicts
     singles = range(len(v.names))
     nodes = (n for n, other in enumerate(trace.artifacts) if other.stage == "ir_pre_fusion" and graph.is_of(other))
@@ -254,7 +260,7 @@ def _fusion(trace: TraceData, graph: Graph) -> wire.FusionInfo:
 
 
 def _choices(trace: TraceData) -> Iterator[wire.ChoiceInfo]:
-    """The rows of `Trace.choices`, without the key of a source that only a live process has, and where each stands in a text."""
+    """Yield the rows of `Trace.choices` with their lines, without the source key that only a live process can use."""
     for number, artifact in enumerate(trace.artifacts):
         for at, row in enumerate(artifact.data["choices"] if artifact.stage == "autotune" else ()):
             facts = {key: value for key, value in row.items() if key != "source"}
@@ -263,7 +269,7 @@ def _choices(trace: TraceData) -> Iterator[wire.ChoiceInfo]:
 
 
 def _memory(trace: TraceData) -> wire.MemoryInfo:
-    """What is live in each compiled graph, where there is one."""
+    """Return the memory tables of the compiled graphs; {} without output code."""
     if not trace.find("output_code"):
         return {}
     memory = memory_of(trace)
@@ -278,7 +284,7 @@ def _rows(rows: Iterable[Mapping[str, Plain]]) -> list[Any]:
 
 
 def _links(trace: TraceData, hows: Sequence[str]) -> Iterator[Any]:
-    """The links by pair of artifacts and kind; a link to a text that the trace does not have is left out."""
+    """Yield the links by pair of artifacts and kind, without links to texts that the trace lacks."""
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
     groups: dict[tuple[int, int, str], list[Link]] = {}
     for link in trace.links:
@@ -289,14 +295,14 @@ def _links(trace: TraceData, hows: Sequence[str]) -> Iterator[Any]:
 
 
 def runs(links: Iterable[Link]) -> Iterator[Run]:
-    """Each link as runs of neighbouring source lines with runs of neighbouring target lines."""
+    """Yield each link as runs of neighbouring source lines and of neighbouring target lines."""
     for link in links:
         for (source, m), (target, n) in product(neighbours(link.source_lines), neighbours(link.target_lines)):
             yield source, m, target, n
 
 
 def neighbours(lines: Iterable[int]) -> list[tuple[int, int]]:
-    """Line numbers as (first, count) runs: 3, 4, 5, 9 → (3, 3), (9, 1)."""
+    """Group line numbers into (first, count) runs: 3, 4, 5, 9 → (3, 3), (9, 1)."""
     found: list[tuple[int, int]] = []
     for line in sorted(set(lines)):
         if found and line == sum(found[-1]):
@@ -307,7 +313,7 @@ def neighbours(lines: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def merged(found: Iterable[Run]) -> list[Run]:
-    """Runs that continue the one before, grown together: the same target for the next lines, or line by line."""
+    """Join each run with the one before that it continues: the same target, or target lines one by one."""
     result: list[Run] = []
     for run in found:
         grown = _joined(result[-1], run) if result else None
@@ -319,7 +325,7 @@ def merged(found: Iterable[Run]) -> list[Run]:
 
 
 def _joined(last: Run, run: Run) -> Run | None:
-    """Both runs as one, where that says exactly the same."""
+    """Return both runs as one, if that states exactly the same links; else None."""
     source, m, target, n = last
     if run[0] != source + m:
         return None

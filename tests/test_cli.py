@@ -205,7 +205,7 @@ def test_an_output_that_ends_in_html_is_a_page(command: Command, tmp_path: Path)
     [
         (["trace"], "nothing to run: explorer trace SCRIPT [ARGS...], or explorer trace -m MODULE [ARGS...]"),
         (["trace", "-m"], "nothing to run: explorer trace SCRIPT [ARGS...], or explorer trace -m MODULE [ARGS...]"),
-        (["trace", "nothing.py"], "cannot run nothing.py: it is not there"),
+        (["trace", "nothing.py"], "cannot run nothing.py: it does not exist"),
         (["trace", "."], "cannot run .: it is a folder, not a script"),
         (["trace", "-m", "not_there.inner"], "cannot run -m not_there.inner: there is no module of that name"),
         (["trace", "-o", "no/x.html", "program.py"], "cannot write no/x.html: there is no folder no"),

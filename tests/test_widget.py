@@ -235,7 +235,7 @@ def test_questions_beyond_what_may_wait_are_refused(live):
     assert begun.wait(10)
     for _ in range(5000):
         live._worker.answer({"ask": "run"})
-    assert live.progress["error"] == f"not done: {MOST_WAITING} questions wait already; let them end, or press stop"
+    assert live.progress["error"] == f"not done: {MOST_WAITING} questions wait already; let them finish, or press stop"
     assert len(live._worker._waiting) <= MOST_WAITING + 1
     go_on.set()
     live._worker.wait()

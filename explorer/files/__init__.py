@@ -1,1 +1,1 @@
-"""Trace files: saved, loaded, and held to their format."""
+"""Save and load trace files, and write the files of TORCH_COMPILE_DEBUG=1."""

@@ -1,17 +1,17 @@
-"""What TORCH_COMPILE_DEBUG=1 writes, from a trace: the same file names, one folder a compiled graph. Pure, but for `dot`.
+"""Write the files of TORCH_COMPILE_DEBUG=1 from a trace, one folder per compiled graph. Pure, but for `dot`.
 
     model__0_inference_0/                 graph 0 of the trace, inference, folder 0
-        fx_graph_readable.py              the graph that Inductor was handed
-        fx_graph_runnable.py              the same as a program that runs on its own
+        fx_graph_readable.py              the graph that Inductor gets
+        fx_graph_runnable.py              the same graph as a runnable program
         fx_graph_transformed.py           after all pattern matching
         ir_pre_fusion.txt, ir_post_fusion.txt
-        output_code.py                    the wrapper; it runs on its own too
+        output_code.py                    the wrapper, also runnable
         orig_fx_graph_diagram.svg         the FX graph that is lowered
         graph_diagram.svg                 the scheduler's nodes, each fused group a frame
 
 Torch counts graphs over the whole process and adds a running number; here both count within the trace. A forward and
-its backward have the same graph number. Where graphviz's `dot` is absent, or a graph is too big for it, a diagram is
-written as its source, with .dot in place of .svg.
+its backward have the same graph number. If graphviz's `dot` is missing, or a graph is too big for it, a diagram is written
+as its source, with .dot in place of .svg.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.questions.diagram import fx_diagram, scheduler_diagram
 
-#: Each text file and the stages it is taken from, the first that the graph has.
+#: The stages of each text file; the file has the text of the first that the graph has.
 FILES: Mapping[str, tuple[str, ...]] = {
     "fx_graph_readable.py": ("inductor_input", "forward", "backward"),
     "fx_graph_runnable.py": ("fx_graph_runnable",),
@@ -37,17 +37,17 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "ir_post_fusion.txt": ("ir_post_fusion",),
     "output_code.py": ("output_code",),
 }
-#: The stages that only a graph which Inductor compiled has.
+#: The stages that only a graph compiled by Inductor has.
 COMPILED = ("fx_graph_runnable", "post_grad", "ir_pre_fusion", "ir_post_fusion", "output_code")
-#: From here on a layout by `dot` takes minutes: its time grows faster than the square of the nodes.
+#: From this number of nodes on, `dot` takes minutes: its time grows faster than their square.
 TOO_BIG = 2000
 
 
 def save(trace: TraceData, path: str | PathLike[str]) -> list[str]:
-    """Write a folder for each compiled graph under `path`; the paths of the files written, in order.
+    """Write a folder for each compiled graph under `path`, and return the written paths in order.
 
-    Files that are there already are replaced. A stage that the trace lacks has no file; a trace in which nothing was compiled
-    writes nothing. FileError where the folder cannot be written.
+    Existing files are replaced. A stage that the trace lacks has no file, and a trace without a compiled graph writes
+    nothing. FileError if the folder cannot be written.
     """
     try:
         return _written(trace, Path(checked(path)))
@@ -56,7 +56,7 @@ def save(trace: TraceData, path: str | PathLike[str]) -> list[str]:
 
 
 def _written(trace: TraceData, path: Path) -> list[str]:
-    """The files, written."""
+    """Write the files, and return their paths."""
     written: list[str] = []
     for folder, stages in graphs(trace).items():
         home = path / folder
@@ -69,7 +69,7 @@ def _written(trace: TraceData, path: Path) -> list[str]:
 
 
 def graphs(trace: TraceData) -> dict[str, dict[str, Artifact]]:
-    """The compiled graphs by folder name, each as its artifacts by stage; of several of one stage the last."""
+    """Return the artifacts of each compiled graph by folder name and stage; the last of several of one stage."""
     found: dict[tuple[str, str], dict[str, Artifact]] = {}
     for artifact in trace.artifacts:
         if artifact.graph:
@@ -83,12 +83,12 @@ def graphs(trace: TraceData) -> dict[str, dict[str, Artifact]]:
 
 
 def safe(name: str) -> str:
-    """A name as part of a file name: letters, digits, "_" and "-", at most 60 of them."""
+    """Make a name safe for a file name: letters, digits, "_" and "-", at most 60 of them."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
 
 
 def texts(stages: Mapping[str, Artifact]) -> Iterator[tuple[str, str]]:
-    """The name and content of each text file that the graph's stages give."""
+    """Yield the name and content of each text file that the graph's stages give."""
     for name, choices in FILES.items():
         artifact = next((stages[stage] for stage in choices if stage in stages), None)
         if artifact is not None:
@@ -99,7 +99,7 @@ def texts(stages: Mapping[str, Artifact]) -> Iterator[tuple[str, str]]:
 
 
 def diagrams(stages: Mapping[str, Artifact]) -> Iterator[tuple[str, Any, int]]:
-    """The name, graphviz graph and number of nodes of each diagram that the graph's stages give."""
+    """Yield the name, graphviz graph and node count of each diagram that the graph's stages give."""
     lowered = next((stages[s] for s in ("post_grad", *FILES["fx_graph_readable.py"]) if s in stages), None)
     if lowered is not None and lowered.nodes:
         yield "orig_fx_graph_diagram.svg", fx_diagram(lowered.nodes), len(lowered.nodes)
@@ -110,7 +110,7 @@ def diagrams(stages: Mapping[str, Artifact]) -> Iterator[tuple[str, Any, int]]:
 
 
 def _draw(graph: Any, size: int, path: Path) -> Path:
-    """Write the graph as SVG, or as .dot beside it where `dot` is absent, fails, or would take minutes."""
+    """Write the graph as SVG, or as .dot if `dot` is missing, fails, or would take minutes."""
     import graphviz
 
     if size <= TOO_BIG:
@@ -118,7 +118,7 @@ def _draw(graph: Any, size: int, path: Path) -> Path:
             path.write_bytes(graph.pipe(format="svg", quiet=True))
             return path
         except (graphviz.ExecutableNotFound, graphviz.CalledProcessError):
-            pass  # the source says as much, and any other viewer can draw it
+            pass  # the .dot source below holds the same graph, and other viewers can draw it
     source = path.with_suffix(".dot")
     source.write_text(graph.source, encoding="utf-8")
     return source

@@ -4,11 +4,11 @@ A file is the gzip of one JSON object:
 
     {"explorer": "trace", "format": 2, "sha256": hex, "trace": {"meta", "artifacts", "links", "failures"}}
 
-`sha256` is that of the compact JSON of "trace" with sorted keys, so that an altered file is noticed. A record
-leaves out fields that hold their default. A reader refuses a higher format and ignores nothing; a lower one is read through
-the table in `model/upgrades.py`.
+`sha256` is the checksum of the compact JSON of "trace" with sorted keys; it reveals an altered file. A record leaves out fields
+that hold their default. A reader refuses a higher format, and ignores no field. The table in `model/upgrades.py` upgrades a
+lower format.
 
-Nobody vouches for a file, so reading one is bounded: see `LIMIT` and `DEPTH`.
+A file may come from anyone, so reading one is bounded: see `LIMIT` and `DEPTH`.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from explorer.model.trace_data import TraceData
 from explorer.model.upgrades import FORMAT, upgraded, with_sections
 from explorer.model.values import Artifact, Event, Failure, Link, calls, jsonable, plain, record_from_json, record_to_json
 
-#: How much memory, in bytes, a file may take while it is read, unless the caller allows more. A training trace of GPT-2 with
+#: The most memory, in bytes, that reading a file may take, unless the caller allows more. A training trace of GPT-2 with
 #: 12 layers takes 0.13 GB.
 LIMIT = 1_000_000_000
-#: How deep the values of a file may be nested; those of that trace are nested 10 deep.
+#: How deep the values of a file may be nested; the trace above is nested 10 deep.
 DEPTH = 64
-#: What CPython's json module makes of each of these characters, about, in bytes: a list with its place in another, a
-#: dict with its table, a number or a place in a list, half of a string. For the trace named above they add up to 0.126 GB.
+#: About how many bytes CPython's json module takes for each of these characters: a list with its place in another, a
+#: dict with its table, a number or a place in a list, half of a string. For the trace above they add up to 0.126 GB.
 COSTS = {b"[": 64, b"{": 200, b",": 40, b'"': 30}
 T = TypeVar("T")
 
 
 def to_json(trace: TraceData) -> dict[str, Any]:
-    """The trace's value as a JSON object."""
+    """Return the trace's value as a JSON object."""
     return {
         "meta": jsonable(trace.meta),
         "artifacts": [_artifact_json(a) for a in trace.artifacts],
@@ -56,7 +56,7 @@ def to_json(trace: TraceData) -> dict[str, Any]:
 
 
 def from_json(value: dict[str, Any], number: int = FORMAT) -> TraceData:
-    """The trace that `to_json` wrote, of this format or of the earlier one with that number."""
+    """Read the trace that `to_json` wrote, in format `number`."""
     return TraceData(
         plain({**value["meta"]}),
         tuple(_artifact(a, number) for a in value["artifacts"]),
@@ -66,16 +66,16 @@ def from_json(value: dict[str, Any], number: int = FORMAT) -> TraceData:
 
 
 def _artifact_json(artifact: Artifact) -> dict[str, Any]:
-    """An artifact as a JSON object, its data in the order of the stage's fields, so that equal ones give equal bytes."""
+    """Return an artifact as JSON, with data in the order of the stage's fields: equal artifacts give equal bytes."""
     try:
         data = artifact_data(artifact.stage, artifact.data)
     except FieldError:
-        return record_to_json(artifact)  # made by hand; whoever loads it is told what is wrong with it
+        return record_to_json(artifact)  # made by hand; loading the file names the wrong field
     return record_to_json(replace(artifact, data=data))
 
 
 def _artifact(value: dict[str, Any], number: int) -> Artifact:
-    """An Artifact of its JSON; ValueError, which says where, for data that is not that of its stage."""
+    """Read an Artifact; ValueError, with the place, if its data does not fit its stage."""
     stage = str(value.get("stage"))
     try:
         given = value.get("data", {})
@@ -83,20 +83,20 @@ def _artifact(value: dict[str, Any], number: int) -> Artifact:
         data = artifact_data(stage, {key: part for key, part in whole.items() if key != "text"} if number < FORMAT else whole)
     except FieldError as error:
         raise error.within(str(value.get("id"))) from None
-    made: Artifact = _with_path(Artifact, {**value, "data": data})
-    return made
+    artifact: Artifact = _with_path(Artifact, {**value, "data": data})
+    return artifact
 
 
 def _event(value: dict[str, Any], number: int) -> Event:
-    """An Event of its JSON; ValueError, which says where, for data that is not that of its kind."""
+    """Read an Event; ValueError, with the place, if its data does not fit its kind."""
     kind = str(value.get("kind"))
     data = event_data(kind, upgraded("event", kind, value.get("data", {}), number))
-    made: Event = _with_path(Event, {**value, "data": data})
-    return made
+    event: Event = _with_path(Event, {**value, "data": data})
+    return event
 
 
 def _link(source: str, source_lines: list[int], target: str, target_lines: list[int], how: str) -> Link:
-    """A Link of its five parts; TypeError where one is of another type."""
+    """Read a Link from its five parts; TypeError if one has the wrong type."""
     if not all(type(part) is str for part in (source, target, how)):
         raise TypeError("a link names its two texts and how it is known")
     if not all(type(line) is int for line in (*source_lines, *target_lines)):
@@ -109,29 +109,29 @@ def _with_path(kind: Any, value: dict[str, Any]) -> Any:
 
 
 def dumps(trace: TraceData) -> bytes:
-    """The trace as the bytes of a trace file; equal traces give equal bytes."""
+    """Return the bytes of a trace file; equal traces give equal bytes."""
     return _pack("trace", to_json(trace))
 
 
 def loads(data: bytes, name: str = "trace", limit: float = LIMIT) -> TraceData:
-    """The Trace in the bytes of a trace file; FileError where they are not one, or would take more memory than `limit` bytes."""
+    """Read the bytes of a trace file; FileError if they are not one, or need more than `limit` bytes of memory."""
     return _read(data, "trace", name, from_json, limit)
 
 
 def save(trace: TraceData, path: str | PathLike[str]) -> None:
-    """Write a trace file; the old file stays until the new one is complete. FileError where it cannot be written."""
+    """Write a trace file; an old file stays until the new one is complete. FileError if it cannot be written."""
     write(path, dumps(trace))
 
 
 def checked(path: object) -> str | PathLike[str]:
-    """A path as it is; InputError for what is none."""
+    """Return a path unchanged; InputError for a value that is no path."""
     if not isinstance(path, (str, PathLike)):
         raise InputError(f"a file is given by its path, such as 'f.json.gz', not {path!r}")
     return path
 
 
 def write(path: str | PathLike[str], data: bytes) -> None:
-    """Write a file; the old one stays until the new one is complete. FileError says why it cannot be written."""
+    """Write a file; an old one stays until the new one is complete. FileError says why it cannot be written."""
     target = Path(checked(path))
     if target.is_dir():
         raise FileError(f"cannot write {path}: it is a folder; give a file in it, such as {target / 'trace'}")
@@ -146,9 +146,9 @@ def write(path: str | PathLike[str], data: bytes) -> None:
 
 
 def _replace(target: Path, data: bytes) -> None:
-    """Put a new file in the place of `target`, which may be a link, with the mode of the file that was there.
+    """Replace `target`, which may be a link, by a new file with the mode of the old one.
 
-    The new file is made under a name that nobody can foresee, and never through a link: a folder may be anybody's.
+    The new file first gets a random name and is never opened through a link, because others may write to the folder too.
     """
     try:
         before = target.lstat()
@@ -159,7 +159,7 @@ def _replace(target: Path, data: bytes) -> None:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())  # a full disk may show itself only here
+            os.fsync(file.fileno())  # a full disk may raise only here
         if before is not None and stat.S_ISREG(before.st_mode):
             part.chmod(stat.S_IMODE(before.st_mode))
         part.replace(target)
@@ -168,9 +168,9 @@ def _replace(target: Path, data: bytes) -> None:
 
 
 def load(path: str | PathLike[str], *, limit: float = LIMIT) -> TraceData:
-    """Read a trace file. FileError says what is wrong with it: missing, truncated, altered, not a trace, too new, too big.
+    """Read a trace file. FileError says if it is missing, truncated, altered, not a trace, too new or too big.
 
-    `limit` is how much memory in bytes it may take: what is known to be no trap may have more.
+    `limit` is the most memory in bytes that it may take. Allow more for a file from a source that you trust.
     """
     checked(path)
     try:
@@ -186,7 +186,7 @@ def load(path: str | PathLike[str], *, limit: float = LIMIT) -> TraceData:
 
 
 def dump_events(events: list[Event], failures: list[Failure], meta: dict[str, Any]) -> bytes:
-    """A recording as bytes, to be replayed later and elsewhere."""
+    """Return a recording as bytes, to replay later and elsewhere."""
     value = {
         "meta": jsonable(plain(meta)),
         "events": [record_to_json(e) for e in events],
@@ -196,7 +196,7 @@ def dump_events(events: list[Event], failures: list[Failure], meta: dict[str, An
 
 
 def load_events(data: bytes, name: str = "events") -> tuple[list[Event], list[Failure], dict[str, Any]]:
-    """The recording that `dump_events` wrote; FileError where it is not one."""
+    """Read the recording that `dump_events` wrote; FileError if the bytes are not one."""
 
     def read(value: dict[str, Any], number: int) -> tuple[list[Event], list[Failure], dict[str, Any]]:
         events = [_event(e, number) for e in value["events"]]
@@ -217,7 +217,7 @@ def _digest(value: dict[str, Any]) -> str:
 
 def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any], int], T], limit: float = LIMIT) -> T:
     if data[:64].lstrip().lower().startswith(b"<!doctype html"):
-        raise FileError(f"{name} is a page: open it in a browser; what can be loaded is what Trace.save or `-o x.json.gz` wrote")
+        raise FileError(f"{name} is a page: open it in a browser; explorer loads files that Trace.save or `-o x.json.gz` wrote")
     try:
         whole = json.loads(_inflated(data, name, limit))
         _check_depth(whole)
@@ -239,10 +239,10 @@ def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any], int
 
 
 def _inflated(data: bytes, name: str, limit: float) -> bytes:
-    """The JSON text in gzipped bytes; FileError where reading it would take more memory than the limit allows.
+    """Unpack gzipped JSON; FileError if reading it would take more memory than the limit allows.
 
-    A few bytes of gzip can stand for gigabytes, and a few of JSON for objects of 20 times their size: both are bounded
-    before any object is made.
+    A few bytes of gzip can hold gigabytes, and a few of JSON can become objects of 20 times their size. Both are bounded
+    before the first object is made.
     """
     most = int(limit / 4)
     text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1)
@@ -255,7 +255,7 @@ def _inflated(data: bytes, name: str, limit: float) -> bytes:
 
 
 def _more(limit: float, need: float) -> str:
-    """What to do about a file that is too big."""
+    """Say how to load a file that is too big."""
     return (
         f"more than the limit of {limit / 1e9:.2g} GB: if you know who made it, allow more, "
         f"such as explorer.load(path, limit={need * 1.25:.1g})"
@@ -263,7 +263,7 @@ def _more(limit: float, need: float) -> str:
 
 
 def _check_depth(value: Any) -> None:
-    """ValueError for values nested deeper than `DEPTH`, with which functions that call themselves would fail later."""
+    """Raise ValueError for values nested deeper than `DEPTH`, on which recursive functions would fail later."""
     level = [value]
     for _ in range(DEPTH):
         below: list[Any] = []

@@ -1,14 +1,14 @@
-"""The widget: one trace as a view in a notebook, that answers to Python and tells it what is selected.
+"""The widget: one trace as a view in a notebook, which Python can direct and observe.
 
     w = explorer.show(t)
-    w.selected                      # what was clicked: {"artifact", "stage", "line", "node", "kernel", …}
+    w.selected                      # the last click: {"artifact", "stage", "line", "node", "kernel", …}
     w.observe(print, "selected")
-    w.select("0/0:source", 2)       # as if line 2 had been clicked
+    w.select("0/0:source", 2)       # same as a click on line 2
     w.open("ttgir", kernel=0)       # show a text
     w.compare("forward", "post_grad")
 
-The view works in the browser alone, over one compressed payload. What it cannot do there, such as making a text on
-demand, running and timing, it asks of `worker.Worker`, where the trace is live.
+The view works in the browser alone, from one compressed payload. It cannot make a text, run or time there. For a live trace,
+`worker.Worker` does that.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from explorer.model.values import Artifact
     from explorer.traced import Trace
 
-#: The front end: `make widget` bundles it of the modules in `src`.
+#: The front end, which `make widget` bundles from the modules in `src`.
 BUNDLE = Path(str(files("explorer").joinpath("widget", "static", "explorer.js")))
 
 
-#: The names of the front end's views, as `views.js` has them.
+#: The names of the front end's views, the same as in `views.js`.
 VIEWS = ("code", "graph", "kernels", "fusion", "passes", "compare", "dynamo", "memory", "timings", "run")
 
 
 class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
-    """A trace's view, an ipywidget: it can stand in boxes, and several views of it show the same selection."""
+    """The view of a trace as an ipywidget; several displays of it share one selection."""
 
     _esm = BUNDLE
-    #: The trace as `page.packed` makes it; it travels once.
+    #: The trace as `page.packed` returns it; it is sent once.
     payload = traitlets.Bytes().tag(sync=True)
-    #: What is selected, as `wire.Selected` has it; {} for nothing.
+    #: The selection, a `wire.Selected`; {} for none.
     selected = traitlets.Dict().tag(sync=True)
-    #: What Python last asked the view to show, a `wire.Command`.
+    #: Python's last command to the view, a `wire.Command`.
     command = traitlets.Dict().tag(sync=True)
     #: Texts made on demand, each a `wire.Addition`.
     additions = traitlets.List().tag(sync=True)
-    #: What the live process is doing, a `wire.Progress`.
+    #: The progress of the live process, a `wire.Progress`.
     progress = traitlets.Dict().tag(sync=True)
-    #: The MLIR passes of the kernel that was last asked for, as `wire.MlirPasses`.
+    #: The MLIR passes of the last requested kernel, a `wire.MlirPasses`.
     passes = traitlets.Dict().tag(sync=True)
     is_live = traitlets.Bool().tag(sync=True)
 
@@ -64,15 +64,16 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         self.on_msg(lambda _, message, __: self._worker.answer(message))
 
     def close(self) -> None:
-        """Take every view down and do nothing more; also where the payload could not be made, and there is no worker."""
+        """Close every view and stop the worker."""
+        # there is no worker where __init__ failed on the payload
         if worker := getattr(self, "_worker", None):
             worker.close()
         super().close()
 
     def select(self, artifact: str, line: int) -> None:
-        """Select a line, counted from 1, of the text of that id or stage, as a click would.
+        """Select a line of the text of that id or stage, as a click does; lines count from 1.
 
-        InputError, with what there is, where the trace has no such text or line.
+        InputError if the trace has no such text or line; it names the valid ones.
         """
         chosen = self._text(artifact)
         if not 1 <= line <= max(1, len(chosen.lines)):
@@ -89,10 +90,10 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         )
 
     def open(self, stage: str | None = None, *, kernel: int | str | None = None, line: int = 0, pane: str = "") -> None:
-        """Show a text: an artifact's id, or a stage, of a kernel by number or name where given.
+        """Show the text of an artifact's id or of a stage, for one kernel if given by number or name.
 
-        `pane` is "left", "right", "third" or "fourth", "" for where it fits. InputError where there is no such text.
-        Without a stage this is ipywidgets' own `open`, which it calls when a widget is made.
+        `pane` is "left", "right", "third" or "fourth"; with "" the view chooses. InputError if there is no such text.
+        Without a stage this is ipywidgets' own `open`, which ipywidgets calls when it creates a widget.
         """
         if stage is None:
             super().open()
@@ -112,18 +113,18 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     def view(self, name: str) -> None:
         """Show one of the views by name: "code", "compare", "passes", "graph", "kernels", "dynamo", "timings", …
 
-        InputError for a name that is none.
+        InputError for an unknown name.
         """
         if name not in VIEWS:
             raise unknown_name("view", name, VIEWS)
         self.command = wire.ViewCommand(kind="view", name=name, number=self._next())
 
     def _next(self) -> int:
-        """The number of the next command: every view is asked, and the same may be asked twice."""
+        """Number the next command, so that the same command twice is two changes of the trait."""
         return int(self.command.get("number", 0)) + 1
 
     def _text(self, name: str, kernel: int | str | None = None) -> Artifact:
-        """The artifact of that id, or the first of that stage, of one kernel where given."""
+        """Find the artifact of that id, or the first of that stage, for one kernel if given."""
         if kernel is None:
             for artifact in self.trace.artifacts:
                 if artifact.id == name:
@@ -136,29 +137,29 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         raise self._missing(name, owner)
 
     def _missing(self, name: str, owner: tuple[str, str, str] | None) -> InputError:
-        """The error for a text that is not there: why, and for one that is made on demand how to have it made."""
+        """Build the error for a missing text: why it is missing, and how to get one that is made on demand."""
         makers = {"sass": "with_sass", "assembly": "with_assembly"}
         kernels = [k for k in self.trace.kernels if name in makers and name in k.stages]
         if kernels:
-            how = f"explorer.show(t.{makers[name]}()) shows it, or in the view the button beside the kernel's texts"
-            return InputError(f"{name} is made for one kernel at a time, when it is asked for: {how}")
+            how = f"call explorer.show(t.{makers[name]}()), or press the button beside the kernel's texts in the view"
+            return InputError(f"{name} is made on demand, for one kernel at a time: {how}")
         held = {a.stage for a in self.trace.artifacts if owner in (None, (a.kernel, a.frame, a.graph))}
         if owner is not None and any(a.stage == name for a in self.trace.artifacts):
             return unknown_name(f"stage of kernel {owner[0]!r}", name, held)
         return self.trace.no_text(name)
 
     def _kernel(self, kernel: int | str) -> tuple[str, str, str]:
-        """Kernel, frame and graph of a kernel by number or name."""
-        found = self.trace.kernels
-        for number, k in enumerate(found):
+        """Find a kernel's name, frame and graph by its number or name."""
+        kernels = self.trace.kernels
+        for number, k in enumerate(kernels):
             if kernel in (number, k.name):
                 return k.artifact.kernel, k.artifact.frame, k.artifact.graph
-        raise unknown_name("kernel of this trace", str(kernel), [k.name for k in found])
+        raise unknown_name("kernel of this trace", str(kernel), [k.name for k in kernels])
 
     # Display --------------------------------------------------------------------------------------------------------------
 
     def shown(self, execution: object) -> Explorer:
-        """Remember that a cell has displayed this already, so that its last line does not display it again."""
+        """Remember the cell that displayed this view, so that its last line does not display it again."""
         self._shown_in = execution
         return self
 
@@ -167,15 +168,15 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
 
         shell = get_ipython()
         if shell is None or self._shown_in is None or self._shown_in != shell.execution_count:
-            raise NotImplementedError  # IPython goes on to the mime bundle
+            raise NotImplementedError  # makes IPython use the mime bundle
         self._shown_in = None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The live view, and what a notebook without widget state shows instead."""
-        made = super()._repr_mimebundle_(**kwargs)
-        if made is None:
+        """Return the live view, and a static summary for a notebook without widget state."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if bundle is None:
             return None
-        data, metadata = made if isinstance(made, tuple) else (made, {})
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         return {**data, "text/html": static_summary(self.trace), "text/plain": repr(self)}, metadata
 
     def __repr__(self) -> str:
@@ -183,5 +184,5 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
 
 
 def _node(artifact: Artifact, line: int) -> str:
-    """The node of a graph that stands on a line, "" for none."""
+    """Find the node of a graph on a line; "" for none."""
     return next((name for name, at in lines_of_nodes(artifact).items() if at == line), "")

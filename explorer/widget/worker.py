@@ -1,7 +1,7 @@
-"""What a live trace does for its view: making texts, running, checking, timing, one after the other in a thread of its own.
+"""The worker of a live view: makes texts, runs, checks and times, one task after the other in a thread of its own.
 
-Messages of the view arrive in whatever thread the kernel has for them, where nothing of torch may be touched; they are
-only handed on. What is under way, and what came of it, is in the widget's trait `progress`.
+The view's messages arrive in a thread of the Jupyter kernel, where no torch code may run; that thread only queues them. The
+widget's trait `progress` has the task that is under way, and its outcome.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from explorer.replay import extended
 if TYPE_CHECKING:
     from explorer.widget import Explorer
 
-#: How many times eager and compiled are timed, and how many of these go by between two reports.
+#: How often eager and compiled are timed, and how many of these repeats make one progress report.
 REPEATS, ROUND = 30, 3
-#: How many questions may wait: a person asks no more, and a page that asks without end must not fill the memory.
+#: How many questions may wait. A person asks fewer, and a page that asks without end must not fill the memory.
 MOST_WAITING = 20
 
 
 class Worker:
-    """The one thread in which a widget's live trace works; what is asked while it works waits its turn."""
+    """The thread in which a widget's live trace works; further questions wait their turn."""
 
     def __init__(self, widget: Explorer) -> None:
         self._widget = widget
@@ -38,9 +38,9 @@ class Worker:
         self._waiting: list[Future[None]] = []
 
     def answer(self, message: Mapping[str, Any]) -> None:
-        """Take up a message of the view, a `wire.Question`; it comes from a browser and may be anything.
+        """Queue a message of the view, a `wire.Question`; a browser sends it, so it may hold anything.
 
-        "stop" ends what is under way and forgets what waits. Where `MOST_WAITING` questions wait already, the next is refused.
+        "stop" ends the task under way and drops those that wait. If `MOST_WAITING` questions wait, the next is refused.
         """
         ask = message.get("ask")
         if ask == "stop":
@@ -48,7 +48,7 @@ class Worker:
         elif ask in ("make", "passes", "run", "check", "benchmark"):
             self._waiting = [future for future in self._waiting if not future.done()]
             if len(self._waiting) > MOST_WAITING:
-                self._tell(what=ask, error=f"not done: {MOST_WAITING} questions wait already; let them end, or press stop")
+                self._tell(what=ask, error=f"not done: {MOST_WAITING} questions wait already; let them finish, or press stop")
             else:
                 self._waiting.append(self._thread.submit(self._work, str(ask), message))
 
@@ -58,16 +58,16 @@ class Worker:
         self._stopping.ask()
 
     def wait(self) -> None:
-        """Return when all that was asked is done."""
+        """Wait until every question is answered."""
         self._thread.submit(lambda: None).result()
 
     def close(self) -> None:
-        """Do nothing more."""
+        """Stop the task under way, and take no further question."""
         self._stop()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _work(self, ask: str, message: Mapping[str, Any]) -> None:
-        """Do one thing and say what came of it; an error of any kind is what came of it."""
+        """Do one task and report its outcome; an error of any kind is an outcome."""
         self._tell(what=ask, done=0, of=0)
         actions: dict[str, Callable[[Mapping[str, Any]], list[Any]]] = {
             "make": self._make,
@@ -129,7 +129,7 @@ class Worker:
             try:
                 rows = self._widget.trace.benchmark(ROUND)
             except Stopped:
-                break  # what was timed so far is said
+                break  # the repeats so far are reported
             for row in rows:
                 times.setdefault(str(row["what"]), []).append(float(row["seconds"]))
             self._tell(what="benchmark", done=done + ROUND, of=REPEATS)
