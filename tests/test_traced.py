@@ -395,14 +395,14 @@ def test_a_trace_cannot_be_changed(mlp: Trace) -> None:
 
 def test_a_stage_that_is_elsewhere_says_where(toy: Trace, mlp: Trace) -> None:
     """A frame or graph that has no such stage is an error that names those that have, for texts, memory and diagrams."""
-    with pytest.raises(InputError, match="'dynamo' is not there for frame='7/0'; it is for frame='0/0' or frame='1/0'"):
+    with pytest.raises(InputError, match="this trace has no 'dynamo' for frame='7/0'; it has one for frame='0/0' or frame='1/0'"):
         toy.text("dynamo", "7/0")
     for asked in (mlp.text, mlp.diagram):
         with pytest.raises(
-            InputError, match=r"'post_grad' is not there for graph='joint'; it is for .*'forward' or .*'backward'"
+            InputError, match=r"this trace has no 'post_grad' for graph='joint'; it has one for .*'forward' or .*'backward'"
         ):
             asked("post_grad", graph="joint")
-    with pytest.raises(InputError, match="'output_code' is not there for frame='9'"):
+    with pytest.raises(InputError, match="this trace has no 'output_code' for frame='9'"):
         mlp.memory.peak("9")
 
 

@@ -1,9 +1,9 @@
-"""Compare: two or more traces side by side, their buffers matched by where they come from. Pure.
+"""Compare two or more traces, with buffers matched by their origin. Pure.
 
-Names such as op3 and buf7 mean nothing across compiles. A scheduler node is matched by the value it stores: the last of its
-FX nodes, known by the user's line of code that it comes from, its operator, and which of several alike it is. So traces of two
-targets, modes or versions, and those before and after an edit, are matched as far as their graphs agree. Matched values are
-the same where all that they are computed from is: operators, numbers and lines, back to the graph's inputs.
+Names such as op3 and buf7 mean nothing across compiles, so a scheduler node is matched by the value that it stores. That value
+is the last of its FX nodes, identified by its user line, its operator, and its number among equal ones. This matches traces of
+two targets, modes or versions, or before and after an edit, as far as their graphs agree. Matched values are the same if they
+are computed from the same operators, numbers and lines, back to the graph's inputs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from explorer.questions.memory import memory_of, readable
 from explorer.questions.tables import graph_breaks, table
 from explorer.stages.inductor.output_code import calls_of
 
-#: An inference graph and a forward graph compute the same.
+#: Graphs that compute the same: an inference graph is matched with a forward graph.
 SAME_GRAPH = {"inference": "forward"}
 #: Operators whose numbers are sizes and places, lists of numbers, and the numbers and dtypes in a node's arguments.
 SIZED = re.compile(r"\b(view|reshape|expand|slice|select|full|empty|iota|arange|split|new_|as_strided|pad|repeat|sym_)")
@@ -37,7 +37,7 @@ LITERALS = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])|torch\.
 
 @dataclass(frozen=True)
 class Key:
-    """What a value is, in any trace: which compile and graph, the user's code, the operator, and which of several alike."""
+    """A value's identity in any trace: compile, graph, user code, operator, and number among equal ones."""
 
     compile: int
     graph: str
@@ -52,9 +52,9 @@ class Key:
 
 @dataclass(frozen=True)
 class Op:
-    """A scheduler node: its name in its trace, the value it stores, and the fused node that it became part of.
+    """A scheduler node: its name in its trace, the value that it stores, and its fused node.
 
-    `computed_from` is equal for two values of the same key where all that they are computed from is the same.
+    Two values of the same key have the same `computed_from` if everything that they are computed from is the same.
     """
 
     name: str
@@ -64,9 +64,9 @@ class Op:
 
 
 def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
-    """Two or more traces side by side; `names` are what to call them, else target, mode or "trace 1".
+    """Compare two or more traces; `names` labels them, else target, mode or "trace 1".
 
-    InputError for fewer than two traces, or another number of names than of traces.
+    InputError for fewer than two traces, or if there are not as many names as traces.
     """
     given = tuple(names)
     wrong = next((t for t in traces if not hasattr(t, "artifacts")), None)
@@ -80,7 +80,7 @@ def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
 
 
 def _names(traces: tuple[TraceData, ...]) -> tuple[str, ...]:
-    """What sets the traces apart: the first of the facts that differ for all of them, else their numbers."""
+    """Name the traces by the first fact that differs for all of them, else by number."""
     for fact in ("target", "mode", "name", "torch", "dynamic", "train", "fusion"):
         found = [t.meta.get(fact) for t in traces]
         if len({str(value) for value in found}) == len(found):
@@ -89,14 +89,14 @@ def _names(traces: tuple[TraceData, ...]) -> tuple[str, ...]:
 
 
 class Comparison:
-    """What `compare` gives: `figures`, `nodes`, `groups` and `fusion`, each as Rows with a column a trace."""
+    """A comparison: `figures`, `nodes`, `groups` and `fusion`, each as Rows with a column per trace."""
 
     def __init__(self, traces: tuple[TraceData, ...], names: tuple[str, ...]) -> None:
         self.traces, self.names = traces, names
         self._ops = [tuple(ops(trace)) for trace in traces]
 
     def figures(self) -> Rows:
-        """One row a figure: kernels, launches, library calls, memory, compile seconds …; `ratio` is last to first."""
+        """One row per figure: kernels, launches, library calls, memory, compile seconds …; `ratio` is last to first."""
         columns = [figures(trace) for trace in self.traces]
         return Rows(
             {"figure": name, **dict(zip(self.names, values, strict=True)), "ratio": _ratio(values)}
@@ -105,10 +105,10 @@ class Comparison:
         )
 
     def nodes(self) -> Rows:
-        """One row a value that some trace stores in a buffer: what it is, and the scheduler node that stores it in each trace.
+        """One row per value that a trace stores in a buffer, with the scheduler node that stores it in each trace.
 
-        A trace that does not store it has "": there it is computed inside another kernel, or by other operators. `same` is
-        False where those that store it compute it from other values.
+        A trace that does not store it has "": there another kernel or other operators compute it. `same` is False if the
+        traces that store it compute it from different values.
         """
         found = [{op.key: op for op in ops} for ops in self._ops]
         keys = dict.fromkeys(key for own in found for key in own)
@@ -122,20 +122,20 @@ class Comparison:
         )
 
     def groups(self) -> Rows:
-        """One row a set of fused nodes that belong together across the traces: those of each trace, and what differs.
+        """One row per set of fused nodes that share values across the traces, with what differs.
 
-        `what` is "same" where each trace has one group of the same values, "values differ" where some value is in one
-        trace only or computed from others, "split" where a trace needs more groups than another, "only in …" where the
-        others store none of it.
+        `what` is "same" if each trace has one group of the same values. It is "values differ" if a value is in one trace
+        only or is computed from different values, "split" if a trace needs more groups than another, and "only in …" if the
+        other traces store none of its values.
         """
         return Rows(self._group_row(component) for component in self._components())
 
     def fusion(self) -> Rows:
-        """One row a pair of values that is fused in one trace and apart in another, and why, where that trace recorded it."""
+        """One row per pair of values that one trace fuses and another does not, with the recorded reason."""
         return Rows(row for one, other in combinations(range(len(self.traces)), 2) for row in self._differences(one, other))
 
     def _components(self) -> list[list[set[tuple[str, str, str]]]]:
-        """The groups of each trace that share values, directly or through other groups."""
+        """Return the groups of each trace that share values, directly or through other groups."""
         by_key: dict[Key, list[tuple[int, tuple[str, str, str]]]] = {}
         for number, ops in enumerate(self._ops):
             for op in ops:
@@ -173,7 +173,7 @@ class Comparison:
         return "same" if all(own == values[0] for own in values) else "values differ"
 
     def _differences(self, one: int, other: int) -> Iterator[dict[str, Plain]]:
-        """Neighbours in a group of one trace that are apart in the other, both ways round."""
+        """Yield neighbours in a group of one trace that are apart in the other, in both directions."""
         for fused, apart in ((one, other), (other, one)):
             there = {op.key: op for op in self._ops[apart]}
             groups: dict[tuple[str, str, str], list[Op]] = {}
@@ -200,7 +200,7 @@ class Comparison:
         return f"<Comparison of {', '.join(self.names)}>\n{self._table()}\nfused groups: {groups}"
 
     def _table(self) -> str:
-        """The figures as fixed-width text, numbers as they are."""
+        """Return the figures as fixed-width text."""
         lines = [("", *self.names)]
         for row in self.figures():
             lines.append((row["figure"], *(_shown(row["figure"], row[name]) for name in self.names)))
@@ -212,7 +212,7 @@ class Comparison:
 
 
 def _shown(figure: str, value: Any) -> str:
-    """A figure as people write it, "" where it is not known."""
+    """Format a figure for people; "" if it is unknown."""
     if value is None:
         return ""
     if figure.endswith("(bytes)"):
@@ -233,7 +233,7 @@ def _ratio(values: list[Any]) -> float | None:
 
 
 def ops(trace: TraceData) -> Iterator[Op]:
-    """The scheduler nodes of every graph of a trace."""
+    """Yield the scheduler nodes of every graph of a trace."""
     compiles = {frame: n for n, frame in enumerate(dict.fromkeys(a.frame for a in trace.find("ir_pre_fusion")))}
     for ir in trace.find("ir_pre_fusion"):
         groups = _groups(trace, ir)
@@ -253,20 +253,20 @@ def ops(trace: TraceData) -> Iterator[Op]:
 
 
 def _groups(trace: TraceData, ir: Artifact) -> dict[str, str]:
-    """The fused node that each scheduler node is part of."""
+    """Map each scheduler node to its fused node."""
     after = trace.find("ir_post_fusion", ir.frame, ir.graph)
     return {part: str(node["name"]) for a in after for node in a.nodes for part in (node["fused"] or (node["name"],))}
 
 
 def _keys(trace: TraceData, ir: Artifact, compile: int) -> dict[str, tuple[int, Key]]:
-    """For each FX node of the graph its place in it and its key."""
+    """Map each FX node of the graph to its position and its key."""
     seen: Counter[tuple[str, str]] = Counter()
     found: dict[str, tuple[int, Key]] = {}
     graph = SAME_GRAPH.get(ir.graph, ir.graph)
     for a in trace.find("post_grad", ir.frame, ir.graph):
         codes: dict[str, str] = {}
         for place, node in enumerate(a.nodes):
-            # what a pass made may have no line of its own: it is known by the line of what it computes on
+            # a node made by a pass may have no user line, so it takes the line of its input
             near = next((codes[name] for name in reversed(node.get("inputs", ())) if codes.get(name)), "")
             codes[node["name"]] = str(node.get("code") or near)
             what = (codes[node["name"]], str(node.get("target", "")))
@@ -277,9 +277,10 @@ def _keys(trace: TraceData, ir: Artifact, compile: int) -> dict[str, tuple[int, 
 
 
 def _histories(trace: TraceData, ir: Artifact) -> dict[str, str]:
-    """For each FX node of the graph a digest of all that it is computed from, back to the inputs.
+    """Map each FX node of the graph to a digest of everything that it is computed from, back to the inputs.
 
-    Inputs are told apart by their place among the tensors, what a backward graph gets from its forward by how that computed it.
+    Inputs are identified by their position among the tensors. A tensor that forward saves for backward is identified by its
+    digest in the forward graph.
     """
     saved = {}
     for a in trace.find("forward", ir.frame) if ir.graph == "backward" else ():
@@ -307,13 +308,13 @@ def _digests(nodes: Iterable[Mapping[str, Plain]], saved: Mapping[str, str]) -> 
 
 
 def _family(target: str) -> str:
-    """An operator's name; that of attention says which library's kernel a GPU takes, not what is computed."""
+    """Return an operator's name; one name for all attention, because the operator names only the library's kernel."""
     backward = "backward" if "backward" in target else ""
     return f"attention {backward}" if "scaled_dot_product" in target else target
 
 
 def _numbers(node: Mapping[str, Plain]) -> str:
-    """The numbers and dtypes among a node's arguments; no sizes, which are symbols where they are dynamic."""
+    """Return the numbers and dtypes in a node's arguments, without sizes, because dynamic sizes are symbols."""
     if SIZED.search(str(node.get("target", ""))):
         return ""
     texts = (LISTS.sub("", str(node.get(key, ""))) for key in ("args", "kwargs"))
@@ -321,17 +322,17 @@ def _numbers(node: Mapping[str, Plain]) -> str:
 
 
 def reason(trace: TraceData, first: Op, second: Op) -> str:
-    """Why two nodes of a trace are apart, "" where the trace recorded no verdicts."""
+    """Say why two nodes of a trace are apart; "" if the trace recorded no verdicts."""
     graphs = [g for g in fusion_of(trace).graphs if (g.artifact.frame, g.artifact.graph) == first.group[:2] == second.group[:2]]
     return graphs[0].why(first.name, second.name).sentence if len(graphs) == 1 else ""
 
 
 def figures(trace: TraceData) -> dict[str, Plain]:
-    """The figures of one trace that `Comparison.figures` sets side by side; bytes as integers, times in seconds.
+    """Return the figures of one trace for `Comparison.figures`; bytes as integers, times in seconds.
 
-    None where a figure is not known: memory where only the run knows the size of some buffer, registers and spills of kernels
-    that were not compiled to machine code (the CPU's, and Intel's where triton lacks that backend), estimated seconds (see
-    `figures.figures`) of a device whose figures are not known.
+    An unknown figure is None. Memory is unknown if only the run knows the size of a buffer. Registers and spills are unknown
+    for kernels without machine code: the CPU's, and Intel's if triton lacks that backend. Estimated seconds (see
+    `figures.figures`) are unknown for a device that explorer has no figures of.
     """
     launched, called = launches(trace)
     memory = memory_of(trace)
@@ -357,7 +358,7 @@ def figures(trace: TraceData) -> dict[str, Plain]:
 
 
 def _known(resources: Iterable[Mapping[str, Any]], *names: str) -> list[int]:
-    """What is known of some resources of the kernels; nothing where no kernel was compiled that far, as for the CPU."""
+    """Return the known values of some kernel resources; none for kernels without machine code, as for the CPU."""
     return [row[name] for row in resources for name in names if row.get(name) is not None]
 
 
@@ -370,7 +371,7 @@ def _sums(rows: Rows) -> dict[tuple[str, str], int]:
 
 
 def launches(trace: TraceData) -> tuple[int, int]:
-    """How many generated kernels and how many library calls one call of every graph runs."""
+    """Count the kernel launches and the library calls when every graph is called once."""
     kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in kernels_of(trace)}
     launched = called = 0
     for artifact in trace.find("output_code"):
@@ -382,7 +383,7 @@ def launches(trace: TraceData) -> tuple[int, int]:
 
 
 def _called_names(text: str) -> Iterator[str]:
-    """The functions that the statements of `call` and of the partitions call, by name."""
+    """Yield the names of the functions that `call` and the partitions call."""
     tree = ast.parse(text)
     functions = (
         n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and (n.name == "call" or n.name.startswith("partition_"))

@@ -1,12 +1,12 @@
-"""What each generated kernel and library call costs: bytes, operations and seconds, each with how it is known. Pure.
+"""The cost of each generated kernel and library call: bytes, operations and seconds, each with its source. Pure.
 
-    t.kernels.table()      one row a kernel
-    t.library_calls        one row a library call
+    t.kernels.table()      one row per kernel
+    t.library_calls        one row per library call
 
-Bytes and operations were counted while the scheduler's nodes were there (`observe/work.py`). Seconds are those that Inductor
-measured on an attached device, else an estimate: a launch, and the longer of the bytes and the operations at the share of the
-GPU's peak that kernels reach. Each share was measured: see `SHARES`. Where nothing is known there is no figure, and the row
-says why; `outside` says what makes a row unlike those that the estimate was compared with.
+`observe/work.py` counts bytes and operations during the compile, from the scheduler's nodes. Seconds are those that Inductor
+measured on an attached device. Otherwise they are an estimate: a launch, and the longer of the times for the bytes and for the
+operations, at the share of the GPU's peak that kernels reach. Each share was measured: see `SHARES`. An unknown figure is None,
+and the row says why. `outside` says how a row differs from those that the estimate was validated on.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from explorer.model.values import Plain, Rows
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.kernels import KernelData, kernels_of
 
-#: The groups of the scheduler's nodes that a kernel computes, each with the graph it is of.
+#: The groups of scheduler nodes that a kernel computes, each with its graph.
 Groups = Sequence[tuple[Graph, Mapping[str, Plain]]]
 
-#: How bytes and seconds are known, or why they are not.
+#: The source of bytes and seconds, or why they are unknown.
 BYTES = (
     "what its loops address, each buffer once; of a buffer that is read at computed places, such as an embedding, as many rows"
 )
@@ -86,7 +86,7 @@ def call_table(trace: TraceData) -> Rows:
 
 
 def is_call(group: Mapping[str, Plain]) -> bool:
-    """True for a group that is a call of a library, or of a template that became one."""
+    """Tell whether a group is a library call, or a template that became one."""
     return group["kind"] == "extern" or (group["kind"] == "template" and not group["kernels"])
 
 
@@ -112,7 +112,7 @@ def _call_row(trace: TraceData, graph: Graph, group: Mapping[str, Plain]) -> dic
 
 
 def _launches(kernel: KernelData, groups: Groups) -> int | None:
-    """How often the code runs the kernel once through: as the wrapper says, else as often as the scheduler wrote it."""
+    """Count a kernel's launches in one run: from the wrapper, else from the scheduler's list of kernels."""
     if kernel.launches:
         return sum(int(row.get("times", 1)) for row in kernel.launches)
     graphs = {id(graph): graph for graph, *_ in groups}.values()
@@ -120,7 +120,7 @@ def _launches(kernel: KernelData, groups: Groups) -> int | None:
 
 
 def _unknown(groups: Groups) -> str:
-    """Why the bytes of a kernel's groups are not the kernel's; "" where they are."""
+    """Say why a kernel's bytes are unknown; "" if its groups' bytes are its own."""
     if not groups:
         return NO_GROUPS
     shared = next((group["kernels"] for _, group in groups if len(group["kernels"]) > 1), ())
@@ -128,13 +128,16 @@ def _unknown(groups: Groups) -> str:
 
 
 def unsized(groups: Sequence[Mapping[str, Plain]]) -> str:
-    """Why the bytes of some groups are not known, "" where they are."""
+    """Say why the bytes of some groups are unknown; "" if they are known."""
     names = dict.fromkeys(name for group in groups for name in group["unsized"])
     return UNSIZED.format(names=", ".join(names)) if names else ""
 
 
 def _time(kernel: KernelData, groups: Groups, launches: int | None, unknown: str) -> tuple[float | None, str, str, str]:
-    """Seconds of all launches, "measured", "estimated" or "", how that is known or why it is not, and what was not validated."""
+    """Return the seconds of all launches, their kind, their source, and what was not validated.
+
+    The kind is "measured", "estimated" or "". Without seconds the source says why they are unknown.
+    """
     ms = next((row.get("ms") for row in kernel.candidates if row["taken"]), None)
     if ms is not None:
         return ms / 1000 * (launches or 1), "measured", MEASURED.format(ms=ms), ""
@@ -152,7 +155,7 @@ def _estimated(found: Estimate, target: Target) -> str:
 
 
 def no_target(trace: TraceData, language: str = "") -> str:
-    """Why there is no estimate for what a trace was made for."""
+    """Say why there is no estimate for the trace's target."""
     name = str(trace.meta.get("target"))
     if name not in ATTACHED:
         return NO_TARGET.format(target=name)
@@ -163,20 +166,20 @@ def no_target(trace: TraceData, language: str = "") -> str:
 
 
 def absent_of(trace: TraceData) -> Target | None:
-    """The named GPU that a trace was made for, None for another device."""
+    """Find the named GPU that a trace was made for; None for another device."""
     return next((t for t in NAMED if t.name == trace.meta.get("target")), None)
 
 
 def target_of(trace: TraceData) -> Target | None:
-    """The GPU that a trace was made for, with its figures; None where they are not known, as for the CPU.
+    """Find the GPU that a trace was made for; None if its figures are unknown, as for the CPU.
 
-    Those of an attached GPU, and of one that the caller describes, are known to the process that made the trace.
+    Only the process that made the trace knows the figures of an attached GPU, and of one that the caller described.
     """
     found = trace.gpu if isinstance(trace.gpu, Target) else absent_of(trace)
     return found if found is not None and found.bandwidth > 0 else None
 
 
-#: What an estimate is the time of.
+#: The part of a launch that limits its estimated time.
 LIMITS = {
     "launch": "a launch, since it does little",
     "memory": "its bytes at the memory's bandwidth",
@@ -187,7 +190,7 @@ LIMITS = {
 #: transposing copies), a library's, and cuDNN's attention, which clears its workspace before. Measured on an H200 by
 #: benchmarks/estimates.py, as are all figures of this kind below.
 LAUNCHES = MappingProxyType({"generated": 0.9e-6, "waiting": 1.3e-6, "library": 2.0e-6, "attention": 4.0e-6})
-#: How much faster than the memory L2 is; up to the first share of it the bytes of a kernel are there, above the second none are.
+#: How much faster L2 is than memory. A kernel's bytes are in L2 up to the first share of its size, and none above the second.
 L2_SPEED, L2_SHARES = 2.0, (0.3, 0.8)
 #: What DRAM and L2 hand out at the least, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
 SECTOR = 32
@@ -224,13 +227,13 @@ FEW_CHANNELS = "a convolution of fewer than 8 channels, which cuDNN pads"
 NO_RATE = "the rate of {dtype} on this GPU is not known: its bytes alone"
 NO_COUNT = "nothing says how many operations {operator} is: its bytes alone"
 OTHER_GPU = "the shares were measured on H100 and H200, not on {title}"
-NOT_COUNTED = "recorded before operations were: its bytes alone"
+NOT_COUNTED = "recorded by a version of explorer that did not count operations: its bytes alone"
 OTHER_KERNEL = "a kernel of the user's own: its bytes alone"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of one launch, which of `LIMITS` they are the time of, and what makes it unlike what was validated, else ""."""
+    """The seconds of one launch, its limit in `LIMITS`, and how it differs from validated launches, else ""."""
 
     seconds: float
     limit: str
@@ -238,7 +241,7 @@ class Estimate:
 
 
 def estimate(target: Target, group: Mapping[str, Plain]) -> Estimate:
-    """The seconds of a group's launch: a launch, and the longer of its bytes and its operations; 0 for what runs nothing."""
+    """Estimate a group's seconds: a launch, and the longer of bytes and operations; 0 if it runs nothing."""
     if group["kind"] in ("nop", "output of a call") or not (group["kernels"] or group["read"] or group["written"]):
         return Estimate(0.0, "launch")
     moved = group["read"] + group["written"] + copied(group)
@@ -259,20 +262,20 @@ def _launch(group: Mapping[str, Plain]) -> str:
 
 
 def resident(target: Target, moved: float) -> float:
-    """The share of a kernel's bytes that is found in L2: all of few, none of many."""
+    """Estimate the share of a kernel's bytes that is in L2: all of few, none of many."""
     least, most = L2_SHARES
     return min(1.0, max(0.0, (most - moved / target.l2) / (most - least)))
 
 
 def _bandwidth(target: Target, group: Mapping[str, Plain]) -> float:
-    """Bytes a second: what the memory reaches, or the multiprocessors that a reduction of few rows keeps busy."""
+    """Estimate bytes per second: the memory's rate, or less for a reduction of few rows on few multiprocessors."""
     whole = target.bandwidth * SHARES["memory"]
     rows = group.get("rows")
     return min(whole, ALONE * whole * rows / target.multiprocessors) if rows else whole
 
 
 def copied(group: Mapping[str, Plain]) -> int:
-    """Bytes that are moved beside a group's own.
+    """Count the bytes that a group moves beside its own.
 
     A transposing copy touches each sector of rows that are shorter several times. Where the channels of a convolution's input
     do not lie side by side, cuDNN copies what goes in and comes out.
@@ -285,18 +288,20 @@ def copied(group: Mapping[str, Plain]) -> int:
 
 
 def _operation_seconds(target: Target, group: Mapping[str, Plain]) -> float:
-    """The time of the operators that a group computes as a whole, and of its loops."""
+    """Estimate the time of a group's library operators and of its loops."""
     whole = [_call_seconds(target, call) for call in group["calls"] or ()]
     loops = [
         count / (rate * SHARES["elementwise"])
         for dtype, count in loop_operations(group).items()
-        if (rate := target.peak.get("fp64" if dtype == "float64" else "fp32", 0.0) / 2)  # the peak counts a fused one as two
+        if (
+            rate := target.peak.get("fp64" if dtype == "float64" else "fp32", 0.0) / 2
+        )  # the peak counts a fused multiply-add as two
     ]
     return float(sum(whole) + sum(loops))
 
 
 def loop_operations(group: Mapping[str, Plain]) -> Mapping[str, int]:
-    """The operations of a group's loops by dtype, as its kernel was written: with a row of a reduction in one block, or not.
+    """Count the operations of a group's loops by dtype, for a reduction with one block per row or with a loop.
 
     Inductor writes the category of a Triton kernel into its name (`get_kernel_category_by_source_code`).
     """
@@ -312,7 +317,7 @@ def _call_seconds(target: Target, call: Mapping[str, Plain]) -> float:
 
 
 def share_of(call: Mapping[str, Plain]) -> float:
-    """The share of the peak that an operator's kernels reach where their tiles fill the GPU."""
+    """Return the share of the peak that an operator's kernels reach if their tiles fill the GPU."""
     operator, sizes = str(call["operator"]), call.get("sizes") or (1, 1, 1, HEAD)
     backward = "_backward" if "backward" in operator else ""
     if "attention" in operator:
@@ -327,12 +332,12 @@ def share_of(call: Mapping[str, Plain]) -> float:
 
 
 def _grouped(call: Mapping[str, Plain]) -> bool:
-    """True for a convolution of so many groups that one has fewer channels than a tensor core takes at a time."""
+    """Tell whether a convolution's groups have fewer channels than a tensor core takes at a time."""
     return int(call.get("groups") or 1) > 1 and min(call["sizes"][2:]) < 16
 
 
 def filled(target: Target, call: Mapping[str, Plain]) -> float:
-    """The share of the multiprocessors that are busy: a result of few tiles leaves some idle, and the last round is not full."""
+    """Estimate the share of busy multiprocessors: few tiles leave some idle, and so does the last round."""
     sizes = call.get("sizes")
     if not sizes or _grouped(call):
         return 1.0
@@ -352,18 +357,18 @@ def filled(target: Target, call: Mapping[str, Plain]) -> float:
 
 
 def _full(target: Target, blocks: int) -> float:
-    """The share of the multiprocessors that as many blocks keep busy, over the rounds that they need."""
+    """Return the share of multiprocessors that this number of blocks keeps busy, over all its rounds."""
     rounds = -(-blocks // target.multiprocessors)
     return blocks / (rounds * target.multiprocessors) if blocks else 1.0
 
 
 def rate_of(target: Target, call: Mapping[str, Plain]) -> float:
-    """The peak rate at which an operator's products run, in operations/s; 0.0 where it is not known.
+    """Return the peak rate of an operator's products, in operations/s; 0.0 if it is unknown.
 
     float32 runs in TF32 where torch allowed it and the GPU has it. A Triton template has no tensor cores below compute
     capability 8.0.
     """
-    dtype = str(call.get("dtype", ""))  # a call whose operator is not known has none
+    dtype = str(call.get("dtype", ""))  # a call of an unknown operator has no dtype
     if call["template"] and target.vendor == "nvidia" and target.capability < (8, 0) and dtype == "float16":
         return target.peak.get("fp32", 0.0)
     if dtype in ("float16", "bfloat16") and "conv" in str(call["operator"]) and (call.get("transposed") or _grouped(call)):
@@ -372,7 +377,7 @@ def rate_of(target: Target, call: Mapping[str, Plain]) -> float:
     return next((target.peak[name] for name in names if name in target.peak), 0.0)
 
 
-#: torch's dtypes → the rates at which their products may run, the first that a GPU has.
+#: torch's dtypes → the rates for their products; the first that a GPU has counts.
 RATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "float32": ("fp32",),
@@ -393,18 +398,18 @@ RATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def operations(group: Mapping[str, Plain]) -> int | None:
-    """The operations of the matrix products, convolutions and attention of a group; None where some are not known."""
+    """Count the operations of a group's matrix products, convolutions and attention; None if some are unknown."""
     return None if group["calls"] is None else summed(call["operations"] for call in group["calls"])
 
 
 def summed(counts: Iterable[int | None]) -> int | None:
-    """A sum, None where a part of it is not known."""
+    """Add up; None if a part is unknown."""
     listed = list(counts)
     return None if None in listed else sum(count or 0 for count in listed)
 
 
 def _outside(target: Target, group: Mapping[str, Plain]) -> str:
-    """What makes an estimate unlike those that were compared with measured times, "" where nothing does."""
+    """Say how a group differs from those that were compared with measured times; "" if it does not."""
     if group["calls"] is None:
         return NOT_COUNTED
     if group["kind"] == "user's kernel":

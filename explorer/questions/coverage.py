@@ -1,4 +1,4 @@
-"""Coverage of the links: what share of each stage's lines leads to a line of the user's, and which do not. Pure.
+"""Coverage of the links: the share of each stage's lines that lead to a user line, and the others. Pure.
 
 A line counts when it computes (a node, an operation, a load or store, an instruction). Lines of the kinds in `REASONS` come
 from no user's line and are not counted, neither as linked nor as missing; each is known by the line's own text. A line below
@@ -27,7 +27,7 @@ MADE_OF = {BRACES: SETUP, SIGNATURE: SETUP}
 
 @dataclass(frozen=True)
 class Read:
-    """One text: the kind of each line, "" for those that compute, and the numbers of the lines that lead to the user's."""
+    """One text: the kind of each line ("" if it computes), and the lines that lead to a user line."""
 
     artifact: Artifact
     kinds: tuple[str, ...]
@@ -40,12 +40,12 @@ class Read:
 
     @property
     def missing(self) -> list[int]:
-        """The lines that compute and lead to no line of the user's."""
+        """The lines that compute and lead to no user line."""
         return [n for n in self.counted if n not in self.linked]
 
 
 def coverage(trace: TraceData, stage: str | None = None) -> Rows:
-    """One row a stage and graph: lines that count, those linked, their share (None where none counts), and the others by kind.
+    """One row per stage and graph: lines that count, linked lines, their share, and the others by kind.
 
     With `stage` one row a text of it, with the `missing` lines as (line, text). InputError for a stage with nothing to link.
     """
@@ -83,7 +83,7 @@ def _lines(text: Read) -> tuple[tuple[int, str], ...]:
 
 
 def _read(trace: TraceData) -> list[Read]:
-    """Every text with lines to link, in the trace's order."""
+    """Read every text with lines to link, in the trace's order."""
     linked, over_wholes = from_sources(trace), from_sources(trace, wholes=True)
     kernels = {a.id: kinds for a in trace.find("kernel") if (kinds := _kinds(trace, a)) is not None}
     texts = []
@@ -105,7 +105,7 @@ def _kinds(trace: TraceData, artifact: Artifact) -> list[str] | None:
 
 
 def _inherited(trace: TraceData, artifact: Artifact, kinds: list[str], kernels: dict[str, list[str]]) -> list[str]:
-    """The kinds of a text below a kernel: its own, or else those of the kernel's lines that its lines are linked to."""
+    """Return the kinds of a text below a kernel: its own, else those of the linked kernel lines."""
     down = [(kernels[id], ends) for (id, _), ends in index(trace).down.get(artifact.id, {}).items() if id in kernels]
     found = []
     for number, kind in enumerate(kinds, 1):

@@ -1,4 +1,4 @@
-"""Diagrams by graphviz: an FX graph, by module where it is large, and the scheduler's nodes as they were fused. Pure."""
+"""Draw graphs with graphviz: an FX graph, by module if it is large, and the fused scheduler nodes. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from explorer.model.values import Artifact, Plain
 from explorer.questions.missing import explain_place
 
 Row = Mapping[str, Plain]
-#: The most boxes of a diagram that nobody asked to be larger: what fits on a screen.
+#: The most boxes of a diagram by default: as many as fit on a screen.
 READABLE = 60
 _LOCAL = re.compile(r"^L\['\w+'\]\.?")
 _BRACKETS = re.compile(r"\._modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
 
 
 def diagram(trace: TraceData, stage: str, frame: str | None, graph: str | None, boxes: int | None) -> Any:
-    """The graphviz graph of one stage's nodes; `Trace.diagram` says what its arguments mean."""
+    """Draw one stage's nodes with graphviz; `Trace.diagram` explains the arguments."""
     found = [a for a in trace.find(stage, frame, graph) if a.nodes]
     if not found:
         explain_place(trace, stage, frame, graph)
@@ -52,7 +52,7 @@ def _drawn(trace: TraceData, artifact: Artifact, boxes: int) -> Any:
 
 
 def modules(nodes: Sequence[Row], boxes: int) -> dict[str, str]:
-    """The module that each node is drawn in, as deep as leaves at most `boxes` of them; inputs and output are left out."""
+    """Map each node to its module, as deep as `boxes` modules allow, without inputs and output."""
     paths = _paths(nodes)
     depth = 1
     for deeper in range(2, max(map(len, paths.values()), default=1) + 1):
@@ -63,7 +63,7 @@ def modules(nodes: Sequence[Row], boxes: int) -> dict[str, str]:
 
 
 def _paths(nodes: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """The module path of each node that computes; one that a pass made is in the module of what it computes on."""
+    """Map each computing node to its module path; a node made by a pass takes its input's."""
     found: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         if node.get("op") not in ("placeholder", "get_attr", "output"):
@@ -73,13 +73,13 @@ def _paths(nodes: Sequence[Row]) -> dict[str, tuple[str, ...]]:
 
 
 def _path(module: str) -> tuple[str, ...]:
-    """ "L['self'].h[0].attn" as ("h", "0", "attn")."""
+    """Split a module path: "L['self'].h[0].attn" is ("h", "0", "attn")."""
     text = _BRACKETS.sub(lambda m: f".{m[1] or m[2] or m[3]}", _LOCAL.sub("", module))
     return tuple(part for part in text.split(".") if part)
 
 
 def collapsed_diagram(nodes: Sequence[Row], boxes: Mapping[str, str], contents: Any) -> Any:
-    """One box for each set of nodes, an arrow where one of them uses what one of another makes."""
+    """Draw one box per set of nodes, and an arrow from each set to the sets that use its results."""
     graph = _digraph()
     members: dict[str, list[Row]] = {}
     for node in nodes:
@@ -96,13 +96,13 @@ def collapsed_diagram(nodes: Sequence[Row], boxes: Mapping[str, str], contents: 
 
 
 def _contents_of_module(nodes: Sequence[Row]) -> tuple[str, ...]:
-    """How many nodes a module has, and its most frequent operators."""
+    """Describe a module: its number of nodes and its most frequent operators."""
     counted = Counter(str(n.get("target", "")).removesuffix(".default") for n in nodes if n.get("op") == "call_function")
     return f"{len(nodes)} nodes", ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counted.most_common(4))
 
 
 def _contents_of_group(nodes: Sequence[Row]) -> tuple[str, ...]:
-    """What a fused group is made of, and the FX nodes it computes."""
+    """Describe a fused group: its kind, its size, and the FX nodes that it computes."""
     (node,) = nodes
     fused = len(node.get("fused") or ()) or 1
     return f"{node.get('kind', '')} of {fused}", ", ".join(map(str, node.get("origins", ())))
@@ -112,7 +112,7 @@ def _contents_of_group(nodes: Sequence[Row]) -> tuple[str, ...]:
 
 
 def fx_diagram(nodes: Sequence[Row]) -> Any:
-    """The nodes of an FX graph, each with its target, shape and dtype; arrows lead from producer to consumer."""
+    """Draw an FX graph's nodes with target, shape and dtype; arrows lead from producer to consumer."""
     graph = _digraph()
     names = {str(node["name"]): f"n{number}" for number, node in enumerate(nodes)}
     for node in nodes:
@@ -124,7 +124,7 @@ def fx_diagram(nodes: Sequence[Row]) -> Any:
 
 
 def scheduler_diagram(before: Sequence[Row], after: Sequence[Row]) -> Any:
-    """The scheduler's nodes as they were before fusion, in a frame for each group that was fused."""
+    """Draw the scheduler nodes before fusion, with a frame around each fused group."""
     graph = _digraph()
     known = {str(node["name"]): node for node in before}
     parts = [known.get(str(name), {"name": name}) for node in after for name in node.get("fused") or (node["name"],)]
@@ -148,7 +148,7 @@ def _scheduler_node(graph: Any, node: Row, names: Mapping[str, str]) -> None:
 
 
 def _connect(graph: Any, nodes: Sequence[Row], names: Mapping[str, str]) -> None:
-    """Arrows between the nodes that are drawn; an input that is none of them is a graph input, and left out."""
+    """Draw arrows between drawn nodes; other inputs are graph inputs, and are left out."""
     for node in nodes:
         for source in node.get("inputs", ()):
             if str(source) in names and str(source) != str(node["name"]):
@@ -161,7 +161,7 @@ def _tensor(node: Row) -> str:
 
 
 def _label(*lines: Plain) -> str:
-    """Lines under each other, shortened, with everything that is special to dot disabled."""
+    """Build a label from lines: shorten them, and escape what is special to dot."""
     import graphviz
 
     texts = (str(line) for line in lines if line)
@@ -171,7 +171,7 @@ def _label(*lines: Plain) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text without line ends and characters that XML, and so SVG, cannot hold."""
+    """Remove line ends and the characters that XML, and so SVG, cannot hold."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 

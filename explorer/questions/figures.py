@@ -1,4 +1,4 @@
-"""What the generated code of a trace costs a run, as figures: kernels, launches, bytes, estimated seconds. Pure."""
+"""The cost of one run of a trace's generated code: kernels, launches, bytes, estimated seconds. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from explorer.questions.fusion import fusion_of
 
 
 def figures(trace: TraceData) -> dict[str, float | None]:
-    """What a trace's generated code costs a run: kernels, groups, launches, bytes read and written, estimated seconds.
+    """Return the cost of one run: kernels, groups, launches, bytes read and written, estimated seconds.
 
     `groups` counts the scheduler's nodes after fusion that a generated kernel computes; in C++ a kernel can hold several.
     `launches` counts kernels and calls as often as the code runs them once through. `estimated_seconds` adds up the estimates
@@ -33,7 +33,7 @@ def figures(trace: TraceData) -> dict[str, float | None]:
 
 
 def estimated(trace: TraceData) -> str:
-    """What the estimated seconds of a trace are from, or why there are none."""
+    """Say where the estimated seconds of a trace come from, or why there are none."""
     target = target_of(trace)
     if target is None and trace.meta.get("target") == "cpu":
         return "no estimate for the CPU: its memory's bandwidth and its peak rates are not known; measured_seconds says it"
@@ -48,7 +48,7 @@ def estimated(trace: TraceData) -> str:
 
 
 def shown(value: Plain) -> str:
-    """A figure as people write it; "?" where it is not known."""
+    """Format a figure for people; "?" if it is unknown."""
     if value is None:
         return "?"
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"

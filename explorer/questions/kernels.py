@@ -1,4 +1,4 @@
-"""The generated kernels of a trace, and what its texts say of each. Pure."""
+"""The generated kernels of a trace, and the facts that its texts state about each. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 
 @dataclass(frozen=True)
 class KernelData:
-    """One generated kernel: its name, its language ("triton" or "cpp"), its source, and what its other texts say of it."""
+    """One generated kernel: name, language ("triton" or "cpp"), source, and facts from its other texts."""
 
     trace: TraceData = field(repr=False)
     artifact: Artifact = field(repr=False)
@@ -27,7 +27,7 @@ class KernelData:
 
     @property
     def language(self) -> str:
-        """ "triton", "cpp", or what else async_compile was given."""
+        """The language: "triton", "cpp", or another one that async_compile got."""
         return self.artifact.language
 
     @property
@@ -37,7 +37,7 @@ class KernelData:
 
     @property
     def resources(self) -> Mapping[str, Plain]:
-        """What a compiled Triton kernel takes of its GPU; {} where the kernel was not compiled.
+        """The GPU resources of a compiled Triton kernel; {} if the kernel was not compiled.
 
         num_warps, registers (a thread), shared (bytes a block), stack, spill_stores and spill_loads (bytes a thread),
         occupancy with what limits it, and where machine code is at hand its `mix`.
@@ -54,7 +54,7 @@ class KernelData:
 
     @property
     def launches(self) -> Rows:
-        """One row a launch in the wrapper: its line there, its arguments by the kernel's names, and its grid.
+        """One row per launch in the wrapper: its line there, its arguments by the kernel's names, and its grid.
 
         `inputs` says of those that come from the program what it calls them: "h.0.attn.weight" for a parameter.
         """
@@ -66,7 +66,7 @@ class KernelData:
 
     @property
     def candidates(self) -> Rows:
-        """One row a config that Inductor or triton would try on the device; `taken` marks the one that was compiled.
+        """One row per config that Inductor or triton would try on the device; `taken` marks the compiled one.
 
         On an attached device each has its measured time `ms`, None where it was not timed or could not run, and configs
         that came up only while measuring are there too. `text("ttgir")` … are those of the taken one, `resources` too.

@@ -1,4 +1,4 @@
-"""Why a trace lacks a text or a kernel, and what to do to have it. Pure."""
+"""Say why a trace lacks a text or a kernel, and how to get it. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from explorer.errors import CompileError, InputError, NoKernelError, unknown_nam
 from explorer.model.trace_data import TraceData
 from explorer.stages import STAGES
 
-#: The forms of a Triton kernel below its source, and those of them that only NVIDIA's or only AMD's kernels have.
+#: The ladder of a Triton kernel below its source, and the forms that only NVIDIA's or only AMD's kernels have.
 LADDER = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
 NVIDIA, AMD = ("ptx", "sass"), ("amdgcn",)
-#: Stages that Inductor and no other backend has.
+#: Stages that only Inductor has.
 INDUCTORS = (
     "pre_grad",
     "fx_graph_runnable",
@@ -30,7 +30,7 @@ INDUCTORS = (
     *LADDER,
     "assembly",
 )
-#: Stages of which a sound compile need not have any, and when there is one.
+#: Stages that a sound compile may lack, and why it lacks them.
 WHEN = {
     "graph_break": "no graph ended early",
     "recompile": "no function was compiled a second time",
@@ -38,38 +38,38 @@ WHEN = {
     "pattern_match": "no pattern of Inductor's matched",
     "fx_pass": "no pass changed a graph",
     "assumption": "Inductor had nothing to time",
-    "autotune": "Inductor had nothing to choose; matrix products have choices with mode='max-autotune'",
+    "autotune": "no operator had several choices; trace with mode='max-autotune' for those of matrix products",
     "cuda_graph": "CUDA graphs were not asked for; trace with mode='reduce-overhead'",
     "perf_hint": "Inductor gave no hint",
-    "cache": "no cache was asked: a trace compiles everything itself, explorer.record() says what came of each lookup",
+    "cache": "a trace reads no cache; explorer.record() records each lookup in a cache",
     "backward": "there is no backward; trace with train=True, and a parameter or input that requires grad",
     "joint": "there is no backward; trace with train=True, and a parameter or input that requires grad",
-    "inductor_input": "it is the graph of inference; with train=True the graphs are forward and backward",
+    "inductor_input": "only inference has it; with train=True the graphs are forward and backward",
     "decompiled": "depyf is not installed, or nothing was compiled",
     "written_file": "Inductor wrote no file",
 }
-A_GPU = "name a GPU, which need not be here: explorer.trace(f, x, target='h100')"
+A_GPU = "name a GPU, even one you don't have: explorer.trace(f, x, target='h100')"
 
 
 def explain_missing(trace: TraceData, stage: str) -> None:
-    """CompileError where a failure of the trace says why a stage of all kernels is not there; else nothing."""
+    """Raise CompileError if a failure of the trace says why all kernels lack a stage."""
     why = next((f.message for f in trace.failures if (f.stage, f.step) == (stage, "triton")), None)
     if why is not None:
         raise CompileError(why)
 
 
 def explain_place(trace: TraceData, stage: str, frame: str | None, graph: str | None) -> None:
-    """InputError, with the frames and graphs there are, where the trace has the stage but not there; else nothing."""
+    """Raise InputError, with the valid places, if the trace has the stage but not for this frame and graph."""
     there = dict.fromkeys(f"frame={a.frame!r}" + (f", graph={a.graph!r}" if a.graph else "") for a in trace.find(stage))
     if there and not trace.find(stage, frame, graph):
         asked = ", ".join(f"{k}={v!r}" for k, v in (("frame", frame), ("graph", graph)) if v is not None)
-        raise InputError(f"{stage!r} is not there for {asked}; it is for {' or '.join(there)}")
+        raise InputError(f"this trace has no {stage!r} for {asked}; it has one for {' or '.join(there)}")
 
 
 def no_text(trace: TraceData, stage: object, *, is_live: bool = False) -> InputError:
-    """The error for a stage that a trace has no text of: why, as far as the trace says, and what to do.
+    """Build the error for a stage without a text: why, as far as the trace says, and what to do.
 
-    `is_live` says that the process that made the trace is this one.
+    `is_live` says that this process made the trace.
     """
     known = {s.name for s in STAGES} | {a.stage for a in trace.artifacts}
     if stage not in known:
@@ -79,7 +79,7 @@ def no_text(trace: TraceData, stage: object, *, is_live: bool = False) -> InputE
 
 
 def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
-    """Why a trace has no text of a stage that there is, and what to do about it."""
+    """Say why a trace has no text of a stage, and what to do."""
     target, backend = str(trace.meta.get("target", "")), str(trace.meta.get("backend") or "inductor")
     if not trace.artifacts:
         return "it is empty"
@@ -91,19 +91,19 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
     if stage in LADDER and "triton" not in languages:
         return f"its target is {target!r}, and {_kernels(languages)}; {A_GPU}" if target else f"{_kernels(languages)}; {A_GPU}"
     if stage in NVIDIA and trace.find("amdgcn"):
-        return f"{target!r} is an AMD GPU, whose machine code is 'amdgcn'; for {stage} name one of NVIDIA's, such as 'h100'"
+        return f"{target!r} is an AMD GPU, and its machine code is 'amdgcn'; for {stage} name an NVIDIA GPU, such as 'h100'"
     if stage in AMD and trace.find("ptx"):
-        return f"{target!r} is not an AMD GPU; its machine code is 'sass', and 'amdgcn' is that of 'mi300x'"
+        return f"{target!r} is an NVIDIA GPU, and its machine code is 'sass'; for amdgcn name an AMD GPU, such as 'mi300x'"
     if not is_live and ((stage == "assembly" and "cpp" in languages) or (stage == "sass" and trace.find("ptx"))):
-        return "it is made on demand by the process that made the trace, and this trace was loaded; trace again"
+        return "only the process that made the trace can make it, and this trace was loaded; trace again"
     if stage == "assembly":
-        return f"it is of C++ kernels, and {_kernels(languages)}; trace with target='cpu'"
+        return f"only C++ kernels have it, and {_kernels(languages)}; trace with target='cpu'"
     said = next((failure.message for failure in trace.failures if failure.stage == stage), "")
-    return said or WHEN.get(stage, "the compile did not come by it, or the stage was left out by stages=")
+    return said or WHEN.get(stage, "the compile did not run this stage, or stages= left it out")
 
 
 def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> InputError:
-    """The error for a form that a kernel does not have."""
+    """Build the error for a form that a kernel lacks."""
     written = {"cpp": "C++", "triton": "Triton"}.get(language, language)
     if language == "cpp" and stage in LADDER:
         return InputError(f"kernel {name} is {written} and has no {stage!r}: {A_GPU}")
@@ -113,7 +113,7 @@ def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> Inp
 
 
 def why_no_graph(trace: TraceData) -> str:
-    """Why nothing was compiled; "" where something was."""
+    """Say why nothing was compiled; "" if something was."""
     if any(a.stage in ("dynamo", "kernel", "output_code", "forward", "post_grad") for a in trace.artifacts):
         return ""
     said = next((f.message for f in trace.failures if f.fatal or f.step == "compile"), "")
@@ -127,18 +127,18 @@ def _kernels(languages: set[str]) -> str:
 
 
 def no_kernel(trace: TraceData | None, index: object) -> NoKernelError:
-    """The error for a kernel that a trace does not have."""
+    """Build the error for a kernel that a trace lacks."""
     kernels = trace.find("kernel") if trace is not None else ()
     if trace is None:
         return NoKernelError(f"there is no kernel {index!r} here")
     if not kernels:
         return NoKernelError(f"this trace has no kernel: {why_no_kernel(trace)}")
     names = ", ".join(kernel.kernel for kernel in kernels)
-    return NoKernelError(f"there is no kernel {index!r}: they are numbered from 0 to {len(kernels) - 1} ({names})")
+    return NoKernelError(f"there is no kernel {index!r}: kernels are numbered from 0 to {len(kernels) - 1} ({names})")
 
 
 def why_no_kernel(trace: TraceData) -> str:
-    """Why a trace has no kernel at all."""
+    """Say why a trace has no kernel at all."""
     if why := why_no_graph(trace):
         return why
     backend = str(trace.meta.get("backend") or "inductor")

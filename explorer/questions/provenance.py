@@ -1,4 +1,4 @@
-"""Closure of links: from one line to every line that is related to it, and by what route. Pure.
+"""Follow links from one line to every related line, with the route. Pure.
 
 The links are put in order once per trace (`Index`), where a set of lines is one integer, a bit a line: a walk joins and
 subtracts sets of thousands of lines in less than a microsecond each, so that any line is answered in a few milliseconds.
@@ -88,13 +88,13 @@ def _chosen(values: Sequence[int], bits: Bits) -> Iterator[int]:
     return compress(islice(values, first, None), f"{bits:b}".encode()[::-1].translate(_DIGITS))
 
 
-#: By artifact, the links that begin there: by artifact at their other end and by kind.
+#: For each artifact its links, by the artifact at their other end and by kind.
 Table = dict[str, dict[tuple[str, str], Ends]]
 Route = tuple[str, ...]
 
 
 class Index:
-    """The links by place, in both directions: `down` from a text to what it came from, `up` the other way."""
+    """The links by place: `down` leads from a text to the text it came from, `up` the other way."""
 
     def __init__(self, links: Iterable[Link]) -> None:
         links = tuple(links)
@@ -121,7 +121,7 @@ class Index:
 
 @once
 def index(trace: TraceData) -> Index:
-    """The links of a trace by place, put in order when first asked for."""
+    """Index the links of a trace by place, once."""
     return Index(trace.links)
 
 
@@ -145,7 +145,7 @@ class Reached:
         return bool(lines & ~self._known.get(artifact, 0))
 
     def add(self, artifact: str, lines: Bits, route: Route) -> Bits:
-        """Take in the lines that are new; those are returned."""
+        """Add lines, and return the new ones."""
         known = self._known.get(artifact, 0)
         new = lines & ~known
         if new:
@@ -154,7 +154,7 @@ class Reached:
         return new
 
     def merge(self, other: Reached) -> None:
-        """Take in what another walk came to and this one did not."""
+        """Add the lines that only another walk reached."""
         for (artifact, route), lines in other.groups.items():
             self.add(artifact, lines, route)
 
@@ -186,7 +186,7 @@ def follow(trace: TraceData, artifact_id: str, line: int) -> Rows:
 
 
 def walk(index: Index, start: Mapping[str, Iterable[int]]) -> Reached:
-    """The places that are related to any of the given lines, which are themselves among them."""
+    """Find all places related to any of the given lines, these lines included."""
     reached = _reach(_reach(Reached(index, start), index.down, _close), index.up, _close)
     reached.merge(_reach(Reached(index, start), index.down, _from_wholes))
     reached.merge(_reach(Reached(index, start), index.up, _to_wholes))
@@ -194,22 +194,22 @@ def walk(index: Index, start: Mapping[str, Iterable[int]]) -> Reached:
 
 
 def _close(how: str, route: Route) -> bool:
-    """Links that relate two lines themselves."""
+    """Take only links between the lines themselves, not between wholes."""
     return how not in WHOLES and how != CALLED_FROM
 
 
 def _from_wholes(how: str, route: Route) -> bool:
-    """On the way down the wholes come first: from a launch to the kernel, to its scheduler node, to the nodes in it."""
+    """On the way down, take wholes first: launch, kernel, scheduler node, then the nodes in it."""
     return how not in WHOLES or WHOLES.issuperset(route)
 
 
 def _to_wholes(how: str, route: Route) -> bool:
-    """On the way up the wholes come last: from a node to the scheduler node it is in, to the kernel, to its launch."""
+    """On the way up, take wholes last: node, its scheduler node, its kernel, its launch."""
     return how in WHOLES or WHOLES.isdisjoint(route)
 
 
 def _reach(reached: Reached, table: Table, goes: Callable[[str, Route], bool]) -> Reached:
-    """Go on from all that was reached, nearest first, over the kinds of links that `goes` takes after a route."""
+    """Continue from every reached place, nearest first, over the links that `goes` allows after a route."""
     queue = deque((artifact, lines, route) for (artifact, route), lines in reached.groups.items())
     while queue:
         here, lines, route = queue.popleft()
@@ -239,9 +239,9 @@ def _order(trace: TraceData) -> dict[str, tuple[int, str]]:
 
 
 def follow_module(trace: TraceData, path: str) -> Rows:
-    """Every place linked to a node of an nn.Module or of a module in it, by the module paths that the nodes state.
+    """Find every place linked to a node of an nn.Module or of its submodules, by the nodes' module paths.
 
-    InputError, with the nearest paths, where no node is of that module.
+    InputError, with the nearest paths, if no node is in that module.
     """
     paths = {str(node["module"]) for a in trace.artifacts for node in (*a.nodes, *a.inner) if node.get("module")}
     if not paths:
@@ -260,7 +260,7 @@ def follow_module(trace: TraceData, path: str) -> Rows:
 
 
 def from_sources(trace: TraceData, *, wholes: bool = False) -> dict[str, set[int]]:
-    """The lines of each artifact that come from a line of the user's source, by artifact."""
+    """Return the lines of each artifact that come from a user line."""
     sources = {a.id: range(1, len(a.lines) + 1) for a in trace.find("source")}
     links = index(trace)
     return _reach(Reached(links, sources), links.up, _to_wholes if wholes else _close).by_artifact()

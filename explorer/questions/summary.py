@@ -1,4 +1,4 @@
-"""A trace in a few words: what it counts, one row a stage, what changed there. Pure."""
+"""Summarise a trace: its counts, one row per stage, what changed there. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.stages import stage_of
 
 
 def described(trace: TraceData) -> str:
-    """The trace as text for a terminal: its counts, its stages, what was assumed, loaded from caches, and failed."""
+    """Describe a trace for a terminal: counts, stages, assumptions, cache hits and failures."""
     head = f"<Trace of {trace.meta.get('name', '?')} for {trace.meta.get('target', '?')}: {counts(trace)}>"
     assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in table(trace, "assumption"))
     cached = "".join(f"\nfrom a cache: {line}" for line in _cached(trace))
@@ -20,7 +20,7 @@ def described(trace: TraceData) -> str:
 
 
 def failure_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
-    """Rows like those of the summary for what failed and left no artifact."""
+    """Yield summary rows for stages that failed and have no artifact."""
     held = {a.stage for a in trace.artifacts}
     for stage in dict.fromkeys(f.stage for f in trace.failures if f.stage not in held):
         failures = "; ".join(str(f) for f in trace.failures if f.stage == stage)
@@ -29,7 +29,7 @@ def failure_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
 
 
 def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
-    """One row a stage of a graph: how many texts and lines, seconds, what changed, what failed."""
+    """Yield one row per stage of a graph: number of texts and lines, seconds, changes, failures."""
     several: dict[tuple[str, str, str], list[Artifact]] = {}
     for a in trace.artifacts:
         several.setdefault((a.frame, a.stage, a.graph), []).append(a)
@@ -49,7 +49,7 @@ def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
 
 
 def _cached(trace: TraceData) -> Iterator[str]:
-    """One line a frame of which something was loaded instead of compiled, with the stages that did not run for it."""
+    """Yield one line per frame that came from a cache, with the stages that did not run."""
     frames: dict[str, dict[str, None]] = {}
     for row in table(trace, "cache"):
         if row["not_seen"]:
@@ -62,13 +62,13 @@ def _cached(trace: TraceData) -> Iterator[str]:
 
 
 def first_line(text: str) -> str:
-    """The first line of a message, marked where there is more."""
+    """Return the first line of a message, with "…" if more follow."""
     head, _, rest = text.partition("\n")
     return f"{head} …" if rest.strip() else head
 
 
 def counts(trace: TraceData) -> str:
-    """ "2 frames, 1 graph break, 3 kernels", leaving out what there is none of."""
+    """Count what a trace has, as "2 frames, 1 graph break, 3 kernels"; leave out zeros."""
     compiled = [f for f in functions(trace) if f["compiled"]]
     numbers = {
         "frame": len(compiled),
@@ -82,7 +82,7 @@ def counts(trace: TraceData) -> str:
 
 
 def stage_table(trace: TraceData) -> str:
-    """The summary as fixed-width text for a terminal."""
+    """Return the summary as fixed-width text for a terminal."""
     head = ("frame", "stage", "graph", "count", "lines", "seconds", "changes")
     rows = [head]
     for row in summary_rows(trace):

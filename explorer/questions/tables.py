@@ -1,4 +1,4 @@
-"""The tables of a trace: guards, graph breaks, passes, caches …, one row a thing that the compiler said. Pure."""
+"""The tables of a trace: guards, graph breaks, passes, caches … Pure."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def table(trace: TraceData, stage: str) -> Rows:
 
 
 def functions(trace: TraceData) -> Rows:
-    """One row a function that Dynamo compiled or made to go on after a graph break: name, frame, whether it ran."""
+    """One row per function that Dynamo compiled, and per resume function: name, frame, whether it was compiled."""
     keys = ("qualname", "file", "first_line", "compiled", "resume")
     sources = [a for a in trace.find("source") if not a.data.get("inlined")]
     return Rows({"frame": a.frame, **{k: a.data[k] for k in keys}} for a in sources)
 
 
 def graph_breaks(trace: TraceData) -> Rows:
-    """One row a graph break: the first frame that it ended, reason, explanation, hints, the user's file and line, all frames.
+    """One row per graph break: its first frame, reason, explanation, hints, user file and line, all frames.
 
-    A break in a function that others call ends each frame that reaches it: `frames` has them all.
+    A break in a function with several callers ends each frame that reaches it; `frames` lists them all.
     """
     found: dict[tuple[Plain, ...], dict[str, Plain]] = {}
     for a in trace.find("graph_break"):
@@ -46,15 +46,15 @@ def idle_passes(trace: TraceData) -> Rows:
 
 
 def operator_counts(trace: TraceData) -> Rows:
-    """One row a graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, distinct ones, and each's number.
+    """One row per graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, in all and by name.
 
-    The graphs are those that the trace holds, from Dynamo's to the scheduler's loop bodies before and after fusion.
+    The graphs are those of the trace, from Dynamo's to the scheduler's loop bodies before and after fusion.
     """
     return Rows(row for a in trace.artifacts for row in counts_of(a))
 
 
 def decompositions(trace: TraceData) -> Rows:
-    """One row an operator that was decomposed in a graph: the operator, the nodes it became, and what defines how.
+    """One row per decomposed operator of a graph: the operator, its new nodes, and the decomposition's place.
 
     `site` is "file:line function" of the Python decomposition, "" for operators that ATen itself decomposes.
     """
@@ -67,7 +67,7 @@ def decompositions(trace: TraceData) -> Rows:
 
 
 def code_flow(trace: TraceData) -> Rows:
-    """One row a stage: the function of PyTorch or triton that made it, its file and line, and the calls that led there."""
+    """One row per stage: the PyTorch or triton function that made it, its file and line, and the call path."""
     return Rows(_flow_row(a) for a in trace.artifacts if a.path)
 
 

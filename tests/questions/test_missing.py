@@ -80,7 +80,11 @@ def test_a_stage_that_need_not_be_there_says_when_it_is(stage: str, said: str, c
 
 def test_other_machines_texts_are_told_apart(cuda: Trace, eager: Trace) -> None:
     """AMD's, NVIDIA's, C++'s, and those that only Inductor makes; a misspelt name is still answered with the nearest."""
-    for stage, said in (("amdgcn", "not an AMD GPU"), ("assembly", "trace with target='cpu'"), ("sass", "this trace was loaded")):
+    for stage, said in (
+        ("amdgcn", "is an NVIDIA GPU"),
+        ("assembly", "trace with target='cpu'"),
+        ("sass", "this trace was loaded"),
+    ):
         with pytest.raises(InputError, match=said):
             cuda.text(stage)
     with pytest.raises(InputError, match="'eager' is not Inductor"):
