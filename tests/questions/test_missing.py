@@ -119,7 +119,7 @@ def test_the_views_are_those_of_the_front_end() -> None:
     from explorer.widget import BUNDLE, VIEWS
 
     text = (BUNDLE.parents[1] / "src" / "views.js").read_text(encoding="utf-8")
-    assert tuple(re.findall(r'\{ name: "(\w+)", title:', text)) == VIEWS
+    assert tuple(re.findall(r'\{\s*name: "(\w+)",\s*title:', text)) == VIEWS
 
 
 @pytest.mark.parametrize(
