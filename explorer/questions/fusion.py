@@ -1,8 +1,8 @@
-"""Why two nodes became one kernel or did not: the scheduler's verdicts of a trace, asked by name. Pure.
+"""Why two nodes are one kernel or not: the scheduler's verdicts of a trace, by name. Pure.
 
-    t.fusion.groups()             one row a kernel or call: which nodes it computes, what it reads and writes
-    t.fusion.table()              one row a verdict: the pair, the rule that refused it, its score
-    t.fusion.why("op3", "op7")    one sentence for any two nodes, also for two that the scheduler never thought of
+    t.fusion.groups()             one row per kernel or call: its nodes, what it reads and writes
+    t.fusion.table()              one row per verdict: the pair, the rule that refused it, its score
+    t.fusion.why("op3", "op7")    one sentence for any two nodes, also for two that the scheduler never considered
     t.fusion.alone("op3")         why a node is a kernel by itself
     t.fusion.made()               why each buffer is in memory;  t.fusion.inlined()  what needs no buffer
 
@@ -22,7 +22,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto, once
 from explorer.stages.inductor.verdicts import Verdict, Verdicts
 
-#: What the scheduler's classes of nodes are for people.
+#: Plain names for the scheduler's classes of nodes.
 KINDS: tuple[tuple[str, str], ...] = (
     ("NopKernelSchedulerNode", "nop"),
     ("FusedExternTritonKernelSchedulerNode", "user's kernel"),
@@ -32,19 +32,19 @@ KINDS: tuple[tuple[str, str], ...] = (
     ("OuterLoopFusedSchedulerNode", "outer loop"),
     ("GroupedSchedulerNode", "grouped"),
 )
-#: Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
+#: The scheduler considers a pair in both orders, and refuses one for the order alone. That is no reason for the pair.
 WRONG_WAY = "node1 must go before node2"
-#: Where a template computes what is fused into it.
+#: Where a template computes the nodes that are fused into it.
 ROLES = {"prologue": "where the template loads its input", "epilogue": "on the template's result before it is stored"}
-#: More nodes of a list than this are counted, not named.
+#: A sentence names at most this many nodes of a list, and counts the others.
 MOST_LISTED = 4
 
 
 @dataclass(frozen=True)
 class Why:
-    """The answer to `Fusion.why`: whether two nodes are one kernel, why or why not, and the verdicts behind it.
+    """The answer to `Fusion.why`: whether two nodes are one kernel, the reason, and the verdicts behind it.
 
-    `rule` is the scheduler's own words, "" where it refused nothing; `considered` is False where it never asked.
+    `rule` is the scheduler's own reason, "" if it refused nothing. `considered` is False if it never considered the pair.
     """
 
     first: str
@@ -65,7 +65,7 @@ class Why:
 
 @dataclass(frozen=True)
 class Fusion:
-    """The fusion verdicts of a whole trace; see the module for what to ask."""
+    """The fusion verdicts of a whole trace; the module's docstring lists the questions."""
 
     trace: TraceData = field(repr=False)
 
@@ -75,32 +75,32 @@ class Fusion:
         return tuple(Graph(a, Verdicts(a.data), _rows_of(self.trace, a)) for a in self.trace.find("fusion"))
 
     def table(self, graph: str | None = None, frame: str | None = None) -> Rows:
-        """One row a verdict: frame, graph, first, second, direction, verdict, rule, reason, shared_bytes, score, rounds, after.
+        """One row per verdict: frame, graph, pair, direction, verdict, rule, reason, shared_bytes, score, rounds, after.
 
-        `rule` is in the scheduler's words and `reason` one plain sentence. `shared_bytes` is what one kernel would not
-        move twice, None where a rule before refused. `score` is by the scheduler's parts, {} for pairs it did not rank.
-        `after` names the earlier fusions that the verdict depends on.
+        The pair is `first` and `second`. `rule` is the scheduler's own reason and `reason` a plain sentence. `shared_bytes`
+        are the bytes that one kernel would move once instead of twice, None if an earlier rule refused. `score` has the parts
+        of the scheduler's score, {} for pairs that it did not rank. `after` names the fusions that the verdict depends on.
         """
         return Rows(row for g in self._chosen(graph, frame) for row in g.table())
 
     def groups(self, graph: str | None = None, frame: str | None = None) -> Rows:
-        """One row a node of the scheduler after fusion: kind, nodes, kernels, call, buffers, FX nodes, bytes read and written.
+        """One row per scheduler node after fusion: kind, nodes, kernels, call, buffers, FX nodes, bytes moved.
 
-        `kernels` are the generated kernels that compute it. In C++ several groups may be loops of one kernel. `before`
-        and `after` are the calls whose results it reads, and that read its.
+        `kernels` are the generated kernels that compute it. In C++ several groups may be loops of one kernel. It reads results
+        of the calls in `before`, and the calls in `after` read its results.
         """
         return Rows(row for g in self._chosen(graph, frame) for row in g.groups())
 
     def made(self, graph: str | None = None, frame: str | None = None) -> Rows:
-        """One row a buffer that lowering put in memory: buffer, node, the FX node then lowered, why, and where in Inductor."""
+        """One row per buffer that lowering realized: buffer, node, FX node, why, and where in Inductor."""
         return Rows(row for g in self._chosen(graph, frame) for row in g.made())
 
     def inlined(self, graph: str | None = None, frame: str | None = None) -> Rows:
-        """One row an FX node that was fused already when it was lowered: it never had a buffer, `into` computes it."""
+        """One row per FX node that lowering inlined: it never had a buffer, and the nodes in `into` compute it."""
         return Rows(row for g in self._chosen(graph, frame) for row in g.inlined())
 
     def why(self, first: str, second: str, graph: str | None = None, frame: str | None = None) -> Why:
-        """Why two nodes are one kernel, or are not; InputError, with the nearest names, for a name that no graph has."""
+        """Say why two nodes are one kernel or not; InputError, with the nearest names, for an unknown name."""
         graphs = self._chosen(graph, frame)
         found = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
         if len(found) == 1:
@@ -114,7 +114,7 @@ class Fusion:
         return Why(first, second, False, said, considered=False)
 
     def alone(self, node: str, graph: str | None = None, frame: str | None = None) -> Why:
-        """Why a node is a kernel by itself, or that it is not; InputError for a name that no graph has."""
+        """Say why a node is a kernel by itself, or that it is not; InputError for an unknown name."""
         graphs = self._chosen(graph, frame)
         self._known(node, graphs)
         found = [g for g in graphs if g.find(node) is not None]
@@ -124,7 +124,7 @@ class Fusion:
 
     @property
     def summarised(self) -> str:
-        """What the records of these verdicts put together, in one sentence."""
+        """Say in one sentence how many pairs the recorded rows stand for."""
         pairs = sum(len({(v.first, v.second) for v in g.verdicts.each()}) for g in self.graphs)
         rows = sum(len(g.verdicts.data["pairs"]) for g in self.graphs)
         return (
@@ -151,13 +151,13 @@ class Fusion:
 
 
 def _rows_of(trace: TraceData, artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
-    """The scheduler's nodes before fusion by name, with what each reads, writes and comes from."""
+    """Return the scheduler nodes before fusion by name, each with its reads, writes and origins."""
     found = next((a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same_nodes(artifact, a)), None)
     return {row["name"]: row for row in found.nodes} if found else {}
 
 
 def _same_nodes(artifact: Artifact, nodes: Artifact) -> bool:
-    """Whether verdicts are on the nodes of another artifact, of a graph that may be nested in another."""
+    """Tell whether verdicts are about the nodes of an ir_pre_fusion artifact, whose graph may be nested."""
     place = (artifact.frame, artifact.graph, artifact.data["of"])
     names = {row["name"] for row in nodes.nodes}
     return (nodes.frame, nodes.graph, nodes.data.get("of", "")) == place and set(artifact.data["names"]) <= names
@@ -169,7 +169,7 @@ def _places(graphs: Iterable[Graph]) -> str:
 
 @dataclass(frozen=True)
 class Graph:
-    """The verdicts on one graph, with what its nodes read, write and come from."""
+    """The verdicts on one graph, with the reads, writes and origins of its nodes."""
 
     artifact: Artifact = field(repr=False)
     verdicts: Verdicts = field(repr=False)
@@ -177,12 +177,12 @@ class Graph:
 
     @property
     def place(self) -> str:
-        """Such as "frame 0/0 graph forward"."""
+        """The graph's place, such as "frame 0/0 graph forward"."""
         of = self.artifact.data["of"]
         return f"frame {self.artifact.frame} graph {self.artifact.graph}{f' ({of})' if of else ''}"
 
     def is_of(self, nodes: Artifact) -> bool:
-        """Whether these are the verdicts on the nodes of that artifact, of stage ir_pre_fusion."""
+        """Tell whether these verdicts are about the nodes of an artifact of stage ir_pre_fusion."""
         return _same_nodes(self.artifact, nodes)
 
     # Names ---------------------------------------------------------------------------------------------------------
@@ -203,14 +203,14 @@ class Graph:
         return {name: tuple(dict.fromkeys(numbers)) for name, numbers in found.items()}
 
     def fx_nodes(self, name: str) -> tuple[str, ...]:
-        """The FX nodes that a scheduler node computes; of a call or template its own, not those that made its inputs."""
+        """Return the FX nodes that a scheduler node computes; for a call or template only its own."""
         row = self.nodes.get(name, {})
         own = row.get("node", "")
         return (own,) if own and ("Extern" in row["kind"] or name in self._whole) else tuple(row.get("origins", ()))
 
     @cached_property
     def _whole(self) -> set[str]:
-        """The scheduler nodes that compute one FX node as a whole: templates, and what was to be one and became a call."""
+        """The scheduler nodes that compute one whole FX node: templates, and calls that Inductor chose over a template."""
         v, found = self.verdicts, set()
         for group in v.data["final"]:
             calls = v.members(group["number"]) if "Extern" in str(group["kind"]) else ()
@@ -218,7 +218,7 @@ class Graph:
         return found
 
     def find(self, name: str) -> tuple[int, ...] | None:
-        """The single nodes that a name stands for, None where this graph has no such name."""
+        """Find the single nodes that a name stands for; None if this graph has no such name."""
         return self.numbers_by_name.get(name)
 
     @cached_property
@@ -227,7 +227,7 @@ class Graph:
 
     @cached_property
     def _ancestors(self) -> list[int]:
-        """For each node, as bits, every node that it needs the result of."""
+        """For each node, as bits, the nodes whose results it needs."""
         names = {name: n for n, name in enumerate(self.verdicts.names)}
         bits = [0] * len(names)
         for number, name in enumerate(self.verdicts.names):
@@ -237,7 +237,7 @@ class Graph:
         return bits
 
     def direction(self, first: int, second: int) -> str:
-        """ "template" where one of two nodes is one, "vertical" where one needs the other's result, else "horizontal"."""
+        """Return "template" if a node of the pair is one, "vertical" if one needs the other's result, else "horizontal"."""
         one, other = (self.verdicts.members(n) for n in (first, second))
         if {*one, *other} & {group.get("template") for group in self.verdicts.data["final"]}:
             return "template"
@@ -247,11 +247,11 @@ class Graph:
     # Tables --------------------------------------------------------------------------------------------------------
 
     def table(self) -> Iterator[dict[str, Plain]]:
-        """One row a verdict, in the order of the rounds."""
+        """Yield one row per verdict, in the order of the rounds."""
         yield from map(self.row, sorted(self.verdicts.each(), key=lambda v: (v.rounds, v.first, v.second)))
 
     def row(self, v: Verdict) -> dict[str, Plain]:
-        """A verdict as `table` gives it."""
+        """Return a verdict as a row of `table`."""
         known = self.verdicts
         return {
             "frame": self.artifact.frame,
@@ -269,7 +269,7 @@ class Graph:
         }
 
     def reason(self, v: Verdict) -> str:
-        """A verdict as one plain sentence, and which buffers two nodes touch that share no data."""
+        """Explain a verdict in plain words; for a pair that shares no data, name the buffers that both touch."""
         said = self.verdicts.sentence(v)
         if v.rule[0] != "no shared data" or v.verdict != "refused":
             return said
@@ -277,7 +277,7 @@ class Graph:
         return f"{said} Both touch {', '.join(both[:MOST_LISTED])}, but at other places or in another order." if both else said
 
     def groups(self) -> Iterator[dict[str, Plain]]:
-        """One row a node after fusion, in the order in which they run."""
+        """Yield one row per node after fusion, in the order in which they run."""
         for group in self.verdicts.data["final"]:
             members = self.verdicts.members(group["number"])
             names = [self.verdicts.names[n] for n in members]
@@ -310,7 +310,7 @@ class Graph:
         return tuple(self.verdicts.names[n] for n in numbers)
 
     def _calls(self, members: tuple[int, ...], *, before: bool) -> tuple[str, ...]:
-        """The calls that end a fusion: those whose results these nodes read, or that read theirs."""
+        """Find the calls next to these nodes: they make what the nodes read, or read what the nodes make."""
         ours = {self.verdicts.names[n] for n in members}
         reads = {i for name in ours for i in self.nodes.get(name, {}).get("inputs", ())}
         calls = {n: self.verdicts.names[n] for n, group in self._group_of.items() if kind_of(group, (n,)) == "extern"}
@@ -321,14 +321,14 @@ class Graph:
         )
 
     def made(self) -> Iterator[dict[str, Plain]]:
-        """One row a buffer that lowering put in memory."""
+        """Yield one row per buffer that lowering realized."""
         for row in self.verdicts.made():
             found = self.find(row["buffer"])
             node = self.verdicts.names[found[0]] if found else ""
             yield {"frame": self.artifact.frame, "graph": self.artifact.graph, "buffer": row["buffer"], "node": node, **row}
 
     def inlined(self) -> Iterator[dict[str, Plain]]:
-        """One row an FX node that is computed together with others in one scheduler node."""
+        """Yield one row per FX node that lowering inlined into other scheduler nodes."""
         into: dict[str, list[str]] = {}
         for name in self.verdicts.names:
             for origin in self.fx_nodes(name):
@@ -340,7 +340,7 @@ class Graph:
     # Why -----------------------------------------------------------------------------------------------------------
 
     def why(self, first: str, second: str) -> Why:
-        """Why two nodes are one kernel or are not."""
+        """Say why two nodes are one kernel or not."""
         one, other = self.find(first) or (), self.find(second) or ()
         if both := set(one) & set(other):
             name = self.verdicts.names[min(both)]
@@ -357,7 +357,7 @@ class Graph:
         return Why(first, second, False, said, considered=bool(verdicts), verdicts=Rows(map(self.row, verdicts)))
 
     def _between(self, one: Iterable[int], other: Iterable[int]) -> list[Verdict]:
-        """Every verdict on two nodes, or on what they had become, in the order of the rounds."""
+        """Find every verdict on two nodes, or on the groups that contain them, in the order of the rounds."""
         a, b = ({n for member in side for n in self.verdicts.containing[member]} for side in (one, other))
         found = [v for x in a for y in b for pair in ((x, y), (y, x)) for v in self.verdicts.about(*pair)]
         return sorted(found, key=lambda v: (v.rounds[-1], max(v.first, v.second), v.first, v.second))
@@ -372,7 +372,7 @@ class Graph:
         return Why(first, second, True, f"{first} and {second} are {one}, {names}.{how}{roles}", verdicts=rows)
 
     def _roles(self, first: str, second: str, group: int) -> str:
-        """Where in a template two nodes are computed; "" outside of one."""
+        """Say where in a template two nodes are computed; "" outside of one."""
         found = next(g for g in self.verdicts.data["final"] if g["number"] == group)
         said = ""
         for name in (first, second):
@@ -383,7 +383,7 @@ class Graph:
         return said
 
     def _grouped(self, group: int) -> str:
-        """How nodes came to be in one group without a fusion of two."""
+        """Say how nodes became one group without a fusion of two."""
         kind = next(kind_of(g, ()) for g in self.verdicts.data["final"] if g["number"] == group)
         if kind == "combo":
             return " They do not depend on each other, and combo kernels put such kernels into one launch (combo_kernels)."
@@ -403,12 +403,12 @@ class Graph:
         return Why(first, second, False, said, self.verdicts.words(last), verdicts=Rows(map(self.row, verdicts)))
 
     def _one_kernel(self, v: Verdict) -> str:
-        """The kernel in which two groups are separate loops, as in C++; "" elsewhere."""
+        """Find the kernel in which two groups are separate loops, as in C++; "" if there is none."""
         one, other = (set(self.verdicts.kernels(self.verdicts.members(n))) for n in (v.first, v.second))
         return ", ".join(sorted(one & other))
 
     def _never(self, first: str, second: str, one: tuple[int, ...], other: tuple[int, ...]) -> str:
-        """Why the scheduler did not ask about two nodes."""
+        """Say why the scheduler did not consider two nodes."""
         for name, numbers in ((first, one), (second, other)):
             if said := self.unfusable(name, numbers[0]):
                 return said
@@ -431,7 +431,7 @@ class Graph:
         return {name for row in rows for name in (*row.get("reads", ()), *row.get("writes", ()))}
 
     def unfusable(self, name: str, number: int) -> str:
-        """Why the scheduler never asks about a node; "" where it does."""
+        """Say why the scheduler never considers a node; "" if it does."""
         group = self._group_of.get(number, {})
         kind = kind_of(group, (number,)) if group else ""
         if kind == "nop":
@@ -444,7 +444,7 @@ class Graph:
         return ""
 
     def alone(self, node: str) -> Why:
-        """Why a node is a kernel by itself."""
+        """Say why a node is a kernel by itself."""
         numbers = self.find(node) or ()
         group = self._group_of[numbers[0]]
         members = self.verdicts.members(group["number"])
@@ -466,7 +466,7 @@ class Graph:
         return Why(node, node, False, said, "; ".join(told), verdicts=Rows(map(self.row, last)))
 
     def _around(self, members: tuple[int, ...]) -> str:
-        """What is around a node that could be fused with nothing."""
+        """Describe the neighbours of a node that no other could be fused with."""
         before, after = (", ".join(self._calls(members, before=way)) for way in (True, False))
         if not before and not after:
             return "it touches no buffer that another node that could be fused touches"
@@ -478,7 +478,7 @@ class Graph:
         return self._between(numbers, (other,))
 
     def _with(self, verdicts: Iterable[Verdict], rule: str, numbers: tuple[int, ...]) -> str:
-        """The partners that a rule refused."""
+        """Name the partners that a rule refused."""
         partners: dict[str, None] = {}
         for v in verdicts:
             if self.verdicts.words(v) == rule:
@@ -490,7 +490,7 @@ class Graph:
 
 
 def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:
-    """The sentence of the first verdict of each rule."""
+    """Return the sentence of each rule's first verdict."""
     found: dict[str, str] = {}
     for v in verdicts:
         found.setdefault(str(v.rule), graph.reason(v))
@@ -498,7 +498,7 @@ def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def kind_of(group: Mapping[str, Plain], members: tuple[int, ...]) -> str:
-    """What a node after fusion is: "fused", "alone", "extern", "nop", "foreach", "combo", "template" …"""
+    """Classify a node after fusion: "fused", "alone", "extern", "nop", "foreach", "combo", "template" …"""
     kind, ir = str(group["kind"]), str(group.get("ir", ""))
     if kind == "ExternKernelSchedulerNode":
         named = {"MultiOutput": "output of a call", "UserDefinedTritonKernel": "user's kernel"}
@@ -513,7 +513,7 @@ def kind_of(group: Mapping[str, Plain], members: tuple[int, ...]) -> str:
 # Wishes ----------------------------------------------------------------------------------------------------------------
 
 
-def unmet(trace: TraceData, events: Sequence[Event], wishes: Sequence[Veto | Force]) -> list[Failure]:
+def unfulfilled_requests(trace: TraceData, events: Sequence[Event], wishes: Sequence[Veto | Force]) -> list[Failure]:
     """A Failure for each wish that did not come true, with the reason; `events` are what the scheduler said of them.
 
     InputError, with the nearest names, for nodes that no graph has or no graph has both of, and for a veto on what is
@@ -550,7 +550,7 @@ def _no_such(wish: Veto | Force, events: Sequence[Event]) -> InputError:
 
 
 def _because(trace: TraceData, wish: Veto | Force) -> str:
-    """Why a wish did not come true, as far as the verdicts say; "" in a trace without them."""
+    """Say why the scheduler did not fulfil a wish; "" if no verdict tells."""
     found = [g for g in fusion_of(trace).graphs if g.find(wish.first) is not None and g.find(wish.second) is not None]
     said = [g.why(wish.first, wish.second) for g in found]
     return next((why.sentence for why in said if why.fused is isinstance(wish, Veto)), "")

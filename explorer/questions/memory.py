@@ -1,7 +1,7 @@
-"""The memory of a compiled graph: each buffer's birth, last use and size, what reuses it, what is kept for backward. Pure.
+"""The memory of a compiled graph: each buffer's birth, last use, size and reuse, and what backward keeps. Pure.
 
-It is read from the output code, which allocates, frees and reuses by name, and from the scheduler's IR, which states each
-buffer's layout. Sizes are those of the layout, without the allocator's rounding; what a library call takes inside is not seen.
+The output code says by name what is allocated, freed and reused. The scheduler's IR states each buffer's layout. Sizes are those
+of the layout, without the allocator's rounding. Memory that a library call takes inside is not seen.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from explorer.questions.missing import explain_place
 from explorer.questions.tables import symbols
 from explorer.stages.fx_graph import input_names, node_lines
 
-#: Bytes an element, by the end of torch's name for the dtype; the numbers in the names are bits.
+#: The number of bits in a dtype's name, and the bytes per element for names without one.
 BITS = re.compile(r"(\d+)")
 WORDS = {"bool": 1, "half": 2, "short": 2, "float": 4, "int": 4, "double": 8, "long": 8, "cfloat": 8, "cdouble": 16}
 
 Shape = tuple[str, ...]
-#: Why nothing is known of a graph's memory, and what to do.
+#: Why a graph's memory is unknown, and what to do.
 IN_CPP = (
-    "nothing is known of memory: the wrapper is in C++ (cpp_wrapper or AOTInductor), whose allocations are not read. "
-    "Trace without cpp_wrapper to have them: the kernels and buffers are the same."
+    "memory is unknown: the wrapper is in C++ (cpp_wrapper or AOTInductor), and explorer does not read its allocations. "
+    "Trace without cpp_wrapper: the kernels and buffers are the same."
 )
-#: So many storages of unknown size are named, the others counted.
+#: A message names at most this many storages of unknown size, and counts the others.
 MOST_NAMED = 4
 
 
@@ -42,7 +42,7 @@ class Layout:
 
 @dataclass
 class Storage:
-    """One piece of memory while a graph's code is read: the names that hold it, and where it lived."""
+    """One piece of memory of a graph: the names that hold it, and its lifetime in the code."""
 
     names: list[str]
     kind: str
@@ -55,7 +55,7 @@ class Storage:
     holders: set[str] = field(default_factory=set)
 
     def lives(self, step: int) -> bool:
-        """True after that statement; a partition's statements run before those further down that call it."""
+        """Tell whether it is live after a statement; `_step` counts statements in the order in which they run."""
         first, last = self.steps
         return first <= step and (last is None or step < last)
 
@@ -68,9 +68,9 @@ class Memory:
         self._graphs = [(a, tuple(_storages(trace, a))) for a in trace.find("output_code")]
 
     def table(self, frame: str | None = None, graph: str | None = None) -> Rows:
-        """One row a piece of memory of a graph.
+        """One row per piece of memory of a graph.
 
-        `names` are the buffers that live there one after the other, which is reuse; `kind` is "input", "temporary", "output",
+        `names` are the buffers that use it one after the other; `kind` is "input", "temporary", "output",
         "saved for backward" or "constant"; `born`, `last_use` and `freed` are lines of the output code, `freed` None for what
         is returned; `bytes` is None where a size is not known. `made_by` is the kernel or call that first fills it, `nodes` the
         FX nodes of the post-grad graph it holds, `lines` the user's lines these come from, "file:line". `inputs` are those of
@@ -79,25 +79,26 @@ class Memory:
         return Rows(row for artifact, storages in self._of(frame, graph) for row in _rows(self._trace, artifact, storages))
 
     def timeline(self, frame: str | None = None, graph: str | None = None) -> Rows:
-        """One row a line of the output code that changes how much is live: `live` bytes after it, with and without inputs.
+        """One row per line of the output code that changes the live bytes.
 
-        `unsized` counts the storages that are live too, but whose size is not known.
+        `live` are the bytes after the line, and `allocated` those without inputs. `unsized` counts live storages of unknown
+        size.
         """
         return Rows(row for artifact, storages in self._of(frame, graph) for row in _timeline(self._trace, artifact, storages))
 
     def peak(self, frame: str | None = None, graph: str | None = None) -> Rows:
-        """For each graph the memory that is live where most is: the rows of `table`, largest first, with their `share`.
+        """The rows of `table` that are live at each graph's peak, largest first, with their `share`.
 
-        Inputs count while the graph holds them; parameters and the caller's own tensors live on elsewhere.
+        Inputs count while the graph holds them; parameters and the caller's own tensors outlive the graph.
         """
         return Rows(row for artifact, storages in self._of(frame, graph) for row in _peak(self._trace, artifact, storages))
 
     def saved(self) -> Rows:
-        """What each forward graph keeps for its backward: the rows of `table` of those kept, inputs included."""
+        """The rows of `table` that forward graphs save for their backward, inputs included."""
         return Rows(row for row in self.table() if row["saved"])
 
     def unread(self) -> Rows:
-        """One row a graph whose memory is not known, with the reason as `why`; the other methods have no row of it."""
+        """One row per graph of unknown memory, with the reason as `why`; other methods have no row for it."""
         cpp = (artifact for artifact, _ in self._graphs if artifact.language == "cpp")
         return Rows({"frame": a.frame, "graph": a.graph, "artifact": a.id, "why": IN_CPP} for a in cpp)
 
@@ -122,7 +123,7 @@ class Memory:
 
 
 def _left_out(rows: Sequence[Mapping[str, Plain]]) -> str:
-    """What is said of storages whose size is not known, "" where there are none."""
+    """Name the storages of unknown size; "" if there are none."""
     if not rows:
         return ""
     named = ", ".join(f"{row['names'][0]} ({'×'.join(row['size']) or 'no layout'})" for row in rows[:MOST_NAMED])
@@ -131,7 +132,7 @@ def _left_out(rows: Sequence[Mapping[str, Plain]]) -> str:
 
 
 def readable(size: float) -> str:
-    """A number of bytes as people write it: 1536 is "1.5 KiB"."""
+    """Format a number of bytes: 1536 is "1.5 KiB"."""
     units = ("B", "KiB", "MiB", "GiB", "TiB")
     power = 0
     while size >= 1024 and power < len(units) - 1:
@@ -176,7 +177,7 @@ def _life(storage: Storage, values: Mapping[str, int]) -> dict[str, Plain]:
 
 
 def _role(storage: Storage, outputs: set[str], kept: set[str]) -> dict[str, Plain]:
-    """What a storage is to the graph; an output may also be saved, and what is only saved says so."""
+    """Classify a storage: input, output, saved for backward, temporary or constant; an output may be saved too."""
     saved, returned = bool(kept & set(storage.names)), bool(outputs & set(storage.names))
     return {"kind": "saved for backward" if saved and not returned and storage.kind == "output" else storage.kind, "saved": saved}
 
@@ -218,7 +219,7 @@ def _peak(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...]) -
 
 
 def _returned_names(trace: TraceData, artifact: Artifact) -> tuple[set[str], set[str]]:
-    """The names of what a graph returns to the caller, and of what it returns for its backward.
+    """Return the names that a graph returns to the caller, and those that it returns for its backward.
 
     The latter are the last results of a forward graph, as many as its backward takes beside the tangents.
     """
@@ -232,11 +233,11 @@ def _returned_names(trace: TraceData, artifact: Artifact) -> tuple[set[str], set
 
 
 def _origins(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Shape, Shape]]:
-    """For each buffer the FX nodes that it holds the value of, and the user's lines of these."""
+    """Map each buffer to the FX nodes whose values it holds, and to their user lines."""
     graphs = trace.find("post_grad", artifact.frame, artifact.graph)
     places = {n["name"]: f"{n['file']}:{n['line']}" for g in graphs for n in g.nodes if n.get("file")}
     inputs = {n["name"] for g in graphs for n in g.nodes if n.get("op") == "placeholder"}
-    if artifact.graph == "backward":  # what forward saved has there the name of forward's node
+    if artifact.graph == "backward":  # a saved tensor has in backward the name of its node in forward
         saved = (n for g in trace.find("forward", artifact.frame) for n in g.nodes if n["name"] in inputs and n.get("file"))
         places = {**{n["name"]: f"{n['file']}:{n['line']}" for n in saved}, **places}
     order = {name: n for g in graphs for name, n in node_lines(g).items()}
@@ -253,7 +254,7 @@ def _origins(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Shape, Sha
 
 
 def size_in_bytes(layout: Layout, values: Mapping[str, int]) -> int | None:
-    """The bytes that a layout spans, from its first element to its last; None where a symbol has no known value."""
+    """Count the bytes from a layout's first element to its last; None if a symbol's value is unknown."""
     size = [evaluated(text, values) for text in layout.size]
     stride = [evaluated(text, values) for text in layout.stride]
     if None in size or None in stride:
@@ -265,7 +266,7 @@ def size_in_bytes(layout: Layout, values: Mapping[str, int]) -> int | None:
 
 
 def element_size(dtype: str) -> int:
-    """The bytes of one element of "torch.float32" and its like."""
+    """Return the bytes per element of a dtype such as "torch.float32"."""
     name = dtype.rpartition(".")[2]
     if name in WORDS:
         return WORDS[name]
@@ -274,7 +275,7 @@ def element_size(dtype: str) -> int:
 
 
 def evaluated(text: str, values: Mapping[str, int]) -> int | None:
-    """The value of a size such as "64" or "4*s77"; None where it is made of more than numbers, known symbols and + - * //."""
+    """Evaluate a size such as "64" or "4*s77"; None if it has more than numbers, known symbols and + - * //."""
     try:
         return _value(ast.parse(text.strip(), mode="eval").body, values)
     except (SyntaxError, KeyError, TypeError, ZeroDivisionError):
@@ -312,7 +313,7 @@ def _combined(operator: ast.operator, one: int, other: int) -> int:
 
 
 def symbol_values(trace: TraceData, frame: str) -> dict[str, int]:
-    """The value at the traced call of each symbol of a frame."""
+    """Map each symbol of a frame to its value at the traced call."""
     rows = (row for row in symbols(trace) if row["frame"] == frame)
     return {str(row["symbol"]): int(row["val"]) for row in rows if str(row["val"]).lstrip("-").isdigit()}
 
@@ -335,7 +336,7 @@ def _storages(trace: TraceData, artifact: Artifact) -> list[Storage]:
 
 
 def _functions(text: str) -> dict[str, ast.FunctionDef]:
-    """The functions of the output code by name: "call" runs the graph, "partition_0" a part of it; {} for C++."""
+    """Find the functions of the output code: "call" runs the graph, "partition_0" a part of it; {} for C++."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -344,7 +345,7 @@ def _functions(text: str) -> dict[str, ast.FunctionDef]:
 
 
 def _arguments(call: ast.FunctionDef) -> tuple[int, tuple[str, ...]]:
-    """The line that takes the inputs out of `args`, and their names."""
+    """Find the line that takes the inputs out of `args`, and their names."""
     for statement in call.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name) and statement.value.id == "args":
             return statement.lineno, tuple(_names(statement.targets[0]))
@@ -411,7 +412,7 @@ def _layout(call: ast.expr) -> Layout:
 
 
 class _Reader:
-    """Walks the statements of the output code and keeps which storage each name holds."""
+    """Walks the statements of the output code, and tracks which storage each name holds."""
 
     def __init__(
         self,
@@ -431,7 +432,7 @@ class _Reader:
         self._step = 0
 
     def born(self, name: str, kind: str, line: int, layout: Layout | None = None, made_by: str = "") -> None:
-        """A storage begins under this name."""
+        """Begin a storage with this name."""
         if name not in self._layouts and layout is None and kind == "input":
             return  # a number, such as a dynamic size
         storage = Storage([name], kind, line, layout or self._layouts.get(name), (self._step, None), made_by, holders={name})
@@ -439,7 +440,7 @@ class _Reader:
         self._held[name] = storage
 
     def read(self, statements: Iterable[ast.stmt]) -> None:
-        """Read statements in order, those inside a with or if included."""
+        """Read statements in order, also inside `with`, `if` and `for`."""
         for statement in statements:
             self._step += 1
             if isinstance(statement, (ast.With, ast.If, ast.For)):
@@ -478,13 +479,13 @@ class _Reader:
                 self._returns(name, value, used)
 
     def _part(self, value: ast.expr) -> Storage | None:
-        """The storage that an expression takes out of a call's result, None where it takes none."""
+        """Find the storage that an expression takes out of a call's result; None if it takes none."""
         if not isinstance(value, (ast.Subscript, ast.Name)):
             return None
         return self._parts.get(next(_names(value), ""), {}).get(ast.unparse(value))
 
     def _returns(self, name: str, call: ast.Call, used: Sequence[Storage]) -> None:
-        """What a library call returns is there before its arguments are freed, also the parts that get no name."""
+        """Begin the storages that a library call returns, before its arguments are freed, also those without a name."""
         takers, stated = self._takers.get(name, {}), self._results.get(name, ())
         whole = list(takers) == [name] or len(stated) == 1
         expressions = {name if whole else f"{name}[{n}]": layout for n, layout in enumerate(stated)}
@@ -504,7 +505,7 @@ class _Reader:
         self._parts[name] = parts
 
     def _unpacked(self, statement: ast.Assign) -> None:
-        """The inputs, which are there already, or the results of a partition: its body is read in place."""
+        """Skip the inputs, which are known; read a partition's body in place of its call."""
         number = re.fullmatch(r"self\.partitions\[(\d+)\]\((\w+)\)", ast.unparse(statement.value))
         part = self._functions.get(f"partition_{number[1]}") if number else None
         if number is None or part is None:
@@ -518,18 +519,18 @@ class _Reader:
         self.read(s for s in part.body if not isinstance(s, ast.Return))
 
     def _listed(self, name: str, value: ast.List) -> None:
-        """The arguments of a partition: the list holds them until the partition takes them out of it."""
+        """Keep a partition's arguments alive: the list holds them until the partition takes them out."""
         self._lists[name] = [self._held.get(ast.unparse(element)) for element in value.elts]
         for storage in self._lists[name]:
             if storage is not None:
                 storage.holders.add(name)
 
     def _first(self, value: ast.expr) -> str:
-        """The first name inside a call's first argument."""
+        """Return the first name in a call's first argument."""
         return next(_names(value.args[0]), "") if isinstance(value, ast.Call) and value.args else ""
 
     def _maker(self, value: ast.expr) -> str:
-        """The call that an expression is, or whose result it takes a part of: buf1[0] is made by what made buf1."""
+        """Name the call that makes an expression's value; for buf1[0] the call that made buf1."""
         if isinstance(value, ast.Call):
             return ast.unparse(value.func)
         return next((self._makers[name] for name in _names(value) if name in self._makers), "")
@@ -542,7 +543,7 @@ class _Reader:
         self._held[name] = storage
 
     def _ran(self, statement: ast.Expr) -> None:
-        """A kernel or a library call: it uses its arguments, and fills those that nothing has filled yet."""
+        """Read a kernel or library call: it uses its arguments, and is the maker of those without one."""
         value = statement.value
         if not isinstance(value, ast.Call) or _called(value).startswith("assert_"):
             return
@@ -569,7 +570,7 @@ class _Reader:
         storage.freed, storage.steps = line, (storage.steps[0], self._step)
 
     def _returned(self, statement: ast.Return) -> None:
-        """What is returned lives on; what still has a name otherwise ends here."""
+        """Keep returned storages alive, and end all others."""
         returned = [] if statement.value is None else self._used(statement.value, statement.lineno)
         for storage in self.storages:
             if any(storage is one for one in returned):
@@ -580,5 +581,5 @@ class _Reader:
 
 @once
 def memory_of(trace: TraceData) -> Memory:
-    """The memory of a trace, read when first asked for."""
+    """Return the memory of a trace, read once."""
     return Memory(trace)

@@ -36,7 +36,7 @@ from explorer.observe.wishes import Changes, is_named
 from explorer.observe.without_data import as_fake, without_data
 from explorer.process.progress import in_notebook, progress
 from explorer.process.ranks import count_started_processes, how_to_record_other_processes
-from explorer.questions.fusion import unmet
+from explorer.questions.fusion import unfulfilled_requests
 from explorer.recording.recorder import Recorder, recording
 from explorer.replay import replay
 from explorer.stages import STAGES
@@ -292,7 +292,7 @@ def _heeded(made: Trace, events: Sequence[Event], changes: Changes) -> Trace:
             for name in given:
                 if not any(is_named(each, (name,)) for each in known):
                     raise _no_such(what, name, known)
-        failures = unmet(made, [e for e in events if e.kind == "fusion_wish"], changes.fusion)
+        failures = unfulfilled_requests(made, [e for e in events if e.kind == "fusion_wish"], changes.fusion)
     except InputError as error:
         error.explorer_trace = made  # type: ignore[attr-defined]
         raise

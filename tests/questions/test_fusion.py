@@ -12,7 +12,7 @@ import pytest
 import explorer
 from explorer import Artifact, Event, Force, InputError, Trace, Veto
 from explorer.model.values import plain
-from explorer.questions.fusion import kind_of, unmet
+from explorer.questions.fusion import kind_of, unfulfilled_requests
 
 
 def row(name: str, reads: list[str], writes: list[str], inputs: list[str], origins: list[str], **more: Any) -> dict[str, Any]:
@@ -308,13 +308,13 @@ def wish(*rows: dict[str, Any], names: tuple[str, ...] = ("op0", "op1", "op2", "
 def test_a_wish_that_came_true_leaves_no_failure(trace: Trace) -> None:
     """Nodes kept apart that are apart, and put together that are together."""
     told = wish({"wish": 0, "same": False, "together": False}, {"wish": 1, "same": False, "together": True})
-    assert unmet(trace, told, (Veto("op0", "op2"), Force("op0", "op1"))) == []
+    assert unfulfilled_requests(trace, told, (Veto("op0", "op2"), Force("op0", "op1"))) == []
 
 
 def test_a_wish_that_did_not_come_true_says_why(trace: Trace) -> None:
     """The Failure holds the scheduler's reason as a sentence."""
     told = wish({"wish": 0, "same": False, "together": False}, {"wish": 1, "same": False, "together": True})
-    force, veto = unmet(trace, told, (Force("op0", "op2"), Veto("op0", "op1")))
+    force, veto = unfulfilled_requests(trace, told, (Force("op0", "op2"), Veto("op0", "op1")))
     assert (force.stage, force.step) == ("fusion", "force") and "more than 2 nodes" in force.message
     assert veto.step == "veto" and "in one kernel all the same" in veto.message and "triton_a" in veto.message
 
@@ -332,7 +332,7 @@ def test_a_wish_that_did_not_come_true_says_why(trace: Trace) -> None:
 def test_a_wish_that_cannot_be_meant_is_an_error(trace: Trace, told: list[Event], message: str) -> None:
     """Names that no graph has, or no graph has both of, and a veto on what is one node."""
     with pytest.raises(InputError, match=message):
-        unmet(trace, told, (Veto("op0", "exp"),))
+        unfulfilled_requests(trace, told, (Veto("op0", "exp"),))
 
 
 def test_an_artifact_of_another_kind_is_no_verdict() -> None:
