@@ -1,4 +1,4 @@
-"""What looking at a compile costs: torch.compile alone, under explorer.trace, and under its peers.
+"""Measure the cost of tracing a compile: torch.compile alone, under explorer.trace, and under its peers.
 
 Each measurement runs in a process of its own with caches of its own; the tools take turns, so that a slow minute
 of the machine hits all of them. Nothing is asserted: the tables are to be read.

@@ -1,4 +1,4 @@
-"""How near the estimated seconds of kernels and library calls are to those that the attached GPU takes.
+"""Compare the estimated seconds of kernels and library calls with those of the attached GPU.
 
 Run on a machine with the GPU:
 

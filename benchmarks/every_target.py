@@ -1,4 +1,4 @@
-"""Whether every kernel of every model has every stage, for GPUs that are not there: a table of what there is.
+"""Check that every kernel of every model has every stage, for absent GPUs: a table.
 
     python benchmarks/every_target.py                                       the models of fidelity.py, for four GPUs
     python benchmarks/every_target.py --targets t4 mi355x --workloads mlp --no-sass

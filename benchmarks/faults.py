@@ -1,4 +1,4 @@
-"""Make each function of explorer that runs while a program compiles fail, one after the other, and see whether the program minds.
+"""Make each function of explorer that runs during a compile fail in turn, and see whether the program is right.
 
     python benchmarks/faults.py record --jobs 8
     python benchmarks/faults.py h100 --every 10 --within 600

@@ -1,4 +1,4 @@
-"""How like the real thing a trace for a GPU that is not there is: kernel by kernel, against the same GPU attached.
+"""Compare a trace for an absent GPU with one on the same GPU attached, kernel by kernel.
 
 Run on a machine with the GPU; the other half is made in processes that see none, with the same torch and triton:
 

@@ -1,6 +1,6 @@
 """How fast `Trace.follow` answers: every line of every text of a trace, SASS included, each asked once.
 
-    python benchmarks/follow.py                         GPT-2 of 12 layers, training, for an H100 that need not be there
+    python benchmarks/follow.py                         GPT-2 of 12 layers, training, for an H100 (a GPU you don't have)
     python benchmarks/follow.py --workload attention --mode inference --target cpu
     python benchmarks/follow.py --trace FILE            a saved trace instead
 

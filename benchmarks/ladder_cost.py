@@ -1,4 +1,4 @@
-"""What a trace for a GPU that is not there costs, every kernel down to machine code, beside torch.compile for the CPU.
+"""Measure a trace for an absent GPU, every kernel down to machine code, beside torch.compile for the CPU.
 
     python benchmarks/ladder_cost.py                         GPT-2 of 12 layers, inference and training, for an H100
     python benchmarks/ladder_cost.py --targets h100 mi300x --rounds 5

@@ -1,6 +1,6 @@
 """Are the links right? Two questions that the program itself answers, without looking at how links are made.
 
-    python benchmarks/links.py                     all programs, for an H100 that need not be there
+    python benchmarks/links.py                     all programs, for an H100 (a GPU you don't have)
     python benchmarks/links.py --target mi300x --programs pointwise reduction
 
 Perturbed: one operator of one line of the program is replaced by another, and the program traced again. The lines of the
@@ -98,7 +98,7 @@ def function_of(body: Sequence[str], arguments: int) -> Any:
 
 
 def traced(body: Sequence[str], shapes: Sequence[tuple[int, ...]], target: str) -> Any:
-    """The trace of a program for a GPU that need not be there."""
+    """The trace of a program for an absent GPU."""
     import torch
 
     import explorer

@@ -1,4 +1,4 @@
-"""Trace files that somebody altered, checksum and all: each is refused with a FileError, or is a trace whose verbs work.
+"""Load altered trace files: each is refused with a FileError, or is a trace whose verbs work.
 
     python benchmarks/mutated_files.py [--files 500] [--seed 0] [--jobs 4] [--part 1/2]
 

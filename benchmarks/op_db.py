@@ -1,4 +1,4 @@
-"""Every operator of PyTorch's own database, traced for a GPU that is not there: how many are whole, and why the others are not.
+"""Every operator of PyTorch's own database, traced for an absent GPU: how many are whole, and why the others are not.
 
     python benchmarks/op_db.py --jobs 4                          one sample of each operator for an H100, forward
     python benchmarks/op_db.py --jobs 4 --backward               those that have one: forward and backward

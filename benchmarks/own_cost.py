@@ -1,4 +1,4 @@
-"""What of a trace's processor time is explorer's own, and what for: copying texts, links, verdicts, the rest.
+"""Measure explorer's own share of a trace's processor time: copying texts, links, verdicts, the rest.
 
     python benchmarks/own_cost.py                       GPT-2 of 12 layers, inference and training, for the CPU
     python benchmarks/own_cost.py --workloads gpt2-12 gpt2-48 --target h100 --modes inference

@@ -1,4 +1,4 @@
-"""Run Triton's own tutorials for a GPU that is not there, unchanged, and print what of each was recorded.
+"""Run Triton's own tutorials for an absent GPU, unchanged, and print what of each was recorded.
 
     python benchmarks/tutorials.py FOLDER [--target h100] [--only 06] [--seconds 60]
 

@@ -1,6 +1,6 @@
 """How fast the view is: the saved page of a GPT-2, opened, clicked and searched in headless chromium.
 
-    python benchmarks/widget.py                         GPT-2 of 12 layers, training, for an H100 that need not be there
+    python benchmarks/widget.py                         GPT-2 of 12 layers, training, for an H100 (a GPU you don't have)
     python benchmarks/widget.py --trace FILE            a saved trace instead
     python benchmarks/widget.py --layers 2 --repeats 3
 
