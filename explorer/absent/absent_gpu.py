@@ -1,4 +1,4 @@
-"""Answer torch's and triton's questions about a GPU that is not there, for the time of one Inductor call.
+"""Answer torch's and triton's questions about an absent GPU during one Inductor call.
 
 Everything here is a context manager; `pretending` is all of them. Inside it torch.cuda, or torch.xpu for an Intel GPU, the
 device interface, triton's driver and torch's C++ libraries describe the target, and torch's other kind of device is not
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from explorer.absent.measured import Assume, measured_on_the_cpu, no_one
+from explorer.absent.measured import Assume, ignore_assumption, measured_on_the_cpu
 from explorer.absent.native import cpp_answers
 from explorer.absent.xpu import xpu_attention, xpu_lowerings
 from explorer.observe.patch import added, beside, compile_lock, replaced
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def pretending(target: Target, assume: Assume = no_one) -> Iterator[None]:
-    """Inside the block torch and triton take the target for the machine's only GPU.
+def pretending(target: Target, assume: Assume = ignore_assumption) -> Iterator[None]:
+    """Make torch and triton see the target as the machine's only GPU inside the block.
 
-    What torch would have found out by running an operator on it is given to `assume`.
+    `assume` is told what torch would have found out by running an operator on the GPU.
     """
     with ExitStack() as stack:
         # Functions answer so in this thread alone. What is no function, and what torch's C++ side answers, every thread would
@@ -46,9 +46,9 @@ def pretending(target: Target, assume: Assume = no_one) -> Iterator[None]:
 
 
 def properties(target: Target) -> types.SimpleNamespace:
-    """What torch.cuda.get_device_properties or torch.xpu's gives for the target; memory in bytes, clocks in kHz or MHz.
+    """The target's device properties, as torch.cuda or torch.xpu gives them; memory in bytes, clocks in kHz or MHz.
 
-    Of an Intel GPU those that the torch at hand documents: they differ from release to release.
+    For an Intel GPU these are the ones that the installed torch documents, since they differ between releases.
     """
     if target.device == "xpu":
         import torch
@@ -81,7 +81,7 @@ def properties(target: Target) -> types.SimpleNamespace:
 
 @contextmanager
 def _all(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
-    """Each attribute of `owner` that exists is the given value."""
+    """Replace each attribute of `owner` that exists by the given value."""
     with ExitStack() as stack:
         for name, value in values.items():
             if hasattr(owner, name):
@@ -91,7 +91,7 @@ def _all(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def _all_here(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
-    """Each attribute of the class or module that exists is the given value, in this thread alone."""
+    """Replace each attribute of the class or module that exists by the given value, in this thread alone."""
     with ExitStack() as stack:
         for name, value in values.items():
             if hasattr(owner, name):
@@ -109,20 +109,20 @@ def _always(value: Any) -> Callable[..., Any]:
 
 @contextmanager
 def _versions(target: Target) -> Iterator[None]:
-    """torch.version names the toolkit that a build for the target has, and no other."""
+    """Make torch.version name the toolkit of a build for the target, and no other."""
     import torch.version
 
     published = release_of_libraries()
     values: dict[str, str | None] = {"cuda": None, "hip": None, "xpu": None}
-    own = getattr(torch.version, target.backend, None)
-    values[target.backend] = own or {"cuda": published.cuda, "hip": published.hip, "xpu": published.xpu}[target.backend]
+    installed = getattr(torch.version, target.backend, None)
+    values[target.backend] = installed or {"cuda": published.cuda, "hip": published.hip, "xpu": published.xpu}[target.backend]
     with _all_here(torch.version, values):
         yield
 
 
 @contextmanager
 def _torch_device(target: Target) -> Iterator[None]:
-    """torch.cuda or torch.xpu describes the target and starts nothing; the other of the two sees no device."""
+    """Make torch.cuda or torch.xpu describe the target and start nothing; the other sees no device."""
     import torch
 
     module, other = (torch.xpu, torch.cuda) if target.device == "xpu" else (torch.cuda, torch.xpu)
@@ -133,7 +133,7 @@ def _torch_device(target: Target) -> Iterator[None]:
 
 
 def _answers(target: Target) -> dict[str, Any]:
-    """What the functions of torch.cuda or torch.xpu answer for the target."""
+    """The answers of torch.cuda's or torch.xpu's functions for the target."""
     import torch
 
     state = torch.zeros(16, dtype=torch.uint8)
@@ -169,7 +169,7 @@ def _answers(target: Target) -> dict[str, Any]:
 
 @contextmanager
 def _interface(target: Target) -> Iterator[None]:
-    """Dynamo's device interface of the target's device type answers as torch.cuda or torch.xpu does."""
+    """Make Dynamo's device interface answer as torch.cuda or torch.xpu does."""
     import torch
     from torch._dynamo import device_interface
 
@@ -213,7 +213,7 @@ def _interface(target: Target) -> Iterator[None]:
 
 @contextmanager
 def _triton_driver(target: Target) -> Iterator[None]:
-    """triton's active driver names the target and its figures."""
+    """Make triton's active driver name the target and its figures."""
     import torch
     import triton.testing
     from torch._inductor.runtime import triton_helpers
@@ -248,7 +248,7 @@ def _triton_driver(target: Target) -> Iterator[None]:
 
 @contextmanager
 def _backend_hash(target: Target) -> Iterator[None]:
-    """Inductor writes a hash of triton's backend into each kernel: where triton has none for the target, it says so."""
+    """Replace the hash of triton's backend, which Inductor writes into each kernel, if triton has no backend."""
     from torch.utils import _triton
 
     from explorer.ladder.triton_tools import missing_backend
@@ -259,7 +259,7 @@ def _backend_hash(target: Target) -> Iterator[None]:
 
 @contextmanager
 def _fake_tensors() -> Iterator[None]:
-    """A FakeTensor on the GPU starts no CUDA, torch.tensor(…, device="cuda") makes none, and results kept are not shared."""
+    """Keep fake tensors on the GPU from starting CUDA, and from sharing cached results with other devices."""
     from collections import defaultdict
 
     from torch._subclasses import fake_tensor
@@ -273,9 +273,9 @@ def _fake_tensors() -> Iterator[None]:
 
 @contextmanager
 def _constants() -> Iterator[None]:
-    """What tracing and constant folding compute for real, such as torch.tensor([1.0], device=x.device), is on the CPU.
+    """Keep on the CPU what tracing and constant folding compute for real, such as torch.tensor([1.0], device=x.device).
 
-    A constant that the code has on the GPU is not copied there: it keeps its name, as if it had been made there.
+    A constant that the code has on the GPU is not copied there. It keeps its name, as if it had been created there.
     """
     from torch._inductor.constant_folding import ConstantFolder
     from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder
@@ -302,7 +302,7 @@ def _constants() -> Iterator[None]:
 
 
 def _real_on_cpu() -> Any:
-    """A dispatch mode that puts on the CPU what would be made on the GPU."""
+    """A dispatch mode that creates on the CPU what would be created on the GPU."""
     import torch
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -311,13 +311,13 @@ def _real_on_cpu() -> Any:
         return torch.device("cpu") if isinstance(value, torch.device) and value.type in ("cuda", "xpu") else value
 
     class RealOnCpu(TorchDispatchMode):  # type: ignore[misc]
-        """Real tensors of a GPU that is not there."""
+        """Runs operators on real tensors on the CPU."""
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if any(isinstance(leaf, torch._subclasses.FakeTensor) for leaf in pytree.arg_tree_leaves(*args, **(kwargs or {}))):
                 return func(*args, **(kwargs or {}))
             args, kwargs = pytree.tree_map(moved, (args, kwargs or {}))
-            if kwargs.get("pin_memory"):  # pinned for a GPU that is not there
+            if kwargs.get("pin_memory"):  # pinning memory needs the GPU's driver
                 kwargs["pin_memory"] = False
             return func(*args, **kwargs)
 
@@ -326,7 +326,7 @@ def _real_on_cpu() -> Any:
 
 @contextmanager
 def _import_time_choices(target: Target) -> Iterator[None]:
-    """What Inductor decides from the build while it is imported, decided again for an AMD or Intel GPU."""
+    """Repeat for an AMD or Intel GPU what Inductor decides from torch's build when it is imported."""
     from torch._inductor import config
     from torch._inductor.runtime import hints
 
@@ -346,7 +346,7 @@ def _built_for_hip() -> bool:
     return hasattr(torch._C, "_CudaDeviceProperties") and not hasattr(torch._C, "_cudnn")
 
 
-#: Modules whose cached functions all answer questions about the device.
+#: Modules whose cached functions answer questions about the device.
 CACHING = (
     "torch.utils._triton",
     "torch._inductor.utils",
@@ -358,21 +358,21 @@ CACHING = (
     "torch._inductor.fx_passes.pad_mm",
     "torch._inductor.analysis.device_info",
 )
-#: A module that has one of these functions by name, also while the original's place is taken: see `user_kernels`.
+#: A module that imported one of these functions by name, and keeps it while `user_kernels` replaces the original.
 BESIDE = ("torch._inductor.scheduler",)
-#: Cached methods that do.
+#: Cached methods that answer questions about the device.
 CACHED_METHODS = (
     ("torch._inductor.runtime.hints", "DeviceProperties", "create"),
     ("torch._inductor.codecache", "CacheBase", "get_system"),
     ("torch._inductor.codegen.triton", "TritonKernel", "gen_common_triton_imports"),
 )
-#: Cached functions of those modules that are about something else and must stay: pattern tables are filled once.
+#: Cached functions of those modules that must keep their entries: they fill pattern tables, once.
 NOT_DEVICE = ("_pad_mm_init", "lazy_init")
 
 
 @contextmanager
 def _fresh_answers() -> Iterator[None]:
-    """Answers about another device that torch keeps are dropped before and after."""
+    """Drop torch's cached answers about devices before and after the block."""
     forget_devices()
     try:
         yield
@@ -381,7 +381,7 @@ def _fresh_answers() -> Iterator[None]:
 
 
 def forget_devices() -> None:
-    """Drop what torch keeps of the devices it asked about; it asks again."""
+    """Drop torch's cached answers about devices, so that it asks again."""
     import sys
     from functools import _lru_cache_wrapper
 
@@ -391,7 +391,7 @@ def forget_devices() -> None:
             if own and function.__name__ not in NOT_DEVICE:
                 function.cache_clear()
     for module, kind, method in CACHED_METHODS:
-        found = getattr(getattr(sys.modules.get(module), kind, None), method, None)
-        clear = getattr(found, "cache_clear", None) or getattr(getattr(found, "__func__", None), "cache_clear", None)
+        cached = getattr(getattr(sys.modules.get(module), kind, None), method, None)
+        clear = getattr(cached, "cache_clear", None) or getattr(getattr(cached, "__func__", None), "cache_clear", None)
         if clear is not None:
             clear()

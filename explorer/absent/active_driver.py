@@ -1,4 +1,4 @@
-"""Triton's active driver while a program runs for a GPU that is not there: the target's name and figures, and no times.
+"""Triton's active driver while a program runs for an absent GPU: the target's name and figures, no times.
 
     triton.runtime.driver.active.get_current_target()                       the target's
     triton.runtime.driver.active.utils.get_device_properties(0)             the target's
@@ -27,14 +27,14 @@ from explorer.observe.patch import added
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
 
-#: Whether this thread is to be answered for the machine's own GPU.
+#: Whether this thread sees the driver of the machine's own GPU.
 _THIS_MACHINES: ContextVar[bool] = ContextVar("explorer driver of this machine", default=False)
 #: Called with what was lost and a sentence on it; True for the first time.
 Note = Callable[[str, str], bool]
 
 
 class ActiveDriver(AbsentDriver):
-    """What a program is told of a GPU that is not there; it launches and times nothing."""
+    """The driver that a program sees for an absent GPU; it launches and times nothing."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -49,7 +49,7 @@ class ActiveDriver(AbsentDriver):
         """There is one GPU."""
 
     def get_active_torch_device(self) -> Any:
-        """The target's, where what the program makes on it is made on the CPU; else the CPU."""
+        """The target's device if the program sees the GPU, whose tensors are on the CPU; else the CPU."""
         import torch
 
         return torch.device(self._target.device, 0) if seen_here() else torch.device("cpu")
@@ -59,11 +59,11 @@ class ActiveDriver(AbsentDriver):
         return self._target.capability
 
     def get_device_interface(self) -> Any:
-        """What waits for the GPU, which has nothing under way, and its events, which time nothing."""
+        """A device interface that has nothing to wait for, and whose events time nothing."""
         return types.SimpleNamespace(synchronize=lambda *args: None, current_device=lambda: 0, Event=self._event)
 
     def get_benchmarker(self) -> Callable[..., Any]:
-        """Triton's own, which runs the function once and gives NaN."""
+        """Triton's do_bench, which here runs the function once and gives NaN."""
         import triton.testing
 
         benchmarker: Callable[..., Any] = triton.testing.do_bench
@@ -79,7 +79,7 @@ class ActiveDriver(AbsentDriver):
         """There is nothing to clear."""
 
     def is_active(self) -> bool:
-        """The target is the GPU that the program is for."""
+        """True: the program is traced for the target."""
         return True
 
     def _event(self, enable_timing: bool = False, **rest: Any) -> Any:
@@ -89,7 +89,7 @@ class ActiveDriver(AbsentDriver):
 
 
 def figures(target: Target) -> dict[str, int]:
-    """What triton's drivers say of a device: bytes of shared memory a block, registers, multiprocessors, clocks in kHz."""
+    """A device's properties as triton's drivers give them; shared memory in bytes a block, clocks in kHz."""
     return {
         "max_shared_mem": target.shared_per_block,
         "max_num_regs": target.registers,
@@ -103,18 +103,18 @@ def figures(target: Target) -> dict[str, int]:
 
 
 def untimed(target: Target) -> str:
-    """Why there are no times, and what there is."""
+    """Explain why there are no times, and what there is instead."""
     return (
-        f"nothing can be timed on {target.name}, which is not here: do_bench runs its function once and gives NaN; "
-        "kernels.table() of the trace has estimates of what torch.compile made"
+        f"nothing can be timed on {target.name}, which is not attached: do_bench runs its function once and gives NaN; "
+        "see kernels.table() of the trace for estimates of the kernels that torch.compile generated"
     )
 
 
 @contextmanager
 def answered(target: Target, note: Note) -> Iterator[None]:
-    """Inside the block the program's questions to triton's driver are answered for the target, and do_bench times nothing.
+    """Answer the program's questions to triton's driver for the target inside the block; do_bench times nothing.
 
-    `note` is told when something was to be timed. Where triton is not installed nothing is done.
+    `note` is told when something was to be timed. Without triton this does nothing.
     """
     try:
         import triton.testing
@@ -150,7 +150,7 @@ def answered(target: Target, note: Note) -> Iterator[None]:
 
 
 def _nothing(*args: Any, quantiles: Any = None, return_mode: str = "mean", **kwargs: Any) -> Any:
-    """NaN in the form that do_bench gives its times in."""
+    """NaN in the shape of do_bench's times."""
     if quantiles is not None:
         return [math.nan] * len(quantiles) if len(quantiles) > 1 else math.nan
     return [math.nan] if return_mode == "all" else math.nan
@@ -158,7 +158,7 @@ def _nothing(*args: Any, quantiles: Any = None, return_mode: str = "mean", **kwa
 
 @contextmanager
 def this_machines() -> Iterator[None]:
-    """Inside the block triton's driver is the machine's own again: for launches on tensors of the attached GPU."""
+    """Restore the machine's own triton driver inside the block, for launches on the attached GPU."""
     before = _THIS_MACHINES.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""AOTInductor for a GPU that is not there: its C++ is written and recorded, but not compiled, linked or packaged.
+"""AOTInductor for an absent GPU: its C++ is written and recorded, but not compiled, linked or packaged.
 
 AOTInductor tunes and compiles each Triton kernel while it writes the C++ that launches it: names, warps and shared memory
 stand in that text. Here explorer compiles the kernel, with the first of its candidates.
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def packaging() -> bool:
-    """Whether what is compiled now is compiled by AOTInductor."""
+    """Whether AOTInductor compiles now."""
     from torch._inductor.virtualized import V
 
     return bool(V.aot_compilation)
 
 
 def inputs_on_gpu(graph: Any, inputs: Any, device: str) -> list[Any]:
-    """Fake tensors on the GPU in the place of an exported graph's inputs, which the graph's placeholders get too."""
+    """Replace an exported graph's inputs, and its placeholders' values, by fake tensors on the GPU."""
     import torch
 
     gpu = torch.device(device, 0)
@@ -48,7 +48,7 @@ def inputs_on_gpu(graph: Any, inputs: Any, device: str) -> list[Any]:
 
 @contextmanager
 def not_packaged(target: Target, folder: str) -> Iterator[None]:
-    """Inside the block AOTInductor's C++ for the target ends in a file in `folder`, with constants that are on the GPU."""
+    """Make AOTInductor write its C++ to a file in `folder` and stop there, with constants on the GPU."""
     from torch._inductor import graph as module
     from torch._inductor.codecache import AotCodeCompiler, CudaKernelParamCache
     from torch._inductor.virtualized import V
@@ -78,7 +78,7 @@ def not_packaged(target: Target, folder: str) -> Iterator[None]:
 
 @contextmanager
 def _kernels_compiled_here(target: Target, folder: str) -> Iterator[None]:
-    """What AOTInductor would learn of each kernel by running it comes from explorer's own compile of it."""
+    """Take from explorer's own compile what AOTInductor would learn of each kernel by running it."""
     from torch._inductor.codecache import CudaKernelParamCache
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
@@ -94,7 +94,7 @@ def _kernels_compiled_here(target: Target, folder: str) -> Iterator[None]:
 
 
 def launch_parameters(name: str, body: str, target: Target, folder: str) -> dict[str, Any]:
-    """What the C++ that launches a kernel states of it: its names, arguments, config, warps and bytes of shared memory."""
+    """A kernel's launch parameters in the C++: names, arguments, config, warps, bytes of shared memory."""
     from torch._inductor.codecache import get_cpp_wrapper_cubin_path_name
     from torch._inductor.runtime.triton_heuristics import config_to_dict
 
@@ -121,7 +121,7 @@ def launch_parameters(name: str, body: str, target: Target, folder: str) -> dict
 
 
 def placed(value: Any, device: str) -> Any:
-    """A constant of the graph as one that says it is on the GPU; it stays where it is, and anything else as it is."""
+    """Make a graph's constant report that it is on the GPU; its memory stays, and other values are unchanged."""
     import torch
 
     if not isinstance(value, torch.Tensor) or isinstance(value, torch._subclasses.FakeTensor) or value.device.type != "cpu":
@@ -130,7 +130,7 @@ def placed(value: Any, device: str) -> Any:
 
 
 def _on_gpu(device: str) -> type:
-    """The class of constants that say that they are on the GPU."""
+    """The tensor class of constants that report that they are on the GPU."""
     import torch
 
     gpu = torch.device(device, 0)

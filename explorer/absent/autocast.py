@@ -1,4 +1,4 @@
-"""The GPU's autocast on the CPU: inside a block the dispatcher's AutocastCPU casts what AutocastCUDA would.
+"""The GPU's autocast rules on the CPU: the dispatcher's AutocastCPU casts as AutocastCUDA does.
 
 The two have different lists. On CUDA softmax, layer_norm, exp, sum and others run in float32, on the CPU in whatever they
 are given; on the CPU cat and stack promote, on CUDA they do not. What is on CUDA's lists is asked of the dispatcher at
@@ -97,13 +97,13 @@ Cast = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Ambient:
-    """The autocast that holds where a function is traced, by device type: whether it is on, and its type."""
+    """The autocast state by device type: whether it is enabled, and its dtype."""
 
     states: tuple[tuple[str, bool, Any], ...]
 
     @staticmethod
     def now(absent: str = "") -> Ambient:
-        """What holds now; for an absent GPU of the type `absent` the CPU's is that GPU's, whose tensors are on the CPU here."""
+        """The current state; the CPU gets that of an absent GPU of type `absent`, whose tensors are on the CPU."""
         import torch
 
         states = {name: (torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in ("cpu", "cuda", "xpu")}
@@ -113,7 +113,7 @@ class Ambient:
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Inside the block it holds again, as in `torch.autocast`, with weights cast once."""
+        """Set this state again inside the block, as `torch.autocast` does, with weights cast once."""
         before = Ambient.now()
         self._set()
         _autocast_nesting(1)
@@ -132,7 +132,7 @@ class Ambient:
 
 
 def _autocast_nesting(by: int) -> None:
-    """Enter or leave a level of autocast: leaving the last one forgets the weights that were cast."""
+    """Enter or leave a level of autocast; leaving the last one drops the cached weights."""
     import torch
 
     if by > 0:
@@ -143,7 +143,7 @@ def _autocast_nesting(by: int) -> None:
 
 @contextmanager
 def lists_of_the_gpu() -> Iterator[None]:
-    """Inside the block autocast for the CPU casts as autocast for a GPU does."""
+    """Make autocast for the CPU cast as autocast for a GPU does inside the block."""
     import torch
 
     library = torch.library.Library("aten", "IMPL")
@@ -158,7 +158,7 @@ def lists_of_the_gpu() -> Iterator[None]:
 
 
 def _kernels() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The operators that the CPU's autocast treats otherwise than the GPU's, and what to do."""
+    """The operators that autocast treats differently on the CPU, each with the GPU's kernel."""
     import torch
 
     gpu, cpu = (_listed(key) for key in ("AutocastCUDA", "AutocastCPU"))
@@ -190,7 +190,7 @@ def _operator(name: str) -> Any:
 
 
 def _policy(name: str) -> Cast:
-    """What CUDA does with an operator: float32, the header's longest list, where it is on no other."""
+    """CUDA's cast policy for an operator; float32, the header's longest list, if it is on no other."""
     if name in FLOAT32_BY_DTYPE:
         return _float32_by_dtype
     if name in WIDEST:
@@ -201,7 +201,7 @@ def _policy(name: str) -> Cast:
 
 
 def _kernel(operator: Any, policy: Cast) -> Callable[..., Any]:
-    """A kernel for AutocastCPU: the operator after its casts, in which autocast holds no more."""
+    """A kernel for AutocastCPU: casts, then calls the operator with autocast excluded."""
     import torch
 
     autocast = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
@@ -280,7 +280,7 @@ def _widest(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
 
 
 def _as_given(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """On no list of CUDA's: nothing is cast. Where the CPU lacks a kernel that CUDA has, float32 is the way to the same type."""
+    """Cast nothing: on no list of CUDA's. If the CPU lacks CUDA's kernel, compute in float32 and cast back."""
     import torch
     from torch.utils import _pytree as pytree
 

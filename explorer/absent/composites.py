@@ -1,4 +1,4 @@
-"""Operators that torch's C++ writes as others, otherwise on a CPU than on a GPU, while Dynamo traces for a GPU you don't have.
+"""Composite operators that torch decomposes differently on the CPU, traced as for the absent GPU.
 
 Until torch 2.11 at least, `quantile` and `nanquantile` of a tensor on the CPU read their quantiles' values to check them, which
 breaks Dynamo's graph; on a GPU they do not. The tensors that Dynamo traces with are on the CPU, so the operator is given
@@ -14,13 +14,13 @@ from typing import Any
 
 from explorer.observe.patch import guarded
 
-#: Those that read a value on the CPU alone, so that Dynamo's graph breaks.
+#: Operators that read a tensor's value on the CPU only, which breaks Dynamo's graph.
 READ_ON_CPU = ("quantile", "nanquantile")
 
 
 @contextmanager
 def composites_off_the_cpu() -> Iterator[None]:
-    """Inside the block these operators see no fake tensor on the CPU."""
+    """Give these operators no fake tensor on the CPU inside the block."""
     import torch
 
     packets = [getattr(torch.ops.aten, name) for name in READ_ON_CPU]
@@ -32,7 +32,7 @@ def composites_off_the_cpu() -> Iterator[None]:
 
 @contextmanager
 def _off_the_cpu(overload: Any) -> Iterator[None]:
-    """Torch's Python dispatcher, which fake tensors go through, calls the operator with tensors on the meta device."""
+    """Make torch's Python dispatcher call the operator with tensors on the meta device."""
     from torch._C import DispatchKey
 
     key, kernels = DispatchKey.CompositeImplicitAutograd, overload.py_kernels
@@ -54,7 +54,7 @@ def _off_the_cpu(overload: Any) -> Iterator[None]:
 
 
 def _moving(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The operator with fake tensors moved from the CPU to the meta device, and its results moved back."""
+    """Move the operator's fake tensors from the CPU to the meta device, and its results back."""
     from torch._subclasses import FakeTensor
     from torch.utils import _pytree as pytree
 

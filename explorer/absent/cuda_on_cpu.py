@@ -1,4 +1,4 @@
-"""What Inductor's code asks of ATen on a GPU, answered on the CPU: the same values, in the memory layout of the GPU.
+"""Run the GPU's ATen operators on the CPU: the same values, in the GPU's memory layout.
 
 An operator that the CPU has runs there, and its result is put into the strides that the GPU's operator gives, as the code
 asserts them. Attention's fused operators, which only a GPU has, are computed as they are defined.
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 Tensor = Any
 
-#: What an operator says of a type that it does not compute in: "histogram_cpu" not implemented for 'Int'.
+#: Part of torch's error for a dtype without a kernel: "histogram_cpu" not implemented for 'Int'.
 NO_KERNEL_OF_TYPE = "\" not implemented for '"
 
 
 def on_the_cpu(device: str) -> Any:
-    """A dispatch mode: inside it every operator, be it on the CPU or on `device`, "cuda" or "xpu", runs on the CPU."""
+    """A dispatch mode in which every operator on the CPU or on `device` ("cuda", "xpu") runs on the CPU."""
     import torch
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -37,12 +37,12 @@ def on_the_cpu(device: str) -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             if func.name().startswith("streams::synchronize"):
-                return None  # on the CPU everything asked for is done
+                return None  # on the CPU there is nothing to wait for
             instead = _ATTENTION.get(func.name().removeprefix("aten::").partition(".")[0])
             if instead is not None:
                 return instead(func, _named(func, args, kwargs), device)
             here, named = pytree.tree_map(moved, (args, kwargs))
-            if named.get("pin_memory"):  # pinned for a GPU that is not there
+            if named.get("pin_memory"):  # pinning memory needs the GPU's driver
                 named["pin_memory"] = False
             made = _run(func, here, named)
             return _laid_out(made, func, args, kwargs, device) if _makes_tensors(func) else made
@@ -84,7 +84,7 @@ def types_of_the_gpu(target: Target) -> Any:
 
 
 def _run(func: Any, args: Any, kwargs: Any) -> Any:
-    """An operator on the CPU; of a type that only a GPU computes in, by way of float64."""
+    """Run an operator on the CPU, in float64 if the CPU has no kernel for the dtype."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -112,7 +112,7 @@ def _named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[st
 
 
 def _makes_tensors(func: Any) -> bool:
-    """True for operators that return new tensors whose layout their arguments decide."""
+    """Whether an operator returns new tensors whose layout follows from its arguments."""
     import torch
 
     unknown = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
@@ -121,7 +121,7 @@ def _makes_tensors(func: Any) -> bool:
 
 
 def _described(func: Any, args: Any, kwargs: Any, device: str) -> Any:
-    """What the GPU's operator returns, as tensors without data."""
+    """The results of the GPU's operator, as fake tensors."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils import _pytree as pytree
@@ -137,7 +137,7 @@ def _described(func: Any, args: Any, kwargs: Any, device: str) -> Any:
 
 
 def _laid_out(made: Any, func: Any, args: Any, kwargs: Any, device: str) -> Any:
-    """The result, in the strides of the GPU's."""
+    """Give a result the strides that the GPU's operator gives."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -162,7 +162,7 @@ def _strided(tensor: Any, like: Any) -> Any:
 
 
 def _forward(func: Any, given: dict[str, Any], device: str) -> tuple[Any, ...]:
-    """Attention as it is defined; the other outputs, of use only to the backward, are zeros of their shapes."""
+    """Compute attention by its definition; outputs that only the backward uses are zeros."""
     import torch
 
     seed = torch.randint(2**31, ()) if given.get("dropout_p") else torch.zeros((), dtype=torch.int64)
@@ -200,7 +200,7 @@ def _keywords(func: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _backward(func: Any, given: dict[str, Any], device: str) -> tuple[Any, ...]:
-    """The gradients of attention as it is defined."""
+    """Compute the gradients of attention by its definition."""
     gradient = (given["grad_out"] if "grad_out" in given else given["grad_out_"]).float()
     seed = next((given[n] for n in ("philox_seed", "rng_state") if given.get(n) is not None and given[n].numel()), None)
     query, key = given["query"], given["key"]
@@ -222,7 +222,7 @@ def _backward(func: Any, given: dict[str, Any], device: str) -> tuple[Any, ...]:
 
 
 def _weights(given: Mapping[str, Any]) -> tuple[Tensor, Tensor, float, Tensor | None]:
-    """The softmax of the scores in float32, its logarithm's sum, the scale, and the bias."""
+    """The softmax of the scores in float32, the log-sum-exp, the scale, and the bias."""
     import torch
 
     query, key = given["query"].float(), _repeated(given["key"], given["query"]).float()
@@ -237,7 +237,7 @@ def _weights(given: Mapping[str, Any]) -> tuple[Tensor, Tensor, float, Tensor | 
 
 
 def _dropped(weights: Tensor, given: Mapping[str, Any], seed: int) -> Tensor:
-    """The weights after dropout: the same elements for the same seed, not those that a GPU would drop."""
+    """Apply dropout: the same elements for the same seed, but not those that a GPU drops."""
     import torch
 
     share = given.get("dropout_p") or 0.0
@@ -248,7 +248,7 @@ def _dropped(weights: Tensor, given: Mapping[str, Any], seed: int) -> Tensor:
 
 
 def _repeated(part: Tensor, query: Tensor) -> Tensor:
-    """Keys or values of fewer heads, once for each head of the query."""
+    """Repeat keys or values with fewer heads for each head of the query."""
     heads = query.shape[1] // part.shape[1]
     return part.repeat_interleave(heads, 1) if heads > 1 else part
 

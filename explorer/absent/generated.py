@@ -1,4 +1,4 @@
-"""Run what Inductor generated for a GPU that is not there: the wrapper as it is, its Triton kernels interpreted.
+"""Run Inductor's code for an absent GPU on the CPU: the wrapper as it is, its kernels interpreted.
 
 In place of the code for the GPU Dynamo calls the graph on the CPU. Inside `interpreted` it runs what
 was compiled: AOTAutograd's own wrappers, and in them Inductor's module, whose text is executed. Tensors are the CPU's;
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.absent.absent_gpu import pretending
 from explorer.absent.cuda_on_cpu import on_the_cpu
 from explorer.errors import InputError
-from explorer.interpret.estimate import Estimate, learn, number, of_launch
+from explorer.interpret.estimate import Estimate, add_assigned_integers, estimate_launch, number
 from explorer.interpret.interpreter import WAITS, Interpreter, interpreting
 from explorer.observe.patch import Guard, added, guarded, guarding, replaced
 
@@ -41,19 +41,19 @@ class Code:
     sizes: Mapping[str, int]
 
     def __call__(self, args: Any) -> Any:
-        """What the module's `call` does on the GPU."""
+        """Run the module's `call` in the interpreter."""
         if _HERE.wrappers is None:
-            raise RuntimeError("this code was compiled for a GPU that is not here")
+            raise RuntimeError("this code was compiled for a GPU you don't have")
         return _HERE.wrappers.call(self, args)
 
     @property
     def random(self) -> bool:
-        """True where the code draws random numbers, which are not those of eager."""
+        """Whether the code draws random numbers, which differ from eager's."""
         return any(name in self.text for name in RANDOM) or "dropout" in self.text
 
 
 class Compiled:
-    """What AOTAutograd made of one of Dynamo's graphs, with Inductor's code in it."""
+    """The callable that AOTAutograd returned for one of Dynamo's graphs, with Inductor's code in it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -61,13 +61,13 @@ class Compiled:
 
 @dataclass
 class Generated:
-    """What was generated for a GPU that is not there in one trace, which keeps it: Dynamo's own cache does not."""
+    """All code generated for an absent GPU in one trace. The trace keeps it alive; Dynamo's cache does not."""
 
     codes: list[Code] = field(default_factory=list)
     compiled: list[Compiled] = field(default_factory=list)
 
     def in_place_of(self, graph: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        """What Dynamo gets for a graph: the graph itself, but in a thread that interprets, what was generated for it.
+        """Return what Dynamo calls for a graph: the graph itself, or the generated code in a thread that interprets.
 
         Dynamo keeps it as long as the program's own function lives, so that what was compiled, which lives as long as the
         trace, is not kept by it.
@@ -76,7 +76,7 @@ class Generated:
         found = weakref.ref(self.compiled[-1])
 
         def generated(*args: Any) -> Any:
-            """What was generated, run; InputError where its trace is gone."""
+            """Run the generated code; InputError if its trace is gone."""
             compiled = found()
             if compiled is None:
                 raise InputError("the trace that this code was generated for is gone")
@@ -87,7 +87,7 @@ class Generated:
 
 
 class _Here(threading.local):
-    """What this thread interprets generated code with; None in a thread that does not."""
+    """This thread's interpreter of generated code; None in a thread that does not interpret."""
 
     wrappers: Wrappers | None = None
 
@@ -97,9 +97,9 @@ _HERE = _Here()
 
 @contextmanager
 def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrappers]:
-    """Inside the block a function traced for a GPU that is not there runs, in this thread, what was generated for it.
+    """Run the generated code of a function traced for an absent GPU, in this thread, inside the block.
 
-    `progress` is told how far each kernel is. InputError where Dynamo would have to compile anew in this thread.
+    `progress` is told how far each kernel is. InputError if Dynamo would have to compile anew in this thread.
     """
     from torch._dynamo.exc import BackendCompilerFailed
     from torch._inductor import compile_fx
@@ -126,20 +126,20 @@ def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrapp
 
 @dataclass
 class Wrappers:
-    """Inductor's modules, each executed once, and what they launched."""
+    """Inductor's modules, each executed once, and the interpreter of their kernels."""
 
     interpreter: Interpreter
     spaces: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def call(self, code: Code, args: Any) -> Any:
-        """The module's `call` on CPU tensors."""
+        """Run the module's `call` on CPU tensors."""
         with pretending(code.target), on_the_cpu(code.target.device):
             if id(code) not in self.spaces:
                 self.spaces[id(code)] = self._executed(code)
             return self.spaces[id(code)]["call"](args)
 
     def _executed(self, code: Code) -> dict[str, Any]:
-        """The names that the module defines, with tensors of the GPU made on the CPU."""
+        """Execute the module and return its names; it allocates the GPU's tensors on the CPU."""
         import torch
         from torch._inductor.async_compile import AsyncCompile
 
@@ -162,7 +162,7 @@ class Wrappers:
 
 
 def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:
-    """The wrapper's allocation on a GPU, on the CPU; floats that no kernel writes are NaN, so that it is seen."""
+    """Allocation functions for the CPU. They fill floats with NaN, so that elements no kernel writes are seen."""
     import torch
 
     on_cpu = space["empty_strided_cpu"]
@@ -177,7 +177,7 @@ def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Kernel:
-    """A generated Triton kernel as the wrapper calls it, with the config that its ladder shows."""
+    """A generated Triton kernel that the wrapper calls, with the config that its ladder shows."""
 
     name: str
     function: Any
@@ -190,7 +190,7 @@ class Kernel:
 
     @staticmethod
     def of(name: str, source: str, target: Target, wrappers: Wrappers | None) -> Kernel:
-        """The kernel that a source defines; InputError where it defines none."""
+        """The kernel that a source defines; InputError if it defines none."""
         from explorer.ladder.ladder import (
             autotuner,
             choose,
@@ -219,22 +219,22 @@ class Kernel:
         return int(x), int(y), int(z)
 
     def run(self, *args: Any, stream: Any = None, **rest: Any) -> None:
-        """The launch that the wrapper writes."""
+        """Run a launch of the wrapper in the interpreter."""
         from torch.utils._python_dispatch import _disable_current_modes
 
         assert self.wrappers is not None
         given = {**dict(zip(self.names, args, strict=False)), **{k: v for k, v in rest.items() if k in self.names}}
         named = {**self.constants, **given}
         arguments = {name: named[name] for name in self.function.arg_names if name in named}
-        with _disable_current_modes():  # what a kernel computes with torch's help is no call of the wrapper's
+        with _disable_current_modes():  # the interpreter itself uses torch, and these calls are not the wrapper's
             self.wrappers.interpreter.launch(self.function, arguments, self.grid(given))
 
 
-def stated(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:
-    """Each launch in a module's text, with its arguments that are numbers."""
+def launches_in(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:
+    """Find each launch in a module's text, with its integer arguments."""
     tree = ast.parse(code.text)
     names: dict[str, Any] = dict(code.sizes)
-    learn(tree, names)
+    add_assigned_integers(tree, names)
     kernels: dict[str, Kernel] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("async_compile.triton("):
@@ -249,20 +249,20 @@ def stated(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:
 
 
 def estimate(codes: Sequence[Code]) -> Estimate:
-    """What every launch that the modules' text states takes, each once; where sizes are not known, one program.
+    """Estimate the work of every launch in the modules' text, each once; one program if sizes are unknown.
 
     InputError for a cooperative reduction, whose programs meet at a barrier: it could never be run to its end.
     """
     total = Estimate()
     for code in codes:
-        for kernel, arguments in stated(code):
+        for kernel, arguments in launches_in(code):
             if "x_grid_barrier" in kernel.function.src:
                 raise InputError(f"{kernel.name} is a cooperative reduction: its programs meet at a barrier, and {WAITS}")
             try:
                 grid = kernel.grid(arguments)
             except (NameError, TypeError, ZeroDivisionError):
                 grid = (1, 1, 1)
-            total += of_launch(kernel.function.src, {**kernel.constants, **arguments}, grid)
+            total += estimate_launch(kernel.function.src, {**kernel.constants, **arguments}, grid)
     return total
 
 

@@ -1,4 +1,4 @@
-"""A program that is traced for a GPU that is not there runs on the CPU, and does there what it would do on the GPU."""
+"""Run a program that is traced for an absent GPU on the CPU, with the GPU's behaviour."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NAMED, BEFORE = "explorer_gpu", "explorer_before"
 
 @contextmanager
 def in_place_of_gpu(launches: Launches | None = None) -> Iterator[None]:
-    """Inside the block Triton kernels are interpreted, autocast for a GPU holds on the CPU, and flex_attention trains.
+    """Interpret Triton kernels, apply the GPU's autocast on the CPU, and let flex_attention train there.
 
-    With `launches` what the program launches outside of torch.compile is noted there.
+    `launches` notes what the program launches outside of torch.compile.
     """
     with launched_on_the_cpu(launches), _autocast_on_the_cpu(), _flex_attention_trains():
         yield
@@ -34,10 +34,10 @@ def in_place_of_gpu(launches: Launches | None = None) -> Iterator[None]:
 
 @contextmanager
 def _autocast_on_the_cpu() -> Iterator[None]:
-    """`torch.autocast("cuda")` casts what runs on the CPU, where it would do nothing but warn; to float16, if nothing is said.
+    """Make `torch.autocast("cuda")` cast what runs on the CPU, where it would only warn; by default to float16.
 
-    It casts what it would on the GPU, which is not what autocast for the CPU casts. Whether it is on, and for which type, is
-    said of the GPU too, as the program asks it.
+    It casts by the GPU's lists, which differ from the CPU's. The GPU's own autocast state is set too, since the program may
+    ask for it.
     """
     import torch
 
@@ -83,7 +83,7 @@ def _autocast_on_the_cpu() -> Iterator[None]:
 
 @contextmanager
 def autocast_on_the_gpu() -> Iterator[None]:
-    """Inside the block, while the GPU is pretended to be there, autocast is for the device that it names."""
+    """Restore autocast for the device that it names, while a graph is compiled for the absent GPU."""
     import torch
 
     with replaced(torch.amp.autocast_mode.autocast, "__init__", inspect.unwrap):
@@ -91,17 +91,17 @@ def autocast_on_the_gpu() -> Iterator[None]:
 
 
 class _OnTheGPU:
-    """What flex_attention asks of a tensor: its device."""
+    """Stands for a tensor on the GPU: flex_attention asks only for its device."""
 
     device = types.SimpleNamespace(type="cuda")
 
 
 @contextmanager
 def _flex_attention_trains() -> Iterator[None]:
-    """flex_attention takes tensors on the CPU for what they are on the GPU.
+    """Make flex_attention treat tensors on the CPU as it treats those on a GPU.
 
-    On the CPU it refuses those that ask for a gradient, and has its kernel not write the logarithms of the sums, which
-    the kernel of the backward reads.
+    On the CPU it refuses tensors that require gradients, and its kernel does not write the log-sum-exp that the backward's
+    kernel reads.
     """
     from torch.nn.attention import flex_attention as module
 

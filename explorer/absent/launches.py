@@ -1,4 +1,4 @@
-"""Launches of Triton kernels outside of torch.compile, for a GPU that is not there: what that GPU would compile for them.
+"""Launches of Triton kernels outside of torch.compile, and what an absent GPU would compile for them.
 
     kernel[grid](*args)  →  Launches.launched  →  triton's own specialization  →  TTIR, in this process
                                                →  a worker process  →  Ladder
@@ -35,17 +35,17 @@ from explorer.observe.without_data import on_meta
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
 
-#: What runs a launch of a kernel that is in one of Dynamo's graphs: that one is among the kernels of Inductor's code.
+#: The function that launches kernels of Dynamo's graphs; these are among the kernels of Inductor's code.
 IN_A_GRAPH = "triton_kernel_wrapper_mutation_dense"
 #: Rows kept of one kernel's launches: a loop may launch it a million times, each with other numbers.
 MOST_ROWS = 256
-#: Launches that are told apart by their place, arguments and grid; the others of a kernel are one row.
+#: The label of the one row that counts all launches beyond MOST_ROWS.
 OTHERS = "others, with other arguments"
 
 
 @dataclass
 class Specialized:
-    """A kernel as triton specializes it for some launches: what it is compiled from, and each kind of launch.
+    """One specialization of a kernel by triton, with its source, its ladder and its launches.
 
     `error` says why it has no ladder. `rows` has a launch's place, arguments and grid, and how many `times` it was made so.
     """
@@ -61,14 +61,14 @@ class Specialized:
     rows: dict[Any, dict[str, Plain]] = field(default_factory=dict)
 
     def ladder(self) -> Ladder:
-        """The ladder, once the worker has made it; CompileError or InputError, with the compiler's words, where it has none."""
+        """Wait for the ladder; CompileError or InputError, with the compiler's output, if there is none."""
         if self.error is not None:
             raise self.error
         assert self.lowered is not None and self.answer is not None
         return ladder_from_answer(self.lowered, self.answer.result())
 
     def count(self, where: tuple[str, int, str], arguments: Mapping[str, Plain], grid: Sequence[int]) -> None:
-        """Note one launch."""
+        """Count one launch."""
         key: Any = (where, tuple(arguments.items()), tuple(grid))
         row = {"line": 0, "arguments": arguments, "grid": tuple(grid)}
         if key not in self.rows and len(self.rows) >= MOST_ROWS:
@@ -102,19 +102,19 @@ class Launches:
         self._asked: tuple[Mapping[str, Plain], tuple[Mapping[str, Plain], ...]] = {}, ()  # the config taken, and all
 
     def inside(self, graph: Callable[..., Any]) -> Callable[..., Any]:
-        """Dynamo's graph on the CPU, whose launches are not noted: Inductor's code has them, those of its backward too."""
+        """Wrap Dynamo's graph, so that its launches and its backward's, which Inductor's code has, are not noted."""
         return InGraph(graph, weakref.ref(self))
 
     def in_a_graph(self) -> bool:
-        """Whether a launch now is one of a graph of Dynamo's, or of the backward of one."""
+        """Whether a launch now belongs to one of Dynamo's graphs or to its backward."""
         import torch
 
         node = torch._C._current_autograd_node()
-        made = node._sequence_nr() if node is not None else None
-        return bool(self._depth) or (made is not None and any(first <= made < last for first, last in self._numbers))
+        number = node._sequence_nr() if node is not None else None
+        return bool(self._depth) or (number is not None and any(first <= number < last for first, last in self._numbers))
 
     def launched(self, kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any) -> AbsentKernel | None:
-        """Note a launch; what the GPU would launch, None where the launch is one of a graph of Dynamo's."""
+        """Note a launch and return what the GPU would launch; None for a launch of one of Dynamo's graphs."""
         frame = users_frame()
         if frame is None or self.in_a_graph():
             return None
@@ -132,7 +132,7 @@ class Launches:
         return compiled
 
     def compiled(self, kernel: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> AbsentKernel | None:
-        """What triton would compile for such a launch, begun when it is first asked for."""
+        """The kernel that triton would compile for such a launch; its compile starts with the first call."""
         function = jit_function(kernel)
         with triton_driver_of(self.target):
             config, candidates, meta = launch_settings(kernel, args, constants, None)
@@ -142,7 +142,7 @@ class Launches:
         return found
 
     def _copy(self, function: Any) -> Any:
-        """The function with kernels of its own, which are AbsentKernels: triton's caches on disk and in it stay as they are."""
+        """Copy the function, so that it compiles AbsentKernels and triton's caches stay as they are."""
         if id(function) in self._copies:
             return self._copies[id(function)][1]
         own = private_copy(function)
@@ -160,7 +160,7 @@ class Launches:
         return own
 
     def _specialized(self, function: Any, src: Any, options: Mapping[str, Any]) -> Specialized:
-        """The kernel taken through triton's front end, and on its way down the ladder in a worker."""
+        """Take the kernel through triton's front end and submit it to a worker."""
         name, place = function.__name__, (portable(f'"{function.fn.__code__.co_filename}"').strip('"'), _first_line(function))
         made = Specialized(
             self._unused(name),
@@ -181,7 +181,7 @@ class Launches:
         return made
 
     def _unused(self, name: str) -> str:
-        """A name that no kernel of the recording has: of the second specialization the function's and "_1"."""
+        """A name that no kernel of the recording has: the function's, with "_1" for its second specialization."""
         taken = {kernel.name for kernel in self.kernels}
         numbered = (f"{name}_{n}" if n else name for n in range(len(taken) + 1))
         return next(candidate for candidate in numbered if candidate not in taken)
@@ -200,13 +200,13 @@ class Launches:
         return code.co_filename, frame.f_lineno, code.co_qualname
 
     def note(self, step: str, message: str) -> bool:
-        """Keep a sentence of what was lost, once for each step; True for the first time."""
+        """Keep a message on what was lost, once for each step; True the first time."""
         new = step not in self.notes
         self.notes.setdefault(step, message)
         return new
 
     def close(self) -> None:
-        """Wait for the kernels under way, and end the workers."""
+        """Wait for the kernels that are being compiled, and end the workers."""
         if self._pool is not None:
             self._pool.close()
             self._pool = None
@@ -219,13 +219,13 @@ class Launches:
 
 
 class InGraph:
-    """One of Dynamo's graphs on the CPU: while it runs, and while what it made is differentiated, no launch is noted."""
+    """One of Dynamo's graphs on the CPU. Launches in it and in its backward are not noted."""
 
     def __init__(self, graph: Callable[..., Any], launches: Callable[[], Launches | None]) -> None:
         self.graph, self.launches = graph, launches
 
     def __call__(self, *args: Any) -> Any:
-        """What the graph returns."""
+        """Run the graph."""
         import torch
 
         launches = self.launches()
@@ -242,9 +242,9 @@ class InGraph:
 
 
 class AbsentKernel:
-    """What the program gets of a launch or of `warmup`, in place of triton's CompiledKernel.
+    """The kernel that a launch or `warmup` returns, in place of triton's CompiledKernel.
 
-    It has the texts in `asm`, the metadata, and the registers; CompileError, with the compiler's words, where there are none.
+    It has the texts in `asm`, the metadata, and the registers; CompileError, with the compiler's output, if it did not compile.
     `kernel[grid](*args)` is run by the interpreter.
     """
 
@@ -255,14 +255,14 @@ class AbsentKernel:
 
     @property
     def ladder(self) -> Ladder:
-        """The kernel in every form; waits for it."""
+        """Wait for the kernel in every form."""
         if self._made is None:
             self._made = self.specialized.ladder()
         return self._made
 
     @property
     def asm(self) -> Mapping[str, Any]:
-        """The texts by stage, the binary, and the SASS when it is asked for, as triton names them."""
+        """The texts and the binary by triton's names; SASS is disassembled on demand."""
         from explorer.ladder.ladder import BINARIES
 
         return _Texts(self.ladder, {**self.ladder.texts, BINARIES[self.launches.target.backend]: self.ladder.binary})
@@ -296,15 +296,15 @@ class AbsentKernel:
         return self.launches.target.threads_per_block
 
     def _init_handles(self) -> None:
-        """What triton does before the first launch; the GPU's limits are held here too."""
+        """Check the GPU's limits, as triton does before the first launch."""
         from triton.runtime.errors import OutOfResources
 
-        needed, there = int(self.ladder.metadata.get("shared") or 0), self.launches.target.shared_per_block
-        if needed > there:
-            raise OutOfResources(needed, there, "shared memory")
+        needed, available = int(self.ladder.metadata.get("shared") or 0), self.launches.target.shared_per_block
+        if needed > available:
+            raise OutOfResources(needed, available, "shared memory")
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
-        """The kernel, to be called with all of its arguments."""
+        """A launcher, to be called with all of the kernel's arguments."""
 
         def runner(*args: Any, stream: Any = None) -> None:
             from explorer.absent.user_kernels import interpret
@@ -319,11 +319,11 @@ class AbsentKernel:
         return runner
 
     def __repr__(self) -> str:
-        return f"<{self.name}, compiled for {self.launches.target.name}, which is not here>"
+        return f"<{self.name}, compiled for {self.launches.target.name}, which is not attached>"
 
 
 class _Texts(dict[str, Any]):
-    """The texts of a kernel; SASS is made when it is asked for, as in triton's own."""
+    """The texts of a kernel; SASS is disassembled on demand, as in triton."""
 
     def __init__(self, ladder: Ladder, texts: Mapping[str, Any]) -> None:
         super().__init__(texts)
@@ -336,7 +336,7 @@ class _Texts(dict[str, Any]):
 
 
 def _caller_facts(code: CodeType) -> Mapping[str, Plain]:
-    """The source of a function that launches a kernel; of a module's own lines the whole file."""
+    """The source of a function that launches a kernel; the whole file for module-level code."""
     if code.co_name == "<module>":
         lines = linecache.getlines(code.co_filename)
         whole = bool(lines) and agrees(code, lines, 1)
@@ -351,14 +351,14 @@ def _first_line(function: Any) -> int:
 
 
 def users_frame() -> FrameType | None:
-    """The innermost frame that is the program's own; None below one of Dynamo's graphs, whose kernels Inductor has."""
-    own = str(Path(__file__).parent.parent)
+    """The program's innermost frame; None inside one of Dynamo's graphs, whose kernels Inductor has."""
+    package = str(Path(__file__).parent.parent)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_name == IN_A_GRAPH:
             return None
-        if not in_package(code.co_filename) and not code.co_filename.startswith((own, "<eval_with_key>", "<frozen ")):
+        if not in_package(code.co_filename) and not code.co_filename.startswith((package, "<eval_with_key>", "<frozen ")):
             return frame
         frame = frame.f_back
     return None

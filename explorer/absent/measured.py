@@ -1,4 +1,4 @@
-"""What torch finds out about an operator by running it on its GPU, found out on the CPU instead.
+"""Run on the CPU the operators that torch runs on a GPU to learn their results' shapes.
 
 An operator without a rule for fake tensors (geqrf, fake_quantize_per_tensor_affine) is run by torch on zeros, to see what
 shapes and strides its results have. And torch asks cuDNN how many bytes a batch norm keeps for its backward.
@@ -16,13 +16,13 @@ from explorer.observe.patch import added, replaced
 Assume = Callable[[str, str, str], None]
 
 
-def no_one(where: str, assumed: str, why: str) -> None:
-    """Who records no assumption."""
+def ignore_assumption(where: str, assumed: str, why: str) -> None:
+    """Record no assumption."""
 
 
 @contextmanager
 def measured_on_the_cpu(assume: Assume) -> Iterator[None]:
-    """Inside the block such an operator runs on the CPU, and what that tells is recorded as an assumption."""
+    """Run such an operator on the CPU inside the block, and record the result as an assumption."""
     import torch
     from torch._subclasses import fake_impls, fake_tensor
 
@@ -34,9 +34,9 @@ def measured_on_the_cpu(assume: Assume) -> Iterator[None]:
             assume(
                 f"{func}",
                 "its results have the shapes and strides that they have on the CPU",
-                "torch has no rule for it and runs it on the GPU to find out, which is not here",
+                "torch has no rule for it and would run it on the GPU to find out, which is not attached",
             )
-            return _there(original, fake_mode, func, flat_args, args_spec, error, gpu)
+            return _run_on_cpu(original, fake_mode, func, flat_args, args_spec, error, gpu)
 
         return run_fallback_kernel
 
@@ -51,15 +51,17 @@ def measured_on_the_cpu(assume: Assume) -> Iterator[None]:
 
 
 def _gpu_of(flat_args: Any) -> Any:
-    """The GPU that an operator's arguments are on, or that it is to make its results on; None where all is on the CPU."""
+    """The GPU of an operator's arguments or results; None if all are on the CPU."""
     import torch
 
     devices = (a if isinstance(a, torch.device) else a.device for a in flat_args if isinstance(a, (torch.Tensor, torch.device)))
     return next((device for device in devices if device.type in ("cuda", "xpu")), None)
 
 
-def _there(original: Callable[..., Any], fake_mode: Any, func: Any, flat_args: Any, args_spec: Any, error: Any, gpu: Any) -> Any:
-    """The operator's results as fake tensors on the GPU, from a run on the CPU."""
+def _run_on_cpu(
+    original: Callable[..., Any], fake_mode: Any, func: Any, flat_args: Any, args_spec: Any, error: Any, gpu: Any
+) -> Any:
+    """Run the operator on the CPU and return its results as fake tensors on the GPU."""
     import torch
     from torch.utils import _pytree as pytree
 

@@ -1,4 +1,4 @@
-"""Build and load `absent_gpu.cpp`: torch's C++ side of a GPU that is not there."""
+"""Build and load `absent_gpu.cpp`, which answers torch's C++ questions about an absent GPU."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SOURCE = Path(__file__).with_name("absent_gpu.cpp")
 
 
 def cache_directory() -> Path:
-    """Where this user's built libraries are kept: below XDG_CACHE_HOME, ~/.cache without it."""
+    """The folder of this user's built libraries: below XDG_CACHE_HOME, or ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "torch-compile-explorer"
 
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """The library for the torch at hand, built once with g++ (5 s) and kept; InputError where that cannot be done."""
+    """The library for the installed torch, built once with g++ (5 s); InputError if that fails."""
     key = hashlib.sha256(SOURCE.read_bytes() + version_of("torch").encode()).hexdigest()[:12]
     path = cache_directory() / f"absent-gpu-{version_of('torch')}-{key}.so"
     if not path.exists():
@@ -45,7 +45,7 @@ def library() -> ctypes.CDLL:
 
 
 def _start_autograd() -> None:
-    """Autograd starts a thread a device at its first backward: it must not find the GPU that is not there."""
+    """Start autograd now: its first backward starts a thread for each device, and must not see the absent GPU."""
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -55,13 +55,13 @@ def _start_autograd() -> None:
 
 
 def build_command(output: str) -> list[str]:
-    """The command that builds the library; InputError, which says what to install, where there is no g++."""
+    """The command that builds the library; InputError, with what to install, if there is no g++."""
     import torch
 
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
     if not compiler:
         raise InputError(
-            "a trace for a GPU that is not here needs a C++ compiler once, and there is no g++: "
+            "a trace for a GPU you don't have needs a C++ compiler once, and there is no g++: "
             "install it (Debian, Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`)"
         )
     root = Path(torch.__file__).parent
@@ -71,7 +71,7 @@ def build_command(output: str) -> list[str]:
 
 
 def _build(path: Path) -> None:
-    """Build beside the place and move into it, so that two processes never load half a file."""
+    """Build in another folder and move the file into place, so that no process loads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with scratch.folder() as folder:
         made = Path(folder) / "library.so"
@@ -85,7 +85,7 @@ def _build(path: Path) -> None:
 
 @contextmanager
 def cpp_answers(target: Target) -> Iterator[None]:
-    """Inside the block torch's C++ answers for the target: device guard, hooks, and the choice of an attention operator."""
+    """Make torch's C++ side answer for the target: device guard, hooks, choice of an attention operator."""
     native = library()
     major, minor = target.capability
     cudnn = release_of_libraries().cudnn if target.backend == "cuda" else 0
@@ -97,7 +97,7 @@ def cpp_answers(target: Target) -> Iterator[None]:
 
 
 def places() -> tuple[int, ...]:
-    """The addresses that stand in the five places the library writes to."""
+    """The addresses in the five places that the library writes to."""
     found = (ctypes.c_void_p * 5)()
     library().explorer_places(found)
     return tuple(place or 0 for place in found)

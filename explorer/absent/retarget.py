@@ -1,4 +1,4 @@
-"""Compile Dynamo's graph for a GPU that is not there, and run the graph as it is on the CPU.
+"""Compile Dynamo's graph for an absent GPU, and run the graph itself on the CPU.
 
 The graph goes to the GPU where Inductor takes it over, before AOTAutograd: each of its inputs becomes a fake tensor on
 the GPU, and each `torch.device` it names becomes the GPU. So AOTAutograd, its decompositions, autograd, the choice of
@@ -44,7 +44,7 @@ def retargeted(
     generated: Generated | None = None,
     launches: Launches | None = None,
 ) -> Iterator[bool]:
-    """Inside the block Inductor compiles for `target` what Dynamo traced on the CPU; InputError where g++ is missing.
+    """Make Inductor compile for `target` what Dynamo traced on the CPU; InputError if g++ is missing.
 
     `compiled` is called after each graph of Dynamo's that was compiled, outside of the pretence; `generated` is
     given what is made, and `launches` what the program launches outside of these graphs.
@@ -79,7 +79,7 @@ def retargeted(
                         _given_up_where_ours_fails(
                             lambda call: for_aot_inductor(graph, inputs, *args, call=call, **kwargs), original, guard
                         )
-                        with emit.muted():  # what the program asked for: a package that runs here
+                        with emit.muted():  # the package that the program asked for, which runs on this machine
                             return original(graph, inputs, *args, **kwargs)
                 finally:
                     inside.compile = False
@@ -114,7 +114,7 @@ def retargeted(
 
 
 class _Inside(threading.local):
-    """Whether this thread compiles for the GPU."""
+    """Whether this thread is compiling for the GPU."""
 
     compile = False
 
@@ -122,7 +122,7 @@ class _Inside(threading.local):
 def _given_up_where_ours_fails(
     compile_it: Callable[[Callable[..., Any]], Any], original: Callable[..., Any], guard: Guard
 ) -> Any:
-    """What `compile_it` makes with torch's own function; None where explorer's part failed, which is written down."""
+    """Call `compile_it` with torch's own function; None, and a Failure, if explorer's part failed."""
     torchs: list[BaseException] = []
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -151,7 +151,7 @@ def _given_up_where_ours_fails(
 
 @contextmanager
 def _hashed_ahead() -> Iterator[None]:
-    """Inductor names triton's hash in each kernel, which takes 0.3 s to read: in a thread, while Dynamo is at work."""
+    """Compute triton's hash, which Inductor writes into each kernel, in a thread while Dynamo works (0.3 s)."""
     from torch._inductor.runtime.triton_compat import triton_key
 
     thread = threading.Thread(target=triton_key, name="explorer-triton-key")
@@ -164,7 +164,7 @@ def _hashed_ahead() -> Iterator[None]:
 
 @contextmanager
 def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], None], folder: str) -> Iterator[None]:
-    """Everything that holds while one graph is compiled; Inductor's modules are written into `folder`."""
+    """Set up everything for the compile of one graph; Inductor's modules are written into `folder`."""
     import torch._functorch.config
     import torch._inductor.config
 
@@ -188,7 +188,7 @@ def _compiling(target: Target, emit: Emit, graph: Any, keep: Callable[[Code], No
 
 @contextmanager
 def _nothing_tuned() -> Iterator[None]:
-    """What Inductor would run on the GPU to tune kernels before it has written all of its code is not run."""
+    """Skip the kernels that Inductor would run on the GPU to tune them."""
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
     with replaced(PythonWrapperCodegen, "generate_and_run_autotune_block", lambda _: lambda wrapper: None):
@@ -197,7 +197,7 @@ def _nothing_tuned() -> Iterator[None]:
 
 @contextmanager
 def _modules_in(folder: str) -> Iterator[None]:
-    """Inductor's modules are written into `folder` and not into its cache, where the program's own compiles find theirs."""
+    """Write Inductor's modules into `folder`, not into its cache, which the program's own compiles use."""
     from torch._inductor import codecache
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -236,12 +236,12 @@ def on_the_cpu(graph: Any) -> Any:
 
 
 def _called(region: Callable[..., Any], name: str, *operands: Any) -> Any:
-    """What `invoke_subgraph` does with its arguments, outside of a compile."""
+    """Call a region with its arguments, as `invoke_subgraph` does, outside of a compile."""
     return region(*operands)
 
 
 def _nothing() -> None:
-    """What waiting for a GPU is on the CPU."""
+    """Do nothing, in place of waiting for a GPU."""
 
 
 def _histogram(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -282,9 +282,9 @@ def to_gpu(graph: Any, device: str) -> None:
 
 @contextmanager
 def _inputs_on_gpu(graph: Any, device: str) -> Iterator[None]:
-    """AOTAutograd makes fake tensors on the GPU of the graph's real inputs, which are on the CPU.
+    """Make AOTAutograd's fake tensors of the graph's inputs, which are on the CPU, tensors on the GPU.
 
-    Numbers that Dynamo hands over as tensors without dimensions stay where they are: so they do on a GPU.
+    Numbers that Dynamo passes as tensors without dimensions stay on the CPU, as they do with a real GPU.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch._subclasses.meta_utils import MetaTensorDescriber
@@ -315,7 +315,7 @@ def _inputs_on_gpu(graph: Any, device: str) -> Iterator[None]:
 
 @contextmanager
 def _mesh_on_gpu(device: str) -> Iterator[None]:
-    """Inside the block a mesh on the CPU is one of GPUs: DTensor moves the tensors that it is made of to its mesh's device."""
+    """Make a mesh on the CPU a mesh of GPUs: DTensor moves its local tensors to its mesh's device."""
     import torch.distributed
 
     if not torch.distributed.is_available():
@@ -331,7 +331,7 @@ def _mesh_on_gpu(device: str) -> Iterator[None]:
 
 
 def on_gpu(described: Any, device: str) -> Any:
-    """A tensor's description with the GPU for the CPU."""
+    """Replace the CPU by the GPU in a tensor's description."""
     import dataclasses
 
     import torch
@@ -353,7 +353,7 @@ def _numbers(graph: Any) -> Iterator[Any]:
 
 @contextmanager
 def _code_not_loaded(target: Target, keep: Callable[[Code], None]) -> Iterator[None]:
-    """Inductor's code is written to its file and recorded, but not imported, and CUDA graphs of it are not prepared."""
+    """Record Inductor's code instead of importing it, and prepare no CUDA graphs."""
     import types
     from pathlib import Path
 
@@ -384,9 +384,9 @@ def _code_not_loaded(target: Target, keep: Callable[[Code], None]) -> Iterator[N
 
 
 def _sizes() -> dict[str, int]:
-    """The value that each symbol of the graph under way has in this call."""
+    """The value of each symbol of the current graph in this call."""
     from torch._inductor.virtualized import V
 
     shapes = V.graph.sizevars.shape_env
-    known = shapes.backed_var_to_val if hasattr(shapes, "backed_var_to_val") else shapes.var_to_val
-    return {str(symbol): int(value) for symbol, value in known.items() if str(value).lstrip("-").isdigit()}
+    sizes = shapes.backed_var_to_val if hasattr(shapes, "backed_var_to_val") else shapes.var_to_val
+    return {str(symbol): int(value) for symbol, value in sizes.items() if str(value).lstrip("-").isdigit()}

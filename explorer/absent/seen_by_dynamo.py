@@ -1,4 +1,4 @@
-"""What a program learns of its GPU while Dynamo traces it, though the tensors that it is traced with are on the CPU.
+"""Show a program the absent GPU while Dynamo traces it with tensors on the CPU.
 
 Models branch on where a tensor is: a mixture of experts takes a grouped product on a GPU, and counts tokens in integers. So
 `x.device`, `x.is_cuda` and the like answer for the GPU, unless the program put that tensor on the CPU itself, and what the
@@ -19,7 +19,7 @@ from explorer.observe.patch import added_in_plain_sight, replaced
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
 
-#: What Dynamo answers itself of a tensor's device, where the torch at hand has it.
+#: The methods with which Dynamo answers about a tensor's device; not every torch has all of them.
 ANSWERS = ("method_attr_device", "method_attr_is_cuda", "method_get_device", "method_type")
 #: The attribute of Dynamo's tracer that holds the nodes whose tensors the program put on the CPU.
 ON_CPU = "explorer_on_cpu"
@@ -27,7 +27,7 @@ ON_CPU = "explorer_on_cpu"
 
 @contextmanager
 def seen_by_dynamo(target: Target) -> Iterator[None]:
-    """Inside the block a program that Dynamo traces on the CPU sees the target."""
+    """Show the target to a program that Dynamo traces on the CPU."""
     import torch
     from torch import _meta_registrations as rules
     from torch._dynamo.output_graph import SubgraphTracer
@@ -80,7 +80,7 @@ def seen_by_dynamo(target: Target) -> Iterator[None]:
 
 @contextmanager
 def seen_as_they_are() -> Iterator[None]:
-    """Inside the block, while a graph on the GPU is compiled, the rules for fake tensors see where each tensor is."""
+    """Restore the rules for fake tensors, which must see each tensor's real device while a graph is compiled."""
     import inspect
 
     from torch import _meta_registrations as rules
@@ -95,7 +95,7 @@ def _put_on_cpu(proxy: Any) -> bool:
 
 
 def _makes_on_cpu(called: Any, args: Any, kwargs: Any) -> bool:
-    """Whether what a call returns is on the CPU of a program whose inputs are on the GPU."""
+    """Whether a call's result is on the CPU in a program whose inputs are on the GPU."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -104,7 +104,7 @@ def _makes_on_cpu(called: Any, args: Any, kwargs: Any) -> bool:
 
 
 def _stays_on_cpu(called: Any, args: Any, kwargs: Any, given: Sequence[bool]) -> bool:
-    """The same of a call by name or function, with for each tensor that it is given whether the program put it on the CPU."""
+    """Whether a call's result is on the CPU; `given` says for each tensor argument if the program put it there."""
     import torch
 
     named = kwargs.get("device", args[1] if called == "to" and len(args) > 1 else None)
@@ -118,7 +118,7 @@ def _stays_on_cpu(called: Any, args: Any, kwargs: Any, given: Sequence[bool]) ->
 
 
 def _from_gpu(kind: str, called: Any, args: Any, kwargs: Any, gpu: str) -> tuple[Any, Any, Any]:
-    """A call with the CPU, as a torch.device, wherever it names the GPU as one."""
+    """Replace the GPU by the CPU, as a torch.device, in a call's arguments."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -142,7 +142,7 @@ def _from_gpu(kind: str, called: Any, args: Any, kwargs: Any, gpu: str) -> tuple
 
 
 def _names(value: Any, gpu: str) -> bool:
-    """Whether a text names the GPU that is pretended, the only one."""
+    """Whether a text names the absent GPU, which is the only one."""
     return isinstance(value, str) and value in (gpu, f"{gpu}:0")
 
 
@@ -150,7 +150,7 @@ def _names(value: Any, gpu: str) -> bool:
 
 
 def seeing(function: Callable[..., Any], target: Target) -> Callable[..., Any]:
-    """A function that sees the target as Dynamo shows it to the program, when it is called in eager mode on the CPU."""
+    """Wrap a function so that it sees the target when it runs in eager mode on the CPU."""
     import functools
 
     import torch
@@ -164,7 +164,7 @@ def seeing(function: Callable[..., Any], target: Target) -> Callable[..., Any]:
 
 
 def _compiles_without_mode(original: Callable[..., Any]) -> Callable[..., Any]:
-    """torch.compile, as flex_attention calls it in eager mode: Dynamo would trace the mode into what it compiles."""
+    """Call torch.compile outside of the mode, as flex_attention does in eager: Dynamo would trace the mode."""
     import functools
 
     from torch.overrides import _pop_mode_temporarily
@@ -186,7 +186,7 @@ def _compiles_without_mode(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def seen_in_eager_mode(target: Target) -> Iterator[None]:
-    """Inside the block this thread's program may make tensors on the target, which are on the CPU, and is told so of them.
+    """Let this thread's program create tensors on the target; they are on the CPU, and report the GPU.
 
     What it made before, and what compiled code or autograd made, is on the GPU once it has put anything there. Inside of compiled
     functions Dynamo answers, and what they run in eager mode themselves is not told.
@@ -210,7 +210,7 @@ def seen_in_eager_mode(target: Target) -> Iterator[None]:
 
 
 class _Hooks:
-    """What Dynamo enters before a compiled function and leaves after it, with the mode off between them."""
+    """Dynamo's hooks around a compiled function, plus one that turns the mode off inside it."""
 
     def __init__(self, own: list[Any]) -> None:
         self._own = own
@@ -231,7 +231,7 @@ def seen_here() -> bool:
 
 @contextmanager
 def not_seen_in_eager_mode() -> Iterator[None]:
-    """Inside the block this thread's tensors are where they are: what compiles is no program of the user's."""
+    """Show this thread the tensors' real devices inside the block, for code that is not the user's."""
     put_back = _mode_off()
     try:
         yield
@@ -240,7 +240,7 @@ def not_seen_in_eager_mode() -> Iterator[None]:
 
 
 def _mode_off() -> Callable[[], None]:
-    """Take the mode off this thread's stack; gives what puts it back where it was."""
+    """Take the mode off this thread's stack, and return a function that restores it."""
     from torch.overrides import _get_current_function_mode_stack as stack
     from torch.overrides import _pop_mode, _push_mode
 
@@ -265,14 +265,14 @@ def _mode_off() -> Callable[[], None]:
 
 
 def _moves_to(where: str, method: str, args: Any, kwargs: Any) -> bool:
-    """Whether a call names the device on which its result is to be."""
+    """Whether a call moves its result to the device `where`."""
     named = kwargs.get("device", args[1] if method == "to" and len(args) > 1 else None)
     named = getattr(named, "type", named)
     return method == where or (isinstance(named, str) and named.partition(":")[0] == where)
 
 
 class _Marks:
-    """Which memory the program put on the CPU itself, by the tensors' storages: views of one are where it is."""
+    """The storages that the program itself put on the CPU; views share their tensor's storage."""
 
     def __init__(self) -> None:
         from torch.utils.weak import WeakIdKeyDictionary
@@ -284,7 +284,7 @@ class _Marks:
         return self._key(tensor) in self._on_cpu
 
     def put(self, tensor: Any) -> None:
-        """Note that it was."""
+        """Note that the program put the tensor on the CPU."""
         self._on_cpu[self._key(tensor)] = True
 
     def _key(self, tensor: Any) -> Any:
@@ -295,9 +295,9 @@ class _Marks:
 
 
 def _eager_mode(gpu: str, used: bool = True) -> Any:
-    """The mode for torch's functions in which tensors on the CPU say that they are on the GPU, but for those put on the CPU.
+    """A torch-function mode in which tensors on the CPU report the GPU, except those put on the CPU.
 
-    Unless the GPU is `used` from the beginning they say so only after the program has made something on it.
+    Unless the GPU is `used` from the start, they report it only after the program has created something on it.
     """
     import torch
     from torch.overrides import TorchFunctionMode
@@ -310,7 +310,7 @@ def _eager_mode(gpu: str, used: bool = True) -> Any:
     instead = {torch.Tensor.get_device: 0, torch.Tensor.is_cpu: False}
 
     class SeesTheGPU(TorchFunctionMode):  # type: ignore[misc]
-        """What a program asks of its tensors' device, and what it makes on the GPU."""
+        """Answers about tensors' devices, and creates the GPU's tensors on the CPU."""
 
         sees_the_gpu = True
 

@@ -16,7 +16,7 @@ from explorer.observe.tensors import map_tensors, named_tensors
 
 @dataclass(frozen=True)
 class Attached:
-    """A device of this machine: its name for `target=`, what it is, and why it cannot be used, "" where it can."""
+    """A device of this machine: its name for `target=`, its title, and why it cannot be used ("" if it can)."""
 
     name: str
     title: str
@@ -24,7 +24,7 @@ class Attached:
 
 
 def attached() -> tuple[Attached, ...]:
-    """The CPU, and the CUDA GPU where torch sees one."""
+    """The CPU, and "cuda", whose `missing` says why if torch sees no GPU."""
     import platform
 
     import torch
@@ -37,9 +37,9 @@ def attached() -> tuple[Attached, ...]:
 
 
 def attached_gpu() -> Target:
-    """The attached GPU as a Target, from what torch reads of it; InputError where there is none, with what to name instead.
+    """The attached GPU as a Target, from torch's device properties; InputError, with the names, if there is none.
 
-    Its peak rates are those of the named GPU of the same title, else it has none.
+    Its peak rates are those of the named GPU with the same title, if there is one.
     """
     import torch
 
@@ -76,37 +76,37 @@ def attached_gpu() -> Target:
 
 
 def targets() -> Rows:
-    """One row a target: its name, what it is, whether it works here, why not where it does not, and its figures.
+    """One row for each target: its name, its title, whether and why it works here, and its figures.
 
-    GPUs by name work without being here. Their figures: arch, multiprocessors, memory (GB), bandwidth (GB/s), the dense
+    A named GPU need not be attached. Its figures: arch, multiprocessors, memory (GB), bandwidth (GB/s), the dense
     peak rate of each dtype (TFLOP/s, TOP/s for integers), L2 (MB), shared memory a block (KB), registers a
     multiprocessor, and the public sources of these.
     """
     auto = {"target": "auto", "title": "the device that the arguments are on", "works": True, "why": ""}
     here = ({"target": t.name, "title": t.title, "works": not t.missing, "why": t.missing} for t in attached())
     missing = compiler_missing()
-    named = ({"target": t.name, "title": t.title, "works": not missing, "why": missing or _said_of(t), **t.row} for t in NAMED)
+    named = ({"target": t.name, "title": t.title, "works": not missing, "why": missing or _notes(t), **t.row} for t in NAMED)
     return Rows([auto, *here, *named])
 
 
-def _said_of(target: Target) -> str:
-    """What must be known of a GPU that works: its own note, and how far down its kernels can be compiled here."""
+def _notes(target: Target) -> str:
+    """Notes on a GPU that works: how far its kernels can be compiled here, and its own note."""
     below = missing_backend(target)
     read = no_sass(target) if not below else ""
-    told = (below and f"down to Inductor's Triton source only: {below}", read and f"down to PTX and cubin: {read}", target.note)
-    return "; ".join(filter(None, told))
+    notes = (below and f"down to Inductor's Triton source only: {below}", read and f"down to PTX and cubin: {read}", target.note)
+    return "; ".join(filter(None, notes))
 
 
 def compiler_missing() -> str:
-    """Why a GPU that is not here cannot be compiled for, "" where it can: triton has no wheel outside Linux."""
+    """Why nothing can be compiled for an absent GPU, such as no triton outside Linux; "" if it can."""
     return missing_triton()
 
 
 def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str | Target:
-    """The device a trace is made for: "cpu", "cuda", or the Target of a GPU that need not be here.
+    """The device that a trace is made for: "cpu", "cuda", or the Target of a named GPU.
 
-    "auto" is the accelerator when the arguments or the module's parameters are on it, else the CPU. InputError for
-    a target that is unknown, attached but not here, or for a named GPU where triton is missing.
+    "auto" is the GPU if the arguments or the module's parameters are on it, else the CPU. InputError for an unknown target,
+    for "cuda" without an attached GPU, and for a named GPU without triton.
     """
     names = {t.name: t for t in attached()}
     target = _device_name(target)
@@ -156,7 +156,7 @@ def device_types(arguments: Any, function: Callable[..., Any]) -> list[str]:
 
 
 def moved(value: Any, device: str) -> Any:
-    """A nest of arguments with copies on `device` of the tensors that are elsewhere."""
+    """Copy to `device` the tensors in nested arguments that are elsewhere."""
 
     def one(tensor: Any) -> Any:
         if tensor.device.type == device:

@@ -1,4 +1,4 @@
-"""What a program is told by `torch.cuda`, outside of what Inductor compiles, of a GPU that is not there.
+"""Make `torch.cuda` describe an absent GPU to a program, outside of Inductor's compiles.
 
 Answered is what the functions of torch.cuda ask below themselves. They stay as they are: Dynamo knows by the function what it
 may fold into a constant, and what ends a graph.
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from explorer.gpus.figures import Target
 
 JITERATOR = (
-    "a jiterator function is compiled by its GPU's driver when it is called, and that GPU is not here: run the program on the "
-    "GPU itself, with target='cuda', or write the function as a Triton kernel"
+    "a jiterator function is compiled by its GPU's driver when it is called, and that GPU is not attached: run the program on "
+    "the GPU itself, with target='cuda', or write the function as a Triton kernel"
 )
 
 GENERATOR = (
-    "a generator on a GPU is made by that GPU's driver, and that GPU is not here: call torch.manual_seed(…) and give no "
+    "a generator on a GPU is created by that GPU's driver, and that GPU is not attached: call torch.manual_seed(…) and give no "
     "generator, or run the program on the GPU itself, with target='cuda'"
 )
 
 STREAM = (
-    "a stream or an event is made by its GPU's driver, and that GPU is not here: leave streams and events out of what is "
+    "a stream or an event is created by its GPU's driver, and that GPU is not attached: leave streams and events out of what is "
     "compiled, or run the program on the GPU itself, with target='cuda'"
 )
 
 
 @contextmanager
 def torch_cuda_answers(target: Target) -> Iterator[None]:
-    """Inside the block torch.cuda says that the target is there, that it is idle, and that nothing is in its memory."""
+    """Make torch.cuda report the target inside the block, idle and with empty memory."""
     import torch
     from torch._dynamo.variables.ctx_manager import CUDADeviceVariable
     from torch._dynamo.variables.streams import SymbolicStreamState
@@ -66,9 +66,9 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
 
 
 def _outside_of_inductor(guard: Guard) -> Guard:
-    """The guard without Inductor's own questions: a recorded compile has answers of its own, and any other is for the CPU.
+    """Restrict a guard to questions from outside Inductor: recorded compiles are answered elsewhere.
 
-    A function that is run with other arguments than those of its trace may be compiled anew, by torch alone.
+    Any other compile, such as one for other arguments than the trace's, is torch's own, and for the CPU.
     """
     from torch._inductor.virtualized import NullHandler, V
 
@@ -79,14 +79,14 @@ def _outside_of_inductor(guard: Guard) -> Guard:
 
 
 class _Devices:
-    """How many GPUs there are for whom asks: another thread than those that are told of one has none."""
+    """The device count: one GPU for the threads that see the target, none for others."""
 
     def __init__(self) -> None:
         self._told: tuple[Guard, ...] = ()
 
     @contextmanager
     def to(self, guard: Guard) -> Iterator[None]:
-        """Inside the block there is one for those whom the guard covers."""
+        """Report one GPU inside the block to those that the guard covers."""
         self._told = (*self._told, guard)
         try:
             yield
@@ -101,7 +101,7 @@ _DEVICES = _Devices()
 
 
 def _without_streams(guard: Guard, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Let Dynamo begin a frame without the current stream: where torch is built for CUDA, only the GPU's driver can name it."""
+    """Let Dynamo start a frame without the current stream, which in a CUDA build only the driver can name."""
     import torch
 
     def __init__(self: Any) -> None:
@@ -112,7 +112,7 @@ def _without_streams(guard: Guard, original: Callable[..., Any]) -> Callable[...
 
 
 def _below(target: Target) -> dict[str, Callable[..., Any]]:
-    """What torch.cuda asks of its C++ side; another thread is told that there is no GPU, so that it asks for no more."""
+    """Answers of torch.cuda's C++ side; other threads see no GPU, and so ask nothing more."""
     architecture = f"sm_{target.arch}" if target.vendor == "nvidia" else str(target.arch)
     return {
         "_cuda_getDeviceCount": _DEVICES,
@@ -128,7 +128,7 @@ def _below(target: Target) -> dict[str, Callable[..., Any]]:
 
 
 def _of_module(target: Target) -> dict[str, Any]:
-    """What its functions ask of one another; `torch.cuda.is_initialized()` stays False, so nothing is counted as allocated."""
+    """Answers inside torch.cuda. `is_initialized()` stays False, so nothing counts as allocated."""
     import torch
 
     from explorer.absent.absent_gpu import properties

@@ -1,4 +1,4 @@
-"""Decide without timing what Inductor decides by timing on the device, and record what was assumed.
+"""Decide without timing what Inductor decides by timing on the GPU, and record the assumptions.
 
 Assumed is what happened more often on an NVIDIA H200 (torch 2.11, `benchmarks/calibrate.py`; its README has the tables).
 """
@@ -19,8 +19,8 @@ from explorer.observe.patch import replaced
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
 
-#: Why anything is assumed at all, and for each kind of decision how often it was so when it was measured.
-UNTIMED = "nothing can be timed on a GPU that is not there"
+#: Why a decision is assumed, and how often the assumption was right when it was measured.
+UNTIMED = "nothing can be timed on a GPU you don't have"
 LIBRARY = f"{UNTIMED}; on an H200 the library was faster than every template for 19 of 26 products in bfloat16"
 EPILOGUE = f"{UNTIMED}; on an H200 a relu was fused into a template of 20 of 26 products; this template is the likeliest"
 LIKELIEST = f"{UNTIMED}, and no library is among the choices; on an H200 such a template was the fastest for 19 of 30 products"
@@ -30,7 +30,7 @@ PADDED = f"{UNTIMED}; on an H200 120 of 124 such products in half precision were
 NOT_PADDED = f"{UNTIMED}; on an H200 3 of 110 products in float32, small ones, or with only the rows not aligned were padded"
 
 
-#: The rank of a template of which it is not known how fast it is likely to be.
+#: The rank of a template whose likely speed is not known.
 UNKNOWN = (-1.0,)
 #: Rows times inner size times columns of a product that is not small.
 SMALL = 2**29
@@ -42,7 +42,7 @@ class _WouldTime(BaseException):
 
 @contextmanager
 def untimed(emit: Emit, target: Target) -> Iterator[None]:
-    """Inside the block nothing is timed: a rule decides what the tables of `benchmarks/README.md` show to be likelier.
+    """Time nothing inside the block: decide by what the tables of `benchmarks/README.md` show to be likelier.
 
     Each decision is recorded as an "assumption": where, what was assumed, and why.
     """
@@ -53,7 +53,7 @@ def untimed(emit: Emit, target: Target) -> Iterator[None]:
 
 
 def assuming(emit: Emit) -> Assume:
-    """What records an assumption as an event."""
+    """Make a function that records an assumption as an event."""
 
     def assume(where: str, assumed: str, why: str) -> None:
         emit("assumption", lambda: {"where": where, "assumed": assumed, "why": why})
@@ -63,7 +63,7 @@ def assuming(emit: Emit) -> Assume:
 
 @contextmanager
 def _templates(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
-    """Autotuning of matrix products and convolutions: the vendor's library first, then the templates by their likeliness."""
+    """Rank choices of matrix products and convolutions: the vendor's library, then templates by likeliness."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
     listed = Listed(emit)
@@ -90,7 +90,7 @@ def _templates(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
 
 @contextmanager
 def _fusion(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
-    """Fusions that are timed: an epilogue goes into a template of the product, a prologue does not; others as without timing."""
+    """Decide timed fusions: an epilogue goes into the product's template, a prologue does not."""
     from torch._inductor import config, ir, scheduler
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,7 +121,7 @@ def _fusion(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
 
 
 def fitting(product: Any, target: Target) -> Any:
-    """The template that is likeliest the fastest for a product that is computed before an epilogue; None where it has none.
+    """The template that is likely the fastest for a product with an epilogue; None if there is none.
 
     That is the largest tile, to 128 by 128, that still gives nearly every multiprocessor one, with the deepest block of
     the inner size that fits in shared memory. On an H200 it was the fastest of its templates for 19 of 30 products, and
@@ -138,7 +138,7 @@ def fitting(product: Any, target: Target) -> Any:
 
 
 def rank(choice: Any, size: Sequence[Any], bytes_each: int, target: Target) -> tuple[float, ...]:
-    """How likely a choice is the fastest of its operation's templates, UNKNOWN for what is none of a matrix product."""
+    """Rank a choice among its operator's templates; UNKNOWN if it is not one of a matrix product."""
     sizes = [int(n) if getattr(n, "is_number", True) else 4096 for n in size]
     config = blocks_of(getattr(choice, "description", ""))
     if "KERNEL_H" in config:  # a convolution is a product of its images' places and its output channels
@@ -165,7 +165,7 @@ def likeliness(config: Mapping[str, int], sizes: list[int], bytes_each: int, tar
 
 @contextmanager
 def _padding(assume: Assume) -> Iterator[None]:
-    """Matrix products whose sizes are not aligned, and which Inductor would time with and without padding."""
+    """Decide on padding for unaligned matrix products, which Inductor would time both ways."""
     from torch._inductor.fx_passes import pad_mm
 
     def make_bound(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,7 +193,7 @@ def _padding(assume: Assume) -> Iterator[None]:
 
 
 def likely_padded(one: Any, other: Any) -> bool:
-    """Whether a product is likelier padded: one on tensor cores, not small, whose inner size or columns are not aligned."""
+    """Whether padding is likely faster: on tensor cores, not small, inner size or columns not aligned."""
     import torch
     from torch._inductor.fx_passes.pad_mm import get_alignment_size
 
@@ -204,6 +204,6 @@ def likely_padded(one: Any, other: Any) -> bool:
 
 
 def hint(size: Any) -> int:
-    """A size, of a dynamic one that of the call; asking so adds no guard."""
+    """A size as a number; a dynamic size's value in this call, read without adding a guard."""
     known = size.node.hint if hasattr(size, "node") else size
     return int(known) if known is not None else 0

@@ -1,4 +1,4 @@
-"""Outputs of a graph as Inductor's code returns them: what AOTAutograd does not make a view of anything is no view.
+"""Return a graph's outputs as Inductor's code does: views only where AOTAutograd makes views.
 
 Eager code marks a view with the tensor that it is a view of, and Dynamo guards on that tensor's sizes where they are symbols.
 AOTAutograd gives the mark back to a view of an input, and to several outputs that share memory and are differentiated; every
@@ -17,7 +17,7 @@ from explorer.observe.tensors import map_tensors, named_tensors, storage_of
 
 
 def unviewed(graph: Callable[..., Any]) -> Callable[..., Any]:
-    """A graph whose outputs are views only where those of Inductor's code are."""
+    """Wrap a graph so that its outputs are views only where those of Inductor's code are."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any) -> Any:
@@ -35,7 +35,7 @@ def _storages(args: Any, parameters: Iterable[Any]) -> set[Any]:
 
 
 def as_compiled(returned: Any, given: set[Any]) -> Any:
-    """What a graph returned, without the marks of views that AOTAutograd does not give; `given` are the inputs' storages."""
+    """Remove the marks of views that AOTAutograd does not give; `given` are the inputs' storages."""
     views = [tensor for _, tensor in named_tensors(returned) if _is_plain_view(tensor) and storage_of(tensor) not in given]
     if not views:
         return returned
@@ -68,7 +68,7 @@ def _is_plain_view(tensor: Any) -> bool:
 
 
 def _without_mark(tensor: Any, alone: bool) -> Any:
-    """The tensor as no view, differentiable as it was; in the memory that other outputs share, where it is not `alone`.
+    """Remove a tensor's view mark; it stays differentiable, and shares memory if it is not `alone`.
 
     Autograd may have kept the memory for the backward, and sees a change in place only where it sees the view: while it
     records, an output that shares with no other gets memory of its own.

@@ -1,4 +1,4 @@
-"""Hand-written Triton kernels inside a program that is traced for a GPU that is not there.
+"""Run hand-written Triton kernels of a program that is traced for an absent GPU.
 
 Two things stand in their way on a machine without a GPU. Dynamo takes a kernel's launch into its graph only where it
 believes that triton works; and whoever runs the launch, eager or Dynamo's graph on the CPU, asks for a driver. So for
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from explorer.absent.launches import Launches
     from explorer.gpus.figures import Target
 
-#: What notes the launches of this thread.
+#: The object that notes this thread's launches.
 _NOTING: ContextVar[Launches | None] = ContextVar("explorer launches", default=None)
 #: Seconds that one launch may be estimated to take.
 LIMIT = 120.0
-#: Seconds an operation on blocks and an element of one, slower than any machine: what is fast at this is not measured.
+#: Seconds an operation and an element, slower than any machine: if this is below the limit, no speed is measured.
 SLOW = (1e-3, 1e-7)
 
 
 @contextmanager
 def captured_by_dynamo(target: Target) -> Iterator[None]:
-    """Inside the block Dynamo puts the launch of a kernel into its graph, and a TMA descriptor where the target has TMA."""
+    """Let Dynamo put kernel launches into its graph, and TMA descriptors if the target has TMA."""
     import torch.utils._triton as asked
 
     tma = target.vendor == "nvidia" and target.capability >= (9, 0)
@@ -48,7 +48,7 @@ def captured_by_dynamo(target: Target) -> Iterator[None]:
 
 @contextmanager
 def launched_on_the_cpu(launches: Launches | None = None) -> Iterator[None]:
-    """Inside the block a kernel that is launched on CPU tensors is run by triton's interpreter, and not timed.
+    """Run kernels that are launched on CPU tensors in explorer's interpreter, without timing.
 
     An autotuned kernel runs with the first of its configs. Kernels that are launched on a GPU's tensors are left alone.
     With `launches` those outside of a graph of Dynamo's are noted, and give what the GPU would launch; in a block inside
@@ -97,7 +97,7 @@ def _interpreted(launches: Launches | None, original: Callable[..., Any]) -> Cal
 
 
 def _as_they_are(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, called outside of modes for torch's functions, in one of which a tensor on the CPU says it is on the GPU."""
+    """Call a function outside of torch-function modes, one of which makes CPU tensors report the GPU."""
     import torch
 
     def called(*args: Any) -> Any:
@@ -108,7 +108,7 @@ def _as_they_are(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _noted(launches: Launches | None, kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], grid: Any) -> Any:
-    """What the GPU would launch, None where that is not recorded; an error in it is a sentence in the trace."""
+    """Note a launch and return what the GPU would launch; an error becomes a message in the trace."""
     launches = launches or _NOTING.get()
     if launches is None:
         return None
@@ -121,7 +121,7 @@ def _noted(launches: Launches | None, kernel: Any, args: tuple[Any, ...], consta
 
 
 def interpret(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], grid: Any) -> None:
-    """Run `kernel[grid](*args, **constants)` on CPU tensors; InterpretError where that cannot be, or would take too long."""
+    """Run `kernel[grid](*args, **constants)` on CPU tensors; InterpretError if it cannot, or is too slow."""
     from explorer.interpret.interpreter import interpreting
 
     try:
@@ -133,7 +133,7 @@ def interpret(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], 
 
 
 def _allowed(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], grid: Any) -> None:
-    """InputError where tensors have no data, and where a launch would take longer than the limit."""
+    """Raise InputError if tensors have no data or the launch would take longer than the limit."""
     from explorer.interpret.estimate import estimate_call, speed
 
     if empty := without_data(kernel, args, constants):
@@ -147,7 +147,7 @@ def _allowed(kernel: Any, args: tuple[Any, ...], constants: Mapping[str, Any], g
 
 
 def on_the_cpu(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether all tensors of a launch are on the CPU, or nowhere; a tensor descriptor counts as the tensor it describes."""
+    """Whether all tensors of a launch are on the CPU or meta; a descriptor counts as its tensor."""
     import torch
     from torch.utils import _pytree as pytree
 

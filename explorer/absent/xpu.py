@@ -1,4 +1,4 @@
-"""What torch's build for Intel GPUs decides when it is built or imported, decided here for the time of one compile.
+"""Make the choices of torch's build for Intel GPUs, during one compile.
 
 A build for the CPU has no place where an XPU's choice of an attention operator could be put: its table of choices has no
 entry for that device. So the operator itself is given a Python kernel, which Dynamo's and AOTAutograd's traces ask first.
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-#: The backends in the order that XPU prefers, where the user set no order of his own.
+#: XPU's order of attention backends, used if the user set no order.
 ORDER = ("OVERRIDEABLE", "FLASH_ATTENTION", "MATH", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")
-#: torch's order where nobody set one.
+#: torch's default order.
 UNTOUCHED = ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH", "CUDNN_ATTENTION", "OVERRIDEABLE")
 #: The largest head size of oneDNN's attention, and of the flash attention made with SYCL-TLA.
 LARGEST_HEAD, LARGEST_FLASH_HEAD = 576, 192
@@ -20,7 +20,7 @@ LARGEST_HEAD, LARGEST_FLASH_HEAD = 576, 192
 
 @contextmanager
 def xpu_lowerings() -> Iterator[None]:
-    """The backward of an embedding stays an operator, as in Inductor's lowerings of a build for XPU."""
+    """Keep the backward of an embedding an operator, as an XPU build's lowerings do."""
     import torch
     from torch._inductor import lowering
 
@@ -34,7 +34,7 @@ def xpu_lowerings() -> Iterator[None]:
 
 @contextmanager
 def _restored(table: Any) -> Iterator[None]:
-    """A dict or set has what it had, whatever was put into it or taken from it."""
+    """Restore a dict or set to its contents after the block."""
     before = table.copy()
     try:
         yield
@@ -45,7 +45,7 @@ def _restored(table: Any) -> Iterator[None]:
 
 @contextmanager
 def xpu_attention() -> Iterator[None]:
-    """`scaled_dot_product_attention` on an XPU becomes the operator that XPU would choose."""
+    """Make `scaled_dot_product_attention` on an XPU the operator that XPU would choose."""
     import torch
 
     operator = torch.ops.aten.scaled_dot_product_attention.default
@@ -97,7 +97,7 @@ def _attention(operator: Any, composite: Any) -> Callable[..., Any]:
 
 
 def additive(mask: Any, query: Any) -> Any:
-    """A mask of truth values as one that is added, of the query's dtype, as ATen makes it; any other as it is."""
+    """Convert a boolean mask to an additive one of the query's dtype, as ATen does; others stay."""
     import torch
 
     if mask is None or mask.dtype != torch.bool:
@@ -106,7 +106,7 @@ def additive(mask: Any, query: Any) -> Any:
 
 
 def choice(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, grouped: bool) -> str:
-    """The backend that torch chooses on an XPU, "MATH" where no other takes the tensors.
+    """The attention backend that torch chooses on an XPU; "MATH" if no other takes the tensors.
 
     The order and the conditions are those of aten/src/ATen/native/mkldnn/xpu/Attention.cpp and
     aten/src/ATen/native/transformers/xpu/sdp_utils.cpp: oneDNN's ("overrideable") first, for inference only; then flash
@@ -162,7 +162,7 @@ def _flash(query: Any, key: Any, value: Any, mask: Any, causal: bool) -> bool:
 
 
 def _mask_fits(mask: Any, query: Any, key: Any) -> bool:
-    """A mask has two or four dimensions, each as the scores' or 1, and no gradient is asked of it."""
+    """Whether a mask has two or four dimensions, each the scores' or 1, and requires no gradient."""
     if mask is None:
         return True
     if mask.requires_grad or mask.dim() not in (2, 4):

@@ -1,1 +1,1 @@
-"""Triton kernels and operators computed on CPU tensors."""
+"""Run Triton kernels on CPU tensors, and operators with varied rounding or in float64."""

@@ -1,4 +1,4 @@
-"""Triton's operations on numpy arrays, many programs of a launch at once.
+"""Triton's operations on numpy arrays, for many programs of a launch at once.
 
 What triton's own interpreter does for one program at a time, this builder does for a batch of them: the array of a value
 has the batch as its first axis, of length 1 where all programs of the batch agree, and the block's own axes after it. So
@@ -23,7 +23,7 @@ Array = Any
 
 
 class Diverged(Exception):
-    """The programs of a batch disagree about the way on; `labels` are equal where two go the same way."""
+    """The programs of a batch take different branches; `labels` are equal for those on the same one."""
 
     def __init__(self, labels: Array) -> None:
         super().__init__("the programs of a batch take different ways")
@@ -32,14 +32,14 @@ class Diverged(Exception):
 
 @dataclass
 class Handle:
-    """What a tl.tensor holds here: an array, batch first, and its scalar type."""
+    """The value of a tl.tensor: an array with the batch as first axis, and its scalar type."""
 
     data: Array
     dtype: Any
     attr: dict[str, Any] = field(default_factory=dict)
 
     def get_element_ty(self) -> Any:
-        """The type of what a pointer points to."""
+        """The type that a pointer points to."""
         kind = self.dtype
         while hasattr(kind, "element_ty"):
             kind = kind.element_ty
@@ -92,8 +92,8 @@ def _types() -> Any:
 # Numbers -------------------------------------------------------------------------------------------------------------
 
 
-def soft(dtype: Any) -> Any:
-    """The torch type of a float that numpy does not have, None for all others."""
+def torch_dtype_of(dtype: Any) -> Any:
+    """The torch dtype of a float that numpy lacks; None for all others."""
     import torch
 
     names = {
@@ -115,7 +115,7 @@ def array_type(dtype: Any) -> Any:
     """The numpy type that holds values of a triton type here."""
     if dtype.is_ptr():
         return np.dtype(np.uint64)
-    if soft(dtype) is not None:
+    if torch_dtype_of(dtype) is not None:
         return np.dtype(np.float32)
     if dtype.is_floating():
         return np.dtype(f"float{dtype.primitive_bitwidth}")
@@ -126,19 +126,19 @@ def array_type(dtype: Any) -> Any:
 
 def stored_type(dtype: Any) -> Any:
     """The numpy type of the bits in memory."""
-    return np.dtype(f"uint{8 * itemsize(dtype)}") if soft(dtype) is not None else array_type(dtype)
+    return np.dtype(f"uint{8 * itemsize(dtype)}") if torch_dtype_of(dtype) is not None else array_type(dtype)
 
 
 def torch_of(data: Array) -> Any:
-    """The torch tensor of an array, which torch may read and does not write."""
+    """The torch tensor of an array, for reading only."""
     import torch
 
     return torch.from_numpy(np.ascontiguousarray(data) if data.flags.writeable else data.copy(order="C"))
 
 
 def fitted(data: Array, dtype: Any) -> Array:
-    """Computed values as values of the type: rounded for bfloat16 and float8, wrapped for integers."""
-    kind = soft(dtype)
+    """Convert computed values to a type: round for bfloat16 and float8, wrap for integers."""
+    kind = torch_dtype_of(dtype)
     data = data.astype(array_type(dtype), copy=False)
     return data if kind is None else torch_of(data).to(kind).float().numpy()
 
@@ -147,7 +147,7 @@ def bits(data: Array, dtype: Any) -> Array:
     """The bits in memory of an array's values."""
     import torch
 
-    kind = soft(dtype)
+    kind = torch_dtype_of(dtype)
     if kind is None:
         return np.ascontiguousarray(data)
     whole = torch.int16 if kind.itemsize == 2 else torch.uint8
@@ -156,10 +156,10 @@ def bits(data: Array, dtype: Any) -> Array:
 
 
 def values(raw: Array, dtype: Any) -> Array:
-    """The values that bits in memory stand for."""
+    """The values of bits in memory."""
     import torch
 
-    kind = soft(dtype)
+    kind = torch_dtype_of(dtype)
     if kind is None:
         return raw
     whole = torch.int16 if kind.itemsize == 2 else torch.uint8
@@ -175,7 +175,7 @@ def _signed(data: Array) -> Array:
 
 
 def _divided(one: Array, other: Array) -> Array:
-    """C's integer division, which rounds to zero."""
+    """Divide integers as C does, rounding to zero."""
     other = np.where(other == 0, 1, other)
     return (one - np.fmod(one, other)) // other
 
@@ -272,7 +272,7 @@ CASTS = (
 
 @dataclass(frozen=True)
 class View:
-    """Elements of one tensor: its storage as an array, the index of each, and whether all are meant."""
+    """Elements of one tensor: its storage as an array, their indices, and whether none is masked."""
 
     elements: Array
     index: Array
@@ -281,7 +281,7 @@ class View:
 
 
 class Memory:
-    """The tensors that a launch may touch: what is outside of them is refused, what is written can be taken back."""
+    """The tensors that a launch may access. Other accesses are errors; writes can be undone."""
 
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int, str]] = []
@@ -292,7 +292,7 @@ class Memory:
         self._undo: list[tuple[Array, Array, Array]] | None = None
 
     def allow(self, tensor: Any, name: str) -> None:
-        """A tensor's whole storage may be read and written."""
+        """Allow reads and writes of a tensor's whole storage."""
         import torch
 
         storage = tensor.untyped_storage()
@@ -302,7 +302,7 @@ class Memory:
             self._storages[name] = first, torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
 
     def load(self, address: Array, mask: Array, other: Array, kind: Any) -> Array:
-        """The elements at the addresses where `mask` holds, `other` elsewhere."""
+        """Load the elements at the addresses where `mask` holds, `other` elsewhere."""
         from triton._C.libtriton import interpreter
 
         self.watch.read(address)
@@ -328,7 +328,7 @@ class Memory:
             view.elements[view.index[mask]] = data[mask]
 
     def touch(self, address: Array, mask: Array, kind: Any) -> View | None:
-        """Elements are about to be written."""
+        """Note that elements are about to be written, and keep their old values for `undo`."""
         from triton._C.libtriton import interpreter
 
         view = self._checked(address, mask, kind, "writes")
@@ -343,18 +343,18 @@ class Memory:
         return view
 
     def remember(self, on: bool) -> None:
-        """From here on what is overwritten is kept, or no longer."""
+        """Start or stop keeping overwritten values."""
         self._undo = [] if on else None
 
     def undo(self) -> None:
-        """Take back everything since `remember`."""
+        """Undo all writes since `remember`."""
         from triton._C.libtriton import interpreter
 
         for address, data, mask in reversed(self._undo or ()):
             interpreter.store(*_together(address, data, mask))
 
     def _checked(self, address: Array, mask: Array, kind: Any, verb: str) -> View | None:
-        """Where in one tensor the elements are, None where they are in several; InputError where they are in none."""
+        """Find the elements in one tensor; None if they are in several, InputError if outside of all."""
         full = bool(mask.all())
         valid = (
             address
@@ -398,7 +398,7 @@ class Memory:
 
 
 def _together(*arrays: Array) -> tuple[Array, ...]:
-    """The arrays in one shape, each its own: triton's interpreter takes no views that cannot be written, not even to read."""
+    """Broadcast arrays to one shape, as writable copies: triton's interpreter takes no read-only views."""
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
 
     def whole(array: Array) -> Array:
@@ -409,7 +409,7 @@ def _together(*arrays: Array) -> tuple[Array, ...]:
 
 
 class Blocks:
-    """The builder that triton's semantics call, one method an operation; types and constants are triton's interpreter's."""
+    """The builder that triton's semantics call: one method for each operation."""
 
     def __init__(self, memory: Memory) -> None:
         from dataclasses import replace
@@ -440,12 +440,12 @@ class Blocks:
         return getattr(self._inner, name)
 
     def made(self, data: Array, dtype: Any) -> Handle:
-        """The handle of computed values."""
+        """Make the handle of computed values."""
         self.largest = max(self.largest, data[0].size if data.ndim > 1 else 1)
         return Handle(fitted(data, dtype.scalar), dtype.scalar)
 
     def binary(self, one: Handle, other: Handle, operation: Callable[[Array, Array], Array]) -> Handle:
-        """An operation on two values of one type."""
+        """Apply an operation to two values of one type."""
         right = other.data if other.data.dtype == one.data.dtype else other.data.astype(one.data.dtype)
         return self.made(operation(one.data, right), one.dtype)
 
@@ -515,14 +515,14 @@ class Blocks:
         return self.made(made.data, val.dtype)
 
     def _swapped(self, address: Array, mask: Array, before: Array) -> None:
-        """An atomic operation has read memory, and changed it unless what was there is there still."""
+        """Note an atomic operation's read, and its write if the value changed."""
         self.memory.watch.read(address)
         now = self.memory.load(address, mask, before, before.dtype)
         if not np.array_equal(now, before):
             self.memory.watch.wrote()
 
     def _each(self, data: Array) -> Array:
-        """What all programs of the batch agree on, once for each: what one does to memory does not count for all."""
+        """Repeat a value that all programs of the batch share, since each program's atomic takes effect."""
         return np.broadcast_to(data, (self.programs.shape[1], *data.shape[1:]))
 
     def _add_small(self, address: Array, data: Array, mask: Array, dtype: Any, op: Any) -> Handle:
@@ -611,7 +611,7 @@ class Blocks:
         return Handle(values(raw.view(stored_type(kind)), kind), kind)
 
     def create_int_to_ptr(self, src: Handle, dst_type: Any) -> Handle:
-        """A number as an address; what it points to is not known, and no longer checked."""
+        """Use a number as an address; accesses are no longer checked, since its tensor is unknown."""
         self.memory.unchecked = True
         return Handle(src.data.astype(np.uint64), dst_type.scalar)
 
@@ -709,16 +709,16 @@ class Blocks:
             raise InputError(f"device_assert failed: {message}")
 
     def create_assume(self, condition: Handle) -> None:
-        """What the compiler may take for granted."""
+        """Check an assumption of the compiler."""
         if not condition.data.all():
             raise InputError("tl.assume does not hold")
 
     def create_barrier(self) -> None:
-        """A batch is in step at every operation."""
+        """Do nothing: a batch is in step at every operation."""
 
 
 def _same_sign(one: Handle, other: Handle, name: str) -> tuple[Array, Array]:
-    """Two integers as signed or unsigned, as a comparison reads them."""
+    """Read two integers as signed or unsigned, as the comparison requires."""
     if name.startswith("create_fcmp") or one.data.dtype.kind not in "iu":
         return one.data, other.data
     seen = _unsigned if name[-3] == "U" else _signed if name[-3] == "S" else lambda data: data

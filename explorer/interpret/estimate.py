@@ -1,4 +1,4 @@
-"""How long interpreting takes, read off a kernel's source, its sizes and its grid before anything is started.
+"""Estimate how long interpreting a kernel takes, from its source, sizes and grid.
 
 On a busy machine with two cores estimates were 0.7 to 1.8 times what it took, for a softmax of two million numbers, an MLP
 and a GPT-2 of two layers, inference and training; below a tenth of a second, as for a small attention, 0.3 times.
@@ -17,7 +17,7 @@ from explorer.errors import InputError
 from explorer.interpret.interpreter import AT_ONCE, interpreting
 from explorer.ladder.triton_jit import call_arguments, grid_of, jit_function, launch_settings
 
-#: Seconds before a kernel's first program: its source is executed and rewritten.
+#: Seconds to rewrite and execute a kernel's source, before its first program.
 FIRST = 0.02
 #: A kernel against the few operations that are timed: its arrays are many, and calls of other functions count as one.
 AROUND = 1.25
@@ -25,7 +25,7 @@ AROUND = 1.25
 
 @dataclass(frozen=True)
 class Estimate:
-    """What interpreting takes: launches, programs, operations on blocks, and elements that these compute in all."""
+    """The work of interpreting: launches, programs, operations on blocks, and elements computed in all."""
 
     launches: int = 0
     programs: int = 0
@@ -41,15 +41,15 @@ class Estimate:
         )
 
     def seconds(self, speed: tuple[float, float]) -> float:
-        """The time it takes at so many seconds a block operation and an element of one."""
+        """The time at `speed`: seconds for each block operation, and for each element of one."""
         return FIRST * self.launches + AROUND * (self.operations * speed[0] + self.elements * speed[1])
 
 
-def of_launch(source: str, known: Mapping[str, Any], grid: Sequence[int]) -> Estimate:
-    """What one launch takes; `known` are the kernel's constants and arguments that are numbers."""
+def estimate_launch(source: str, known: Mapping[str, Any], grid: Sequence[int]) -> Estimate:
+    """Estimate one launch; `known` are the kernel's constants and integer arguments."""
     numbers = {k: v for k, v in known.items() if isinstance(v, int)}
     tree = ast.parse(source)
-    learn(tree, numbers)
+    add_assigned_integers(tree, numbers)
     programs, block = math.prod(grid), _block(numbers, known)
     operations = _operations(tree, numbers)
     batches = 1 + math.ceil((programs - 1) * block / AT_ONCE)
@@ -57,25 +57,25 @@ def of_launch(source: str, known: Mapping[str, Any], grid: Sequence[int]) -> Est
 
 
 def estimate_call(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any, config: Any = None) -> Estimate:
-    """What `kernel[grid](*args, **constants)` takes; InputError where there is no grid."""
+    """Estimate `kernel[grid](*args, **constants)`; InputError if there is no grid."""
     function = jit_function(kernel)
     named = call_arguments(function, args, launch_settings(kernel, args, constants, config)[2])
     sizes = grid_of(grid, named)
     if not sizes:
         raise InputError(f"running {function.__name__} needs its grid")
-    return of_launch(function.src, named, sizes)
+    return estimate_launch(function.src, named, sizes)
 
 
 def _block(numbers: Mapping[str, int], known: Mapping[str, Any]) -> int:
-    """Elements of the blocks that one program works on: Inductor names them, elsewhere the two largest powers of two."""
+    """Elements in one program's block: from Inductor's names, else the two largest powers of two."""
     named = [v for k, v in numbers.items() if k in ("XBLOCK", "YBLOCK", "ZBLOCK", "R0_BLOCK", "R1_BLOCK")]
     sizes = sorted(v for k, v in numbers.items() if k in known and "BLOCK" in k.upper() and v > 0)
     others = sorted(v for k, v in numbers.items() if k in known and k.isupper() and v >= 8 and not v & (v - 1))
     return max(1, math.prod(named or sizes[-2:] or others[-2:]))
 
 
-def learn(tree: ast.AST, names: dict[str, Any]) -> None:
-    """Add the names that a source assigns integers to, as far as these follow from the names known."""
+def add_assigned_integers(tree: ast.AST, names: dict[str, Any]) -> None:
+    """Add the names that a source assigns integers to, if they follow from the names known."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
@@ -101,7 +101,7 @@ _ARITHMETIC = (
 
 
 def number(node: ast.expr, names: Mapping[str, Any]) -> int | None:
-    """The value of an integer expression, None for anything else."""
+    """The value of an integer expression; None for anything else."""
     functions = {"min": min, "max": max, "tl": _Language, "triton": _Language}
     for part in ast.walk(node):
         if not isinstance(part, _ARITHMETIC) or (
@@ -109,14 +109,14 @@ def number(node: ast.expr, names: Mapping[str, Any]) -> int | None:
         ):
             return None
     try:
-        made = eval(compile(ast.Expression(node), "<size>", "eval"), {"__builtins__": {}, **functions}, dict(names))
+        value = eval(compile(ast.Expression(node), "<size>", "eval"), {"__builtins__": {}, **functions}, dict(names))
     except (TypeError, ValueError, ArithmeticError, AttributeError):
         return None
-    return int(made) if isinstance(made, int) else None
+    return int(value) if isinstance(value, int) else None
 
 
 class _Language:
-    """The functions of the language that sizes are computed with."""
+    """The functions of triton's language that compute sizes."""
 
     @staticmethod
     def cdiv(one: int, other: int) -> int:
@@ -125,24 +125,24 @@ class _Language:
 
 
 def _operations(node: ast.AST, known: Mapping[str, Any]) -> float:
-    """Operations on blocks, those in loops counted as often as they run where that is known, and once elsewhere."""
-    own = float(isinstance(node, (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)))
+    """Count operations on blocks; those in loops as often as they run, or once if that is unknown."""
+    this_node = float(isinstance(node, (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)))
     inside = sum(_operations(child, known) for child in ast.iter_child_nodes(node))
     if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
         bounds = [b for a in node.iter.args if (b := number(a, known)) is not None]
         if len(bounds) == len(node.iter.args) and bounds:
-            return own + inside * len(range(*bounds))
-    return own + inside
+            return this_node + inside * len(range(*bounds))
+    return this_node + inside
 
 
 def speed() -> tuple[float, float]:
-    """Seconds that one operation on blocks takes here, and one element of one, measured now."""
+    """Measure seconds for one block operation, and for one element of one, on this machine."""
     small, large = _timed(1), _timed(AT_ONCE)
     return small, max(0.0, large - small) / AT_ONCE
 
 
 def _timed(count: int) -> float:
-    """Seconds an operation of a masked load, some arithmetic and a store of so many elements."""
+    """Time a masked load, some arithmetic and a store of `count` elements; seconds an operation."""
     import torch
     import triton.language as tl
 

@@ -40,12 +40,12 @@ MEANINGS: dict[str, Callable[..., Any]] = {
 
 
 def evaluate(asm: Any, constraints: Any, args: Sequence[Any], dtype: Any, is_pure: Any = True, pack: Any = 1, **rest: Any) -> Any:
-    """tl.inline_asm_elementwise; NotImplementedError for what is not one arithmetic instruction."""
+    """Evaluate tl.inline_asm_elementwise; NotImplementedError if it is not one arithmetic instruction."""
     import triton.language as tl
 
     text = str(getattr(asm, "value", asm))
-    found = INSTRUCTION.match(text)
-    if not found or found[1] not in MEANINGS or isinstance(dtype, (tuple, list)):
+    instruction = INSTRUCTION.match(text)
+    if not instruction or instruction[1] not in MEANINGS or isinstance(dtype, (tuple, list)):
         raise NotImplementedError(f"inline assembly cannot be interpreted: {text.strip()}")
     tensors = [a if hasattr(a, "handle") else tl.full([], a, tl.float32) for a in args]
     if len(tensors) > 1:
@@ -53,7 +53,7 @@ def evaluate(asm: Any, constraints: Any, args: Sequence[Any], dtype: Any, is_pur
         for other in tensors[1:]:
             whole, _ = tl.broadcast(whole, other)
         tensors = [tl.broadcast(t, whole)[0] for t in tensors]
-    chosen = [tensors[int(n) - 1].handle.data for n in re.findall(r"\$(\d+)", found[3])]
-    data = fitted(MEANINGS[found[1]](*chosen), dtype)
+    chosen = [tensors[int(n) - 1].handle.data for n in re.findall(r"\$(\d+)", instruction[3])]
+    data = fitted(MEANINGS[instruction[1]](*chosen), dtype)
     kind = tl.block_type(dtype, list(data.shape[1:])) if data.ndim > 1 else dtype
     return tl.tensor(Handle(data, dtype), kind)

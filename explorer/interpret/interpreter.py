@@ -1,4 +1,4 @@
-"""Run @triton.jit functions on CPU tensors, without a GPU: Python executes the kernel's source, numpy computes.
+"""Run @triton.jit functions on CPU tensors: Python executes the kernel's source, numpy computes.
 
     with interpreting() as interpreter:
         interpreter.run(kernel, args, {"BLOCK": 128}, grid)
@@ -27,15 +27,15 @@ from explorer.observe.patch import added
 
 #: Elements of a block times programs that run at once: arrays of this size stay in a core's cache.
 AT_ONCE = 2**17
-#: The interpreter whose block this thread is in.
+#: The interpreter of this thread's innermost `interpreting` block.
 _AT_WORK: ContextVar[Interpreter | None] = ContextVar("explorer interpreter", default=None)
-#: Why a kernel whose programs wait for one another is refused.
+#: Why a kernel whose programs wait for one another is rejected.
 WAITS = "the interpreter runs programs in turn, so kernels whose programs wait for one another cannot be interpreted"
 
 
 @dataclass(frozen=True)
-class Launched:
-    """What a launch did: its programs, the names of the tensors it wrote to, the block it worked on, and the seconds."""
+class InterpretedLaunch:
+    """An interpreted launch: its programs, the tensors it wrote, its largest block, and the seconds."""
 
     name: str
     programs: int
@@ -46,7 +46,7 @@ class Launched:
 
 @contextmanager
 def interpreting(progress: Callable[[str], None] | None = None) -> Iterator[Interpreter]:
-    """Inside the block @triton.jit functions can be run by the Interpreter that it gives; all is undone after it.
+    """Give an Interpreter that runs @triton.jit functions inside the block; all is undone after it.
 
     `progress` is told each kernel's name, and how many of its programs are done. A block inside another, such as a launch of
     the program's own while a check interprets, has the Interpreter of that: the language is replaced once.
@@ -67,7 +67,7 @@ def interpreting(progress: Callable[[str], None] | None = None) -> Iterator[Inte
 
 
 class Interpreter:
-    """Runs kernels; made by `interpreting`, and of use only inside its block."""
+    """Runs kernels. Created by `interpreting`, and usable only inside its block."""
 
     def __init__(self, libdevice: Mapping[str, Callable[..., Any]], progress: Callable[[str], None] | None = None) -> None:
         from triton.language.semantic import TritonSemantic
@@ -85,7 +85,7 @@ class Interpreter:
 
     def run(
         self, kernel: Any, args: Sequence[Any], meta: Mapping[str, Any], grid: Any, config: int | Mapping[str, Any] | None = None
-    ) -> Launched:
+    ) -> InterpretedLaunch:
         """`kernel[grid](*args, **meta)` on CPU tensors, which are written to as on a GPU.
 
         `kernel` is any @triton.jit, @triton.autotune or @triton.heuristics function. Of an autotuned kernel `config`
@@ -101,7 +101,7 @@ class Interpreter:
         return self.launch(function, {k: v for k, v in named.items() if k in function.arg_names}, sizes)
 
     def _settings(self, kernel: Any, args: Sequence[Any], meta: dict[str, Any], config: Any) -> dict[str, Any]:
-        """The keyword arguments with those that decorators add; what runs before a config's launch is run."""
+        """Add the keyword arguments of the decorators, and run the config's pre-hook."""
         from explorer.ladder.ladder import choose
         from explorer.ladder.triton_jit import pruned
 
@@ -119,8 +119,8 @@ class Interpreter:
             raise InputError("config is for kernels under @triton.autotune; give this one its constants by keyword")
         return meta
 
-    def launch(self, function: Any, arguments: Mapping[str, Any], grid: Sequence[int]) -> Launched:
-        """Every program of a launch; `arguments` are all of the function's, by name, constexprs included."""
+    def launch(self, function: Any, arguments: Mapping[str, Any], grid: Sequence[int]) -> InterpretedLaunch:
+        """Run every program of a launch; `arguments` are all of the function's, by name, with constexprs."""
         import numpy as np
 
         began = time.perf_counter()
@@ -141,10 +141,10 @@ class Interpreter:
                 if self._progress is not None:
                     self._progress(f"{name}, {done} of {count} programs")
         written = tuple(key for _, _, key in memory.ranges if key in memory.written)
-        return Launched(name, count, written, blocks.largest, time.perf_counter() - began)
+        return InterpretedLaunch(name, count, written, blocks.largest, time.perf_counter() - began)
 
     def _together(self, function: Any, body: Callable[..., Any], values: Mapping[str, Any], ids: Any) -> None:
-        """Run programs in step; where they part, once for each way."""
+        """Run programs in step; if they diverge, run each branch's programs again."""
         import numpy as np
 
         from explorer.interpret.blocks import Diverged
@@ -156,17 +156,17 @@ class Interpreter:
         memory.watch.forget()
         try:
             body(**values)
-        except Diverged as parting:
+        except Diverged as divergence:
             memory.undo()
-            for label in np.unique(parting.labels):
-                self._together(function, body, values, ids[np.broadcast_to(parting.labels, ids.shape) == label])
+            for label in np.unique(divergence.labels):
+                self._together(function, body, values, ids[np.broadcast_to(divergence.labels, ids.shape) == label])
         except (InputError, NotImplementedError, AssertionError, *_PYTHON_ERRORS) as error:
             raise InputError(f"{function.__name__} {_line(error)}{_said(error)}") from error
         finally:
             memory.remember(False)
 
     def _values(self, function: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the language has them: pointers, numbers, and constexprs as they are."""
+        """Convert the arguments to triton's values: pointers, numbers, and constexprs as they are."""
         try:
             bound = inspect.signature(function.fn).bind(**arguments)
         except TypeError as error:
@@ -176,7 +176,7 @@ class Interpreter:
         return {k: _plain(v) if k in fixed else self.value(v, k) for k, v in bound.arguments.items()}
 
     def value(self, argument: Any, name: str = "") -> Any:
-        """A kernel's argument as the language has it; a tensor becomes a pointer into its storage."""
+        """Convert an argument to triton's value; a tensor becomes a pointer into its storage."""
         import torch
         import triton.language as tl
 
@@ -203,7 +203,7 @@ class Interpreter:
         return tl.tensor(Handle(np.array([argument.data_ptr()], np.uint64), kind), kind)
 
     def _tuple(self, argument: tuple[Any, ...], name: str) -> Any:
-        """A tuple of arguments; what is in it is called "name[0]", "name[1]", …"""
+        """Convert a tuple of arguments; its parts are named "name[0]", "name[1]", …"""
         import triton.language as tl
 
         parts = [self.value(part, f"{name}[{number}]") for number, part in enumerate(argument)]
@@ -211,7 +211,7 @@ class Interpreter:
         return tl.tuple(parts, tl.tuple_type([part.type for part in parts], fields)) if fields else tl.tuple(parts)
 
     def _described(self, descriptor: Any, name: str) -> Any:
-        """A tensor descriptor made on the host."""
+        """Convert a tensor descriptor that was created on the host."""
         import triton.language as tl
 
         return self._semantic.make_tensor_descriptor(
@@ -225,12 +225,12 @@ class Interpreter:
     # Functions -------------------------------------------------------------------------------------------------------
 
     def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """A @triton.jit function called by another."""
+        """Call a @triton.jit function from another."""
         kwargs.pop("_semantic", None)
         return self.rewritten(function)(*args, **kwargs)
 
     def rewritten(self, function: Any) -> Callable[..., Any]:
-        """The function with its operators and constants as the language means them; made once."""
+        """Rewrite a function, once, so that operators and constants have triton's meaning."""
         if id(function) not in self._rewritten:  # its own hash would compile it
             self._rewritten[id(function)] = function, self._rewrite(function)
         return self._rewritten[id(function)][1]
@@ -248,7 +248,7 @@ class Interpreter:
         return made[function.fn.__name__]
 
     def _names(self) -> dict[str, Any]:
-        """What a rewritten function calls by names of its own, and the built-in functions that the language has itself."""
+        """The helper functions of rewritten sources, and triton's versions of Python's built-ins."""
         return {
             "_explorer_value": lambda value: self._semantic.to_tensor(value, False),
             "_explorer_and": _and,
@@ -262,7 +262,7 @@ class Interpreter:
         }
 
     def _again(self, loop: str, condition: Any) -> bool:
-        """A `while` loop's condition; InputError where the loop waits for what only another program can do."""
+        """Test a `while` loop's condition; InputError if the loop waits for another program."""
         going = _truth(condition)
         if self._blocks.memory.watch.waits(loop, going):
             raise InputError(f"the loop waits for another program, and {WAITS}")
@@ -285,7 +285,7 @@ class Interpreter:
         return made
 
     def loop(self, first: Any, stop: Any = None, step: Any = 1, **options: Any) -> Iterator[Any]:
-        """`range` and `tl.range`: programs of a batch may start apart, but must go round as often."""
+        """Run `range` and `tl.range`: programs of a batch may start differently, but need equal trip counts."""
         import numpy as np
         import triton.language as tl
 
@@ -307,8 +307,8 @@ class Interpreter:
     # The language ----------------------------------------------------------------------------------------------------
 
     def patch(self, stack: ExitStack) -> None:
-        """Replace what the language does by what it does here."""
-        # It keeps the language's min and max from its own import on, and must not keep those that are put here
+        """Replace the functions of triton's language by the interpreter's."""
+        # Imported first: at its import it keeps the language's min and max, and must not keep the ones put here
         import triton.compiler.code_generator  # noqa: F401
         import triton.language as tl
         from triton.language.extra import cuda
@@ -354,7 +354,7 @@ class Interpreter:
         return lambda tensor, *args, **kwargs: self.call(function, tensor, *args, **kwargs)
 
     def _language(self) -> dict[str, Any]:
-        """What is not an operation of the builder."""
+        """The functions of the language that do not call the builder."""
         from explorer.interpret.inline_asm import evaluate
         from explorer.interpret.reductions import reduce, scan
 
@@ -373,7 +373,7 @@ class Interpreter:
         }
 
 
-#: What executing a kernel's source can raise, beside what explorer raises.
+#: The errors that executing a kernel's source can raise, beside explorer's own.
 _PYTHON_ERRORS = (
     TypeError,
     ValueError,
@@ -388,12 +388,12 @@ _PYTHON_ERRORS = (
 
 
 class _Language(ast.NodeTransformer):
-    """Python's meaning of a source becomes triton's, where they differ."""
+    """Rewrites Python source where triton's meaning differs from Python's."""
 
     function = ""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """Annotations and decorators are for the compiler."""
+        """Remove annotations and decorators, which are for the compiler."""
         self.function = node.name
         for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             argument.annotation = None
@@ -401,13 +401,13 @@ class _Language(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        """A number that is assigned is a tensor."""
+        """Make an assigned number a tensor."""
         self.generic_visit(node)
         node.value = _called("_explorer_value", node.value)
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """`and` and `or` of tensors are elementwise."""
+        """Make `and` and `or` of tensors elementwise."""
         self.generic_visit(node)
         name = "_explorer_and" if isinstance(node.op, ast.And) else "_explorer_or"
         made = node.values[-1]
@@ -417,7 +417,7 @@ class _Language(ast.NodeTransformer):
         return made
 
     def visit_If(self, node: Any) -> ast.AST:
-        """A condition is a scalar, on which the programs of a batch must agree."""
+        """Make a condition a scalar on which the programs of a batch agree."""
         self.generic_visit(node)
         node.test = _called("_explorer_truth", node.test)
         return node  # type: ignore[no-any-return]
@@ -425,13 +425,13 @@ class _Language(ast.NodeTransformer):
     visit_IfExp = visit_Assert = visit_If
 
     def visit_While(self, node: ast.While) -> ast.AST:
-        """As `if`; and whether the loop waits for another program is watched."""
+        """Treat the condition as that of `if`, and watch whether the loop waits for another program."""
         self.generic_visit(node)
         node.test = _called("_explorer_again", ast.Constant(f"{self.function}:{node.lineno}"), node.test)
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        """`not` of a tensor is elementwise."""
+        """Make `not` of a tensor elementwise."""
         self.generic_visit(node)
         return _called("_explorer_not", node.operand) if isinstance(node.op, ast.Not) else node
 
@@ -506,7 +506,7 @@ def _mapped(function: Any, *args: Any, pack: int = 1, **rest: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The value of a tl.constexpr, anything else as it is."""
+    """The value of a tl.constexpr; anything else as it is."""
     return value.value if type(value).__name__ == "constexpr" else value
 
 
@@ -529,7 +529,7 @@ def _helpers() -> list[types.ModuleType]:
 
 
 def _libdevices() -> list[Any]:
-    """Every module that offers libdevice's functions."""
+    """The modules that offer libdevice's functions."""
     import sys
 
     from triton.language.extra import libdevice
@@ -539,13 +539,13 @@ def _libdevices() -> list[Any]:
 
 
 def _of_libdevice(value: Any, known: Mapping[str, Any]) -> bool:
-    """True for a libdevice function that a kernel's module imported by its own name."""
+    """Whether a kernel's module imported this libdevice function by name."""
     name, module = getattr(value, "__name__", None), getattr(value, "__module__", None) or ""
     return isinstance(value, types.FunctionType) and name in known and module.endswith(".libdevice")
 
 
 def _decorators(function: Any) -> int:
-    """Lines between where triton says a function begins and its `def`."""
+    """The number of lines from triton's first line of a function to its `def`."""
     lines: list[str] = function.raw_src
     return next((n for n, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
 

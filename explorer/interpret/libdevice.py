@@ -14,7 +14,7 @@ import numpy as np
 
 Array = Any
 
-#: What numpy has not, and torch has: the name and torch's function of the same meaning.
+#: Functions that numpy lacks: the name, and torch's function of the same meaning.
 TORCH = {
     "lgamma": "lgamma",
     "erf": "special.erf",
@@ -80,7 +80,7 @@ SAME: dict[str, Callable[..., Array]] = {
 
 
 def _rounded_away(data: Array) -> Array:
-    """To the nearest integer, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     return np.copysign(np.floor(np.abs(data) + 0.5), data)
 
 
@@ -94,7 +94,7 @@ def _saturated(data: Array) -> Array:
 
 
 def _bessel(whole: Callable[[Array], Array], first: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
-    """A Bessel function of integer order by its recurrence, for libdevice's jn and yn."""
+    """Make a Bessel function of integer order by recurrence, for libdevice's jn and yn."""
 
     def of_order(order: Array, data: Array) -> Array:
         low, high = whole(data), first(data)
@@ -201,7 +201,7 @@ def _reversed_bits(data: Array) -> Array:
 
 
 def _selected_bytes(one: Array, other: Array, selector: Array) -> Array:
-    """The four bytes out of eight that the nibbles of a selector name."""
+    """Select four of eight bytes by the nibbles of a selector."""
     pool = (other.astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF)) << np.uint64(32)
     pool = pool | (one.astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF))
     made = np.zeros(pool.shape, np.uint64)
@@ -242,7 +242,7 @@ INTEGER: dict[str, Callable[..., Array]] = {
 
 
 def functions() -> Mapping[str, Callable[..., Any]]:
-    """Every function of libdevice that can be computed here, by name; others are left as they are, and fail as they do."""
+    """The functions of libdevice that can be computed here, by name; others keep failing as they do."""
     made: dict[str, Callable[..., Any]] = {name: _language(_torch(path)) for name, path in TORCH.items()}
     made |= {name: _language(_as_first(function)) for name, function in (SAME | NUMPY).items()}
     made |= {name: _language(_as_type(function, kind)) for name, (kind, function) in TO_INTEGER.items()}
@@ -294,13 +294,13 @@ def _as_type(function: Callable[[Array], Array], kind: str) -> Callable[[Array],
 
 
 def _conversion(rounding: Callable[[Array], Array], kind: str) -> Callable[[Array], Array]:
-    """A number of one type as one of another; to an integer type it is rounded as the name says."""
+    """Convert numbers to another type, rounded as the name says for an integer type."""
     to_integer = "int" in kind
     return lambda data: (rounding(data) if to_integer and data.dtype.kind == "f" else data).astype(kind)
 
 
 def _language(function: Callable[..., Array]) -> Callable[..., Any]:
-    """A function of arrays as one of the language's values."""
+    """Wrap a function of arrays as one of triton's values."""
 
     def call(*args: Any, **rest: Any) -> Any:
         import triton.language as tl
@@ -317,7 +317,7 @@ def _language(function: Callable[..., Array]) -> Callable[..., Any]:
 
 
 def _alike(args: tuple[Any, ...]) -> list[Any]:
-    """The arguments as tensors of one shape; Python's numbers take the type of the first tensor."""
+    """Broadcast the arguments to one shape; Python's numbers take the first tensor's type."""
     import triton.language as tl
 
     first = next((a for a in args if isinstance(a, tl.tensor)), None)
@@ -330,7 +330,7 @@ def _alike(args: tuple[Any, ...]) -> list[Any]:
 
 
 def _type_of(kind: Any) -> Any:
-    """The language's type of a numpy type."""
+    """The triton type of a numpy type."""
     import triton.language as tl
 
     names = {"float16": "float16", "float32": "float32", "float64": "float64", "bool": "int1"}

@@ -1,4 +1,4 @@
-"""tl.reduce and tl.associative_scan on whole blocks: the combine function is applied to halves, not to single elements."""
+"""tl.reduce and tl.associative_scan on whole blocks; the combine function is applied to halves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.interpret.blocks import Array, Handle, fitted
 
-#: Combine functions of triton and of Inductor that numpy has; others are called.
+#: Combine functions of triton and Inductor with an equivalent in numpy; others are called.
 KNOWN: dict[tuple[str, str], Any] = {
     ("triton.language.standard", "_sum_combine"): np.add,
     ("triton.language.standard", "_prod_combine"): np.multiply,
@@ -25,7 +25,7 @@ KNOWN: dict[tuple[str, str], Any] = {
 
 
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **rest: Any) -> Any:
-    """tl.reduce."""
+    """Reduce blocks along an axis, as tl.reduce does."""
     several = _is_several(input)
     tensors = list(input) if several else [input]
     arrays = [t.handle.data for t in tensors]
@@ -42,7 +42,7 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **res
 
 
 def scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **rest: Any) -> Any:
-    """tl.associative_scan."""
+    """Scan blocks along an axis, as tl.associative_scan does."""
     several = _is_several(input)
     tensors = list(input) if several else [input]
     arrays = [t.handle.data for t in tensors]
@@ -64,7 +64,7 @@ def _reduced(arrays: Sequence[Array], dtypes: Sequence[Any], axis: int, combine:
 
 
 def _halved(arrays: list[Array], dtypes: Sequence[Any], axis: int, combine: Any) -> list[Array]:
-    """Neighbours combined until one is left, which keeps the order."""
+    """Combine neighbours until one element is left, which keeps their order."""
     while arrays[0].shape[axis] > 1:
         even, odd = ([_part(a, axis, slice(first, None, 2)) for a in arrays] for first in (0, 1))
         arrays = _combined(combine, even, odd, dtypes)
@@ -72,7 +72,7 @@ def _halved(arrays: list[Array], dtypes: Sequence[Any], axis: int, combine: Any)
 
 
 def _scanned(arrays: list[Array], dtypes: Sequence[Any], axis: int, combine: Any) -> list[Array]:
-    """Each element combined with what is 1, 2, 4, … before it; whole blocks, whose lengths are powers of two."""
+    """Combine each element with those 1, 2, 4, … before it; lengths are powers of two."""
     length, step = arrays[0].shape[axis], 1
     while step < length:
         made = _combined(combine, [np.roll(a, step, axis) for a in arrays], arrays, dtypes)
@@ -83,7 +83,7 @@ def _scanned(arrays: list[Array], dtypes: Sequence[Any], axis: int, combine: Any
 
 
 def _combined(combine: Any, left: Sequence[Array], right: Sequence[Array], dtypes: Sequence[Any]) -> list[Array]:
-    """The combine function on two blocks."""
+    """Apply the combine function to two blocks."""
     known = KNOWN.get(_name(combine))
     if known is not None and len(left) == 1:
         return [fitted(known(left[0], right[0]), dtypes[0])]

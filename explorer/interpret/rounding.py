@@ -1,4 +1,4 @@
-"""What rounding does to a function: its operators one by one in float64, or each with its rounding errors varied.
+"""Measure what rounding does to a function: run its operators in float64, or with varied rounding.
 
 Both are dispatch modes, so they see what runs below autograd, a backward and tensors of closures included. Varying the
 rounding of each operator and looking at how the results vary is known as Monte Carlo arithmetic.
@@ -31,15 +31,15 @@ _EXACT = re.compile(
 )
 #: Products whose factors a GPU may round to TF32 first.
 _PRODUCTS = re.compile(r"_?(mm|bmm|addmm|addbmm|baddbmm|mv|addmv|matmul|(cudnn_)?convolution|scaled_dot_product|flash|efficient)")
-#: Operators that may add up all that they are given, where they name no dimensions.
+#: Operators that may sum all elements if they name no dimensions.
 _WHOLE = re.compile(r"_?(sum|mean|nansum|prod|var|std|norm|dot|vdot|dist)|linalg_vector_norm|.*(backward|loss)")
-#: Sums of up to so many numbers are added up without a visible growth of their error.
+#: The most numbers in a sum whose error does not grow visibly.
 SHORT = 64
 
 
 @contextmanager
 def not_compiled_in_modes() -> Iterator[None]:
-    """Inside the block what compiles itself inside a dispatch mode, as flex_attention does in eager mode, is refused there.
+    """Refuse torch.compile inside a dispatch mode, as flex_attention calls it in eager mode.
 
     Dynamo would skip it for good, outside of the mode too, and compile what it calls, which is the inside of an operator.
     """
@@ -58,7 +58,7 @@ def not_compiled_in_modes() -> Iterator[None]:
 
 
 def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
-    """A mode in which the result of every operator that rounds is moved by up to a unit in its last place.
+    """A mode that moves the result of every rounding operator by up to a unit in its last place.
 
     What an operator adds up, in float32 and float64, is moved likewise, more for long sums. float16 and bfloat16, whose
     sums are made in float32, are rounded up or down. Random numbers come from `seed`, None moves nothing; those of torch
@@ -78,7 +78,7 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
         return 2 * torch.rand(like.shape, generator=generators[like.device], dtype=dtype, device=like.device) - 1
 
     def moved(tensor: Any, units: float) -> Any:
-        """A tensor moved by up to so many units in the last place, but for numbers with few digits, which are exact."""
+        """Move a tensor by up to `units` in the last place, except numbers with few digits, which are exact."""
         if tensor.is_complex():
             parts = torch.view_as_real(tensor.resolve_conj())
             size = tensor.abs().unsqueeze(-1)
@@ -91,7 +91,7 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
         return torch.where(_few_digits(tensor), tensor, tensor * (1 + units * torch.finfo(tensor.dtype).eps * noise(tensor)))
 
     def summands(function: Any, args: Any, kwargs: Any, written: set[int]) -> tuple[Any, Any]:
-        """The arguments with what is added up moved."""
+        """Move the arguments that the operator sums."""
         from torch.utils import _pytree as pytree
 
         tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and _rounds(t)]
@@ -134,7 +134,7 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
 
 
 def _with_results(function: Any, given: Any, places: Sequence[Any], change: Callable[[Any], Any]) -> Any:
-    """What an operator gave, with new results changed, and places that it wrote to changed in place."""
+    """Change an operator's new results, and in place the tensors it wrote to."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -155,7 +155,7 @@ def _rounds(tensor: Any) -> bool:
 
 
 def _few_digits(tensor: Any) -> Any:
-    """Where the lower half of the digits is zero: small whole numbers and the like, which a sum or product gives exactly."""
+    """Where the lower half of the digits is zero, as in small integers, which sums give exactly."""
     import torch
 
     whole, mask = {
@@ -168,7 +168,7 @@ def _few_digits(tensor: Any) -> Any:
 
 
 def _growth(function: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> float:
-    """How many units a sum may lose beside its last rounding: the root of how many numbers it adds up.
+    """The units that a sum may lose beside its last rounding: the root of its number of terms.
 
     What says its dimensions adds these up, a convolution a filter, other sums and backwards at most everything; the rest,
     as a softmax or a matrix product, at most its longest dimension.
@@ -191,7 +191,7 @@ def _growth(function: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> fl
 
 
 def _product_units(name: str, tensors: Sequence[Any]) -> float:
-    """How many units of float32 a factor may lose: where torch allows it, a GPU rounds it to TF32, the CPU to bfloat16."""
+    """The units of float32 that a factor may lose: if allowed, a GPU rounds to TF32, the CPU to bfloat16."""
     import torch
 
     setting = torch.get_float32_matmul_precision()
@@ -217,7 +217,7 @@ def _written(function: Any, args: Any, kwargs: Any) -> list[Any]:
 
 
 def _decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """What Inductor decomposes operators into, as its own table says."""
+    """Inductor's table of decompositions."""
     from torch._inductor.decomposition import select_decomp_table
 
     table: Mapping[Any, Callable[..., Any]] = select_decomp_table()
@@ -229,7 +229,7 @@ def _decompositions() -> Mapping[Any, Callable[..., Any]]:
 
 @contextmanager
 def random_numbers(results: list[Any]) -> Iterator[None]:
-    """Inside the block the results of operators that draw random numbers are appended to a list."""
+    """Append the results of operators that draw random numbers to a list inside the block."""
     import torch
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -249,7 +249,7 @@ def random_numbers(results: list[Any]) -> Iterator[None]:
 
 
 def widened(drawn: Sequence[Any]) -> TorchDispatchMode:
-    """A mode in which whatever is a float is made, and computed with, in float64; complex numbers likewise.
+    """A mode that creates floats and computes with them in float64; complex numbers likewise.
 
     `drawn` are the random numbers that the same function drew as it is, which are given out again. What is asked for in
     another floating type is made in float64; what is written in place stays what it is. RuntimeError where the function

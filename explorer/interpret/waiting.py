@@ -1,38 +1,38 @@
-"""Whether a loop of an interpreted kernel waits for another program, which would never come: programs run in turn."""
+"""Detect a loop that waits for another program, which would never run: programs run in turn."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Rounds in which a loop read the same places and nothing was written, after which nothing new can be seen.
+#: Rounds without a write in which a loop reads the same addresses, after which it counts as waiting.
 ROUNDS = 1000
 
 
 @dataclass
 class Watch:
-    """What the `while` loops under way have read, and how often memory was changed."""
+    """The addresses that running `while` loops have read, and the number of memory changes."""
 
     seen: list[int] = field(default_factory=list)
     changes: int = 0
     loops: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
 
     def read(self, address: Any) -> None:
-        """Memory was read, which matters only inside of loops."""
+        """Note a read of memory, if a loop is running."""
         if self.loops:
             self.seen.append(hash(address.tobytes()))
 
     def wrote(self) -> None:
-        """Memory was changed."""
+        """Note a change of memory."""
         self.changes += 1
 
     def forget(self) -> None:
-        """Other programs begin."""
+        """Forget all loops, because other programs start."""
         self.seen.clear()
         self.loops.clear()
 
     def waits(self, loop: str, going: bool) -> bool:
-        """Told at each test of a loop whether it goes on: True where it has long done nothing but read the same again."""
+        """Note a test of a loop's condition; True if the loop has only read the same addresses for long."""
         if not going:
             self.loops.pop(loop, None)
             return False
