@@ -497,7 +497,8 @@ def test_a_wrapper_that_is_no_python_costs_only_its_kernels(recorded: Callable[[
     """Output code that cannot be parsed is shown all the same; the kernel stage says why there are none."""
     events, failures, meta = recorded("sin_cos-torch2.13-cpu")
     damaged = [
-        Event(e.kind, e.time, e.frame, e.graph, plain({"text": "x = ("})) if e.kind == "output_code" else e for e in events
+        Event(e.kind, e.time, e.frame, e.graph, plain({"text": "x = (", "file": "f.py"})) if e.kind == "output_code" else e
+        for e in events
     ]
     trace = Trace.of_events(damaged, failures, meta)
     assert trace.text("output_code") == "x = (" and trace.kernels == ()
