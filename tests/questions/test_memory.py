@@ -140,7 +140,7 @@ def test_a_wrapper_in_cpp_does_not_hide_the_memory_of_another_graph() -> None:
     memory = Trace(artifacts=(cpp, python)).memory
     assert len(memory.unread()) == 1 and len(memory.table()) == 1
     first, second = repr(memory).split("\n")
-    assert first.startswith("1/0 inference: nothing is known") and "128 B at most" in second
+    assert first.startswith("1/0 inference: memory is unknown") and "128 B at most" in second
 
 
 def test_a_trace_without_output_code_says_so() -> None:
