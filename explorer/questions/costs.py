@@ -209,7 +209,6 @@ SHARES: Mapping[str, float] = MappingProxyType(
         "conv": 0.65,
         "conv_backward": 0.45,
         "conv_grouped": 0.15,
-        "conv_transposed": 0.25,
         "int8_rows": 0.065,
     }
 )
@@ -224,6 +223,7 @@ VALIDATED = ("NVIDIA H200", "NVIDIA H100")
 #: Parts of the names of the operators that it was compared with.
 VALIDATED_CALLS = ("mm", "convolution", "attention")
 FEW_CHANNELS = "a convolution of fewer than 8 channels, which cuDNN pads"
+TRANSPOSED = "a transposed convolution, for which cuDNN takes kernels with tensor cores or, up to 30 times slower, without"
 NO_RATE = "the rate of {dtype} on this GPU is not known: its bytes alone"
 NO_COUNT = "nothing says how many operations {operator} is: its bytes alone"
 OTHER_GPU = "the shares were measured on H100 and H200, not on {title}"
@@ -325,7 +325,9 @@ def share_of(call: Mapping[str, Plain]) -> float:
             return SHARES["attention_fp32"]
         return SHARES[f"attention{backward}"] * float(min(1.0, sizes[3] / HEAD) ** 0.5)
     if "conv" in operator:
-        return SHARES["conv_transposed" if call.get("transposed") else "conv_grouped" if _grouped(call) else f"conv{backward}"]
+        if call.get("transposed"):  # cuDNN computes it as the gradient of a convolution's input
+            return SHARES["conv_backward"]
+        return SHARES["conv_grouped" if _grouped(call) else f"conv{backward}"]
     if call.get("dtype") == "int8" and call.get("strides") and call["strides"][-1][-1] == 1:
         return SHARES["int8_rows"]
     return SHARES["template" if call["template"] else "mm"]
@@ -371,7 +373,7 @@ def rate_of(target: Target, call: Mapping[str, Plain]) -> float:
     dtype = str(call.get("dtype", ""))  # a call of an unknown operator has no dtype
     if call["template"] and target.vendor == "nvidia" and target.capability < (8, 0) and dtype == "float16":
         return target.peak.get("fp32", 0.0)
-    if dtype in ("float16", "bfloat16") and "conv" in str(call["operator"]) and (call.get("transposed") or _grouped(call)):
+    if dtype in ("float16", "bfloat16") and "conv" in str(call["operator"]) and _grouped(call):
         return target.peak.get("fp32", 0.0)  # cuDNN's kernels for these use no tensor cores
     names = ("tf32", "fp32") if dtype in ("float32", "complex64") and call.get("tf32") else RATES.get(dtype, ())
     return next((target.peak[name] for name in names if name in target.peak), 0.0)
@@ -423,6 +425,8 @@ def _outside(target: Target, group: Mapping[str, Plain]) -> str:
             said.append(NO_RATE.format(dtype=dtype))
         elif "conv" in operator and call.get("channels", 8) < 8 and call.get("groups") == 1:
             said.append(FEW_CHANNELS)
+        elif call.get("transposed") and dtype in ("float16", "bfloat16"):
+            said.append(TRANSPOSED)
     if not any(name in target.title for name in VALIDATED):
         said.append(OTHER_GPU.format(title=target.title))
     return "; ".join(dict.fromkeys(said))

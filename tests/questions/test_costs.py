@@ -204,6 +204,17 @@ def test_what_is_outside_what_was_validated_is_said() -> None:
     assert "recorded before" in estimate(H100, {**work(), "calls": None, "elementwise": None}).outside
 
 
+def test_a_transposed_convolution_is_estimated_on_tensor_cores() -> None:
+    """As the gradient of a convolution's input, which it is; in 16 bits, where cuDNN may take slower kernels, it says so."""
+    shape = {"sizes": [1, 8192, 256, 2048], "groups": 1, "channels": 128}
+    ways = {way: call("aten.convolution", 8_589_934_592, **shape, transposed=way) for way in (False, True)}
+    seconds = {way: estimate(H100, work(made)).seconds for way, made in ways.items()}
+    assert 1 < seconds[True] / seconds[False] < 2
+    assert "up to 30 times slower" in estimate(H100, work(ways[True])).outside
+    assert estimate(H100, work(ways[False])).outside == ""
+    assert estimate(H100, work({**ways[True], "dtype": "float32"})).outside == ""
+
+
 def test_the_table_has_operations_and_what_is_outside(for_h100: Trace) -> None:
     """Every row of kernels and of library calls has them; the linear layers are 2 × rows × inputs × outputs."""
     assert {row["operations"] for row in for_h100.kernels.table()} == {0}
