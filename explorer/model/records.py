@@ -145,10 +145,16 @@ def _reader(annotation: Any) -> Read:
 
 
 @cache
-def _fields_of(kind: type[Record]) -> Mapping[str, tuple[str, Read]]:
-    """By key the attribute and the reader of each field."""
+def _fields_of(kind: type[Record]) -> Mapping[str, tuple[str, type | None, Read]]:
+    """By key each field's attribute, the type of which a value is taken as it is, and the reader of other values."""
     hints = get_type_hints(kind)
-    return {key: (name, _reader(hints[name])) for name, key, _ in kind._layout}
+    return {key: (name, _taken_as_it_is(hints[name]), _reader(hints[name])) for name, key, _ in kind._layout}
+
+
+def _taken_as_it_is(hint: Any) -> type | None:
+    """The plain type of a field that holds one, which most do: asking for it first spares a call a value."""
+    plain_types = [part for part in (get_args(hint) or (hint,)) if part in (str, int, bool)]
+    return plain_types[0] if plain_types and get_origin(hint) in (None, Union, UnionType) else None
 
 
 @cache
@@ -168,14 +174,19 @@ def _record(kind: type[Record]) -> Read:
             field = known.get(key)
             if field is None:
                 raise FieldError(f"{kind.__name__} has no field {key!s}")
-            name, reader = field
+            name, same, reader = field
+            if type(given) is same:
+                found[name] = given
+                continue
             try:
                 found[name] = reader(given)
             except FieldError as error:
                 raise error.within(str(key)) from None
-        if missing := [name for name in _required(kind) if name not in found]:
-            raise FieldError(f"{kind.__name__} lacks {', '.join(missing)}")
-        return kind(**found)
+        try:
+            return kind(**found)
+        except TypeError:
+            missing = [name for name in _required(kind) if name not in found]
+            raise FieldError(f"{kind.__name__} lacks {', '.join(missing)}") from None
 
     return read
 
