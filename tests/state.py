@@ -17,6 +17,8 @@ from torch._dynamo.output_graph import OutputGraph
 from torch._inductor import compile_fx, debug, pattern_matcher
 from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
+from explorer.observe.subclasses import subclasses
+
 
 def snapshot() -> dict[str, object]:
     """Configurations, environment, loggers, hooks and the functions that explorer replaces while it records."""
@@ -51,13 +53,10 @@ def _functions() -> dict[str, object]:
         debug.DebugContext,
         OutputGraph,
         GraphTransformObserver,
-        *_below(pattern_matcher.PatternEntry),
+        pattern_matcher.PatternEntry,
+        *subclasses(pattern_matcher.PatternEntry),
     ]
     return {f"{owner.__name__}.{name}": value for owner in owners for name, value in vars(owner).items() if callable(value)}
-
-
-def _below(kind: type) -> list[type]:
-    return [kind, *(k for child in kind.__subclasses__() for k in _below(child))]
 
 
 def difference(before: dict[str, object], after: dict[str, object]) -> dict[str, object]:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from explorer.absent.measured import Assume, ignore_assumption, measured_on_the_cpu
 from explorer.absent.native import cpp_answers
 from explorer.absent.xpu import xpu_attention, xpu_lowerings
+from explorer.gpus.properties import torch_properties
+from explorer.ladder.absent_driver import AbsentDriver
 from explorer.observe.patch import added, beside, compile_lock, replaced
 from explorer.observe.versions import release_of_libraries
 
@@ -55,28 +57,7 @@ def properties(target: Target) -> types.SimpleNamespace:
 
         documented = str(torch.xpu.get_device_properties.__doc__)
         return types.SimpleNamespace(**{name: fact for name, fact in target.xpu.items() if f"``{name}``" in documented})
-    major, minor = target.capability
-    return types.SimpleNamespace(
-        name=target.title,
-        major=major,
-        minor=minor,
-        gcnArchName=str(target.arch) if target.backend == "hip" else target.title,
-        multi_processor_count=target.multiprocessors,
-        total_memory=target.memory,
-        max_threads_per_multi_processor=target.threads,
-        max_threads_per_block=target.threads_per_block,
-        regs_per_multiprocessor=target.registers,
-        warp_size=target.warp,
-        L2_cache_size=target.l2,
-        shared_memory_per_block=target.shared_static,
-        shared_memory_per_block_optin=target.shared_per_block,
-        shared_memory_per_multiprocessor=target.shared_per_multiprocessor,
-        clock_rate=int(target.clock / 1000),
-        memory_clock_rate=int(target.memory_clock / 1000),
-        memory_bus_width=target.bus,
-        is_integrated=0,
-        is_multi_gpu_board=0,
-    )
+    return types.SimpleNamespace(**torch_properties(target))
 
 
 @contextmanager
@@ -211,35 +192,30 @@ def _interface(target: Target) -> Iterator[None]:
         yield
 
 
+class InductorDriver(AbsentDriver):
+    """Triton's driver for an absent GPU as Inductor sees it: the tensors, which are fake, are on the target."""
+
+    def get_active_torch_device(self) -> Any:
+        """The target's first device."""
+        import torch
+
+        return torch.device(self._target.device, 0)
+
+    def get_device_interface(self) -> Any:
+        """torch.cuda or torch.xpu, which describes the target here."""
+        import torch
+
+        return getattr(torch, self._target.device)
+
+
 @contextmanager
 def _triton_driver(target: Target) -> Iterator[None]:
     """Make triton's active driver name the target and its figures."""
-    import torch
     import triton.testing
     from torch._inductor.runtime import triton_helpers
-    from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
 
-    figures = {
-        "max_shared_mem": target.shared_per_block,
-        "max_num_regs": target.registers,
-        "multiprocessor_count": target.multiprocessors,
-        "warpSize": target.warp,
-        "sm_clock_rate": int(target.clock / 1000),
-        "mem_clock_rate": int(target.memory_clock / 1000),
-        "mem_bus_width": target.bus,
-    }
-    absent = types.SimpleNamespace(
-        get_current_target=_always(GPUTarget(*target.triple)),
-        get_current_device=_always(0),
-        set_current_device=_always(None),
-        get_current_stream=_always(0),
-        get_active_torch_device=_always(torch.device(target.device, 0)),
-        get_device_interface=_always(getattr(torch, target.device)),
-        utils=types.SimpleNamespace(get_device_properties=_always(figures)),
-        is_active=_always(True),
-        binary_ext={"cuda": "cubin", "hip": "hsaco", "xpu": "spv"}[target.backend],
-    )
+    absent = InductorDriver(target)
     clock = [int(target.clock / 1e6)]
     with _all_here(type(driver), {"active": property(_always(absent))}), _all(triton.testing, {"nvsmi": _always(clock)}):
         with _all(triton_helpers, {"set_driver_to_gpu": _always(None)}), _backend_hash(target):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.absent.seen_by_dynamo import seen_here
 from explorer.errors import InterpretError
-from explorer.ladder.ladder import AbsentDriver
+from explorer.ladder.absent_driver import AbsentDriver
 from explorer.observe.patch import added
 
 if TYPE_CHECKING:
@@ -35,18 +35,6 @@ Note = Callable[[str, str], bool]
 
 class ActiveDriver(AbsentDriver):
     """The driver that a program sees for an absent GPU; it launches and times nothing."""
-
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
-        self.utils = types.SimpleNamespace(get_device_properties=lambda device: figures(target))
-        self.binary_ext = {"cuda": "cubin", "hip": "hsaco", "xpu": "spv"}[target.backend]
-
-    def get_current_device(self) -> int:  # type: ignore[override]
-        """The only GPU."""
-        return 0
-
-    def set_current_device(self, device: int) -> None:
-        """There is one GPU."""
 
     def get_active_torch_device(self) -> Any:
         """The target's device if the program sees the GPU, whose tensors are on the CPU; else the CPU."""
@@ -78,28 +66,10 @@ class ActiveDriver(AbsentDriver):
     def clear_cache(self, cache: Any) -> None:
         """There is nothing to clear."""
 
-    def is_active(self) -> bool:
-        """True: the program is traced for the target."""
-        return True
-
     def _event(self, enable_timing: bool = False, **rest: Any) -> Any:
         if enable_timing:
             raise InterpretError(untimed(self._target))
         return types.SimpleNamespace(record=lambda *args: None, synchronize=lambda: None, wait=lambda *args: None)
-
-
-def figures(target: Target) -> dict[str, int]:
-    """A device's properties as triton's drivers give them; shared memory in bytes a block, clocks in kHz."""
-    return {
-        "max_shared_mem": target.shared_per_block,
-        "max_num_regs": target.registers,
-        "max_threads_per_sm": target.threads,
-        "multiprocessor_count": target.multiprocessors,
-        "warpSize": target.warp,
-        "sm_clock_rate": int(target.clock / 1000),
-        "mem_clock_rate": int(target.memory_clock / 1000),
-        "mem_bus_width": target.bus,
-    }
 
 
 def untimed(target: Target) -> str:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from explorer.absent.absent_gpu import pretending
 from explorer.absent.cuda_on_cpu import on_the_cpu
 from explorer.errors import InputError
-from explorer.interpret.estimate import Estimate, add_assigned_integers, estimate_launch, number
+from explorer.interpret.estimate import Estimate, add_assigned_integers, estimate_launch
 from explorer.interpret.interpreter import WAITS, Interpreter, interpreting
+from explorer.model.integers import value_of
 from explorer.observe.patch import Guard, added, guarded, guarding, replaced
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def launches_in(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
             kernel = kernels.get(ast.unparse(node.func.value))
             if kernel is not None:
-                pairs = zip(kernel.names, (number(a, names) for a in node.args), strict=False)
+                pairs = zip(kernel.names, (value_of(a, names) for a in node.args), strict=False)
                 yield kernel, {k: v for k, v in pairs if v is not None}
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from explorer.errors import InputError
 from explorer.interpret.interpreter import AT_ONCE, interpreting
 from explorer.ladder.triton_jit import call_arguments, grid_of, jit_function, launch_settings
+from explorer.model.integers import value_of
 
 #: Seconds to rewrite and execute a kernel's source, before its first program.
 FIRST = 0.02
@@ -79,49 +80,9 @@ def add_assigned_integers(tree: ast.AST, names: dict[str, Any]) -> None:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            found = number(node.value, names) if isinstance(target, ast.Name) else None
+            found = value_of(node.value, names) if isinstance(target, ast.Name) else None
             if found is not None:
                 names.setdefault(ast.unparse(target), found)
-
-
-_ARITHMETIC = (
-    ast.Name,
-    ast.Constant,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Compare,
-    ast.IfExp,
-    ast.operator,
-    ast.unaryop,
-    ast.cmpop,
-    ast.Load,
-    ast.Call,
-    ast.Attribute,
-)
-
-
-def number(node: ast.expr, names: Mapping[str, Any]) -> int | None:
-    """The value of an integer expression; None for anything else."""
-    functions = {"min": min, "max": max, "tl": _Language, "triton": _Language}
-    for part in ast.walk(node):
-        if not isinstance(part, _ARITHMETIC) or (
-            isinstance(part, ast.Name) and part.id not in names and part.id not in functions
-        ):
-            return None
-    try:
-        value = eval(compile(ast.Expression(node), "<size>", "eval"), {"__builtins__": {}, **functions}, dict(names))
-    except (TypeError, ValueError, ArithmeticError, AttributeError):
-        return None
-    return int(value) if isinstance(value, int) else None
-
-
-class _Language:
-    """The functions of triton's language that compute sizes."""
-
-    @staticmethod
-    def cdiv(one: int, other: int) -> int:
-        """Division rounded up."""
-        return -(-one // other)
 
 
 def _operations(node: ast.AST, known: Mapping[str, Any]) -> float:
@@ -129,7 +90,7 @@ def _operations(node: ast.AST, known: Mapping[str, Any]) -> float:
     this_node = float(isinstance(node, (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)))
     inside = sum(_operations(child, known) for child in ast.iter_child_nodes(node))
     if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
-        bounds = [b for a in node.iter.args if (b := number(a, known)) is not None]
+        bounds = [b for a in node.iter.args if (b := value_of(a, known)) is not None]
         if len(bounds) == len(node.iter.args) and bounds:
             return this_node + inside * len(range(*bounds))
     return this_node + inside

@@ -25,6 +25,8 @@ from typing import Any, TypeAlias
 from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.gpus.figures import Target
 from explorer.gpus.occupancy import occupancy
+from explorer.gpus.properties import torch_properties
+from explorer.ladder.absent_driver import AbsentDriver
 from explorer.ladder.triton_pool import Pool, Worker
 from explorer.ladder.triton_tools import amdgcn_resources, disassemble, missing_backend, ptxas_resources
 from explorer.model.values import EMPTY, Plain, plain, text_lines
@@ -558,38 +560,6 @@ def lines_of(file: str, source: str) -> Iterator[None]:
 # The target instead of a GPU -----------------------------------------------------------------------------------------
 
 
-class AbsentDriver:
-    """Triton's driver for an absent GPU: it names the target and launches nothing."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self.device = f"explorer:{target.name}"
-
-    def get_current_target(self) -> Any:
-        """Triton's GPUTarget."""
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget(*self._target.triple)
-
-    def get_current_device(self) -> str:
-        """A name that no kernel cache has entries for."""
-        return self.device
-
-    def get_current_stream(self, device: object) -> int:
-        """No stream."""
-        return 0
-
-    def get_active_torch_device(self) -> Any:
-        """The CPU, which holds the arguments."""
-        import torch
-
-        return torch.device("cpu")
-
-    def get_benchmarker(self) -> Callable[..., float]:
-        """A benchmarker that gives 0.0: nothing can be timed on an absent GPU."""
-        return lambda *args, **kwargs: 0.0
-
-
 @contextmanager
 def triton_driver_of(target: Target) -> Iterator[None]:
     """Show triton's front end the target's driver inside the block."""
@@ -597,7 +567,7 @@ def triton_driver_of(target: Target) -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        absent = AbsentDriver(target)
+        absent = AbsentDriver(target, f"explorer:{target.name}")  # no kernel cache has entries for this device
         with added(type(driver), "active", property(lambda _: absent)):
             yield
 
@@ -630,17 +600,7 @@ def _properties_of(original: Any, target: Target) -> Callable[..., Any]:
     def device_properties(**stated: Any) -> Any:
         if stated.get("type") == target.backend and stated.get("cc") in (target.arch, target.triple[1]):
             return original(**stated)
-        figures = {
-            "type": target.backend,
-            "index": 0,
-            "multi_processor_count": target.multiprocessors,
-            "cc": target.triple[1],
-            "major": target.capability[0],
-            "regs_per_multiprocessor": target.registers,
-            "max_threads_per_multi_processor": target.threads,
-            "max_threads_per_block": target.threads_per_block,
-            "warp_size": target.warp,
-        }
+        figures = {**torch_properties(target), "type": target.backend, "index": 0, "cc": target.triple[1]}
         return original(**{key: value for key, value in figures.items() if key in original._fields})
 
     return device_properties

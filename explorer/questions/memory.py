@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from explorer.model.integers import evaluated
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.questions.missing import explain_place
@@ -272,44 +273,6 @@ def element_size(dtype: str) -> int:
         return WORDS[name]
     bits = BITS.search(name)
     return max(1, int(bits[1]) // 8) if bits else 1
-
-
-def evaluated(text: str, values: Mapping[str, int]) -> int | None:
-    """Evaluate a size such as "64" or "4*s77"; None if it has more than numbers, known symbols and + - * //."""
-    try:
-        return _value(ast.parse(text.strip(), mode="eval").body, values)
-    except (SyntaxError, KeyError, TypeError, ZeroDivisionError):
-        return None
-
-
-def _value(node: ast.expr, values: Mapping[str, int]) -> int:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.Name):
-        return values[node.id]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand, values)
-    if isinstance(node, ast.BinOp):
-        one, other = _value(node.left, values), _value(node.right, values)
-        return _combined(node.op, one, other)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.lower() in ("max", "min"):
-        several = [_value(argument, values) for argument in node.args]
-        return max(several) if node.func.id.lower() == "max" else min(several)
-    raise TypeError(ast.dump(node))
-
-
-def _combined(operator: ast.operator, one: int, other: int) -> int:
-    if isinstance(operator, ast.Add):
-        return one + other
-    if isinstance(operator, ast.Sub):
-        return one - other
-    if isinstance(operator, ast.Mult):
-        return one * other
-    if isinstance(operator, ast.FloorDiv):
-        return one // other
-    if isinstance(operator, ast.Mod):
-        return one % other
-    raise TypeError(type(operator).__name__)
 
 
 def symbol_values(trace: TraceData, frame: str) -> dict[str, int]:

@@ -13,7 +13,7 @@ import torch
 
 import explorer
 from explorer.model.values import Artifact
-from explorer.questions.memory import element_size, evaluated, readable
+from explorer.questions.memory import element_size, readable
 from explorer.traced import Trace
 
 Replayed = Callable[[str], Trace]
@@ -147,15 +147,6 @@ def test_a_trace_without_output_code_says_so() -> None:
     """There is no graph to say anything of."""
     assert Trace().memory.unread() == ()
     assert repr(Trace().memory) == "no output code, so nothing is known of memory"
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("64", 64), ("4*s77", 48), ("s77 // 5", 2), ("max(1, s77)", 12), ("-s77 + 1", -11), ("s99", None), ("a.b", None)],
-)
-def test_sizes_are_evaluated_from_known_symbols(text: str, value: int | None) -> None:
-    """Numbers, symbols and arithmetic only."""
-    assert evaluated(text, {"s77": 12}) == value
 
 
 @pytest.mark.parametrize(

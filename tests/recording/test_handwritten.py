@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.ladder.ladder import AbsentDriver
+from explorer.ladder.absent_driver import AbsentDriver
 
 triton = pytest.importorskip("triton")
 tl: Any = triton.language
