@@ -88,7 +88,7 @@ def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
 def _layout(buffer: Any) -> dict[str, Plain]:
     """Dtype, size and stride of a buffer; {} for one that is several, or none."""
     layout: Any = getattr(buffer, "layout", None)
-    if not hasattr(layout, "stride"):
+    if not all(hasattr(layout, name) for name in ("dtype", "size", "stride")):  # such as that of a node without a result
         return {}
     return {"dtype": str(layout.dtype), "size": list(map(str, layout.size)), "stride": list(map(str, layout.stride))}
 

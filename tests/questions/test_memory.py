@@ -293,8 +293,9 @@ del buf1
 del buf3
 return (buf2, )
 """
-    layouts = "\n".join(f"{n}.layout = FixedLayout('cuda:0', torch.float32, size=[4], stride=[1])" for n in ("buf2", "buf3"))
-    ir = Artifact("ir", "ir_post_fusion", "0/0", "inference", "IR", "text", layouts)
+    layout = {"dtype": "torch.float32", "size": ("4",), "stride": ("1",)}
+    nodes = {"nodes": ({"name": "op1", "layouts": {"buf2": layout, "buf3": layout}},)}
+    ir = Artifact("ir", "ir_post_fusion", "0/0", "inference", "IR", "text", "", data=nodes)
     made = code(body)
     memory = Trace(artifacts=(*made.artifacts, ir)).memory
     assert [(r["names"], r["born"], r["freed"], r["kind"]) for r in memory.table()] == [
