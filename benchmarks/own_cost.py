@@ -36,14 +36,14 @@ FILES = (
     ("observe/scheduler.py", "", VERDICTS),
     ("stages/inductor/fusion.py", "", VERDICTS),
     ("observe/kernel_lines.py", "", LINKS),
-    ("provenance.py", "", LINKS),
+    ("questions/provenance.py", "", LINKS),
     ("stages/", "link", LINKS),
     ("observe/bytecode.py", "_decompiled_facts", REST),
-    ("recorder.py", "_append", TEXTS),
+    ("recording/recorder.py", "_append", TEXTS),
     ("replay.py", "", TEXTS),
 )
 #: While one of these is under way all is explorer's, also what of torch it calls.
-WHOLE = (("recorder.py", "_append"), ("recorder.py", "finish"), ("session.py", "_finished"))
+WHOLE = (("recording/recorder.py", "_append"), ("recording/recorder.py", "finish"), ("recording/session.py", "_finished"))
 
 
 # In the child -----------------------------------------------------------------------------------------------------
