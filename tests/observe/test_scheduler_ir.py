@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -18,14 +19,20 @@ pytest.importorskip("triton")
 def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written once for nodes that share it is, letter by letter, what Inductor writes for each."""
     from torch._inductor.dependencies import MemoryDep
-    from torch._inductor.loop_body import LoopBodyBlock
+    from torch._inductor.loop_body import LoopBody, LoopBodyBlock
 
-    block, dep = LoopBodyBlock.debug_str, MemoryDep.__repr__
+    body, block, dep = LoopBody.debug_str, LoopBodyBlock.debug_str, MemoryDep.__repr__
     texts: list[tuple[str, str]] = []
 
     def both(nodes: Any) -> Any:
         made = ir_facts(nodes)
-        with replaced(LoopBodyBlock, "debug_str", lambda _: block), replaced(MemoryDep, "__repr__", lambda _: dep):
+        with ExitStack() as stack:
+            for owner, name, theirs in (
+                (LoopBody, "debug_str", body),
+                (LoopBodyBlock, "debug_str", block),
+                (MemoryDep, "__repr__", dep),
+            ):
+                stack.enter_context(replaced(owner, name, lambda _, theirs=theirs: theirs))
             texts.append((made["text"], ir_facts(nodes)["text"]))
         return made
 
