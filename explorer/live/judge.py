@@ -56,7 +56,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """Whether a value is right, how far it is off, and by which bound; `share` is the largest error over its bound."""
 
     equal: bool
@@ -81,23 +81,23 @@ def gaps(eager: Any, given: Any) -> tuple[float, float]:
     return float(gap.max()), float((gap / one.abs().clamp_min(1e-300)).max())
 
 
-def exactly(eager: Any, given: Any, evidence: Evidence) -> Verdict:
+def exactly(eager: Any, given: Any, evidence: Evidence) -> Judgement:
     """Of whole numbers and booleans: the same, but where they come from floats that round to one side or the other."""
     import torch
 
     wrong = eager != given
     if not bool(wrong.any()):
-        return Verdict(True, "exact")
+        return Judgement(True, "exact")
     if evidence.possible:
         made = torch.stack([eager, *evidence.possible]).long()
         wrong = wrong & ((given.long() < made.amin(0)) | (given.long() > made.amax(0)))
     count, of = int(wrong.sum()), wrong.numel()
     if not count:
-        return Verdict(True, "exact, but where rounding decides", "some come from floats between two whole numbers")
-    return Verdict(False, "exact", f"{count} of {of} are not eager's")
+        return Judgement(True, "exact, but where rounding decides", "some come from floats between two whole numbers")
+    return Judgement(False, "exact", f"{count} of {of} are not eager's")
 
 
-def judged(eager: Any, given: Any, evidence: Evidence) -> Verdict:
+def judged(eager: Any, given: Any, evidence: Evidence) -> Judgement:
     """Of floats and complex numbers of one shape and type, which are in strided tensors."""
     import torch
 
@@ -105,7 +105,7 @@ def judged(eager: Any, given: Any, evidence: Evidence) -> Verdict:
     info = torch.finfo(eager.dtype)
     one, other = _wide(eager), _wide(given)
     if not one.numel():
-        return Verdict(True, "no element")
+        return Judgement(True, "no element")
     exact = None if evidence.exact is None else _wide(evidence.exact)
     rounded = None if exact is None else _wide(evidence.exact.to(eager.dtype))
     unit = info.eps * _size(one).clamp_min(info.smallest_normal) + (0.0 if small else info.smallest_normal)
@@ -126,11 +126,11 @@ def judged(eager: Any, given: Any, evidence: Evidence) -> Verdict:
     notes = _overflows(one, other, exact)
     if wrong:
         note = "; ".join([f"{wrong} of {share.numel()} elements are off by more", *notes])
-        return Verdict(False, words, note, largest, *errors)
+        return Judgement(False, words, note, largest, *errors)
     if mean > 1:
         note = "; ".join([f"the errors' root mean square is {mean:.2g} times what rounding gives", *notes])
-        return Verdict(False, words, note, mean, *errors)
-    return Verdict(True, words, "; ".join(notes), max(largest, mean), *errors)
+        return Judgement(False, words, note, mean, *errors)
+    return Judgement(True, words, "; ".join(notes), max(largest, mean), *errors)
 
 
 def near(eager: Any, given: Any) -> bool:
@@ -154,7 +154,7 @@ NEAR = f"{UNITS:.0f} units in the last place of each of eager's"
 GIVEN = {"float64": (1e-9, 1e-10), "float32": (1e-3, 1e-4)}
 
 
-def beside(expected: Any, given: Any) -> Verdict:
+def beside(expected: Any, given: Any) -> Judgement:
     """Of values that are only expected, of one shape and type: whole numbers exactly, floats by a tolerance of their type."""
     import torch
 
@@ -162,7 +162,7 @@ def beside(expected: Any, given: Any) -> Verdict:
         return exactly(expected, given, Evidence())
     one, other = _wide(expected), _wide(given)
     if not one.numel():
-        return Verdict(True, "no element")
+        return Judgement(True, "no element")
     kind = str(expected.dtype).removeprefix("torch.").replace("complex64", "float32").replace("complex128", "float64")
     of_each, of_all = GIVEN.get(kind) or (8 * torch.finfo(expected.dtype).eps,) * 2
     finite = _size(one)
@@ -171,7 +171,7 @@ def beside(expected: Any, given: Any) -> Verdict:
     words = f"{of_each:.1g} of each element and {of_all:.1g} of their root mean square: what made them is not known"
     count = int(wrong.sum())
     note = f"{count} of {wrong.numel()} elements are off by more" if count else ""
-    return Verdict(not count, words, "; ".join(filter(None, [note, *_overflows(one, other, None)])))
+    return Judgement(not count, words, "; ".join(filter(None, [note, *_overflows(one, other, None)])))
 
 
 def _wide(tensor: Any) -> Any:
@@ -344,4 +344,4 @@ def draws_alike(eager: Sequence[Any], given: Sequence[Any]) -> bool | None:
     return not bool(mine @ products @ mine >= distances.max() * (1 - 1e-9))
 
 
-__all__ = ["NEAR", "Evidence", "Varied", "Verdict", "beside", "draws_alike", "exactly", "gaps", "judged", "near"]
+__all__ = ["NEAR", "Evidence", "Judgement", "Varied", "beside", "draws_alike", "exactly", "gaps", "judged", "near"]

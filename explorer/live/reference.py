@@ -16,7 +16,7 @@ from typing import Any
 from explorer.errors import ExplorerError
 from explorer.interpret.rounding import not_compiled_in_modes, random_numbers, varied, widened
 from explorer.live.call import Call
-from explorer.live.judge import NEAR, Evidence, Varied, Verdict, beside, draws_alike, exactly, gaps, judged, near
+from explorer.live.judge import NEAR, Evidence, Judgement, Varied, beside, draws_alike, exactly, gaps, judged, near
 from explorer.live.outcome import Outcome, Part, outcome_of
 from explorer.observe.tensors import copier, map_tensors, strided_parts
 
@@ -280,14 +280,14 @@ def _values(name: str, one: Any, other: Any, truth: Truth) -> dict[str, Any]:
     return {**row, "error": verdict.error, "eager_error": verdict.eager_error}
 
 
-def _verdict(name: str, one: Any, other: Any, number: int, of: int, truth: Truth) -> Verdict:
+def _verdict(name: str, one: Any, other: Any, number: int, of: int, truth: Truth) -> Judgement:
     """What the judge says: at once where both are next to each other, else from as many ways to round as it takes."""
     floats = one.is_floating_point() or one.is_complex()
     if not floats and bool((one == other).all()):
-        return Verdict(True, "exact")
+        return Judgement(True, "exact")
     if floats and near(one, other):
-        return Verdict(True, NEAR)
-    verdict = Verdict(False, "")
+        return Judgement(True, NEAR)
+    verdict = Judgement(False, "")
     for count in TRIALS:
         evidence = _part_of(truth.of(name, one, count), number) if of > 1 else truth.of(name, one, count)
         verdict = (judged if floats else exactly)(one, other, evidence)

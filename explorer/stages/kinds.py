@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from explorer.model.values import Artifact
-from explorer.stages.triton.forms import CONSTANT as IMMEDIATE
 from explorer.stages.triton.instructions import is_instruction
+from explorer.stages.triton.origins import CONSTANT as IMMEDIATE
 
 Kinds = list[str]
 Rules = tuple[tuple[str, re.Pattern[str]], ...]

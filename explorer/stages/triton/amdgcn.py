@@ -5,13 +5,13 @@ from __future__ import annotations
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import instruction_kinds
-from explorer.stages.triton import forms as _ladder
+from explorer.stages.triton import origins
 from explorer.stages.triton.instruction_mix import amdgcn_mix
 
 
 def render(event: Event, id: str) -> Artifact:
     """The kernel's AMDGCN, with the number of its instructions of each class as `mix`."""
-    return _ladder.kernel_artifact(event, id, "AMDGCN", "amdgcn", mix=amdgcn_mix(str(event.data["text"])))
+    return origins.kernel_artifact(event, id, "AMDGCN", "amdgcn", mix=amdgcn_mix(str(event.data["text"])))
 
 
 STAGE = Stage(
@@ -21,6 +21,6 @@ STAGE = Stage(
     render=render,
     per_kernel=True,
     kinds=instruction_kinds,
-    link=_ladder.assembly_links("amdgcn .loc"),
+    link=origins.assembly_links("amdgcn .loc"),
     about="The instructions an AMD GPU runs: vector registers, scalar registers, and explicit waits.",
 )

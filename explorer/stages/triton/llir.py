@@ -5,12 +5,12 @@ from __future__ import annotations
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import by_rules, rules
-from explorer.stages.triton import forms as _ladder
+from explorer.stages.triton import origins
 
 
 def render(event: Event, id: str) -> Artifact:
     """The kernel's LLIR."""
-    return _ladder.kernel_artifact(event, id, "LLIR", "llvm")
+    return origins.kernel_artifact(event, id, "LLIR", "llvm")
 
 
 LINES = rules(
@@ -37,6 +37,6 @@ STAGE = Stage(
     render=render,
     per_kernel=True,
     kinds=kinds,
-    link=_ladder.link_llvm,
+    link=origins.link_llvm,
     about="The program of one thread, in LLVM's language, after its optimizer.",
 )

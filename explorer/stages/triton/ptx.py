@@ -5,12 +5,12 @@ from __future__ import annotations
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import instruction_kinds
-from explorer.stages.triton import forms as _ladder
+from explorer.stages.triton import origins
 
 
 def render(event: Event, id: str) -> Artifact:
     """The kernel's PTX."""
-    return _ladder.kernel_artifact(event, id, "PTX", "ptx")
+    return origins.kernel_artifact(event, id, "PTX", "ptx")
 
 
 STAGE = Stage(
@@ -20,6 +20,6 @@ STAGE = Stage(
     render=render,
     per_kernel=True,
     kinds=instruction_kinds,
-    link=_ladder.assembly_links("ptx .loc"),
+    link=origins.assembly_links("ptx .loc"),
     about="NVIDIA's virtual assembly, with any number of registers; ptxas makes machine code of it.",
 )

@@ -12,7 +12,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Call, Event, Link, text_lines
 from explorer.stages.inductor.kernel import owners
 from explorer.stages.kinds import CONSTANT
-from explorer.stages.triton import forms as _ladder
+from explorer.stages.triton import origins
 from explorer.stages.triton.instruction_mix import sass_mix
 from explorer.stages.triton.instructions import SASS_INSTRUCTION
 
@@ -24,7 +24,7 @@ _LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)"
 
 def render(event: Event, id: str) -> Artifact:
     """The kernel's SASS, with the number of its instructions of each class as `mix`."""
-    return _ladder.kernel_artifact(event, id, "SASS", "sass", mix=sass_mix(str(event.data["text"])))
+    return origins.kernel_artifact(event, id, "SASS", "sass", mix=sass_mix(str(event.data["text"])))
 
 
 def event_of(ptx: Event | Artifact, text: str, ptx_lines: Sequence[int] = (), path: tuple[Call, ...] | None = None) -> Event:
@@ -36,7 +36,7 @@ def event_of(ptx: Event | Artifact, text: str, ptx_lines: Sequence[int] = (), pa
     return Event("sass", ptx.time, ptx.frame, ptx.graph, event_data("sass", facts), ptx.path if path is None else path)
 
 
-def chains(text: str) -> Iterator[tuple[int, _ladder.Chain]]:
+def chains(text: str) -> Iterator[tuple[int, origins.Chain]]:
     """The origin of each instruction: the //## File lines above it."""
     chain: list[tuple[str, int]] = []
     fresh = True
@@ -57,7 +57,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     library, the PTX says what it was inlined into; the link is made where it was inlined into one line of the kernel only, or
     into lines that all compute the same FX node.
     """
-    kernel = _ladder.kernel_of(artifact, trace)
+    kernel = origins.kernel_of(artifact, trace)
     ptx = next((a for a in trace.find("ptx", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
     if kernel is None:
         return
@@ -67,7 +67,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     inlined = _inlined(artifact, trace, len(kernel.lines))
     known = owners(kernel)
     for number, chain in chains(artifact.text):
-        line = _ladder.own_line(chain, artifact.data, len(kernel.lines))
+        line = origins.own_line(chain, artifact.data, len(kernel.lines))
         if line:
             yield Link(artifact.id, (number,), kernel.id, (line,), "nvdisasm line")
         elif chain:
@@ -79,14 +79,14 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each instruction by ptxas's line table of the PTX, in which each instruction has a line of its own."""
     stated: dict[int, list[int]] = {}
-    for link in _ladder.assembly_links("")(ptx, trace):
+    for link in origins.assembly_links("")(ptx, trace):
         for number in link.source_lines:
             stated.setdefault(number, []).extend(link.target_lines)
     instructions = (n for n, line in enumerate(artifact.lines, 1) if SASS_INSTRUCTION.match(line))
     for number, origin in zip(instructions, artifact.data["ptx_lines"], strict=True):
         if origin:
             yield Link(artifact.id, (number,), ptx.id, (origin,), ASSEMBLED)
-        if _ladder.CONSTANT.match(artifact.lines[number - 1]):
+        if origins.CONSTANT.match(artifact.lines[number - 1]):
             continue
         if lines := stated.get(origin):
             yield Link(artifact.id, (number,), kernel.id, tuple(sorted(lines)), ASSEMBLED_LOC)
@@ -97,8 +97,8 @@ def _inlined(artifact: Artifact, trace: TraceData, lines: int) -> dict[tuple[str
     found: dict[tuple[str, int], set[int]] = {}
     for ptx in trace.find("ptx", artifact.frame, artifact.graph):
         if ptx.kernel == artifact.kernel:
-            for _, chain in _ladder.loc_chains(ptx.text):
-                if chain and (line := _ladder.own_line(chain, artifact.data, lines)):
+            for _, chain in origins.loc_chains(ptx.text):
+                if chain and (line := origins.own_line(chain, artifact.data, lines)):
                     found.setdefault((basename(chain[0][0]), chain[0][1]), set()).add(line)
     return found
 
@@ -115,7 +115,7 @@ def kinds(artifact: Artifact) -> list[str]:
             found.append("directives")
             continue
         padding = instruction[1] == "NOP" or (instruction[1] == "BRA" and f"({label})" in line.replace("`", ""))
-        found.append("padding" if padding else CONSTANT if _ladder.CONSTANT.match(line) else "")
+        found.append("padding" if padding else CONSTANT if origins.CONSTANT.match(line) else "")
         label = ""
     return found
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import mlir_kinds
-from explorer.stages.triton import forms as _ladder
+from explorer.stages.triton import origins
 
 
 def render(event: Event, id: str) -> Artifact:
     """The kernel's TTGIR."""
-    return _ladder.kernel_artifact(event, id, "TTGIR", "mlir")
+    return origins.kernel_artifact(event, id, "TTGIR", "mlir")
 
 
 STAGE = Stage(
@@ -20,6 +20,6 @@ STAGE = Stage(
     render=render,
     per_kernel=True,
     kinds=mlir_kinds,
-    link=_ladder.links(_ladder.mlir_chains, "mlir loc"),
+    link=origins.links(origins.mlir_chains, "mlir loc"),
     about="The same with a layout for every block: which thread holds what, what goes through shared memory, what is pipelined.",
 )
