@@ -1,4 +1,4 @@
-"""The widget in JupyterLab, Notebook 7 and Voila, from end to end: compile for a GPU that is not here, click a line, lead
+"""The widget in JupyterLab, Notebook 7 and Voila, from end to end: compile for a GPU you don't have, click a line, lead
 the view from Python. JupyterLab comes with the package; the others are tried where they are installed.
 """
 

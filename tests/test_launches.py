@@ -1,4 +1,4 @@
-"""Launches of Triton kernels outside of torch.compile, recorded for a GPU that is not here."""
+"""Launches of Triton kernels outside of torch.compile, recorded for a GPU you don't have."""
 
 from __future__ import annotations
 

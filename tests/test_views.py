@@ -295,7 +295,7 @@ def test_a_kernel_whose_costs_are_not_known_says_why(opened, trained):
 
 
 def test_assumptions_are_a_chip_that_leads_to_them(opened):
-    """What was assumed for a GPU that is not there is counted in the header, and a press shows it with its reason."""
+    """What was assumed for a GPU you don't have is counted in the header, and a press shows it with its reason."""
     whats = {"0/0": ("mm is fastest", "it is fused"), "1/0": ("so again",)}
     assumed = []
     for frame, own in whats.items():

@@ -22,7 +22,7 @@ from explorer.process.stopping import interruptible
 class Call:
     """A function, its arguments, and whether the outputs are differentiated.
 
-    With `absent` it is traced for a GPU that is not there: Triton kernels that it launches itself are interpreted, and where
+    With `absent` it is traced for a GPU you don't have: Triton kernels that it launches itself are interpreted, and where
     the program asks it is told of that GPU. `ambient` is the autocast that it is called in.
     """
 

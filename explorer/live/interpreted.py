@@ -1,4 +1,4 @@
-"""The check of a trace for a GPU that is not there: its wrappers and kernels run on the CPU, interpreted, beside eager."""
+"""The check of a trace for a GPU you don't have: its wrappers and kernels run on the CPU, interpreted, beside eager."""
 
 from __future__ import annotations
 

@@ -334,7 +334,7 @@ def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:
 
 
 def chosen(ladder: Ladder) -> str:
-    """Why this config was compiled: it was measured, or nothing was, as on a GPU that is not there."""
+    """Why this config was compiled: it was measured, or nothing was, as on a GPU you don't have."""
     if ladder.chosen:
         return ladder.chosen
     if len(ladder.candidates) < 2:

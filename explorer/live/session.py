@@ -40,14 +40,14 @@ class Live:
     error: BaseException | None = None
     assembled: dict[str, Artifact] = field(default_factory=dict)
     ladders: Ladders = field(default_factory=Ladders)
-    absent: Target | None = None  # the GPU that is not here for which the kernels are
+    absent: Target | None = None  # the GPU you don't have for which the kernels are
     again: Callable[..., Any] | None = None  # the same trace made anew, with the arguments of `trace` that are given
-    generated: Generated | None = None  # of a trace for a GPU that is not there: what was generated for it
+    generated: Generated | None = None  # of a trace for a GPU you don't have: what was generated for it
     empty: bool = False  # whether tensors of the call have no data, so that nothing was computed
 
     @property
     def codes(self) -> Sequence[Code] | None:
-        """Inductor's modules for a GPU that is not there; None where the device is here."""
+        """Inductor's modules for a GPU you don't have; None where the device is here."""
         return self.generated.codes if self.generated is not None else None
 
     @property
@@ -83,7 +83,7 @@ class Live:
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the compiled function as it is, with new arguments or with those of the trace.
 
-        Where the trace is for a GPU that is not there, the graphs that Dynamo made run on the CPU.
+        Where the trace is for a GPU you don't have, the graphs that Dynamo made run on the CPU.
         """
         if self.compiled is None:
             raise CompileError("the compile failed, there is nothing to run") from self.error

@@ -1,6 +1,6 @@
 """Tensors without data, fake or on the meta device: a model of any size is compiled for a GPU without its memory.
 
-A trace for a GPU that is not there needs shapes only. Tensors on the meta device become fake tensors on the CPU, as those are
+A trace for a GPU you don't have needs shapes only. Tensors on the meta device become fake tensors on the CPU, as those are
 that `FakeTensorMode` makes; Dynamo's graphs then run on fake tensors, which computes nothing.
 """
 

@@ -48,7 +48,7 @@ class Recorder:
         self.events: list[Event] = []
         self.failures: list[Failure] = []
         self.compile_errors: list[BaseException] = []
-        self.generated = Generated()  # what was compiled for a GPU that is not there
+        self.generated = Generated()  # what was compiled for a GPU you don't have
         self.seconds = 0.0  # what the explorer itself cost
         self._began = clock.perf_counter()
         self._thread = threading.get_ident()

@@ -398,12 +398,12 @@ def _record_call(
 
 
 def _attached(device: str | Target) -> AbstractContextManager[Find | None]:
-    """Find what the attached GPU launches; on the CPU, or for a GPU that is not there, nothing is launched."""
+    """Find what the attached GPU launches; on the CPU, or for a GPU you don't have, nothing is launched."""
     return loaded_kernels() if device in ("cuda", "auto") else nullcontext()
 
 
 def _climbing(absent: Target | None) -> AbstractContextManager[Climb | None]:
-    """What compiles kernels for a GPU that is not there, its first worker process starting now; None for other devices."""
+    """What compiles kernels for a GPU you don't have, its first worker process starting now; None for other devices."""
     return Climb(absent) if absent is not None else nullcontext()
 
 
@@ -427,7 +427,7 @@ def _compiled_kernels(recorder: Recorder, device: str | Target, climb: Climb | N
 
 
 def _launching(absent: Target | None) -> AbstractContextManager[Launches | None]:
-    """What notes the launches of the program's own Triton kernels, for a GPU that is not there; None for other devices."""
+    """What notes the launches of the program's own Triton kernels, for a GPU you don't have; None for other devices."""
     return Launches(absent) if absent is not None else nullcontext()
 
 

@@ -71,7 +71,7 @@ class Choice:
 
     @property
     def fastest(self) -> bool:
-        """True for the fastest by itself, as measured, or as assumed for a GPU that is not there."""
+        """True for the fastest by itself, as measured, or as assumed for a GPU you don't have."""
         return bool(self.row["fastest"])
 
     @property

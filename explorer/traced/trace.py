@@ -170,7 +170,7 @@ class Trace(TraceData):
 
     @property
     def assumptions(self) -> Rows:
-        """One row a decision that Inductor takes by timing, for a GPU that is not there: frame, graph, where, assumed, why."""
+        """One row a decision that Inductor takes by timing, for a GPU you don't have: frame, graph, where, assumed, why."""
         return tables.table(self, "assumption")
 
     @property
@@ -244,7 +244,7 @@ class Trace(TraceData):
     def choices(self) -> Rows:
         """One row a way of doing an operation that Inductor chose among: its config, its `ms`, whether it was the fastest.
 
-        `ms` is None where nothing was timed, as for a GPU that is not there, or where the choice failed. `taken` marks the
+        `ms` is None where nothing was timed, as for a GPU you don't have, or where the choice failed. `taken` marks the
         one that the output code uses, which where something is fused into it need not be the `fastest`; `why` says why.
         `grid` is the launch grid of a template. Products that may be padded have the choices "as it is" and "padded"; what
         the kernels of a fusion were tried with: `Kernel.candidates`. `choice(n)` takes the one of row n down the ladder.
@@ -364,7 +364,7 @@ class Trace(TraceData):
         `fusion` takes `Veto` and `Force` in place of this trace's own, `()` lifts those; nodes may be named by a kernel too.
         `without_pass` and `without_pattern` take names or wildcards ("_sfdp_*") of `passes` and `matches`, also those that only
         come up once something else is left out; `options` any option of Inductor's.
-        For a GPU that is not there the result is checked as `check` does, unless that takes more than `limit` seconds.
+        For a GPU you don't have the result is checked as `check` does, unless that takes more than `limit` seconds.
         LiveError for a loaded trace; InputError for names that this trace does not have.
         """
         return what_if.what_if(
@@ -437,7 +437,7 @@ class Trace(TraceData):
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the compiled function again, on copies of its arguments; without any, of those of the trace.
 
-        Of a trace for a GPU that is not there, the graphs run on the CPU as they are; `check` runs what was generated. A
+        Of a trace for a GPU you don't have, the graphs run on the CPU as they are; `check` runs what was generated. A
         hand-written kernel runs on copies of its arguments, interpreted where these are on the CPU; the tensors that
         it wrote are returned, by the names of its arguments.
         """
@@ -456,7 +456,7 @@ class Trace(TraceData):
         on average from eager's, else `equal` is None. Arguments are those of the traced call, as they were before it; they, the
         module and random numbers are left as they are.
 
-        Of a trace for a GPU that is not there, what was generated for it runs: the wrappers as they are, their kernels
+        Of a trace for a GPU you don't have, what was generated for it runs: the wrappers as they are, their kernels
         interpreted on the CPU ("interpreted"). InputError, before starting, where interpreting is estimated to take more than
         `limit` seconds, 120 where none is given.
 
@@ -471,7 +471,7 @@ class Trace(TraceData):
     def benchmark(self, repeats: int = 30) -> Rows:
         """Time eager and compiled in turn on copies of the arguments; the median seconds of each and the ratio to eager.
 
-        InputError of a trace for a GPU that is not there, which cannot be timed.
+        InputError of a trace for a GPU you don't have, which cannot be timed.
         """
         if not isinstance(repeats, int):
             raise InputError(f"repeats is a number of calls, not {repeats!r}")

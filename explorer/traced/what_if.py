@@ -162,7 +162,7 @@ def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | N
 
 
 def _interpreted(after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
-    """The same for a GPU that is not here: what was generated anew is interpreted, and compared with eager."""
+    """The same for a GPU you don't have: what was generated anew is interpreted, and compared with eager."""
     try:
         check = after.check(limit)
     except (ExplorerError, NotImplementedError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Traces for a GPU that is not there: every stage is that GPU's, the function gives eager's result, nothing stays."""
+"""Traces for a GPU you don't have: every stage is that GPU's, the function gives eager's result, nothing stays."""
 
 from __future__ import annotations
 
@@ -363,7 +363,7 @@ def test_a_tensor_made_on_the_cpu_is_refused_as_a_gpu_would_with_advice() -> Non
 
 
 def test_freezing_is_refused_with_advice() -> None:
-    """Parameters cannot become constants on a GPU that is not there; the option and the setting are both seen."""
+    """Parameters cannot become constants on a GPU you don't have; the option and the setting are both seen."""
     with pytest.raises(explorer.InputError, match="without freezing, or with target='cpu'"):
         explorer.trace(Mlp().eval(), torch.randn(2, 64), target="h100", options={"freezing": True})
     with torch._inductor.config.patch(freezing=True), pytest.raises(explorer.InputError, match="freezing"):

@@ -1,4 +1,4 @@
-"""Which attention operator a GPU that is not there gets, against what torch's own CUDA build decided for it."""
+"""Which attention operator a GPU you don't have gets, against what torch's own CUDA build decided for it."""
 
 from __future__ import annotations
 

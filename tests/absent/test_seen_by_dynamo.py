@@ -1,4 +1,4 @@
-"""A program that is traced for a GPU that is not there is told of that GPU where it asks: its tensors, torch.cuda, autocast."""
+"""A program that is traced for a GPU you don't have is told of that GPU where it asks: its tensors, torch.cuda, autocast."""
 
 from __future__ import annotations
 

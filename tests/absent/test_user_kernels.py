@@ -1,4 +1,4 @@
-"""Triton kernels that a program launches itself, traced for a GPU that is not there: compiled for it, run without it."""
+"""Triton kernels that a program launches itself, traced for a GPU you don't have: compiled for it, run without it."""
 
 from __future__ import annotations
 

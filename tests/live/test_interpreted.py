@@ -1,4 +1,4 @@
-"""The check of a trace for a GPU that is not there: what was generated runs, interpreted, and is compared with eager."""
+"""The check of a trace for a GPU you don't have: what was generated runs, interpreted, and is compared with eager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace for a GPU that is not there says of its kernels, and what it makes only when asked."""
+"""What a trace for a GPU you don't have says of its kernels, and what it makes only when asked."""
 
 from __future__ import annotations
 

@@ -16,6 +16,6 @@ SAMPLE = (("nn.functional.layer_norm", "bfloat16"), ("var", "float32"), ("log_so
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "dtype"), SAMPLE)
 def test_an_operator_is_not_called_wrong(name: str, dtype: str, module_at: Callable[[Path], ModuleType]) -> None:
-    """The database's first sample of it, compiled for a GPU that is not there, is equal to eager."""
+    """The database's first sample of it, compiled for a GPU you don't have, is equal to eager."""
     answer = module_at(FILE).checked(name, dtype, "h100", "inductor")
     assert answer == {"kind": "equal"}

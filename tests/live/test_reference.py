@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 @pytest.fixture(scope="module", params=["bfloat16", "float16"])
 def deep(request: pytest.FixtureRequest) -> Any:
-    """Several layers of 16 bits, trained, for a GPU that is not there."""
+    """Several layers of 16 bits, trained, for a GPU you don't have."""
     torch.manual_seed(0)
     dtype = getattr(torch, request.param)
     module = nn.Sequential(*(Block() for _ in range(3)), nn.LayerNorm(32)).to(dtype)

@@ -65,7 +65,7 @@ def beside(action: Callable[[], object], work: Callable[[], None]) -> None:
 
 
 def test_a_check_in_one_thread_does_not_disturb_compiles_in_another() -> None:
-    """torch.compile, triton.compile and a trace for a GPU that is not there, while a check interprets kernels."""
+    """torch.compile, triton.compile and a trace for a GPU you don't have, while a check interprets kernels."""
     trace = explorer.trace(total, torch.randn(20000), target="h100")
     alone = compiled_by_triton(1000)
 

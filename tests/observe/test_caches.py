@@ -1,4 +1,4 @@
-"""Caches: a recording leaves them alone and says what came of them; a trace and a GPU that is not there do not touch them."""
+"""Caches: a recording leaves them alone and says what came of them; a trace and a GPU you don't have do not touch them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CUDA graphs and performance hints: decisions and their reasons, for a GPU that is not there and for the CPU."""
+"""CUDA graphs and performance hints: decisions and their reasons, for a GPU you don't have and for the CPU."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ BACKWARD = {
 
 @pytest.fixture(scope="module")
 def made() -> Trace:
-    """The model above, forward and backward, for a GPU that is not there."""
+    """The model above, forward and backward, for a GPU you don't have."""
     torch.manual_seed(0)
     inputs = torch.randn(32, 64), torch.randint(0, 32, (32,)), torch.rand(32, 64) > 0.5
     return explorer.trace(Operators(), *inputs, target="h100", train=True)

@@ -1,4 +1,4 @@
-"""Assumptions: what Inductor would have timed on a GPU that is not there, and what was taken for its outcome."""
+"""Assumptions: what Inductor would have timed on a GPU you don't have, and what was taken for its outcome."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_the_fastest_stands_first_and_what_has_no_time_last() -> None:
 
 
 def test_where_nothing_was_timed_the_order_is_inductors() -> None:
-    """For a GPU that is not there the assumed one is first and the others stand as Inductor lists them."""
+    """For a GPU you don't have the assumed one is first and the others stand as Inductor lists them."""
     made = STAGE.render(event([choice("mm", None, True), choice("b", None), choice("a", None)]), "id")
     assert [row["choice"] for row in made.data["choices"]] == ["mm", "b", "a"]
 

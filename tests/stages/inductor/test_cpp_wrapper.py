@@ -116,7 +116,7 @@ def test_kernels_of_a_wrapper_in_cpp_are_there(
 ) -> None:
     """What is recorded before g++ is called is all of it; that g++ failed is told, for AOTInductor too.
 
-    For a GPU that is not there the program's own package is made for the CPU, and the GPU's kernels are recorded.
+    For a GPU you don't have the program's own package is made for the CPU, and the GPU's kernels are recorded.
     """
     if target == "h100":
         pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
