@@ -11,6 +11,9 @@ import pytest
 
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files.trace_file import dumps
+from explorer.model.artifacts import Assembly
+from explorer.model.artifacts import Kernel as KernelData
+from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.questions.summary import summary_rows
 from explorer.traced import Trace, loads
@@ -119,8 +122,8 @@ def test_a_kernels_unknown_stage_offers_those_it_has(mlp: Trace) -> None:
 def test_a_kernels_assembly_in_the_trace_needs_nothing_live() -> None:
     """Assembly that a trace holds is given as text, also after a load."""
     made = (
-        artifact("k", "kernel", "C", kernel="cpp_0", data=plain({"name": "cpp_0", "language": "cpp", "wrapper_line": 1})),
-        artifact("a", "assembly", "ASM", kernel="cpp_0"),
+        artifact("k", "kernel", "C", kernel="cpp_0", data=blank(KernelData, name="cpp_0", language="cpp", wrapper_line=1)),
+        artifact("a", "assembly", "ASM", kernel="cpp_0", data=blank(Assembly, name="cpp_0")),
     )
     assert loads(dumps(Trace(artifacts=made))).kernels[0].text("assembly") == "ASM"
 
