@@ -33,8 +33,10 @@ class Lines:
 
     def bits(self, lines: tuple[int, ...]) -> Bits:
         """The set of these lines, without those that no link names; links with the same lines share it."""
+        if len(lines) == 1:
+            return 1 << self.place[lines[0]] if lines[0] in self.place else 0
         if lines not in self._sets:
-            self._sets[lines] = _union(1 << self.place[line] for line in lines if line in self.place)
+            self._sets[lines] = _union([1 << self.place[line] for line in lines if line in self.place])
         return self._sets[lines]
 
     def of(self, bits: Bits) -> tuple[int, ...]:
@@ -49,7 +51,7 @@ class Ends(dict[int, tuple[int, ...]]):
         super().__init__()
         self._lines, self._others = lines, others
         self._first = 0
-        self._begin: Bits = 0
+        self.begin: Bits = 0
         self._there: tuple[Bits, ...] = ()
         self.all: Bits = 0
 
@@ -60,17 +62,20 @@ class Ends(dict[int, tuple[int, ...]]):
 
     def ready(self) -> None:
         """Put the sets in order that `of` needs."""
-        there = {self._lines.place[line]: self._others.bits(others) for line, others in self.items()}
-        if there:
-            self._first = min(there)
-            self._begin = _union(1 << place for place in there)
-            self._there = tuple(there.get(place, 0) for place in range(self._first, max(there) + 1))
-            self.all = _union(self._there)
+        if self:
+            places, sets = self._lines.place, {others: self._others.bits(others) for others in set(self.values())}
+            self._first = min(map(places.__getitem__, self))
+            there = [0] * (max(map(places.__getitem__, self)) + 1 - self._first)
+            for line, others in self.items():
+                there[places[line] - self._first] = sets[others]
+            self._there = tuple(there)
+            self.all = _union(sets.values())
+            self.begin = int("".join("1" if others else "0" for others in reversed(there)), 2) << self._first
 
     def of(self, lines: Bits) -> Bits:
         """The other ends of some of the lines."""
-        lines &= self._begin
-        if lines == self._begin:
+        lines &= self.begin
+        if lines == self.begin:
             return self.all
         return _union(_chosen(self._there, lines >> self._first)) if lines else 0
 
@@ -214,9 +219,9 @@ def _reach(reached: Reached, table: Table, goes: Callable[[str, Route], bool]) -
     while queue:
         here, lines, route = queue.popleft()
         for (there, how), ends in table.get(here, {}).items():
-            if goes(how, route) and reached.lacks(there, ends.all) and (found := ends.of(lines)):
+            if lines & ends.begin and goes(how, route) and reached.lacks(there, ends.all):  # most have none of the lines
                 onward = (*route, how)
-                new = reached.add(there, found, onward)
+                new = reached.add(there, ends.of(lines), onward)
                 if new and there in table:
                     queue.append((there, new, onward))
     return reached
