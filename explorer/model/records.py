@@ -1,13 +1,15 @@
-"""Records: frozen dataclasses made of JSON-like values, each field checked, that are read-only mappings too.
+"""Records: frozen dataclasses that read each field by its type, and are read-only mappings too.
 
     @record
     class Row(Record):
         name: str
         ms: float | None = None
 
-    typed(Row, {"name": "mm"}).name == "mm"
+    Row(name="mm").name == "mm"     # a wrong name is an error of mypy
     typed(Row, {"naem": "mm"})      # FieldError: Row has no field naem
-    typed(Row, {"name": 1})         # FieldError: name: str expected, not int
+    Row(name=1)                     # FieldError: name: str expected, not int
+
+The constructor takes what torch gives and keeps what is plain: a symbolic size becomes its text, a list a tuple.
 
 As a mapping a record has one key a field, in the order of the fields. A field whose default is None may be left out, and a
 record leaves it out where it is None: `"ms" not in typed(Row, {"name": "mm"})`. Its JSON is that mapping. A name that ends with
@@ -52,6 +54,8 @@ class Record(Frozen):
     #: Each field's attribute, its key, and whether it is left out where it is None.
     _layout: ClassVar[tuple[tuple[str, str, bool], ...]] = ()
     _attributes: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    #: The constructor without a look at the values.
+    _set_fields: ClassVar[Callable[..., None]]
 
     def __getitem__(self, key: str) -> Plain:
         value = getattr(self, self._attributes[key])
@@ -92,6 +96,8 @@ def record(cls: type[R]) -> type[R]:
     if taken := set(get_annotations(cls)) & set(dir(Record)):
         raise TypeError(f"{cls.__name__} cannot have the field {taken.pop()}: a mapping has a method of that name")
     made = dataclass(frozen=True, slots=True, kw_only=True, eq=False)(cls)
+    made._set_fields = made.__init__
+    made.__init__ = _reading(made._set_fields)  # type: ignore[method-assign]
     made._layout = tuple((f.name, f.name.removesuffix("_"), f.default is None) for f in fields(made))  # type: ignore[arg-type]
     made._attributes = {key: name for name, key, _ in made._layout}
     return made
@@ -102,8 +108,44 @@ def typed(kind: type[R], value: Mapping[str, Plain]) -> R:
 
     FieldError for a field that is missing, that the type does not have, or whose value is of another type.
     """
-    made: R = _reader(kind)(value)
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise _unfit(kind.__name__, value)
+    made = object.__new__(kind)
+    kind._set_fields(made, **_read_fields(kind, _fields_by_key(kind), value))
     return made
+
+
+def _reading(set_fields: Callable[..., None]) -> Callable[..., None]:
+    """The constructor of a record, around the one that sets its fields: it reads each by its type first."""
+
+    def __init__(self: Record, **given: Any) -> None:
+        set_fields(self, **_read_fields(type(self), _fields_by_name(type(self)), given))
+
+    return __init__
+
+
+def _read_fields(kind: type[Record], readers: Mapping[str, _Field], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record, by attribute, of what is given for them; FieldError for one that does not fit or is missing."""
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        field = readers.get(key)
+        if field is None:
+            raise FieldError(f"{kind.__name__} has no field {key!s}")
+        name, same, read = field
+        if type(value) is same:
+            values[name] = value
+            continue
+        try:
+            values[name] = read(value)
+        except FieldError as error:
+            raise error.within(str(key)) from None
+    required = _required(kind)
+    if not values.keys() >= required.keys():
+        missing = [name for name in required if name not in values]
+        raise FieldError(f"{kind.__name__} lacks {', '.join(missing)}")
+    return values
 
 
 def blank(kind: type[R], **facts: Plain) -> R:
@@ -144,11 +186,19 @@ def _reader(annotation: Any) -> Read:
     raise TypeError(f"no field of a record may be of type {annotation}")
 
 
+#: A field's attribute, the type of which a value is taken as it is, and the reader of other values.
+_Field = tuple[str, type | None, Read]
+
+
 @cache
-def _fields_of(kind: type[Record]) -> Mapping[str, tuple[str, type | None, Read]]:
-    """By key each field's attribute, the type of which a value is taken as it is, and the reader of other values."""
+def _fields_by_key(kind: type[Record]) -> Mapping[str, _Field]:
     hints = get_type_hints(kind)
     return {key: (name, _taken_as_it_is(hints[name]), _reader(hints[name])) for name, key, _ in kind._layout}
+
+
+@cache
+def _fields_by_name(kind: type[Record]) -> Mapping[str, _Field]:
+    return {field[0]: field for field in _fields_by_key(kind).values()}
 
 
 def _taken_as_it_is(hint: Any) -> type | None:
@@ -158,37 +208,12 @@ def _taken_as_it_is(hint: Any) -> type | None:
 
 
 @cache
-def _required(kind: type[Record]) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(kind) if f.default is MISSING)  # type: ignore[arg-type]
+def _required(kind: type[Record]) -> Mapping[str, None]:
+    return {f.name: None for f in fields(kind) if f.default is MISSING}  # type: ignore[arg-type]
 
 
 def _record(kind: type[Record]) -> Read:
-    def read(value: Any) -> Any:
-        if isinstance(value, kind):
-            return value
-        if not isinstance(value, Mapping):
-            raise _unfit(kind.__name__, value)
-        known = _fields_of(kind)
-        found: dict[str, Any] = {}
-        for key, given in value.items():
-            field = known.get(key)
-            if field is None:
-                raise FieldError(f"{kind.__name__} has no field {key!s}")
-            name, same, reader = field
-            if type(given) is same:
-                found[name] = given
-                continue
-            try:
-                found[name] = reader(given)
-            except FieldError as error:
-                raise error.within(str(key)) from None
-        try:
-            return kind(**found)
-        except TypeError:
-            missing = [name for name in _required(kind) if name not in found]
-            raise FieldError(f"{kind.__name__} lacks {', '.join(missing)}") from None
-
-    return read
+    return lambda value: typed(kind, value)
 
 
 def _sequence(reader: Read) -> Read:

@@ -114,6 +114,40 @@ def test_what_does_not_fit_is_refused(key: str, value: object, why: str) -> None
         typed(Outer, {**GIVEN, key: value})
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"name": 3}, "name: str expected, not int"),
+        ({"nam": "x"}, "Inner has no field nam"),
+        ({"ms": 1.0}, "Inner lacks name"),
+        ({"name": "x", "ms": float("inf")}, "ms: a finite number expected, not inf"),
+    ],
+)
+def test_the_constructor_reads_each_field_by_its_type(given: dict[str, Any], why: str) -> None:
+    """What does not fit is refused where the record is made."""
+    with pytest.raises(FieldError, match=f"^{why}$"):
+        Inner(**given)
+
+
+def test_the_constructor_keeps_what_is_plain() -> None:
+    """A list becomes a tuple, what torch writes as text a text, and a field is given by its attribute, not its key."""
+
+    class Size:
+        def __str__(self) -> str:
+            return "s0"
+
+    names: Any = ["a", Size()]
+    made = Outer(number=3, share=1, sure=False, size=4, from_=names, found=None)
+    assert made.from_ == ("a", "s0") and made.mapping() == {**made, "from": ("a", "s0")} and made.rows == ()
+    with pytest.raises(FieldError, match="Outer has no field from$"):
+        Outer(**{**vars_of(made), "from": ("a",)})
+
+
+def vars_of(made: Outer) -> dict[str, Any]:
+    """What the constructor was given, without the field that is a keyword of Python's."""
+    return {key: value for key, value in made.items() if key != "from"}
+
+
 def test_what_is_no_json_is_taken_as_text() -> None:
     """A symbolic size, a device or a dtype becomes its text; a set a sorted tuple; a whole number of another type an int."""
 
