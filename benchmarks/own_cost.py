@@ -43,7 +43,7 @@ FILES = (
     ("replay.py", "", TEXTS),
 )
 #: While one of these is under way all is explorer's, also what of torch it calls.
-WHOLE = (("recording/recorder.py", "_append"), ("recording/recorder.py", "finish"), ("recording/session.py", "_finished"))
+WHOLE = (("recording/recorder.py", "_append"), ("recording/recorder.py", "finish"), ("recording/finish.py", "finished"))
 
 
 # In the child -----------------------------------------------------------------------------------------------------

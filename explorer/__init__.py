@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from explorer.model.values import Link as Link
     from explorer.model.values import Veto as Veto
     from explorer.questions.comparison import compare as compare
+    from explorer.recording.display import explore as explore
+    from explorer.recording.display import show as show
     from explorer.recording.handwritten import trace_kernel as trace_kernel
-    from explorer.recording.session import explore as explore
-    from explorer.recording.session import record as record
-    from explorer.recording.session import show as show
-    from explorer.recording.session import trace as trace
+    from explorer.recording.record import record as record
+    from explorer.recording.trace import trace as trace
     from explorer.stages import STAGES as STAGES
     from explorer.traced import Kernel as Kernel
     from explorer.traced import Trace as Trace
@@ -70,12 +70,12 @@ _HOMES = {
     "Veto": "model.values",
     "backends": "compilers.backend",
     "compare": "questions.comparison",
-    "explore": "recording.session",
+    "explore": "recording.display",
     "load": "traced",
-    "record": "recording.session",
-    "show": "recording.session",
+    "record": "recording.record",
+    "show": "recording.display",
     "targets": "absent.target",
-    "trace": "recording.session",
+    "trace": "recording.trace",
     "trace_kernel": "recording.handwritten",
 }
 __all__ = [*sorted(_HOMES), "__version__"]

@@ -15,7 +15,8 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from explorer.recording.session import record, trace
+from explorer.recording.record import record
+from explorer.recording.trace import trace
 from explorer.traced import Trace
 
 #: The options at the start of a line. The call follows them, and its text must not change.

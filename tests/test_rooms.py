@@ -82,7 +82,9 @@ ASKED_OF_TORCH_ALLOWED = {
 CATCHES_EVERYTHING = {
     "recording/recorder.py": "an error in a hook must not break the user's compile",
     "replay.py": "what one stage cannot render must not take the rest away",
-    "recording/session.py": "the trace up to an error goes with the error",
+    "recording/trace.py": "the trace up to an error goes with the error",
+    "recording/record.py": "an error of the program is given a note on an absent GPU, and goes through",
+    "recording/finish.py": "a program whose recording cannot be replayed gets a trace that says so",
     "ladder/ladder.py": "what fails in a kernel's source, in heuristics or in triton is raised as explorer's own error",
     "widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
     "ladder/triton_worker.py": "a process of its own: what fails is its answer",

@@ -16,7 +16,7 @@ from explorer.model.values import Artifact, Event, Rows
 from explorer.page import packed
 from explorer.payload import payload
 from explorer.process.stopping import interruptible
-from explorer.recording import session
+from explorer.recording import display
 from explorer.stages.cpp import assembly
 from explorer.traced import Trace
 from explorer.widget import BUNDLE, Explorer
@@ -120,7 +120,7 @@ def test_a_trace_makes_no_widget_outside_a_notebook(trace):
 
 def test_show_prints_the_table_in_a_terminal(trace, capsys):
     """Outside a notebook `show` prints the table of stages and returns nothing."""
-    assert session.show(trace) is None
+    assert display.show(trace) is None
     assert "post_grad" in capsys.readouterr().out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 from collections.abc import Callable
@@ -16,9 +15,10 @@ import torch
 
 import explorer
 from explorer.observe.places import call_path
-from explorer.recording import session
+from explorer.recording import finish
+from explorer.recording import trace as tracing
+from explorer.recording.kernels import KernelRecorder
 from explorer.recording.recorder import Recorder, recording
-from explorer.recording.session import full_collections_paused
 from explorer.stages import STAGES
 
 #: The stages that a kernel's ladder is made of, and its source.
@@ -258,17 +258,6 @@ def test_an_error_while_recording_ends_still_releases_the_lock() -> None:
         pass
 
 
-def test_threads_that_pause_full_collections_leave_the_thresholds_as_they_were() -> None:
-    """A trace that is refused as busy begins and ends beside the one that is under way, in any order."""
-    before = gc.get_threshold()
-    first, second = full_collections_paused(), full_collections_paused()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    second.__exit__(None, None, None)
-    assert gc.get_threshold() == before
-
-
 def test_an_error_in_setting_up_or_taking_down_leaves_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program runs as without explorer, its own errors go through, and the trace says what was lost."""
     x = torch.randn(4)
@@ -292,7 +281,7 @@ def test_a_trace_around_which_explorer_fails_has_the_result(monkeypatch: pytest.
         return a.sin()
 
     x = torch.randn(4)
-    for owner, name in ((Recorder, "__init__"), (session, "_compiled_kernels"), (session, "replay"), (session, "recording")):
+    for owner, name in ((Recorder, "__init__"), (KernelRecorder, "finish"), (finish, "replay"), (tracing, "recording")):
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, boom)
             calls.clear()

@@ -91,7 +91,7 @@ def test_the_well_known_toy_example() -> None:
     assert found["file"] == __file__
     assert "Data-dependent" in found["reason"]
     assert any("torch.cond" in hint for hint in found["hints"])
-    assert "explorer/recording/session.py" not in trace.text("graph_break"), "the calls shown are the user's"
+    assert "explorer/recording/trace.py" not in trace.text("graph_break"), "the calls shown are the user's"
     assert "in toy_example" in trace.text("graph_break")
 
 
@@ -586,7 +586,7 @@ def test_where_explorer_fails_the_program_has_what_it_asked_for(monkeypatch: pyt
         raise RuntimeError("explorer's own")
 
     original = torch.compile
-    monkeypatch.setattr("explorer.recording.session.changed", broken)
+    monkeypatch.setattr("explorer.recording.trace.changes_in_meta", broken)
     monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: (seen.append(kwargs), original(*args, **kwargs))[1])
     model, x = MLP(), torch.randn(4, 16)
     trace = explorer.trace(model, x, train=True, mode="default", dynamic=False, backend="aot_eager")

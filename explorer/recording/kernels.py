@@ -1,0 +1,75 @@
+"""The Triton kernels of one recording, compiled down to machine code or taken from what was launched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from explorer.absent import target as target_room
+from explorer.absent.launches import Launches
+from explorer.gpus.figures import Target
+from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events, launch_events
+from explorer.observe.launched import Find, loaded_kernels
+from explorer.recording.recorder import Recorder
+
+
+class KernelRecorder:
+    """Records each form of a recording's Triton kernels.
+
+    For an absent GPU `workers` compile them in processes of their own, and `launches` has those that the program launches
+    outside of torch.compile. For an attached GPU `find` finds what was launched. On the CPU all three are None.
+    """
+
+    def __init__(self, device: str | Target, workers: Climb | None, find: Find | None, launches: Launches | None) -> None:
+        self.launches = launches
+        self._device = device
+        self._workers = workers
+        self._find = find
+        self._ladders = Ladders()
+
+    def start(self, recorder: Recorder) -> None:
+        """Start compiling the kernels recorded so far: machine code is made while the program runs and other graphs compile."""
+        if self._workers is not None:
+            self._workers.begin(recorder.events)
+
+    def finish(self, recorder: Recorder) -> Ladders:
+        """Record each form of the kernels, and return their ladders. An error becomes a Failure."""
+        if self._may_have_kernels():
+            recorder.attempt("kernel", "compile", lambda: self._record_compiled(recorder))
+        recorder.attempt("kernel", "launch", lambda: self._record_launched(recorder))
+        return self._ladders
+
+    def _may_have_kernels(self) -> bool:
+        return self._device != "cpu" and not (self._device == "auto" and target_room.attached()[1].missing)
+
+    def _record_compiled(self, recorder: Recorder) -> None:
+        """Record the kernels of Inductor's output code."""
+        if self._workers is not None:
+            compiled = self._workers.compiled(recorder.events)
+        else:
+            gpu = target_room.attached_gpu() if isinstance(self._device, str) else self._device
+            compiled = ladder_events(recorder.events, gpu, find=self._find)
+        self._ladders = compiled.ladders
+        _add(compiled, recorder)
+
+    def _record_launched(self, recorder: Recorder) -> None:
+        """Record the kernels that the program launched outside of torch.compile, and what was lost of them."""
+        if self.launches is not None:
+            _add(launch_events(self.launches, self._ladders), recorder)
+
+
+def _add(compiled: Compiled, recorder: Recorder) -> None:
+    recorder.events += compiled.events
+    recorder.failures += compiled.failures
+
+
+@contextmanager
+def recording_kernels(device: str | Target, absent: Target | None) -> Iterator[KernelRecorder]:
+    """Give what records the kernels of a recording; the first worker process for an absent GPU starts now."""
+    attached = device in ("cuda", "auto")
+    with (
+        Climb(absent) if absent is not None else nullcontext() as workers,
+        loaded_kernels() if attached else nullcontext() as find,
+        Launches(absent) if absent is not None else nullcontext() as launches,
+    ):
+        yield KernelRecorder(device, workers, find, launches)

@@ -1,0 +1,101 @@
+"""record: every compile that happens in a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from explorer.absent import target as target_room
+from explorer.compilers import torch_compile as compiling
+from explorer.errors import InputError
+from explorer.gpus.figures import Target
+from explorer.model.stage import Stage
+from explorer.model.values import Event, Failure, Plain
+from explorer.observe.patch import Guard, shielded
+from explorer.process.progress import progress
+from explorer.process.ranks import count_started_processes
+from explorer.recording.arguments import absent_target, check_stages
+from explorer.recording.compile_failures import note_failures
+from explorer.recording.finish import finished
+from explorer.recording.kernels import recording_kernels
+from explorer.recording.recorder import Recorder, recording
+from explorer.stages import STAGES
+from explorer.traced import Trace
+
+
+class Recording:
+    """What `record` gives: after the block, `trace` holds every compile that happened in it."""
+
+    def __init__(self) -> None:
+        self._trace: Trace | None = None
+        self.events: list[Event] = []
+        self.failures: list[Failure] = []
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of the block; InputError while the block still runs."""
+        if self._trace is None:
+            raise InputError("the recording is still under way: ask for its trace after the with block")
+        return self._trace
+
+
+@contextmanager
+def record(
+    target: str | Target = "auto", *, name: str = "recording", stages: Sequence[Stage] = STAGES, fresh: bool = False
+) -> Iterator[Recording]:
+    """Record every compile that happens in the block, such as a training loop, without changing the program.
+
+    After the block `recording.trace` is the Trace, also where the block ended with an exception, which goes
+    through. What was compiled before the block is not compiled again. `target` as for `trace`; a recording leaves
+    the program's own tensors where they are. BusyError inside another recording.
+
+    Caches are used as without the recording; `Trace.caches` has a row a lookup. Of a graph that a cache had, only the
+    stages that the cache keeps are there: with `fresh` caches are written but not read, so that every stage is.
+    For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all.
+    """
+    check_stages(stages)
+    device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
+    absent = absent_target(device, "inductor", None)
+    result = Recording()
+    meta: dict[str, Plain] = {"name": name, "target": absent.name if absent else str(device)}
+    guard = Guard(losses={})
+    try:
+        with shielded(lambda: _recorded(result, device, absent, meta, stages, fresh), guard, "set up", "take down"):
+            yield result
+    except Exception as error:
+        if absent is not None and (note := compiling.needs_its_gpu(error)):
+            error.add_note(f"explorer: {note}")
+        raise
+    finally:
+        if lost := guard.failures():  # whatever failed in explorer, the program ran, and there is a trace that says so
+            before = result._trace or Trace(meta=meta)
+            result._trace = replace(before, failures=(*before.failures, *lost))
+
+
+@contextmanager
+def _recorded(
+    result: Recording,
+    device: str | Target,
+    absent: Target | None,
+    meta: Mapping[str, Plain],
+    stages: Sequence[Stage],
+    fresh: bool,
+) -> Iterator[None]:
+    """Record what happens in the block, and give `result` its trace."""
+    processes_before = count_started_processes()
+    with progress(str(meta["name"])) as show:
+        recorder = Recorder(show, every_thread=True)
+        with recording_kernels(device, absent) as kernels:
+            start = partial(kernels.start, recorder)
+            launches = kernels.launches
+            record_it = partial(recording, stages, recorder, fresh=fresh, absent=absent, compiled=start, launches=launches)
+            try:
+                with shielded(record_it, recorder.guard, "set up", "take down"):
+                    yield
+            finally:
+                kernels.finish(recorder)
+                recorder.attempt("compile", "failures", lambda: note_failures(recorder, processes_before))
+                result.events, result.failures = recorder.events, recorder.failures
+                result._trace = finished(recorder, meta, stages, None)
