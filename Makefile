@@ -18,7 +18,7 @@ JOBS ?= 2
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 
-.PHONY: help demo lab test faults check notebooks binder widget widget-check types venv which-python clean
+.PHONY: help demo lab test whole faults check notebooks binder widget widget-check types venv which-python clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -29,8 +29,11 @@ demo: $(INSTALLED) ## trace a transformers model, print its stages, write demo/g
 lab: $(INSTALLED) ## the first notebook in JupyterLab, on this machine only
 	$(BIN)/jupyter lab --ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_first_look.ipynb
 
-test: $(INSTALLED) ## the tests
+test: $(INSTALLED) ## the tests, large tables of cases sampled
 	$(BIN)/python -m pytest -n $(JOBS) tests
+
+whole: $(INSTALLED) ## the tests with every case of those that `make test` samples
+	$(BIN)/python -m pytest -n $(JOBS) --whole tests
 
 faults: $(INSTALLED) ## fail each function that runs while a program compiles, one after the other: an hour
 	$(BIN)/python benchmarks/faults.py h100 --jobs $(JOBS)

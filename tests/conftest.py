@@ -56,8 +56,48 @@ def programs(module_at: Callable[[Path], ModuleType]) -> ModuleType:
     return module_at(HERE / "programs.py")
 
 
-def pytest_configure() -> None:
+# What is sampled ---------------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--whole`, which runs every case of the sampled tests."""
+    parser.addoption("--whole", action="store_true", help="run every case of the tests that are sampled otherwise")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep a sample of the cases of each test marked `sampled`: every value of every parameter at least once."""
+    if config.getoption("--whole"):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {item.nodeid for group in cases.values() for item in covering(group)}
+    left_out = [item for group in cases.values() for item in group if item.nodeid not in kept]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        names = {item.nodeid for item in left_out}
+        items[:] = [item for item in items if item.nodeid not in names]
+
+
+def covering(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Few cases of one test that together have every value of every parameter; always the same ones.
+
+    The next case is the one with the most values that none before it had.
+    """
+    # one name for each `parametrize` of the test; pytest gives no public way to it
+    values = {case.nodeid: set(enumerate(case.callspec._idlist)) for case in cases}  # type: ignore[attr-defined]
+    missing, chosen = set().union(*values.values()), []
+    while missing:
+        best = max(cases, key=lambda case: len(values[case.nodeid] & missing))
+        missing -= values[best.nodeid]
+        chosen.append(best)
+    return chosen
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Hold every payload that a test has made to the shape that `explorer/wire.py` gives it, as the front end reads it."""
+    config.addinivalue_line("markers", "sampled: run few of its cases, with every value of every parameter; `--whole` runs all")
     check = load(HERE / "wire_types.py").check
 
     def checked(make: Callable[..., Any], shape: Any) -> Callable[..., Any]:

@@ -131,6 +131,7 @@ def extern(trace: explorer.Trace) -> set[str]:
     return set(re.findall(r"(?:extern_kernels\.|torch\.ops\.aten\.)(\w+)(?:\.\w+)?\(", code))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("case", CASES)
@@ -417,6 +418,7 @@ def transformer(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...], dict[st
     return made[name]()
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize(

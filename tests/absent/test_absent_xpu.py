@@ -115,6 +115,7 @@ def extern(trace: explorer.Trace) -> set[str]:
     return set(re.findall(r"(?:extern_kernels\.|torch\.ops\.aten\.)(\w+)(?:\.\w+)?\(", code))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("case", CASES)
 def test_every_stage_down_to_the_triton_source_is_the_xpus_and_the_result_eagers(case: str, train: bool) -> None:

@@ -139,7 +139,7 @@ def test_the_constructor_keeps_what_is_plain() -> None:
     names: Any = ["a", Size()]
     made = Outer(number=3, share=1, sure=False, size=4, from_=names, found=None)
     assert made.from_ == ("a", "s0") and made.mapping() == {**made, "from": ("a", "s0")} and made.rows == ()
-    with pytest.raises(FieldError, match="Outer has no field from$"):
+    with pytest.raises(FieldError, match=r"Outer has no field from$"):
         Outer(**{**vars_of(made), "from": ("a",)})
 
 
