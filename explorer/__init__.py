@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from explorer.errors import InterpretError as InterpretError
     from explorer.errors import LiveError as LiveError
     from explorer.errors import NoKernelError as NoKernelError
+    from explorer.errors import NoVerbError as NoVerbError
     from explorer.gpus.figures import Target as Target
     from explorer.model.stage import Stage as Stage
     from explorer.model.values import Artifact as Artifact
@@ -63,6 +64,7 @@ _HOMES = {
     "Link": "model.values",
     "LiveError": "errors",
     "NoKernelError": "errors",
+    "NoVerbError": "errors",
     "STAGES": "stages",
     "Stage": "model.stage",
     "Target": "gpus.figures",

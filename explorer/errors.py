@@ -5,6 +5,7 @@
     ├── NoKernelError   a kernel asked for by number is not in the trace        (also an IndexError)
     ├── BusyError       another recording, or a trace of torch.fx, is under way (also a RuntimeError)
     ├── LiveError       asked of a saved trace what only a live process can do  (also a RuntimeError)
+    │   └── NoVerbError     what was traced does not have this verb; the message says what to do instead  (also an InputError)
     ├── FileError       a trace file is damaged, altered or too new             (also an OSError)
     ├── InterpretError  a Triton kernel of the program itself cannot be run here  (also a RuntimeError)
     └── CompileError    the compiler failed and the caller asked for the exception
@@ -39,6 +40,13 @@ class BusyError(ExplorerError, RuntimeError):
 
 class LiveError(ExplorerError, RuntimeError):
     """A verb needs the process that made the trace."""
+
+
+class NoVerbError(LiveError, InputError):
+    """What was traced does not have this verb; the message says why, and what to do instead.
+
+    It is an InputError too, which is what most of these verbs raised before.
+    """
 
 
 class FileError(ExplorerError, OSError):

@@ -10,7 +10,7 @@ import pytest
 from explorer import errors
 from explorer.errors import ExplorerError, InputError, unknown_name
 
-_ROW = re.compile(r"^\s+[├└]── (?P<name>\w+) .*?(?:\(also an? (?P<also>\w+)\))?$", re.MULTILINE)
+_ROW = re.compile(r"^(?P<depth>[\s│]+)[├└]── (?P<name>\w+) .*?(?:\(also an? (?P<also>\w+)\))?$", re.MULTILINE)
 
 
 def classes() -> dict[str, type]:
@@ -18,12 +18,15 @@ def classes() -> dict[str, type]:
 
 
 def test_the_docstrings_tree_is_the_tree_of_classes() -> None:
-    """Every error class is drawn, as a child of ExplorerError, with the built-in it also is; nothing else is drawn."""
-    drawn = {m["name"]: m["also"] for m in _ROW.finditer(errors.__doc__ or "")}
+    """Every error class is drawn under its parent, with the other class that it also is; nothing else is drawn."""
+    drawn = {m["name"]: (len(m["depth"]), m["also"]) for m in _ROW.finditer(errors.__doc__ or "")}
     assert {"ExplorerError", *drawn} == set(classes())
-    for name, also in drawn.items():
+    parents = {0: "ExplorerError"}  # by the depth of their row
+    for name, (depth, also) in drawn.items():
+        parent = parents[max(above for above in parents if above < depth)]
         bases = [base.__name__ for base in classes()[name].__bases__]
-        assert bases == ["ExplorerError", *([also] if also else [])]
+        assert bases == [parent, *([also] if also else [])]
+        parents = {above: row for above, row in parents.items() if above < depth} | {depth: name}
     assert ExplorerError.__bases__ == (Exception,)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from explorer import traced
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files.trace_file import dumps
 from explorer.model.artifacts import Assembly
@@ -17,6 +20,7 @@ from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.questions.summary import summary_rows
 from explorer.traced import Trace, loads
+from explorer.traced.choice import Choice
 
 Replayed = Callable[[str], Trace]
 
@@ -347,7 +351,35 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "checking": lambda t: t.check(),
     "timing": lambda t: t.benchmark(),
     "the assembly": lambda t: t.kernels[0].text("assembly"),
+    "the binary": lambda t: t.kernels[0].binary,
+    "passes": lambda t: t.kernels[0].passes(),
+    "compiling another candidate": lambda t: t.kernels[0].candidate(0),
+    "what if": lambda t: t.what_if(options={"max_fusion_size": 1}),
+    "SASS": lambda t: with_ptx(t).kernels[0].text("sass"),
+    "the source of a choice": lambda t: choice_with_source(t).text("ttir"),
 }
+#: What a verb needs only after it was given something else that a loaded trace lacks.
+ASKED_LATER = {"comparing", "compiling a choice", "passes of a choice"}
+
+
+def with_ptx(trace: Trace) -> Trace:
+    """The trace with PTX of its first kernel."""
+    kernel = trace.kernels[0].artifact
+    ptx = artifact("p", "ptx", frame=kernel.frame, graph=kernel.graph, kernel=kernel.kernel)
+    return dataclasses.replace(trace, artifacts=(*trace.artifacts, ptx))
+
+
+def choice_with_source(trace: Trace) -> Choice:
+    """A Triton template that Inductor chose among."""
+    return Choice(trace, plain({"choice": "triton_mm_0", "kind": "TritonTemplateCaller", "source": "key"}))
+
+
+def test_every_verb_that_needs_a_live_trace_is_asked_of_a_loaded_one() -> None:
+    """Each use of `needs_live` in the room is in the table."""
+    calls = re.compile(r'needs_live\("([^"]+)"\)')
+    room = Path(traced.__file__).parent
+    asked = {what for file in room.glob("*.py") for what in calls.findall(file.read_text(encoding="utf-8"))}
+    assert asked - ASKED_LATER == set(NEEDS_LIVE)
 
 
 @pytest.mark.parametrize("what", NEEDS_LIVE)

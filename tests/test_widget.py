@@ -131,6 +131,7 @@ class FakeLive:
     """A live process of whose answers the test knows."""
 
     error = None
+    absent = None
     shown_in: object = None
 
     def check(self, *_: object, **__: object) -> Rows:

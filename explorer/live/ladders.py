@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from explorer.absent.launches import Launches, Specialized
-from explorer.errors import CompileError, ExplorerError, InputError
+from explorer.errors import CompileError, ExplorerError
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import BINARIES, TEXTS, Ladder, LadderWorkers, compile_ladder
 from explorer.ladder.sass_lines import ptx_lines
 from explorer.ladder.triton_passes import passes
 from explorer.ladder.triton_tools import disassemble, makers, missing_backend, no_sass
-from explorer.live.interpreted import KernelCall, matched
-from explorer.live.reference import written_rows
+from explorer.live.protocol import no_verb
 from explorer.model.events import event_data
 from explorer.model.values import Artifact, Event, Failure, Plain, Rows
 from explorer.observe.launched import Find
@@ -30,10 +29,7 @@ class Ladders:
     """What a live trace keeps of its Triton kernels: the ladder of each source, for what is made only on demand."""
 
     by_source: dict[str, Ladder] = field(default_factory=dict)
-    error: BaseException | None = None
     missing: str = ""  # why no kernel of this trace has a ladder
-    call: KernelCall | None = None  # of a hand-written kernel
-    again: Callable[[int | Mapping[str, Plain]], Ladder] | None = None  # for a hand-written kernel, with another config
     target: Target | None = None  # what the kernels are for; None for the CPU
     sources: dict[str, Mapping[str, Plain]] = field(default_factory=dict)  # of Inductor's choices, see `observe.autotuning`
     choices: dict[str, Ladder] = field(default_factory=dict)  # those that were asked for
@@ -45,73 +41,43 @@ class Ladders:
             raise CompileError(self.missing)
         if not kernel.frame and kernel.kernel in self.launched:
             return self.launched[kernel.kernel]
+        if kernel.language == "cpp":
+            raise no_verb(
+                f"{kernel.kernel} has no ladder",
+                "it is a C++ kernel, and only Triton kernels have one",
+                "t.kernels[n].text('assembly') is its machine code",
+            )
         if kernel.text not in self.by_source:
-            raise InputError(f"{kernel.kernel} was not compiled down the ladder in this trace")
+            raise no_verb(
+                f"{kernel.kernel} has no ladder",
+                "it was not compiled down the ladder in this trace",
+                "t.failures says why; t.kernels[n].stages lists the forms that it has",
+            )
         return self.by_source[kernel.text]
 
     def sass(self, kernel: Artifact) -> str:
         """The SASS of a kernel, made now."""
-        return self.of(kernel).sass()
+        return sass_of(self.of(kernel))
 
     def ptx_lines(self, kernels: Sequence[Artifact]) -> list[tuple[int, ...]]:
         """For each kernel the line of its PTX that each instruction of its SASS was assembled from; () where not known."""
-        return ptx_lines([self.of(kernel) for kernel in kernels])
+        return lines_of_ptx([self.of(kernel) for kernel in kernels])
 
     def passes(self, kernel: Artifact) -> Rows:
         """Each MLIR pass of a kernel: see `ladder.triton_passes.passes`."""
-        lowered = self.of(kernel).lowered
-        if lowered is None:
-            raise InputError(f"{kernel.kernel} was not compiled down the ladder in this process")
-        return passes(lowered)
+        return mlir_passes(self.of(kernel))
 
     def binary(self, kernel: Artifact) -> bytes:
         """The cubin, hsaco or SPIR-V of a kernel."""
         return self.of(kernel).binary
 
-    @property
-    def result(self) -> Any:
-        """InputError: a hand-written kernel returns nothing, and is not run by `trace_kernel`."""
-        raise InputError(
-            "trace_kernel compiles the kernel and runs nothing, so there is no result: t.run() runs it on copies of its "
-            "arguments and gives the tensors that it writes, t.check(expected=…) compares them"
-        )
-
-    @property
-    def gradients(self) -> Any:
-        """InputError: a kernel is not differentiated."""
-        raise InputError("a hand-written kernel is not differentiated: trace the function that launches it, with train=True")
-
-    def benchmark(self, repeats: int = 30) -> Rows:
-        """InputError: a kernel is not timed here."""
-        raise InputError("a hand-written kernel is not timed here: launch it on its GPU under triton's do_bench")
-
-    def run(self, *args: Any, **constants: Any) -> dict[str, Any]:
-        """What a hand-written kernel writes, on copies of its arguments or of new ones; see `Trace.run`."""
-        call = self._call()
-        if args or constants:
-            call = replace(call, args=args or call.args, constants={**call.constants, **constants})
-        return call.run()[0]
-
-    def check(self, limit: float | None = None, expected: Any = None) -> Rows:
-        """What a hand-written kernel writes, compared with what is expected; see `Trace.check`."""
-        if expected is None:
-            raise InputError("a hand-written kernel is checked against what it should write: give expected=, a tensor")
-        written, interpreted = self._call().run(limit)
-        return Rows({**row, "interpreted": interpreted} for row in written_rows(matched(written, expected)))
-
-    def _call(self) -> KernelCall:
-        if self.call is None:
-            raise InputError("only a hand-written kernel can be run by itself; run the trace of its function")
-        return self.call
-
     def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
         """The ladder of a kernel with another of its autotune candidates."""
-        if self.again is not None:
-            return self.again(config)
         if not kernel.frame and kernel.kernel in self.launched:
-            raise InputError(
-                f"{kernel.kernel} was launched outside of torch.compile, and its arguments are not kept: compile it by "
-                "explorer.trace_kernel(kernel, *args, grid=…, config=…)"
+            raise no_verb(
+                f"{kernel.kernel} cannot be compiled with another config",
+                "it was launched outside of torch.compile, and its arguments are not kept",
+                "compile it by explorer.trace_kernel(kernel, *args, grid=…, config=…)",
             )
         return compile_ladder(kernel.text, kernel.kernel, self.of(kernel).target, config)
 
@@ -120,9 +86,13 @@ class Ladders:
         if self.missing:
             raise CompileError(self.missing)
         if self.target is None:
-            raise InputError("this trace is for the CPU: none of its choices goes down triton's ladder")
+            raise no_verb(
+                "this choice has no ladder",
+                "the trace is for the CPU, and only Triton templates have one",
+                "explorer.trace(f, x, target='h100') has those of a GPU",
+            )
         if key not in self.choices:
-            source = self.sources[key]
+            source = self.choice_source(key)
             self.choices[key] = compile_ladder(str(source["text"]), str(source["name"]), self.target)
         return self.choices[key]
 
@@ -131,18 +101,57 @@ class Ladders:
         """The stages of the ladder of a choice: none where triton has no backend for the target."""
         if self.target is None or self.missing:
             return ()
-        return (*TEXTS[self.target.backend], *(("sass",) if self.target.vendor == "nvidia" else ()))
+        below = ("sass",) if self.target.vendor == "nvidia" else ()
+        return (*TEXTS[self.target.backend], *below)
 
     def choice_passes(self, key: str) -> Rows:
         """Each MLIR pass of one of Inductor's choices."""
-        lowered = self.choice(key).lowered
-        assert lowered is not None, "what was compiled here was lowered here"
-        return passes(lowered)
+        return mlir_passes(self.choice(key))
+
+    def choice_source(self, key: str) -> Mapping[str, Plain]:
+        """The name, language and text of one of Inductor's choices."""
+        if key not in self.sources:
+            raise no_verb(
+                "this choice has no source",
+                "it could not be read when it was recorded",
+                "t.failures says why",
+            )
+        return self.sources[key]
 
     def with_choices(self, events: Sequence[Event]) -> Ladders:
         """These ladders with the sources of the choices that were recorded."""
         self.sources |= {str(e.data["source"]): e.data for e in events if e.kind == "choice_source"}
         return self
+
+
+def sass_of(ladder: Ladder) -> str:
+    """The SASS of a kernel, made now; NoVerbError for a GPU of another vendor."""
+    _needs_nvidia(ladder)
+    return ladder.sass()
+
+
+def lines_of_ptx(ladders: Sequence[Ladder]) -> list[tuple[int, ...]]:
+    """For each kernel the line of its PTX that each SASS instruction was assembled from; NoVerbError for another vendor's GPU."""
+    for ladder in ladders:
+        _needs_nvidia(ladder)
+    return ptx_lines(ladders)
+
+
+def _needs_nvidia(ladder: Ladder) -> None:
+    if ladder.target.vendor != "nvidia":
+        instead = {"amd": "the text 'amdgcn' is its machine code", "intel": "the driver makes its machine code of `binary`"}
+        raise no_verb(f"{ladder.name} has no SASS", f"it is for {ladder.target.name}", instead[ladder.target.vendor])
+
+
+def mlir_passes(ladder: Ladder) -> Rows:
+    """Each MLIR pass of a kernel: see `ladder.triton_passes.passes`."""
+    if ladder.lowered is None:
+        raise no_verb(
+            f"the passes of {ladder.name} cannot be listed",
+            "it was not compiled in this process",
+            "call explorer.trace again",
+        )
+    return passes(ladder.lowered)
 
 
 class Compiled(NamedTuple):

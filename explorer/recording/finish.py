@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from explorer.compilers import torch_compile as compiling
-from explorer.live.session import Live
+from explorer.live.function import LiveFunction
 from explorer.model.stage import Stage
 from explorer.model.values import Failure, Plain
 from explorer.process.garbage import collection_paused
@@ -15,7 +15,7 @@ from explorer.replay import replay
 from explorer.traced import Trace
 
 
-def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: Live | None) -> Trace:
+def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: LiveFunction | None) -> Trace:
     """Replay what was recorded. An error of explorer's gives a trace that has only this Failure, and the program's result."""
     failures = [*recorder.failures, *recorder.guard.failures(recorder.failures)]
     try:

@@ -15,8 +15,9 @@ from explorer.ladder.sass_lines import ptx_lines
 from explorer.ladder.triton_jit import LoweredCall, lower_call
 from explorer.ladder.triton_pool import Worker
 from explorer.ladder.triton_tools import no_sass
-from explorer.live.interpreted import KernelCall
-from explorer.live.ladders import Ladders, events_of, without_sass
+from explorer.live.kernel import LiveKernel
+from explorer.live.kernel_call import KernelCall
+from explorer.live.ladders import events_of, without_sass
 from explorer.model.events import event_data
 from explorer.model.values import Event, Failure, Plain
 from explorer.replay import replay
@@ -52,23 +53,26 @@ def trace_kernel(
     lowered = written.lowered
     place = {"file": lowered.file, "first_line": lowered.first_line}
     data = {"name": lowered.name, "language": "triton", "text": written.source, "wrapper_line": 0, "comment": "", **place}
-    events, ladders = [Event("kernel", 0.0, data=event_data("kernel", data))], Ladders()
+    events = [Event("kernel", 0.0, data=event_data("kernel", data))]
     failures: list[Failure] = []
     launch = {"line": 0, "arguments": dict(written.arguments), "grid": written.grid}
-    ladders.call = KernelCall(kernel, args, constants, grid, config)
-    ladders.again = lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other), [])
+    live = LiveKernel(
+        KernelCall(kernel, args, constants, grid, config),
+        compile_with=lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other), []),
+        absent=None if target in ("auto", "cuda") else gpu,
+    )
     try:
         ladder = _ladder(written, failures)
-        ladders.by_source[written.source] = ladder
+        live.ladder = ladder
         code = ladder.sass() if sass and gpu.vendor == "nvidia" and not no_sass(gpu) else ""
         lines = ptx_lines([ladder])[0] if code else ()
         events += events_of(ladder, events[0], sass=code, lines=lines, launches=(launch,))
         failures += without_sass(gpu, events)
     except ExplorerError as error:
         failures.append(Failure("kernel", lowered.name, str(error), fatal=True))
-        ladders.error = error
+        live.error = error
     meta = {"name": lowered.name, "target": gpu.name, "backend": "triton", **compiling.torch_versions()}
-    return Trace.of(replay(events, failures, meta), ladders)
+    return Trace.of(replay(events, failures, meta), live)
 
 
 def _ladder(written: LoweredCall, failures: list[Failure]) -> Ladder:

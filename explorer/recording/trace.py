@@ -17,7 +17,7 @@ from explorer.compilers import torch_compile as compiling
 from explorer.errors import InputError, InterpretError
 from explorer.gpus.figures import Target
 from explorer.live.call import Call, clone, hidden_elsewhere, run_call
-from explorer.live.session import Live
+from explorer.live.function import LiveFunction
 from explorer.live.state import State
 from explorer.model.stage import Stage
 from explorer.model.values import Failure, Force, Plain, Veto
@@ -154,7 +154,7 @@ class _Tracing:
 
     def __init__(self, request: TraceRequest) -> None:
         self.request = request
-        self.live: Live | None = None
+        self.live: LiveFunction | None = None
 
     def trace(self) -> Trace:
         """Compile and call the function with the probes on, and replay what they recorded."""
@@ -164,10 +164,10 @@ class _Tracing:
         unchanged = plan.call.copy(State.of(plan.call.function).tensors.values())
         with progress(str(meta["name"])) as show:
             recorder = Recorder(show)
-            self.live = live = Live(
+            self.live = live = LiveFunction(
                 unchanged,
                 absent=plan.absent,
-                again=lambda **arguments: plan.retrace(unchanged, arguments),
+                retrace=lambda **arguments: plan.retrace(unchanged, arguments),
                 empty=plan.without_data,
             )
             with full_collections_paused(), recording_kernels(plan.device, plan.absent) as kernels:
@@ -189,7 +189,7 @@ class _Tracing:
         Where the function was compiled or called already, it is not called again.
         """
         request = self.request
-        live = self.live or Live(Call(request.fn, request.args, dict(request.kwargs or {}), request.train))
+        live = self.live or LiveFunction(Call(request.fn, request.args, dict(request.kwargs or {}), request.train))
         if live.compiled is None and live.error is None:
             live.compiled = _compiled_without_explorer(request, live.call.function)
             live.returned, live.gradients_by_name = run_call(live.compiled, live.call)
@@ -205,7 +205,7 @@ def _is_of_explorer(error: BaseException) -> bool:
     return not isinstance(error, ON_PURPOSE) and all(f.startswith(package) or f == contextlib.__file__ for f in files)
 
 
-def _compile_and_call(live: Live, plan: _Plan, recorder: Recorder, kernels: KernelRecorder) -> None:
+def _compile_and_call(live: LiveFunction, plan: _Plan, recorder: Recorder, kernels: KernelRecorder) -> None:
     """Compile and call with the probes on; an error of the compiler is kept, one of the function goes through."""
     record_it = partial(
         recording,
@@ -248,7 +248,7 @@ def _compiled_without_explorer(request: TraceRequest, function: Callable[..., An
     return compiling.plain(function, request.backend, request.compile_settings())
 
 
-def _note_compiler_error(live: Live, recorder: Recorder, error: Exception) -> None:
+def _note_compiler_error(live: LiveFunction, recorder: Recorder, error: Exception) -> None:
     """Keep the compiler's error for the trace's verbs, and add Failures for it and for the other compiles that failed."""
     live.error = error
     live.compiled = None

@@ -12,9 +12,10 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from explorer.errors import InputError, unknown_name
+from explorer.ladder.ladder import Ladder
 from explorer.model.values import Plain, Rows, plain
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 
@@ -109,24 +110,22 @@ class Choice:
             return self.source
         ladder = self._ladder()
         if stage == "sass" and "ptx" in ladder.texts:
-            return str(ladder.sass())
+            return ladder.sass()
         if stage not in ladder.texts:
             raise unknown_name("stage of this choice", stage, self.stages)
-        return str(ladder.texts[stage])
+        return ladder.texts[stage]
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that `text` takes, from the source down; () for a call into a library."""
         if self.language != "triton":
             return ("kernel",) if self.language else ()
-        below: tuple[str, ...] = self.trace.needs_live("compiling a choice").choice_stages
-        return ("kernel", *below)
+        return ("kernel", *self.trace.needs_live("compiling a choice").choice_stages)
 
     @property
     def resources(self) -> Mapping[str, Plain]:
         """What a Triton template takes of its GPU, as `Kernel.resources` has it: registers, shared, occupancy …"""
-        found: Mapping[str, Plain] = self._ladder().metadata
-        return found
+        return self._ladder().metadata
 
     @property
     def mix(self) -> Mapping[str, int]:
@@ -137,29 +136,28 @@ class Choice:
     @property
     def binary(self) -> bytes:
         """The cubin, hsaco or SPIR-V of a Triton template."""
-        return bytes(self._ladder().binary)
+        return self._ladder().binary
 
     def passes(self) -> Rows:
         """One row a pass of MLIR that a Triton template goes through; see `Kernel.passes`."""
         self._needs_triton()
-        rows: Rows = self.trace.needs_live("passes of a choice").choice_passes(self.row["source"])
-        return rows
+        return self.trace.needs_live("passes of a choice").choice_passes(str(self.row["source"]))
 
     def _source(self) -> Mapping[str, Plain]:
         """What was kept of the source: name, language and text."""
         if not self.row.get("source"):
             raise InputError(f"{self.name} {NO_SOURCE.get(str(self.row['kind']), 'has no source that Inductor keeps')}")
-        found: Mapping[str, Plain] = self.trace.needs_live("the source of a choice").choice_source(self.row["source"])
-        return found
+        return self.trace.needs_live("the source of a choice").choice_source(str(self.row["source"]))
 
     def _needs_triton(self) -> None:
         """InputError for a choice that has no ladder."""
         if (language := str(self._source()["language"])) != "triton":
             raise InputError(f"{self.name} {NO_LADDER.get(language, 'is no Triton template')}; only those go down the ladder")
 
-    def _ladder(self) -> Any:
+    def _ladder(self) -> Ladder:
+        """The choice compiled down the ladder."""
         self._needs_triton()
-        return self.trace.needs_live("compiling a choice").choice(self.row["source"])
+        return self.trace.needs_live("compiling a choice").choice(str(self.row["source"]))
 
     def __repr__(self) -> str:
         time = f"{self.ms:.4f} ms" if self.ms is not None else "not timed"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from explorer.ladder.ladder import Ladder
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.costs import kernel_table
 from explorer.questions.kernels import KernelData
@@ -36,10 +37,10 @@ class Kernel(KernelData):
             if artifact.stage == stage:
                 return artifact.text
         if stage == "assembly":
-            return str(self.trace.needs_live("the assembly").assembly(self.artifact).text)
+            return self.trace.needs_live("the assembly").assembly(self.artifact).text
         explain_missing(self.trace, stage)
         if stage == "sass" and any(a.stage == "ptx" for a in self._forms()):
-            return str(self.trace.needs_live("SASS").sass(self.artifact))
+            return self.trace.needs_live("SASS").sass(self.artifact)
         raise no_form(self.name, self.language, stage, self.stages)
 
     @property
@@ -64,9 +65,9 @@ class Kernel(KernelData):
     @property
     def binary(self) -> bytes:
         """The cubin, hsaco or SPIR-V of a compiled Triton kernel; LiveError for a loaded trace, which holds texts only."""
-        return bytes(self.trace.needs_live("the binary").binary(self.artifact))
+        return self.trace.needs_live("the binary").binary(self.artifact)
 
-    def candidate(self, config: int | Mapping[str, Plain]) -> Any:
+    def candidate(self, config: int | Mapping[str, Plain]) -> Ladder:
         """This kernel compiled with another candidate, by number or by values: a `Ladder` with its texts and metadata.
 
         Needs the live process; InputError for a config that the kernel does not have.
@@ -79,8 +80,7 @@ class Kernel(KernelData):
         Runs in a process of its own, so that a crash of MLIR or LLVM harms nothing: the rows end with the pass that
         crashed, whose `error` says how. LiveError for a loaded trace.
         """
-        rows: Rows = self.trace.needs_live("passes").passes(self.artifact)
-        return rows
+        return self.trace.needs_live("passes").passes(self.artifact)
 
     def __repr__(self) -> str:
         registers = self.resources.get("registers")

@@ -16,6 +16,7 @@ from explorer.absent.target import attached_gpu
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files import debug_dir, trace_file
 from explorer.live.forms import forms_of, without_form
+from explorer.live.protocol import Live
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto
@@ -38,13 +39,13 @@ class Trace(TraceData):
     """Every stage of one or more compiles, linked.
 
     `meta` says what was traced and with what; `artifacts` are the stages' texts in the compiler's order; `links`
-    relate their lines; `failures` name everything that went wrong. `live` is None for a loaded trace.
+    relate their lines; `failures` name everything that went wrong. `live` is None for a trace that was loaded or recorded.
     """
 
-    live: Any = field(default=None, compare=False, repr=False)
+    live: Live | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
-    def of(data: TraceData, live: Any = None) -> Trace:
+    def of(data: TraceData, live: Live | None = None) -> Trace:
         """A trace of the same data, with the process that made it where it is at hand."""
         return Trace(data.meta, data.artifacts, data.links, data.failures, live, stages=data.stages)
 
@@ -54,7 +55,7 @@ class Trace(TraceData):
         failures: Sequence[Failure] = (),
         meta: Mapping[str, Plain] | None = None,
         stages: Sequence[Stage] = STAGES,
-        live: Any = None,
+        live: Live | None = None,
     ) -> Trace:
         """The trace of recorded events: see `replay.replay`."""
         return Trace.of(replay.replay(events, failures, meta, stages), live)
@@ -64,9 +65,8 @@ class Trace(TraceData):
         """The figures of the GPU that the trace was made for: those asked for, or those that torch reads of the attached one."""
         if self.live is None:
             return None
-        absent: object | None = getattr(self.live, "absent", None)
-        if absent is not None or self.meta.get("target") != "cuda":
-            return absent
+        if self.live.absent is not None or self.meta.get("target") != "cuda":
+            return self.live.absent
         try:
             return attached_gpu()
         except InputError:
@@ -417,22 +417,30 @@ class Trace(TraceData):
 
     # Live ----------------------------------------------------------------------------------------------------------
 
-    def needs_live(self, what: str) -> Any:
-        """`live`; LiveError, which says what was asked and what to do, where the trace has none."""
+    def needs_live(self, what: str) -> Live:
+        """Return `live`; LiveError, which says what was asked and what to do, where the trace has none."""
         if self.live is None:
-            raise LiveError(f"{what} needs the process that made this trace; call explorer.trace again to have it")
+            raise LiveError(
+                f"{what} needs the process that made this trace; call explorer.trace again to have it "
+                "(a trace that was loaded, or recorded by explorer.record, has texts only)"
+            )
         return self.live
 
     @property
     def result(self) -> Any:
-        """What the traced call returned; LiveError for a loaded trace, CompileError where the compile failed."""
+        """What the traced call returned; LiveError for a loaded trace, CompileError where the compile failed.
+
+        NoVerbError for a hand-written kernel, which `trace_kernel` does not run.
+        """
         return self.needs_live("the result").result
 
     @property
     def gradients(self) -> Mapping[str, Any]:
-        """With train=True, the gradient of the summed outputs for each input and parameter by name."""
-        gradients: Mapping[str, Any] = self.needs_live("gradients").gradients
-        return gradients
+        """With train=True, the gradient of the summed outputs for each input and parameter by name.
+
+        LiveError for a loaded trace; NoVerbError without train=True, and for a hand-written kernel.
+        """
+        return self.needs_live("gradients").gradients
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the compiled function again, on copies of its arguments; without any, of those of the trace.
@@ -465,18 +473,16 @@ class Trace(TraceData):
         """
         if limit is not None and not isinstance(limit, (int, float)):
             raise InputError(f"limit is a number of seconds, not {limit!r}")
-        rows: Rows = self.needs_live("checking").check(limit, expected)
-        return rows
+        return self.needs_live("checking").check(limit, expected)
 
     def benchmark(self, repeats: int = 30) -> Rows:
         """Time eager and compiled in turn on copies of the arguments; the median seconds of each and the ratio to eager.
 
-        InputError of a trace for a GPU you don't have, which cannot be timed.
+        NoVerbError for a GPU you don't have, and for a hand-written kernel: neither can be timed here.
         """
         if not isinstance(repeats, int):
             raise InputError(f"repeats is a number of calls, not {repeats!r}")
-        rows: Rows = self.needs_live("timing").benchmark(repeats)
-        return rows
+        return self.needs_live("timing").benchmark(repeats)
 
     # Showing -------------------------------------------------------------------------------------------------------
 
@@ -491,10 +497,10 @@ class Trace(TraceData):
         from IPython.core.getipython import get_ipython
 
         shell = get_ipython()
-        shown_in = getattr(self.live, "shown_in", None)
-        if shell is None or shown_in is None or shown_in != shell.execution_count:
+        live = self.live
+        if shell is None or live is None or live.shown_in is None or live.shown_in != shell.execution_count:
             raise NotImplementedError
-        self.live.shown_in = None
+        live.shown_in = None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """In a notebook the widget; elsewhere, where only text is asked for, nothing of it."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from explorer.compilers.torch_compile import mode_options
 from explorer.errors import ExplorerError, InputError, unknown_name
+from explorer.live.protocol import Changes
 from explorer.model.values import Force, Plain, Rows, Veto
 from explorer.questions.figures import estimated, figures, shown
 from explorer.questions.fusion import Graph
@@ -65,24 +66,24 @@ def what_if(
     limit: float | None = None,
 ) -> WhatIf:
     """See `Trace.what_if`."""
-    again = trace.needs_live("what if").again
+    trace_again = trace.needs_live("what if").trace_again
     # a name that this trace lists nothing of may come up in a later round, once something else is left out: the compile knows
     passes, patterns = name_list("without_pass", without_pass), name_list("without_pattern", without_pattern)
     if not isinstance(options, Mapping):
         raise InputError(f"options is a mapping of Inductor's options, options={{'max_fusion_size': 2}}, not {options!r}")
-    otherwise: dict[str, object] = {}
+    changes: Changes = {}
     if fusion is not None:
         wishes = (fusion,) if isinstance(fusion, (Veto, Force)) else fusion
-        otherwise["fusion"] = tuple(_named(trace, wish) for wish in wishes)
+        changes["fusion"] = tuple(_named(trace, wish) for wish in wishes)
     if passes:
-        otherwise["without_pass"] = (*trace.meta.get("without_pass", ()), *passes)
+        changes["without_pass"] = (*trace.meta.get("without_pass", ()), *passes)
     if patterns:
-        otherwise["without_pattern"] = (*trace.meta.get("without_pattern", ()), *patterns)
+        changes["without_pattern"] = (*trace.meta.get("without_pattern", ()), *patterns)
     if options:
-        otherwise |= _options(trace, options)
-    if not otherwise:
+        changes |= _options(trace, options)
+    if not changes:
         raise InputError("what_if needs a change: fusion=, without_pass=, without_pattern= or options=")
-    return compared(trace, again(**otherwise), limit)
+    return compared(trace, trace_again(**changes), limit)
 
 
 def name_list(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
@@ -113,7 +114,7 @@ def _node(graphs: Sequence[Graph], name: str) -> str:
     return next(g.verdicts.names[found[0]] for g in graphs if g.find(name))
 
 
-def _options(trace: Trace, options: Mapping[str, Plain]) -> dict[str, object]:
+def _options(trace: Trace, options: Mapping[str, Plain]) -> Changes:
     """The trace's own options with the new ones; its mode becomes the options that it stands for."""
     mode = trace.meta.get("mode")
     own = {**(mode_options(str(mode)) if mode else {}), **(trace.meta.get("options") or {})}
@@ -139,8 +140,9 @@ def compared(before: Trace, after: Trace, limit: float | None = None) -> WhatIf:
     one, other = figures(before), figures(after)
     equal, note, check = _checked(before, after, limit)
     notes = {"estimated_seconds": estimated(after)}
-    if equal is not None and after.needs_live("comparing").absent is None:
-        one["measured_seconds"], other["measured_seconds"] = before.live.race(after.live, REPEATS)
+    live = after.needs_live("comparing")
+    if equal is not None and live.absent is None:
+        one["measured_seconds"], other["measured_seconds"] = before.needs_live("timing").race(live, REPEATS)
         notes["measured_seconds"] = f"medians of {REPEATS} calls here, in turn"
     rows = Rows(_row(name, one[name], other[name], notes.get(name, "")) for name in one)
     return WhatIf(before, after, rows, equal, note, check)
@@ -155,9 +157,10 @@ def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | N
     """Whether both compute the same, what to say of it, and one row an output."""
     if any(f.fatal for f in (*before.failures, *after.failures)):
         return None, "not checked: a compile failed", Rows()
-    if after.needs_live("comparing").absent is not None:
+    live = after.needs_live("comparing")
+    if live.absent is not None:
         return _interpreted(after, limit)
-    check = before.live.compare(after.live)
+    check = before.needs_live("comparing").compare(live)
     return *judgement(check, "beside the first trace, by the rounding that its function allows"), check
 
 

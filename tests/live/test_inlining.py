@@ -19,8 +19,8 @@ import explorer
 from explorer.errors import InputError, LiveError
 from explorer.files.trace_file import dumps
 from explorer.live import inlining
+from explorer.live.assembly import assemble
 from explorer.live.inlining import addresses, calls_of, labelled, read_answer
-from explorer.live.session import assemble
 from explorer.observe.cpp_command import assembly_command
 from explorer.stages.cpp.assembly import INLINED, LOC, is_instruction, nested_lines, own_places
 from explorer.traced import Trace, loads

@@ -153,6 +153,17 @@ def test_a_check_waits_while_another_thread_traces_with_fx(target: str) -> None:
             assert ask() and over.is_set()
 
 
+def test_timing_waits_while_another_thread_traces_with_fx() -> None:
+    """`benchmark` and the race of a what-if wait for the end of the other thread's trace, and the wait is in no time."""
+    trace = explorer.trace(total, torch.randn(200), backend="aot_eager")
+    live = trace.needs_live("the test")
+    for ask in (lambda: [row["seconds"] for row in trace.benchmark(1)], lambda: live.race(live, 1)):
+        with traced_by_fx_elsewhere() as over:
+            threading.Timer(1.0, over.set).start()
+            times = ask()
+            assert over.is_set() and len(times) == 2 and max(times) < 0.9
+
+
 def test_what_is_never_allowed_is_refused_with_its_reason() -> None:
     """Where torch.fx goes on tracing, the call is refused in explorer's words; another error is raised as it is, at once."""
     compiled = torch.compile(lambda x: x.cos(), backend="eager")

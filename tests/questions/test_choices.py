@@ -14,8 +14,8 @@ from torch import nn
 
 import explorer
 from explorer import Choice, Trace
+from explorer.live.function import LiveFunction
 from explorer.live.ladders import Ladders
-from explorer.live.session import Live
 from explorer.model.values import Event, plain
 from explorer.observe.autotuning import choice_facts, choice_source
 
@@ -265,7 +265,7 @@ def test_a_template_in_cpp_shows_its_source() -> None:
     (row,) = data["choices"]
     assert row["kind"] == "SimpleNamespace" and row["grid"] == [] and row["source"]
     ladders = Ladders().with_choices([Event("choice_source", 0.0, data=plain(choice_source(choice)))])
-    made = Trace.of_events([Event("autotune", 0.0, "0/0", data=plain(data))], live=Live(None, ladders=ladders)).choice(0)  # type: ignore[arg-type]
+    made = Trace.of_events([Event("autotune", 0.0, "0/0", data=plain(data))], live=LiveFunction(None, ladders=ladders)).choice(0)  # type: ignore[arg-type]
     assert made.language == "cpp" and made.source == "void kernel() {}" and made.stages == ("kernel",)
     with pytest.raises(explorer.InputError, match=r"is a C\+\+ template"):
         made.text("ttir")

@@ -437,9 +437,9 @@ def test_what_a_hand_written_kernel_has_not_is_said() -> None:
     """There is no result, no gradient and no time of a kernel that is only compiled: each says what to do."""
     x = torch.randn(100)
     trace = explorer.trace_kernel(add, x, x, torch.empty(100), 100, BLOCK=128, grid=(1,), target="h100", sass=False)
-    with pytest.raises(explorer.InputError, match=r"t\.run\(\)"):
+    with pytest.raises(explorer.NoVerbError, match=r"t\.run\(\)"):
         trace.result  # noqa: B018
-    with pytest.raises(explorer.InputError, match="train=True"):
+    with pytest.raises(explorer.NoVerbError, match="train=True"):
         trace.gradients  # noqa: B018
-    with pytest.raises(explorer.InputError, match="do_bench"):
+    with pytest.raises(explorer.NoVerbError, match="do_bench"):
         trace.benchmark()

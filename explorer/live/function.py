@@ -1,0 +1,266 @@
+"""LiveFunction: the compiled function of one trace, its arguments and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from explorer.absent.cuda_on_cpu import types_of_the_gpu
+from explorer.absent.generated import Code, Generated
+from explorer.errors import CompileError, InputError, InterpretError, NoVerbError
+from explorer.gpus.figures import Target
+from explorer.ladder.ladder import Ladder
+from explorer.live.assembly import assemble
+from explorer.live.call import Call, run_call
+from explorer.live.interpreted import interpreting_calls
+from explorer.live.ladders import Ladders
+from explorer.live.other_threads import once_nothing_traces
+from explorer.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
+from explorer.live.protocol import Live, TraceAgain, no_verb
+from explorer.live.reference import DRAWS, compared
+from explorer.live.timing import median_seconds
+from explorer.model.values import Artifact, Plain, Rows
+from explorer.observe.without_data import NO_DATA
+
+
+@dataclass
+class LiveFunction(Live):
+    """What is live of a traced function; `compiled` is None and `error` set where the compile failed.
+
+    `generated` is what Inductor generated for a GPU you don't have. `empty` says that tensors of the call have no data, so
+    that nothing was computed.
+    """
+
+    call: Call
+    compiled: Callable[..., Any] | None = None
+    returned: Any = None
+    gradients_by_name: Mapping[str, Any] | None = None
+    error: BaseException | None = None
+    ladders: Ladders = field(default_factory=Ladders)
+    absent: Target | None = None
+    retrace: TraceAgain | None = None
+    generated: Generated | None = None
+    empty: bool = False
+    shown_in: object = None
+    assembly_by_kernel: dict[str, Artifact] = field(default_factory=dict)
+
+    @property
+    def codes(self) -> Sequence[Code] | None:
+        """Inductor's modules for a GPU you don't have; None for an attached device."""
+        return self.generated.codes if self.generated is not None else None
+
+    # The traced call -----------------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> Any:
+        """What the traced call returned; CompileError, from the compiler's own error, where it failed.
+
+        InterpretError where everything compiled, but a kernel of the program itself cannot run without its GPU.
+        """
+        self._raise_error()
+        self._needs_data("there is no result")
+        return self.returned
+
+    @property
+    def gradients(self) -> Mapping[str, Any]:
+        """The gradients of a training trace by name; the errors of `result` where the call failed."""
+        self._raise_error()
+        self._needs_data("there are no gradients")
+        if self.gradients_by_name is None:
+            raise no_verb("there are no gradients", "this trace has no backward", "call explorer.trace(..., train=True)")
+        return self.gradients_by_name
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the compiled function as it is, with new arguments or with those of the trace.
+
+        Where the trace is for a GPU you don't have, Dynamo's graphs run on the CPU.
+        """
+        compiled = self._compiled()
+        self._needs_data("nothing can be run")
+        call = self.call.with_arguments(args, kwargs) if args or kwargs else self.call
+
+        def run_on_copies() -> Any:
+            with on_copies(call) as copied:
+                return detached_of_state(call, run_call(compiled, copied, told=False)[0])
+
+        return once_nothing_traces(run_on_copies)
+
+    def check(self, limit: float | None = None, expected: Any = None) -> Rows:
+        """Compare eager and compiled on copies of the trace's inputs, output by output: see `Trace.check`."""
+        if expected is not None:
+            raise InputError("expected= is for hand-written kernels; a function is compared with what it returns in eager mode")
+        self._needs_data("nothing can be checked")
+        if self.codes is not None:
+            return self._check_interpreted(self.codes, limit)
+        return Rows({**row, "interpreted": False} for row in self._compared(nullcontext, DRAWS))
+
+    def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Rows:
+        """Compare eager with the generated wrappers and kernels, which an interpreter runs."""
+        with interpreting_calls(self.call, codes, limit) as (within, calls):
+            rows = self._compared(within, min(calls, DRAWS), "eager's are the CPU's")
+        return Rows({**row, "interpreted": True} for row in rows)
+
+    def _compared(self, within: Callable[..., Any], draws: int, strides: str = "") -> list[dict[str, Any]]:
+        """The rows of a check; the compiled function is called inside `within()`."""
+        compiled = self._compiled()
+
+        def eager_outcome(seed: int) -> Outcome:
+            return outcome_of(self.call.function, self.call, seed=seed)
+
+        def compiled_outcome(seed: int) -> Outcome:
+            return once_nothing_traces(lambda: outcome_of(compiled, self.call, seed=seed, within=within))
+
+        expected, given = eager_outcome(0), compiled_outcome(0)
+        if self.absent is not None and other_types(expected, given):
+            eager_outcome = partial(self._eager_in_types_of, self.absent)
+            expected = eager_outcome(0)
+        redo = (eager_outcome, compiled_outcome)
+        return compared(self.call, expected, given, redo=redo, draws=draws, strides=strides)
+
+    def _eager_in_types_of(self, target: Target, seed: int) -> Outcome:
+        """What eager gives, in the types that its operators' results have on the target."""
+        return outcome_of(self.call.function, self.call, seed=seed, within=lambda: types_of_the_gpu(target))
+
+    def benchmark(self, repeats: int) -> Rows:
+        """Time eager and compiled in turn, on copies of the trace's inputs: the median seconds of each."""
+        if repeats < 1:
+            raise InputError(f"repeats must be at least 1, not {repeats}")
+        self._needs_its_device()
+        functions = {"eager": self.call.function, "compiled": self._compiled()}
+        with on_copies(self.call) as call:
+            medians = median_seconds([partial(run_call, function, call) for function in functions.values()], repeats)
+        return Rows(
+            {"what": name, "seconds": seconds, "ratio_to_eager": seconds / medians[0]}
+            for name, seconds in zip(functions, medians, strict=True)
+        )
+
+    # A second trace ------------------------------------------------------------------------------------------------
+
+    @property
+    def trace_again(self) -> TraceAgain:
+        """The function that traces the same call with changes."""
+        if self.retrace is None:
+            raise no_verb(
+                "the call cannot be traced again",
+                "explorer itself failed around it, as the trace's failures say",
+                "call explorer.trace with the changes yourself",
+            )
+        return self.retrace
+
+    def compare(self, other: Live) -> Rows:
+        """Compare this with another compiled function on copies of this one's inputs, with one seed, by the judge of a check."""
+        self._needs_data("nothing can be compared")
+        outcomes = self._outcomes(self), self._outcomes(_function(other))
+        return Rows(compared(self.call, outcomes[0](0), outcomes[1](0), redo=outcomes))
+
+    def _outcomes(self, live: LiveFunction) -> Callable[[int], Outcome]:
+        """What calls the compiled function of `live` with the inputs of this trace and a seed."""
+        compiled, call = live._compiled(), replace(self.call, function=live.call.function)
+        return lambda seed: once_nothing_traces(lambda: outcome_of(compiled, call, seed=seed))
+
+    def race(self, other: Live, repeats: int) -> tuple[float, float]:
+        """Time this and another compiled function in turn: the median seconds of a call of each."""
+        both = self, _function(other)
+        for live in both:
+            live._needs_its_device()
+        with on_copies(self.call) as one, on_copies(both[1].call) as two:
+            calls = [partial(run_call, live._compiled(), call) for live, call in zip(both, (one, two), strict=True)]
+            first, second = median_seconds(calls, repeats)
+        return first, second
+
+    # The forms of a kernel -----------------------------------------------------------------------------------------
+
+    def assembly(self, kernel: Artifact) -> Artifact:
+        """The assembly of a C++ kernel, by Inductor's own compile command; made once."""
+        if kernel.language != "cpp":
+            raise no_verb(
+                f"{kernel.kernel} has no text 'assembly'",
+                f"it is a {kernel.language} kernel, and assembly is made of C++ kernels",
+                "t.kernels[n].stages lists the forms that a kernel has",
+            )
+        if kernel.id not in self.assembly_by_kernel:
+            self.assembly_by_kernel[kernel.id] = assemble(kernel)
+        return self.assembly_by_kernel[kernel.id]
+
+    def sass(self, kernel: Artifact) -> str:
+        """The SASS of a Triton kernel, made now."""
+        return self.ladders.sass(kernel)
+
+    def ptx_lines(self, kernels: Sequence[Artifact]) -> list[tuple[int, ...]]:
+        """For each Triton kernel the line of its PTX that each instruction of its SASS was assembled from."""
+        return self.ladders.ptx_lines(kernels)
+
+    def binary(self, kernel: Artifact) -> bytes:
+        """The cubin, hsaco or SPIR-V of a Triton kernel."""
+        return self.ladders.binary(kernel)
+
+    def passes(self, kernel: Artifact) -> Rows:
+        """Each MLIR pass of a Triton kernel."""
+        return self.ladders.passes(kernel)
+
+    def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
+        """A Triton kernel compiled with another of its autotune candidates."""
+        return self.ladders.candidate(kernel, config)
+
+    # Inductor's choices --------------------------------------------------------------------------------------------
+
+    def choice(self, source: str) -> Ladder:
+        """One of Inductor's choices, by its source's key, compiled down the ladder."""
+        return self.ladders.choice(source)
+
+    @property
+    def choice_stages(self) -> tuple[str, ...]:
+        """The stages below a choice's source that can be made for this trace's target."""
+        return self.ladders.choice_stages
+
+    def choice_passes(self, source: str) -> Rows:
+        """Each MLIR pass of one of Inductor's choices."""
+        return self.ladders.choice_passes(source)
+
+    def choice_source(self, source: str) -> Mapping[str, Plain]:
+        """The name, language and text of one of Inductor's choices."""
+        return self.ladders.choice_source(source)
+
+    # What a verb needs ---------------------------------------------------------------------------------------------
+
+    def _compiled(self) -> Callable[..., Any]:
+        """The compiled function; CompileError where there is none."""
+        if self.compiled is None:
+            raise CompileError("the compile failed, there is nothing to run") from self.error
+        return self.compiled
+
+    def _raise_error(self) -> None:
+        """Raise what kept the call from having a result."""
+        if isinstance(self.error, InterpretError):
+            raise self.error
+        if self.error is not None:
+            raise CompileError(f"the compile failed: {type(self.error).__name__}: {self.error}") from self.error
+
+    def _needs_data(self, consequence: str) -> None:
+        """NoVerbError where the tensors have no data."""
+        if self.empty:
+            raise NoVerbError(NO_DATA.format(what=consequence))
+
+    def _needs_its_device(self) -> None:
+        """NoVerbError where the trace is for a GPU you don't have: nothing can be timed on it."""
+        if self.absent is not None:
+            raise no_verb(
+                f"{self.absent.name!r} is not attached, so nothing can be timed on it",
+                "the CPU's times would say nothing of it",
+                "t.kernels.table() estimates each kernel; where that GPU is attached, explorer.trace(f, x, target='cuda') "
+                "gives a trace that can be timed",
+            )
+
+
+def _function(live: Live) -> LiveFunction:
+    """The compiled function that is compared with another; NoVerbError for a hand-written kernel."""
+    if not isinstance(live, LiveFunction):
+        raise no_verb(
+            "the two traces cannot be compared",
+            "one is of a compiled function, the other of a hand-written kernel",
+            "t.check(expected=…) of the kernel compares what it writes with what the function returns",
+        )
+    return live

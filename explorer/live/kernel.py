@@ -1,0 +1,163 @@
+"""LiveKernel: a hand-written Triton kernel, its launch, and its ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from explorer.errors import CompileError, InputError
+from explorer.gpus.figures import Target
+from explorer.ladder.ladder import Ladder
+from explorer.live.kernel_call import KernelCall, matched
+from explorer.live.ladders import lines_of_ptx, mlir_passes, sass_of
+from explorer.live.protocol import Live, TraceAgain, no_verb
+from explorer.live.reference import written_rows
+from explorer.model.values import Artifact, Plain, Rows
+
+
+@dataclass
+class LiveKernel(Live):
+    """What is live of a hand-written kernel; `ladder` is None and `error` set where its compile failed.
+
+    `compile_with` compiles it with another of its candidates, by number or by values.
+    """
+
+    call: KernelCall
+    compile_with: Callable[[int | Mapping[str, Plain]], Ladder]
+    ladder: Ladder | None = None
+    error: BaseException | None = None
+    absent: Target | None = None
+    shown_in: object = None
+
+    # The traced call -----------------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> Any:
+        """NoVerbError: `trace_kernel` does not run the kernel."""
+        raise no_verb(
+            "there is no result",
+            "trace_kernel compiles the kernel and runs nothing",
+            "t.run() runs it on copies of its arguments and gives the tensors that it writes, t.check(expected=…) compares them",
+        )
+
+    @property
+    def gradients(self) -> Mapping[str, Any]:
+        """NoVerbError: a kernel is not differentiated."""
+        raise no_verb(
+            "there are no gradients",
+            "a hand-written kernel is not differentiated",
+            "trace the function that launches it, with train=True",
+        )
+
+    def run(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the kernel on copies of its arguments or of new ones: the tensors that it writes, by name; see `Trace.run`."""
+        call = self.call
+        if args or kwargs:
+            call = replace(call, args=args or call.args, constants={**call.constants, **kwargs})
+        return call.run()[0]
+
+    def check(self, limit: float | None = None, expected: Any = None) -> Rows:
+        """Compare what the kernel writes with what is expected: see `Trace.check`."""
+        if expected is None:
+            raise InputError("a hand-written kernel is checked against what it should write: give expected=, a tensor")
+        written, interpreted = self.call.run(limit)
+        return Rows({**row, "interpreted": interpreted} for row in written_rows(matched(written, expected)))
+
+    def benchmark(self, repeats: int) -> Rows:
+        """NoVerbError: a kernel is not timed here."""
+        _not_timed()
+
+    # A second trace ------------------------------------------------------------------------------------------------
+
+    @property
+    def trace_again(self) -> TraceAgain:
+        """NoVerbError: what can be changed is torch.compile's."""
+        raise no_verb(
+            "there is no what-if of a hand-written kernel",
+            "fusion, passes, patterns and options are those of torch.compile, which did not compile it",
+            "t.kernels[0].candidate(config) compiles it otherwise; explorer.trace(f, x) traces the function that launches it",
+        )
+
+    def compare(self, other: Live) -> Rows:
+        """NoVerbError: a kernel returns nothing that could be compared."""
+        raise no_verb(
+            "two traces of hand-written kernels are not compared",
+            "a kernel returns nothing",
+            "t.check(expected=…) compares what it writes, also with what t.run() of the other trace gives",
+        )
+
+    def race(self, other: Live, repeats: int) -> tuple[float, float]:
+        """NoVerbError: a kernel is not timed here."""
+        _not_timed()
+
+    # The forms of the kernel ---------------------------------------------------------------------------------------
+
+    def assembly(self, kernel: Artifact) -> Artifact:
+        """NoVerbError: assembly is made of C++ kernels."""
+        raise no_verb(
+            f"{kernel.kernel} has no text 'assembly'",
+            "it is a Triton kernel, and assembly is made of C++ kernels",
+            "t.kernels[0].stages lists its forms",
+        )
+
+    def sass(self, kernel: Artifact) -> str:
+        """The SASS of the kernel, made now."""
+        return sass_of(self._ladder(kernel))
+
+    def ptx_lines(self, kernels: Sequence[Artifact]) -> list[tuple[int, ...]]:
+        """For the kernel the line of its PTX that each instruction of its SASS was assembled from."""
+        return lines_of_ptx([self._ladder(kernel) for kernel in kernels])
+
+    def binary(self, kernel: Artifact) -> bytes:
+        """The cubin, hsaco or SPIR-V of the kernel."""
+        return self._ladder(kernel).binary
+
+    def passes(self, kernel: Artifact) -> Rows:
+        """Each MLIR pass of the kernel."""
+        return mlir_passes(self._ladder(kernel))
+
+    def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
+        """The kernel compiled with another of its autotune candidates."""
+        return self.compile_with(config)
+
+    def _ladder(self, kernel: Artifact) -> Ladder:
+        """The ladder of the only kernel there is; CompileError where it did not compile."""
+        if self.ladder is None:
+            raise CompileError(f"{kernel.kernel} has no form below its source: {self.error}") from self.error
+        return self.ladder
+
+    # Inductor's choices --------------------------------------------------------------------------------------------
+
+    def choice(self, source: str) -> Ladder:
+        """NoVerbError: Inductor chose nothing."""
+        _no_choices()
+
+    @property
+    def choice_stages(self) -> tuple[str, ...]:
+        """NoVerbError: Inductor chose nothing."""
+        _no_choices()
+
+    def choice_passes(self, source: str) -> Rows:
+        """NoVerbError: Inductor chose nothing."""
+        _no_choices()
+
+    def choice_source(self, source: str) -> Mapping[str, Plain]:
+        """NoVerbError: Inductor chose nothing."""
+        _no_choices()
+
+
+def _not_timed() -> NoReturn:
+    raise no_verb(
+        "a hand-written kernel is not timed here",
+        "trace_kernel compiles it, and a time needs launches on its GPU",
+        "launch it there under triton's do_bench",
+    )
+
+
+def _no_choices() -> NoReturn:
+    raise no_verb(
+        "a hand-written kernel has no choices",
+        "Inductor, which chooses among implementations of an operator, did not compile it",
+        "t.kernels[0].candidates lists its configs, and t.kernels[0].candidate(n) compiles one",
+    )
