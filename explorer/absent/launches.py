@@ -14,10 +14,10 @@ import linecache
 import sys
 import time
 import weakref
-from collections import defaultdict, deque, namedtuple
+from collections import Counter, defaultdict, deque, namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,10 @@ from explorer.errors import ExplorerError
 from explorer.ladder.ladder import Ladder, Lowered, front_end, ladder_from_answer, portable, triton_driver_of
 from explorer.ladder.triton_jit import call_arguments, describe_argument, grid_of, jit_function, launch_settings, private_copy
 from explorer.ladder.triton_pool import Pool
+from explorer.model.events import SourceText
+from explorer.model.rows import Launch, Place
 from explorer.model.values import Plain
-from explorer.observe.functions import code_facts
+from explorer.observe.functions import code_fields
 from explorer.observe.places import in_package
 from explorer.observe.sources import CHANGED, NONE_KEPT, agrees, source_of, unseen
 from explorer.observe.without_data import on_meta
@@ -47,7 +49,7 @@ OTHERS = "others, with other arguments"
 class Specialized:
     """One specialization of a kernel by triton, with its source, its ladder and its launches.
 
-    `error` says why it has no ladder. `rows` has a launch's place, arguments and grid, and how many `times` it was made so.
+    `error` says why it has no ladder.
     """
 
     name: str
@@ -58,7 +60,8 @@ class Specialized:
     lowered: Lowered | None = None
     answer: Future[dict[str, Any]] | None = None
     error: ExplorerError | None = None
-    rows: dict[Any, dict[str, Plain]] = field(default_factory=dict)
+    _launches: dict[Any, Launch] = field(default_factory=dict)
+    _times: Counter[Any] = field(default_factory=Counter)
 
     def ladder(self) -> Ladder:
         """Wait for the ladder; CompileError or InputError, with the compiler's output, if there is none."""
@@ -70,20 +73,17 @@ class Specialized:
     def count(self, where: tuple[str, int, str], arguments: Mapping[str, Plain], grid: Sequence[int]) -> None:
         """Count one launch."""
         key: Any = (where, tuple(arguments.items()), tuple(grid))
-        row = {"line": 0, "arguments": arguments, "grid": tuple(grid)}
-        if key not in self.rows and len(self.rows) >= MOST_ROWS:
-            key, row = (
-                OTHERS,
-                {
-                    "line": 0,
-                    "arguments": {},
-                    "grid": (),
-                },
-            )
-        file, line, function = where
-        new = {**row, "times": 0, "place": {"file": file, "line": line, "function": function}}
-        kept = self.rows.setdefault(key, new)
-        kept["times"] += 1
+        if key not in self._launches and len(self._launches) >= MOST_ROWS:
+            key, arguments, grid = OTHERS, {}, ()
+        if key not in self._launches:
+            file, line, function = where
+            place = Place(file=file, line=line, function=function)
+            self._launches[key] = Launch(line=0, arguments=arguments, grid=tuple(grid), place=place)
+        self._times[key] += 1
+
+    def launches(self) -> tuple[Launch, ...]:
+        """Each launch that was made, with how many times it was."""
+        return tuple(replace(launch, times=self._times[key]) for key, launch in self._launches.items())
 
 
 class Launches:
@@ -92,7 +92,7 @@ class Launches:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.kernels: list[Specialized] = []
-        self.callers: dict[CodeType, Mapping[str, Plain]] = {}
+        self.callers: dict[CodeType, SourceText] = {}
         self.notes: dict[str, str] = {}
         self._began = time.perf_counter()
         self._pool: Pool | None = None
@@ -196,7 +196,7 @@ class Launches:
         """The file, line and function of a launch; the function's source is kept to show it."""
         code = frame.f_code
         if code not in self.callers:
-            self.callers[code] = _caller_facts(code)
+            self.callers[code] = _caller(code)
         return code.co_filename, frame.f_lineno, code.co_qualname
 
     def note(self, step: str, message: str) -> bool:
@@ -335,7 +335,7 @@ class _Texts(dict[str, Any]):
         return self._ladder.sass()
 
 
-def _caller_facts(code: CodeType) -> Mapping[str, Plain]:
+def _caller(code: CodeType) -> SourceText:
     """The source of a function that launches a kernel; the whole file for module-level code."""
     if code.co_name == "<module>":
         lines = linecache.getlines(code.co_filename)
@@ -343,7 +343,9 @@ def _caller_facts(code: CodeType) -> Mapping[str, Plain]:
         text, first, why = ("".join(lines), 1, "") if whole else unseen(code, CHANGED if lines else NONE_KEPT)
     else:
         text, first, why = source_of(code)
-    return {**code_facts(code), "text": text, "first_line": first, **({"unseen": why} if why else {})}
+    return SourceText(
+        **code_fields(code), text=text, first_line=first, unseen=why or None, inlined=True, compiled=False, launches=True
+    )
 
 
 def _first_line(function: Any) -> int:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.measured import Assume
+from explorer.model.artifacts import Assumption
+from explorer.model.events import AutotuneTaken
 from explorer.model.stage import Emit
 from explorer.observe.autotuning import Listed
 from explorer.observe.patch import replaced
@@ -56,7 +58,7 @@ def assuming(emit: Emit) -> Assume:
     """Make a function that records an assumption as an event."""
 
     def assume(where: str, assumed: str, why: str) -> None:
-        emit("assumption", lambda: {"where": where, "assumed": assumed, "why": why})
+        emit("assumption", lambda: Assumption(where=where, assumed=assumed, why=why))
 
     return assume
 
@@ -110,7 +112,7 @@ def _fusion(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
                 assume(where, "not faster fused", UNTIMED)
                 return scheduler.FusionResult.fuse(False)
             templates[0].finalize_as_triton_caller(chosen)
-            emit("autotune_taken", lambda: {"choice": chosen.name, "why": f"{TOGETHER}: {EPILOGUE}"})
+            emit("autotune_taken", lambda: AutotuneTaken(choice=chosen.name, why=f"{TOGETHER}: {EPILOGUE}"))
             assume(where, f"faster fused, in {chosen.name}", EPILOGUE)
             return scheduler.FusionResult.fuse(True)
 

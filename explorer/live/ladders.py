@@ -16,7 +16,7 @@ from explorer.ladder.sass_lines import ptx_lines
 from explorer.ladder.triton_passes import passes
 from explorer.ladder.triton_tools import disassemble, makers, missing_backend, no_sass
 from explorer.live.protocol import no_verb
-from explorer.model.events import event_data
+from explorer.model.events import KernelText, SourceText, event_data
 from explorer.model.values import Artifact, Event, Failure, Plain, Rows
 from explorer.observe.launched import Find
 from explorer.stages.inductor.definitions import kernel_events
@@ -235,13 +235,20 @@ def launch_events(launches: Launches, ladders: Ladders) -> Compiled:
     A Failure for each kernel without a ladder, for SASS that cannot be had, and for what was lost otherwise.
     """
     target = launches.target
-    events, failures = [_caller_event(facts) for facts in launches.callers.values()], []
+    events, failures = [Event("source", 0.0, data=caller) for caller in launches.callers.values()], []
     for kernel in launches.kernels:
-        data = {"name": kernel.name, "language": "triton", "text": kernel.source, "wrapper_line": 0, "comment": ""}
-        rows = tuple(kernel.rows.values())
-        place = {"file": kernel.place[0], "first_line": kernel.place[1]}
-        whole = {**data, **place, "launched_from": [row["place"] for row in rows]}
-        events.append(Event("kernel", kernel.time, data=event_data("kernel", whole)))
+        rows = kernel.launches()
+        definition = KernelText(
+            name=kernel.name,
+            language="triton",
+            text=kernel.source,
+            wrapper_line=0,
+            comment="",
+            file=kernel.place[0],
+            first_line=kernel.place[1],
+            launched_from=tuple(row.place for row in rows),
+        )
+        events.append(Event("kernel", kernel.time, data=definition))
         own = events[-1]
         events.append(_source_event(kernel))
         try:
@@ -259,18 +266,22 @@ def launch_events(launches: Launches, ladders: Ladders) -> Compiled:
     return Compiled(events, failures, ladders)
 
 
-def _caller_event(facts: Mapping[str, Plain]) -> Event:
-    """The source of a function that launches kernels."""
-    return Event("source", 0.0, data=event_data("source", {**facts, "inlined": True, "compiled": False, "launches": True}))
-
-
 def _source_event(kernel: Specialized) -> Event:
     """The source of a kernel as the program has it, of which its lines are."""
     file, first = kernel.place
-    facts = {"text": kernel.source, "file": file, "first_line": first, "line": first}
-    names = {"function": kernel.function.rpartition(".")[2], "qualname": kernel.function}
-    known = {"resume": False, "inlined": True, "compiled": False, "launches": True}
-    return Event("source", kernel.time, data=event_data("source", {**facts, **names, **known}))
+    source = SourceText(
+        function=kernel.function.rpartition(".")[2],
+        qualname=kernel.function,
+        file=file,
+        line=first,
+        resume=False,
+        text=kernel.source,
+        first_line=first,
+        inlined=True,
+        compiled=False,
+        launches=True,
+    )
+    return Event("source", kernel.time, data=source)
 
 
 def _too_large(name: str, ladder: Ladder) -> Iterator[Failure]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from explorer.model.artifacts import artifact_data
 from explorer.model.context import Context
+from explorer.model.events import CompileError
 from explorer.model.values import Artifact, Event, Link, Plain
 
 if TYPE_CHECKING:
@@ -50,8 +51,11 @@ class Emit(Protocol):
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
         """Run `action`, the explorer's own work inside a hook; an error in it becomes a Failure of `kind`."""
 
-    def compile_failed(self, error: BaseException, facts: Facts) -> None:
-        """Record an error of a compile, so that it can be told from the program's own should it reach the program."""
+    def compile_failed(self, error: BaseException, failed: CompileError) -> None:
+        """Record an error of a compile, so that it can be told from the program's own should it reach the program.
+
+        The record gets the error's number here.
+        """
 
 
 #: What observes the compiler: `watch(emit)` gives a context manager, inside which it emits what it sees.

@@ -7,7 +7,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from explorer.model.stage import Emit, Facts
+from explorer.model.artifacts import AotMetadata
+from explorer.model.events import FxGraphText
+from explorer.model.rows import GraphInput, GraphOutput
+from explorer.model.stage import Emit
 from explorer.observe.patch import observed
 from explorer.observe.structured import listening
 
@@ -28,7 +31,7 @@ def graphs(emit: Emit) -> Iterator[None]:
         name = next(n for n in LOGGED if n in metadata)
         kind, graph = LOGGED[name]
         with emit.during(graph):
-            emit(kind, lambda: {"text": payload})
+            emit(kind, lambda: FxGraphText(text=payload))
 
     with listening(emit, dict.fromkeys(LOGGED, heard)):
         yield
@@ -54,27 +57,26 @@ def metadata(emit: Emit) -> Iterator[None]:
         yield
 
 
-def metadata_facts(found: Any, arguments: Sequence[Any]) -> Facts:
+def metadata_facts(found: Any, arguments: Sequence[Any]) -> AotMetadata:
     """Each input and output of the graph as ViewAndMutationMeta has it; the inputs' types where there are as many of them."""
     types = [type_of(value) for value in arguments]
     known = types if len(types) == len(found.input_info) else [""] * len(found.input_info)
-    return {
-        "inputs": [
-            {
-                "type": type,
-                "mutation": info.mutation_type.name.lower(),
-                "mutates_data": bool(info.mutates_data),
-                "mutates_metadata": bool(info.mutates_metadata),
-                "is_leaf": bool(info.is_leaf),
-                "requires_grad": bool(info.requires_grad),
-            }
-            for type, info in zip(known, found.input_info, strict=True)
-        ],
-        "outputs": [
-            {"kind": info.output_type.name, "base": info.base_idx, "requires_grad": bool(info.requires_grad)}
-            for info in found.output_info
-        ],
-    }
+    inputs = (
+        GraphInput(
+            type=type,
+            mutation=info.mutation_type.name.lower(),
+            mutates_data=bool(info.mutates_data),
+            mutates_metadata=bool(info.mutates_metadata),
+            is_leaf=bool(info.is_leaf),
+            requires_grad=bool(info.requires_grad),
+        )
+        for type, info in zip(known, found.input_info, strict=True)
+    )
+    outputs = (
+        GraphOutput(kind=info.output_type.name, base=info.base_idx, requires_grad=bool(info.requires_grad))
+        for info in found.output_info
+    )
+    return AotMetadata(inputs=tuple(inputs), outputs=tuple(outputs))
 
 
 def type_of(value: Any) -> str:

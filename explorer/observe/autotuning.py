@@ -9,8 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from explorer.model.stage import Emit, Facts
-from explorer.model.values import Plain
+from explorer.model.artifacts import Autotune
+from explorer.model.events import AutotuneTaken, ChoiceSource
+from explorer.model.rows import Choice, Names
+from explorer.model.stage import Emit
 from explorer.observe.patch import replaced
 
 
@@ -34,7 +36,7 @@ def algorithm_choices(emit: Emit) -> Iterator[None]:
     def make_final(original: Any) -> Any:
         def finalize(self: Any, chosen: Any) -> Any:
             one: Any = chosen.get(None) if isinstance(chosen, Mapping) else chosen  # by hint of a dynamic size
-            emit("autotune_taken", lambda: {"choice": one.name, "why": SETTLED})
+            emit("autotune_taken", lambda: AutotuneTaken(choice=one.name, why=SETTLED))
             return original(self, chosen)
 
         return finalize
@@ -60,7 +62,7 @@ class Listed:
 
     def add(self, name: str, nodes: Any, timings: Mapping[Any, float | None], why: str) -> None:
         """The choices for an operation, and why the fastest of them counts as that."""
-        self._emit("autotune", lambda: choice_facts(name, nodes, timings, why))
+        self._emit("autotune", lambda: choices_of(name, nodes, timings, why))
         for choice in timings:
             self._emit.attempt("autotune", "source", lambda c=choice: self._source(c))  # type: ignore[misc]
 
@@ -71,27 +73,27 @@ class Listed:
             self._emit("choice_source", lambda: choice_source(choice))
 
 
-def choice_facts(name: str, nodes: Any, timings: Mapping[Any, float | None], why: str = "") -> Facts:
+def choices_of(name: str, nodes: Any, timings: Mapping[Any, float | None], why: str = "") -> Autotune:
     """An operation, its inputs, and each choice with its time in ms; the first where nothing was timed."""
-    inputs = [
+    inputs = tuple(
         f"{str(node.get_dtype()).removeprefix('torch.')}{[str(n) for n in node.get_size()]}".replace("'", "") for node in nodes
-    ]
+    )
     known = {choice: time for choice, time in timings.items() if time is not None and math.isfinite(time)}
     fastest = min(known, key=known.__getitem__) if known else next(iter(timings))
-    rows = [
-        {
-            "choice": choice.name,
-            "kind": type(inside(choice)).__name__,
-            "config": getattr(choice, "description", "") or "",
-            "ms": known.get(choice),
-            "fastest": choice is fastest,
-            "why": why if choice is fastest else "",
-            "grid": choice_grid(choice),
-            "source": source_key(choice),
-        }
+    choices = tuple(
+        Choice(
+            choice=choice.name,
+            kind=type(inside(choice)).__name__,
+            config=getattr(choice, "description", "") or "",
+            ms=known.get(choice),
+            fastest=choice is fastest,
+            why=why if choice is fastest else "",
+            grid=choice_grid(choice),
+            source=source_key(choice),
+        )
         for choice in timings
-    ]
-    return {"operation": name, "inputs": inputs, "choices": rows}
+    )
+    return Autotune(operation=name, inputs=inputs, choices=choices)
 
 
 def request_of(choice: Any) -> Any:
@@ -115,22 +117,23 @@ def source_key(choice: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16] if isinstance(text, str) else ""
 
 
-def choice_source(choice: Any) -> Facts:
+def choice_source(choice: Any) -> ChoiceSource:
     """The source of a choice as Inductor would time it, with nothing fused into it: Triton, C++, or an FX graph."""
     request, key = request_of(choice), source_key(choice)
     if getattr(request, "module_path", None):
         module = Path(request.module_path).read_text(encoding="utf-8").strip("\n")
-        return {"source": key, "name": str(request.kernel_name), "language": "triton", "text": module}
+        return ChoiceSource(source=key, name=str(request.kernel_name), language="triton", text=module)
     if isinstance(getattr(request, "source_code", None), str):
-        return {"source": key, "name": str(request.kernel_name), "language": "cpp", "text": request.source_code}
-    return {"source": key, "name": choice.name, "language": "fx", "text": choice.gm.print_readable(print_output=False).strip()}
+        return ChoiceSource(source=key, name=str(request.kernel_name), language="cpp", text=request.source_code)
+    text = choice.gm.print_readable(print_output=False).strip()
+    return ChoiceSource(source=key, name=choice.name, language="fx", text=text)
 
 
-def choice_grid(choice: Any) -> list[int]:
-    """The launch grid of a Triton template for the sizes of this call, [] for other choices."""
+def choice_grid(choice: Any) -> tuple[int, ...]:
+    """The launch grid of a Triton template for the sizes of this call, () for other choices."""
     request = request_of(choice)
     arguments = list(getattr(request, "extra_args", ()) or ()) if getattr(request, "module_path", None) else []
-    return [int(n) for n in arguments[-3:]]
+    return tuple(int(n) for n in arguments[-3:])
 
 
 @contextmanager
@@ -138,11 +141,11 @@ def padded_products(emit: Emit) -> Iterator[None]:
     """Record the times of a matrix product as it is and padded to aligned sizes, where Inductor measured both."""
     from torch._inductor.fx_passes import pad_mm
 
-    asked: list[tuple[str, list[str]]] = []
+    asked: list[tuple[str, Names]] = []
 
     def make_pad(original: Any) -> Any:
         def _should_pad(match: Any, one: Any, other: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
-            asked.append((str(op), [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in (one, other)]))
+            asked.append((str(op), tuple(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in (one, other))))
             try:
                 return original(match, one, other, op, *args, **kwargs)
             finally:
@@ -154,7 +157,7 @@ def padded_products(emit: Emit) -> Iterator[None]:
         def is_padded_faster(key: str, as_it_is: float, padded: float) -> Any:
             faster = original(key, as_it_is, padded)
             if asked:
-                emit("autotune", lambda: padding_facts(*asked[-1], as_it_is, padded, bool(faster)))
+                emit("autotune", lambda: padding_choices(*asked[-1], as_it_is, padded, bool(faster)))
             return faster
 
         return is_padded_faster
@@ -163,11 +166,10 @@ def padded_products(emit: Emit) -> Iterator[None]:
         yield
 
 
-def padding_facts(operation: str, inputs: list[str], as_it_is: float, padded: float, faster: bool) -> Facts:
+def padding_choices(operation: str, inputs: Names, as_it_is: float, padded: float, faster: bool) -> Autotune:
     """A matrix product's two times in ms; padded counts as the faster one where Inductor takes it for that."""
-    rest: dict[str, Plain] = {"grid": [], "source": ""}
-    rows = [
-        {"choice": "as it is", "kind": "pad_mm", "config": "", "ms": float(as_it_is), "fastest": not faster, **rest},
-        {"choice": "padded", "kind": "pad_mm", "config": "", "ms": float(padded), "fastest": faster, **rest},
-    ]
-    return {"operation": operation, "inputs": inputs, "choices": rows}
+    choices = tuple(
+        Choice(choice=name, kind="pad_mm", config="", ms=float(ms), fastest=fastest, grid=(), source="")
+        for name, ms, fastest in (("as it is", as_it_is, not faster), ("padded", padded, faster))
+    )
+    return Autotune(operation=operation, inputs=inputs, choices=choices)

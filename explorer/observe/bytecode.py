@@ -10,13 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
 
-from explorer.model.stage import Emit, Facts
+from explorer.model.events import DecompiledText, DynamoBytecodeText
+from explorer.model.stage import Emit
 from explorer.model.values import text_lines
-from explorer.observe.functions import (
-    bytecode_facts,
-    code_facts,
-    emit_function,
-)
+from explorer.observe.functions import code_fields, disassembly, emit_function
 from explorer.observe.patch import guarded
 
 #: The instruction in depyf's error: Instruction(opname='SWAP', …) or its print.
@@ -37,9 +34,9 @@ def bytecode(emit: Emit) -> Iterator[None]:
     def hook(code: CodeType, transformed: CodeType) -> None:
         seen.append(code)
         emit_function(emit, code)
-        emit("dynamo_bytecode", lambda: _transformed_facts(transformed, code))
+        emit("dynamo_bytecode", lambda: _transformed(transformed, code))
         if decompile:
-            emit.later("decompiled", lambda: _decompiled_facts(transformed, code))
+            emit.later("decompiled", lambda: _decompiled(transformed, code))
 
     handle = register_bytecode_hook(guarded(lambda code, transformed: None, lambda _: hook, "bytecode hook"))
     try:
@@ -50,14 +47,14 @@ def bytecode(emit: Emit) -> Iterator[None]:
         handle.remove()
 
 
-def _transformed_facts(transformed: CodeType, code: CodeType) -> Facts:
+def _transformed(transformed: CodeType, code: CodeType) -> DynamoBytecodeText:
     """Dynamo's bytecode, and which of its instructions are the user's own."""
-    facts = dict(bytecode_facts(transformed, code))
-    copied = copied_lines(str(facts["text"]), transformed, code)
-    return facts if copied is None else {**facts, "copied": copied}
+    text = disassembly(transformed)
+    copied = copied_lines(text, transformed, code)
+    return DynamoBytecodeText(**code_fields(code), text=text, names=transformed.co_names, copied=copied)
 
 
-def copied_lines(text: str, transformed: CodeType, code: CodeType) -> list[tuple[int, int]] | None:
+def copied_lines(text: str, transformed: CodeType, code: CodeType) -> tuple[tuple[int, int], ...] | None:
     """The lines of a disassembly that Dynamo copied from the user's function, each with its line in the user's file.
 
     A copied instruction keeps its positions, columns included; one that Dynamo makes has no columns, and in the line table
@@ -78,7 +75,7 @@ def copied_lines(text: str, transformed: CodeType, code: CodeType) -> list[tuple
         if place is not None and place.lineno and place.col_offset is not None and _position(instruction) in users:
             copied += [(n, place.lineno) for n in (*prefixes, number)]
         prefixes.clear()
-    return copied
+    return tuple(copied)
 
 
 def _position(instruction: dis.Instruction) -> tuple[str, dis.Positions | None]:
@@ -86,17 +83,17 @@ def _position(instruction: dis.Instruction) -> tuple[str, dis.Positions | None]:
     return re.sub("_(FORWARD|BACKWARD)", "", instruction.opname), instruction.positions
 
 
-def _decompiled_facts(code: CodeType, name_from: CodeType) -> Facts:
+def _decompiled(code: CodeType, original: CodeType) -> DecompiledText:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # depyf leaves a file open while it is imported
         from depyf import decompile
         from depyf.decompiler import DecompilationError
 
-    facts = code_facts(name_from)
+    fields = code_fields(original)
     try:
-        return {**facts, "text": decompile(code)}
+        return DecompiledText(**fields, text=decompile(code))
     except DecompilationError as error:
-        return {**facts, "text": with_source_lines(code), "undone": undone_by(error)}
+        return DecompiledText(**fields, text=with_source_lines(code), undone=undone_by(error))
 
 
 def undone_by(error: BaseException) -> str:

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from explorer.model.artifacts import CacheLookup
+from explorer.model.events import FxGraphText, OutputCodeText
 from explorer.model.stage import Emit
-from explorer.model.values import Plain
 from explorer.observe.context import current_compile_id, graph_of
 from explorer.observe.patch import observed
 from explorer.observe.structured import listening
@@ -74,14 +75,14 @@ class CacheWatch:
         cache, state = LOOKUPS[metadata["artifact"]["name"]]
         info = json.loads(payload)
         graph, self._graph = (self._graph, "") if cache == "FX graph" else ("", self._graph)
-        self._emit("cache", lambda: lookup_facts(cache, state, graph, info))
+        self._emit("cache", lambda: graph_lookup(cache, state, graph, info))
 
     def _texts(self, graph: Any) -> None:
         """What a cached graph keeps of the stages that made it: the post-grad graph and the output code."""
         name = f"{graph.cache_key}.py"
         if post_grad := getattr(graph, "inductor_post_grad_graph_str", ""):
-            self._emit("post_grad", lambda: {"text": post_grad, "cached": True})
-        self._emit("output_code", lambda: {"text": graph.source_code, "file": name, "cached": True})
+            self._emit("post_grad", lambda: FxGraphText(text=post_grad, cached=True))
+        self._emit("output_code", lambda: OutputCodeText(text=graph.source_code, file=name, cached=True))
 
     @contextmanager
     def kernels(self) -> Iterator[None]:
@@ -101,48 +102,51 @@ class CacheWatch:
         with self._emit.within(frame):
             for tuner in list(vars(module).values()):
                 if hasattr(tuner, "launchers") and hasattr(tuner, "compile_results"):
-                    for facts in kernel_facts(tuner, self._began):
-                        self._emit("cache", lambda f=facts: {**f, "graph": graph})  # type: ignore[misc]
+                    for lookup in kernel_lookups(tuner, graph, self._began):
+                        self._emit("cache", lambda row=lookup: row)  # type: ignore[misc]
 
 
-def lookup_facts(cache: str, state: str, graph: str, info: Mapping[str, Any]) -> dict[str, Plain]:
+def graph_lookup(cache: str, state: str, graph: str, info: Mapping[str, Any]) -> CacheLookup:
     """One lookup in a cache of graphs: its key, why nothing was found, and the seconds that a hit saved."""
     saved = info.get("time_saved_ns", 0) / 1e9 or info.get("time_saved_ms", 0) / 1e3
     guard = str(info.get("cache_status_guard_expr", ""))
     detail = str(info.get("cache_status_detailed", ""))
     reason = str(info.get("cache_bypass_reason", "")) or (REASONS.get(detail, detail) if state == "miss" else "")
-    return {
-        "cache": cache,
-        "state": state,
-        "graph": graph,
-        "key": str(info.get("key") or ""),
-        "kernel": "",
-        "reason": reason.replace("{guard}", guard),
-        "seconds_saved": saved or None,
-    }
+    return CacheLookup(
+        cache=cache,
+        state=state,
+        graph=graph,
+        key=str(info.get("key") or ""),
+        kernel="",
+        reason=reason.replace("{guard}", guard),
+        seconds_saved=saved or None,
+    )
 
 
-def kernel_facts(tuner: Any, began: float) -> Iterator[dict[str, Plain]]:
+def kernel_lookups(tuner: Any, graph: str, began: float) -> Iterator[CacheLookup]:
     """Of a loaded Triton kernel: whether its config was measured before, and whether its binary is older than the recording."""
     from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
 
     name = str(getattr(tuner.fn, "__name__", ""))
-    row = {"kernel": name, "seconds_saved": None}
+
+    def lookup(cache: str, state: str, key: str, reason: str) -> CacheLookup:
+        return CacheLookup(cache=cache, state=state, graph=graph, key=key, kernel=name, reason=reason, seconds_saved=None)
+
     known = getattr(tuner, "autotune_cache_info", None) or {}
     state = str(known.get("autotune_cache_state", ""))
     if state in ("hit", "miss"):
         reason = "" if state == "hit" else f"none of its {known.get('num_configs', '')} configs was measured before"
-        yield {**row, "cache": "autotune", "state": state, "key": str(known.get("best_config", "")), "reason": reason}
+        yield lookup("autotune", state, str(known.get("best_config", "")), reason)
     elif state:
-        yield {**row, "cache": "autotune", "state": "bypass", "key": "", "reason": state}
+        yield lookup("autotune", "bypass", "", state)
     for launcher in tuner.launchers:
         key = str(launcher.cache_hash)
         folder = Path(triton_cache_dir(tuner.triton_meta.get("device", 0)))
         files = list((folder / key).glob("*.json"))
         if not files:  # as after a change of TRITON_CACHE_DIR, which Inductor's workers do not hear of
             reason = f"its files are not in the folder of Triton's cache, {folder}: whether it was compiled cannot be told"
-            yield {**row, "cache": "Triton", "state": "unknown", "key": key, "reason": reason}
+            yield lookup("Triton", "unknown", key, reason)
         else:
             hit = min(p.stat().st_mtime for p in files) < began
             reason = "its files are older than the recording" if hit else "it was compiled in this recording"
-            yield {**row, "cache": "Triton", "state": "hit" if hit else "miss", "key": key, "reason": reason}
+            yield lookup("Triton", "hit" if hit else "miss", key, reason)

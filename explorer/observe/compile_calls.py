@@ -7,13 +7,24 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
+from explorer.model.artifacts import CompileCall
 from explorer.model.stage import Emit
-from explorer.model.values import Plain
 from explorer.observe.patch import replaced
 from explorer.observe.places import OWN_FOLDER, in_package
 from explorer.observe.structured import interned, listening
+
+
+class Line(NamedTuple):
+    """A line of a file, and its text."""
+
+    file: str
+    line: int
+    code: str
+
+
+NOWHERE = Line("", 0, "")
 
 
 @contextmanager
@@ -22,7 +33,7 @@ def compile_calls(emit: Emit) -> Iterator[None]:
     import torch
     from torch._dynamo.convert_frame import ConvertFrameAssert
 
-    calls: dict[int, tuple[Any, dict[str, Plain]]] = {}  # the object is held, so that its identity stays its own
+    calls: dict[int, tuple[Any, Line]] = {}  # the object is held, so that its identity stays its own
     under_way: list[Any] = []
 
     def make_made(original: Any) -> Any:
@@ -45,8 +56,8 @@ def compile_calls(emit: Emit) -> Iterator[None]:
 
     def started(metadata: Mapping[str, Any], payload: str) -> None:
         backend = _innermost(under_way[-1]) if under_way else None
-        _, place = calls.get(id(backend), (None, {"file": "", "line": 0, "code": ""}))
-        emit("compile_call", lambda: {**place, **_backend_facts(backend), **_called_from(metadata["dynamo_start"]["stack"])})
+        _, place = calls.get(id(backend), (None, NOWHERE))
+        emit("compile_call", lambda: _call_of(backend, place, _called_from(metadata["dynamo_start"]["stack"])))
 
     with ExitStack() as stack:
         for name in ("_TorchCompileInductorWrapper", "_TorchCompileWrapper"):
@@ -63,27 +74,37 @@ def _innermost(converter: Any) -> Any:
     return converter
 
 
-def _backend_facts(backend: Any) -> dict[str, Plain]:
+def _call_of(backend: Any, place: Line, called_from: Line) -> CompileCall:
+    """The record of a call of torch.compile: its line, what it was given, and the line that called the function."""
     options = {name: repr(value) for name, value in (getattr(backend, "config", None) or {}).items()}
     named = getattr(backend, "compiler_name", None) or getattr(backend, "__name__", None) or type(backend).__name__
-    return {"backend": "" if backend is None else str(named), "options": options, "dynamic": getattr(backend, "dynamic", None)}
+    return CompileCall(
+        file=place.file,
+        line=place.line,
+        code=place.code,
+        backend="" if backend is None else str(named),
+        options=options,
+        dynamic=getattr(backend, "dynamic", None),
+        called_file=called_from.file,
+        called_line=called_from.line,
+        called_code=called_from.code,
+    )
 
 
-def _user_place(frame: FrameType | None) -> dict[str, Plain]:
+def _user_place(frame: FrameType | None) -> Line:
     """The innermost place of a stack that is neither torch's nor explorer's."""
     while frame is not None and (in_package(frame.f_code.co_filename) or frame.f_code.co_filename.startswith(OWN_FOLDER)):
         frame = frame.f_back
     if frame is None:
-        return {"file": "", "line": 0, "code": ""}
+        return NOWHERE
     file, line = frame.f_code.co_filename, frame.f_lineno
-    return {"file": file, "line": line, "code": linecache.getline(file, line).strip()}
+    return Line(file, line, linecache.getline(file, line).strip())
 
 
-def _called_from(stack: list[Mapping[str, Any]]) -> dict[str, Plain]:
+def _called_from(stack: list[Mapping[str, Any]]) -> Line:
     """The program's own line that called the frame, by the stack that torch logs when it begins; its last entry is the frame."""
     for call in reversed(stack[:-1]):
         file = interned(call["filename"])
         if file and not in_package(file) and not file.startswith(OWN_FOLDER):
-            code = linecache.getline(file, call["line"]).strip()
-            return {"called_file": file, "called_line": call["line"], "called_code": code}
-    return {"called_file": "", "called_line": 0, "called_code": ""}
+            return Line(file, call["line"], linecache.getline(file, call["line"]).strip())
+    return NOWHERE

@@ -6,11 +6,12 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from explorer.model.events import Text
 from explorer.model.stage import Emit
 from explorer.observe.context import current_compile_id, graph_of
 from explorer.observe.failed import Noting, failed_graph
 from explorer.observe.functions import emit_sources
-from explorer.observe.fx import graph_facts
+from explorer.observe.fx import graph_record
 from explorer.observe.patch import observed, replaced
 from explorer.observe.structured import listening, not_made
 
@@ -22,7 +23,7 @@ def lowered_graph(emit: Emit) -> Iterator[None]:
 
     def begun(self: Any, gm: Any, inputs: Any, check: Any, kwargs: Any) -> Iterator[None]:
         graph = graph_of(kwargs)
-        emit("inductor_input" if graph == "inference" else graph, lambda: graph_facts(gm))
+        emit("inductor_input" if graph == "inference" else graph, lambda: graph_record(gm))
         yield
 
     with observed(_InProcessFxCompile, "codegen_and_compile", begun), compiles_without_dynamo(emit):
@@ -72,7 +73,7 @@ def runnable(emit: Emit) -> Iterator[None]:
     """Record the graph as a file that runs on its own, which Inductor writes for its reproducers."""
 
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
-        emit("fx_graph_runnable", lambda: {"text": payload})
+        emit("fx_graph_runnable", lambda: Text(text=payload))
 
     from torch._inductor import compile_fx
 
@@ -91,7 +92,7 @@ def joint_graph(emit: Emit) -> Iterator[None]:
             return
         graph, kind = ("joint", "joint") if _is_joint(gm) else ("inference", "forward")
         with emit.during(graph):
-            emit(kind, lambda: graph_facts(gm))
+            emit(kind, lambda: graph_record(gm))
             yield
 
     with observed(compile_fx, "_recursive_joint_graph_passes", begun):
@@ -110,7 +111,7 @@ def pre_grad(emit: Emit) -> Iterator[None]:
 
     def round_of(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         result = yield
-        emit("pre_grad", lambda: {**graph_facts(result), "of": emit.here().path})
+        emit("pre_grad", lambda: graph_record(result, of=emit.here().path))
 
     with observed(compile_fx, "_recursive_pre_grad_passes", round_of):
         yield

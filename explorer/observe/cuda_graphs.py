@@ -12,12 +12,13 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from explorer.model.events import CudaGraphDecision
 from explorer.model.stage import Emit
-from explorer.model.values import Plain
 from explorer.observe.context import current_compile_id
 from explorer.observe.patch import replaced
 from explorer.observe.places import OWN_FOLDER
@@ -36,7 +37,7 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
     from torch._inductor.output_code import CompiledFxGraph
     from torch._inductor.scheduler import Scheduler
 
-    parts: dict[int, list[dict[str, Plain]]] = {}
+    parts: dict[int, list[CudaGraphDecision]] = {}
     decided: set[str] = set()
 
     def make_partition(original: Any) -> Any:
@@ -55,7 +56,7 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
             asked = bool(given.get("cudagraphs"))
             decided.add(current_compile_id())
             original(self, *args, **kwargs)
-            found: list[dict[str, Plain]] = []
+            found: list[CudaGraphDecision] = []
             left = parts.pop(id(given.get("graph")), [])
             if asked:
                 emit.attempt("cuda_graph", "decision", lambda: found.extend(decisions(self, given, left)))
@@ -69,7 +70,7 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
             frame = current_compile_id()
             if frame not in decided:  # where a graph is compiled its own event says it; not of one that a cache had
                 decision = SKIPPED if frame else SKIPPED_CALL
-                emit("cuda_graph", lambda: row_of(decision, message % args if args else message))
+                emit("cuda_graph", lambda: decision_of(decision, message % args if args else message))
             original(message, *args, **kwargs)
 
         return warning
@@ -116,7 +117,7 @@ def _lowering() -> Any:
     return V.graph
 
 
-def left_out(scheduler: Any) -> Iterator[dict[str, Plain]]:
+def left_out(scheduler: Any) -> Iterator[CudaGraphDecision]:
     """Each node of the scheduler that ends a part of the graph, as it cannot be captured, with Inductor's reason."""
     from torch._inductor import config
 
@@ -126,7 +127,7 @@ def left_out(scheduler: Any) -> Iterator[dict[str, Plain]]:
             stack = next((s for origin in origins if (s := origin.meta.get("stack_trace"))), "")
             names = ", ".join(dict.fromkeys(str(origin.target) for origin in origins if origin.op == "call_function"))
             what = f"{node.get_name()} ({names})" if names else str(node.get_name())
-            yield {"decision": NOT_THIS_PART, "what": what, "reason": str(reason), "stack": stack}
+            yield CudaGraphDecision(decision=NOT_THIS_PART, what=what, reason=str(reason), stack=stack)
 
 
 def origins_of(part: Any) -> list[Any]:
@@ -135,33 +136,33 @@ def origins_of(part: Any) -> list[Any]:
     return list(inner.get_origins()) if inner is not None else []
 
 
-def decisions(compiled: Any, given: Mapping[str, Any], left: list[dict[str, Plain]]) -> Iterator[dict[str, Plain]]:
+def decisions(compiled: Any, given: Mapping[str, Any], left: list[CudaGraphDecision]) -> Iterator[CudaGraphDecision]:
     """What was decided of one compiled graph: one row for the graph, one a part that is left out, one a changed input."""
     from torch._inductor import config
 
     if "cuda" not in compiled.device_types:
         devices = ", ".join(sorted(map(str, compiled.device_types))) or "no device"
-        yield row_of(SKIPPED, f"the graph computes on {devices}, and CUDA graphs are captured on a CUDA device")
+        yield decision_of(SKIPPED, f"the graph computes on {devices}, and CUDA graphs are captured on a CUDA device")
         return
     reason = compiled.disabled_cudagraphs_reason
     tests = getattr(compiled.cudagraph_info, "cudagraph_fail_reasons", None) or ()
     if reason or tests:
-        row = row_of(SKIPPED, str(reason or ", ".join(map(str, tests))))
-        yield {**row, "stack": row["stack"] or _named_in(str(row["reason"]), given["gm"])}
+        skipped = decision_of(SKIPPED, str(reason or ", ".join(map(str, tests))))
+        yield replace(skipped, stack=skipped.stack or _named_in(skipped.reason, given["gm"]))
         return
     partitions = compiled.partition_maps if getattr(config, "graph_partition", False) else None
     changed = list(changed_inputs(compiled, given))
     if partitions is not None and not partitions:
-        yield row_of(SKIPPED, "no part of the graph can be captured")
+        yield decision_of(SKIPPED, "no part of the graph can be captured")
     elif left:
-        yield row_of(IN_PARTS, f"{len(partitions or ())} of its parts, and not what stands between them")
+        yield decision_of(IN_PARTS, f"{len(partitions or ())} of its parts, and not what stands between them")
     elif not changed:
-        yield row_of(CAPTURED, "at its second call; the first one warms up")
+        yield decision_of(CAPTURED, "at its second call; the first one warms up")
     yield from left
     yield from changed
 
 
-def changed_inputs(compiled: Any, given: Mapping[str, Any]) -> Iterator[dict[str, Plain]]:
+def changed_inputs(compiled: Any, given: Mapping[str, Any]) -> Iterator[CudaGraphDecision]:
     """One row an input that the graph changes: unless a CUDA graph made it, a call that is given it is not captured."""
     from torch._inductor.cudagraph_utils import get_placeholder_info
 
@@ -174,7 +175,7 @@ def changed_inputs(compiled: Any, given: Mapping[str, Any]) -> Iterator[dict[str
             f"it changes its input {node.name}: a call is captured only where a CUDA graph made that tensor, or where it is a "
             "parameter or buffer of a module"
         )
-        yield {"decision": SKIPPED_CALL, "what": node.name, "reason": reason, "stack": known or _change(node)}
+        yield CudaGraphDecision(decision=SKIPPED_CALL, what=node.name, reason=reason, stack=known or _change(node))
 
 
 def _named_in(reason: str, gm: Any) -> str:
@@ -198,10 +199,11 @@ def _change(placeholder: Any) -> str:
     return next((str(stack) for node in writers if (stack := node.meta.get("stack_trace"))), "")
 
 
-def row_of(decision: str, message: str) -> dict[str, Plain]:
+def decision_of(decision: str, message: str) -> CudaGraphDecision:
     """A decision on a whole graph; torch puts the stack behind its reason."""
     reason, _, stack = message.partition("Found from")
     for prefix in ("skipping cudagraphs due to", "disabling cudagraphs due to"):
         while reason.strip().startswith(prefix):
             reason = reason.strip().removeprefix(prefix)
-    return {"decision": decision, "what": "the graph", "reason": reason.strip().rstrip("."), "stack": stack.lstrip(" :\n")}
+    reason = reason.strip().rstrip(".")
+    return CudaGraphDecision(decision=decision, what="the graph", reason=reason, stack=stack.lstrip(" :\n"))

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from explorer.model.events import OutputCodeText, SchedulerText
 from explorer.model.stage import Emit, Facts
-from explorer.observe.fx import graph_facts
+from explorer.observe.fx import graph_record
 from explorer.observe.patch import guard_here, guarded, guarding, replaced
-from explorer.observe.scheduler_ir import ir_facts, written_once
+from explorer.observe.scheduler_ir import ir_record, written_once
 
 
 @contextmanager
@@ -51,14 +52,14 @@ def written_for_debugging(emit: Emit) -> Iterator[None]:
     """Record the graph that is lowered, the scheduler's nodes before and after fusion, and the file that is run."""
     with written_once() as forget:
 
-        def after_fusion(nodes: Any) -> Facts:
-            facts = ir_facts(nodes)
+        def after_fusion(nodes: Any) -> SchedulerText:
+            record = ir_record(nodes)
             forget()
-            return facts
+            return record
 
         listeners: dict[str, tuple[str, Callable[..., Facts]]] = {
-            "fx_graph_transformed": ("post_grad", lambda gm, *rest: graph_facts(gm)),
-            "ir_pre_fusion": ("ir_pre_fusion", ir_facts),
+            "fx_graph_transformed": ("post_grad", lambda gm, *rest: graph_record(gm)),
+            "ir_pre_fusion": ("ir_pre_fusion", ir_record),
             "ir_post_fusion": ("ir_post_fusion", after_fusion),
             "output_code": ("output_code", _output_code),
         }
@@ -66,7 +67,7 @@ def written_for_debugging(emit: Emit) -> Iterator[None]:
             yield
 
 
-def _output_code(path: str, *rest: Any) -> Facts:
+def _output_code(path: str, *rest: Any) -> OutputCodeText:
     """The wrapper and the kernels it defines."""
     file = Path(path)  # AOTInductor's C++ is in a temporary file, whose name says nothing
-    return {"text": file.read_text(encoding="utf-8"), "file": file.name if file.suffix == ".py" else ""}
+    return OutputCodeText(text=file.read_text(encoding="utf-8"), file=file.name if file.suffix == ".py" else "")

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from explorer.model.events import Frame, PhaseMark, Text
+from explorer.model.rows import Place
 from explorer.model.stage import Emit
 from explorer.model.values import text_lines
 from explorer.observe.failed import failed_compiles
@@ -20,8 +22,8 @@ def frames(emit: Emit) -> Iterator[None]:
 
     def started(metadata: Mapping[str, Any], payload: str) -> None:
         stack = metadata["dynamo_start"]["stack"]
-        rows = [{"file": interned(f["filename"]), "line": f["line"], "function": f["name"]} for f in stack]
-        emit("frame", lambda: {"stack": rows})
+        places = tuple(Place(file=interned(f["filename"]), line=f["line"], function=f["name"]) for f in stack)
+        emit("frame", lambda: Frame(stack=places))
 
     with listening(emit, {"dynamo_start": started}), failed_compiles(emit):
         yield
@@ -32,7 +34,7 @@ def logged(emit: Emit, kind: str, name: str) -> Iterator[None]:
     """Record the payload of each structured record `name` as an event of `kind`."""
 
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
-        emit(kind, lambda: {"text": payload})
+        emit(kind, lambda: Text(text=payload))
 
     with listening(emit, {name: heard}):
         yield
@@ -43,7 +45,7 @@ def graph_breaks(emit: Emit) -> Iterator[None]:
     """Record Dynamo's message for each graph break, without explorer's own calls among the user's."""
 
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
-        emit("graph_break", lambda: {"text": without_own_calls(payload)})
+        emit("graph_break", lambda: Text(text=without_own_calls(payload)))
 
     with listening(emit, {"dynamo_graph_break_reason": heard}):
         yield
@@ -67,7 +69,7 @@ def phases(emit: Emit) -> Iterator[None]:
         record = json.loads(payload)
         if record.get("ph") in ("B", "E"):
             function = record.get("args", {}).get("fn_name", "")
-            emit("phase", lambda: {"name": record["name"], "at": record["ph"], "function": function})
+            emit("phase", lambda: PhaseMark(name=record["name"], at=record["ph"], function=function))
 
     with listening(emit, {"chromium_event": phase}):
         yield

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
-from explorer.model.stage import Emit, Facts
+from explorer.model.events import FxGraphText
+from explorer.model.stage import Emit
 from explorer.observe.context import current_compile_id
 from explorer.observe.functions import emit_inlined_functions
-from explorer.observe.fx import graph_facts
+from explorer.observe.fx import graph_record
 from explorer.observe.patch import replaced
 
 
@@ -26,15 +27,15 @@ def graph(emit: Emit) -> Iterator[None]:
     stacks: list[tuple[str, str]] = []
     made = MadeAt()
 
-    def facts(gm: Any) -> Facts:
-        found = graph_facts(gm, made.stack)
-        stacks.extend((current_compile_id(), stack) for stack in found["stacks"])
+    def record(gm: Any) -> FxGraphText:
+        found = graph_record(gm, made.stack)
+        stacks.extend((current_compile_id(), stack) for stack in found.stacks or ())
         made.forget()
         return found
 
     def make(original: Any) -> Any:
         def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
-            emit("dynamo", lambda: facts(gm))
+            emit("dynamo", lambda: record(gm))
             return original(self, gm, *args, **kwargs)
 
         return call_user_compiler

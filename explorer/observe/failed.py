@@ -6,11 +6,12 @@ import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from explorer.model.events import CompileError, CompileSwallowed, Stance, Text
 from explorer.model.stage import Emit
-from explorer.model.values import Plain
 from explorer.observe.patch import replaced
 from explorer.observe.versions import compiles_backward_apart, compiles_in_stages
 
@@ -88,14 +89,21 @@ class FailedCompiles:
         frame = str(compiled["compile_id"])
         self._failed.append(frame)
         code = compiled["code"]
-        facts = {**error_facts(error), "function": code.co_qualname, "file": code.co_filename, "line": code.co_firstlineno}
         limit = limit_reached(error)
+        value = limits()[limit] if limit else 0
+        failed = replace(
+            failed_graph(error, ""),
+            function=code.co_qualname,
+            file=code.co_filename,
+            line=code.co_firstlineno,
+            limit=limit,
+            limit_value=value,
+        )
         with self._emit.within(frame):
-            value = limits()[limit] if limit else 0
-            self._emit.compile_failed(error, {**facts, "graph": "", "limit": limit, "limit_value": value})
+            self._emit.compile_failed(error, failed)
             if limit:
-                said = f"{limit} ({value}) is reached: {code.co_name} is not compiled for this call"
-                self._emit("recompile", lambda: {"text": json.dumps([said])})
+                message = f"{limit} ({value}) is reached: {code.co_name} is not compiled for this call"
+                self._emit("recompile", lambda: Text(text=json.dumps([message])))
 
     def _went_on(self, before: int) -> None:
         """Dynamo kept the errors since then to itself."""
@@ -103,7 +111,7 @@ class FailedCompiles:
         del self._failed[before:]
         for frame in swallowed:
             with self._emit.within(frame):
-                self._emit("compile_swallowed", dict)
+                self._emit("compile_swallowed", CompileSwallowed)
 
     @contextmanager
     def backwards(self) -> Iterator[None]:
@@ -158,7 +166,7 @@ class FailedCompiles:
                 stance = eval_frame._stance.stance
                 if stance != "default" and stance not in self._stances and callback not in (None, False):
                     self._stances.add(stance)
-                    self._emit("stance", lambda: {"stance": stance})
+                    self._emit("stance", lambda: Stance(stance=stance))
                 return original(callback)
 
             return _callback_from_stance
@@ -167,16 +175,22 @@ class FailedCompiles:
             yield
 
 
-def error_facts(error: Exception) -> dict[str, Plain]:
-    """An error as plain facts; `soft` for one of those after which Dynamo may run the frame in Python."""
+def failed_graph(error: Exception, graph: str) -> CompileError:
+    """The record of an error in the compile of a graph that is no frame's alone."""
     from torch._dynamo.exc import Unsupported, UserError
 
-    return {"error": type(error).__name__, "message": str(error).strip(), "soft": isinstance(error, (Unsupported, UserError))}
-
-
-def failed_graph(error: Exception, graph: str) -> dict[str, Plain]:
-    """An error in the compile of a graph that is no frame's alone."""
-    return {**error_facts(error), "function": "", "file": "", "line": 0, "graph": graph, "limit": "", "limit_value": 0}
+    return CompileError(
+        error=type(error).__name__,
+        message=str(error).strip(),
+        soft=isinstance(error, (Unsupported, UserError)),
+        function="",
+        file="",
+        line=0,
+        graph=graph,
+        limit="",
+        limit_value=0,
+        number=0,
+    )
 
 
 def limit_reached(error: BaseException | None) -> str:

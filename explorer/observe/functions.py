@@ -9,12 +9,14 @@ import linecache
 import re
 import textwrap
 from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, TypedDict
 
-from explorer.model.stage import Emit, Facts
-from explorer.model.values import Plain
+from explorer.model.events import BytecodeText, SourceText
+from explorer.model.stage import Emit
 from explorer.observe.sources import CHANGED, code_at, installed, is_resume, source_of
 
 #: A line of a Python traceback, as FX nodes keep them.
@@ -25,11 +27,21 @@ _CLASS = re.compile(r"(?P<indent>\s*)class\s+(?P<name>\w+)")
 
 def emit_inlined(emit: Emit, code: CodeType) -> None:
     """Record the source of a function that runs inside a compiled frame of another."""
-    emit("source", lambda: {**_source_facts(code), "inlined": True, "compiled": False})
+    emit("source", lambda: replace(_source(code), inlined=True, compiled=False))
     emit.attempt("source", "changed", lambda: _refuse_changed(code))
 
 
-def code_facts(code: CodeType) -> dict[str, Plain]:
+class CodeFields(TypedDict):
+    """The fields that the record of each text of a code object has; see `Code`."""
+
+    function: str
+    qualname: str
+    file: str
+    line: int
+    resume: bool
+
+
+def code_fields(code: CodeType) -> CodeFields:
     """What every stage of one frame says of its code object."""
     return {
         "function": code.co_name,
@@ -40,9 +52,9 @@ def code_facts(code: CodeType) -> dict[str, Plain]:
     }
 
 
-def _source_facts(code: CodeType) -> Facts:
+def _source(code: CodeType) -> SourceText:
     text, first, unseen = source_of(code, _original(code))
-    return {**code_facts(code), "text": text, "first_line": first, **({"unseen": unseen} if unseen else {})}
+    return SourceText(**code_fields(code), text=text, first_line=first, unseen=unseen or None, compiled=True)
 
 
 def _original(code: CodeType) -> CodeType | None:
@@ -64,10 +76,19 @@ def _refuse_changed(code: CodeType) -> None:
 
 def emit_function(emit: Emit, code: CodeType, *, not_compiled: int | None = None) -> None:
     """Record the source and the original bytecode of one function; `not_compiled` counts those that were not."""
-    extra = {"compiled": not_compiled is None, "not_compiled": not_compiled}
-    emit("source", lambda: {**_source_facts(code), **extra})
+    compiled = not_compiled is None
+    emit("source", lambda: replace(_source(code), compiled=compiled, not_compiled=not_compiled))
     emit.attempt("source", "changed", lambda: _refuse_changed(code))
-    emit("bytecode", lambda: {**bytecode_facts(code, code), **extra})
+    emit(
+        "bytecode",
+        lambda: BytecodeText(
+            **code_fields(code),
+            text=disassembly(code),
+            names=code.co_names,
+            compiled=compiled,
+            not_compiled=not_compiled,
+        ),
+    )
 
 
 def disassembly(code: CodeType) -> str:
@@ -75,11 +96,6 @@ def disassembly(code: CodeType) -> str:
     out = io.StringIO()
     dis.dis(code, file=out, depth=0)
     return out.getvalue().rstrip()
-
-
-def bytecode_facts(code: CodeType, name_from: CodeType) -> Facts:
-    """The bytecode of a code object, and the function that it stands for."""
-    return {**code_facts(name_from), "text": disassembly(code), "names": code.co_names}
 
 
 def emit_sources(emit: Emit, frame: str, graph: Any) -> None:
@@ -111,7 +127,7 @@ def emit_inlined_functions(emit: Emit, stacks: list[tuple[str, str]], codes: Col
         elif first and (file, first) not in done:
             done.add((file, first))
             with emit.within(frame):
-                emit("source", lambda f=file, n=first: _inlined_facts(f, n))  # type: ignore[misc]
+                emit("source", partial(_source_at, file, first))
 
 
 def definition_line(lines: list[str], line: int, function: str) -> int:
@@ -149,11 +165,21 @@ def qualified_name(lines: list[str], line: int) -> str:
     return ".".join(reversed(names))
 
 
-def _inlined_facts(file: str, line: int) -> Facts:
+def _source_at(file: str, line: int) -> SourceText:
+    """The source of the function that is defined at a line of a file."""
     lines, first = linecache.getlines(file), line
     while first > 1 and lines[first - 2].lstrip().startswith("@"):
         first -= 1
     text = textwrap.dedent("".join(inspect.getblock(lines[first - 1 :])))
     name = qualified_name(lines, line)
-    facts = {"function": name.rpartition(".")[2], "qualname": name, "file": file, "line": line, "first_line": first}
-    return {**facts, "text": text, "inlined": True, "compiled": False, "resume": False}
+    return SourceText(
+        function=name.rpartition(".")[2],
+        qualname=name,
+        file=file,
+        line=line,
+        resume=False,
+        first_line=first,
+        text=text,
+        inlined=True,
+        compiled=False,
+    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypedDict
 
-from explorer.model.stage import Facts
-from explorer.model.values import Plain
+from explorer.model.events import FxGraphText
+from explorer.model.rows import FxNode, Names, Output
 from explorer.observe.nested import inner_graphs
 from explorer.observe.places import in_package
 
@@ -16,22 +17,16 @@ from explorer.observe.places import in_package
 MadeAt = Callable[[Any], str]
 
 
-def graph_facts(gm: Any, made_at: MadeAt = lambda node: "") -> Facts:
+def graph_record(gm: Any, made_at: MadeAt = lambda node: "", *, of: str | None = None) -> FxGraphText:
     """The readable text of a GraphModule, its nodes, and the user's stacks, which nodes refer to by number.
 
     `inner` has the nodes of the graphs inside it, such as the branches of a cond, each with its graph's path before its own name.
-    `made_at` gives the stack of a node that states none itself.
+    `made_at` gives the stack of a node that states none itself, `of` is the path of the graph.
     """
     stacks: dict[str, int] = {}
-    nodes = [node_row(node, stacks, made_at) for node in gm.graph.nodes]
-    inner = [row for path, graph in inner_graphs(gm) for row in inner_rows(path, graph, stacks, made_at)]
-    return {
-        "text": readable(gm),
-        "nodes": nodes,
-        **({"inner": inner} if inner else {}),
-        "stacks": list(stacks),
-        "graph_text": printed(gm),
-    }
+    nodes = tuple(node_row(node, stacks, made_at) for node in gm.graph.nodes)
+    inner = tuple(row for path, graph in inner_graphs(gm) for row in inner_rows(path, graph, stacks, made_at))
+    return FxGraphText(text=readable(gm), nodes=nodes, inner=inner or None, stacks=tuple(stacks), graph_text=printed(gm), of=of)
 
 
 def printed(gm: Any) -> str:
@@ -40,10 +35,11 @@ def printed(gm: Any) -> str:
     return "\n\n".join([str(gm.graph), *inside])
 
 
-def inner_rows(path: str, graph: Any, stacks: dict[str, int], made_at: MadeAt) -> list[dict[str, Plain]]:
+def inner_rows(path: str, graph: Any, stacks: dict[str, int], made_at: MadeAt) -> Iterator[FxNode]:
     """The nodes of a graph inside another one, which are named `graph.node` in it."""
-    rows = (node_row(node, stacks, made_at) for node in graph.graph.nodes)
-    return [{**r, "name": f"{path}.{r['name']}", "inputs": [f"{path}.{name}" for name in r["inputs"]]} for r in rows]
+    for node in graph.graph.nodes:
+        row = node_row(node, stacks, made_at)
+        yield replace(row, name=f"{path}.{row.name}", inputs=tuple(f"{path}.{name}" for name in row.inputs))
 
 
 def readable(gm: Any) -> str:
@@ -51,45 +47,42 @@ def readable(gm: Any) -> str:
     return str(gm.print_readable(print_output=False, include_stride=True, include_device=True))
 
 
-def node_row(node: Any, stacks: dict[str, int], made_at: MadeAt = lambda node: "") -> dict[str, Plain]:
-    """One node: op, name, target, arguments, inputs, and what its meta says of shape and origin."""
+def node_row(node: Any, stacks: dict[str, int], made_at: MadeAt = lambda node: "") -> FxNode:
+    """One node: op, name, target, arguments, inputs, and what its meta says of shape and origin.
+
+    `stacks` numbers the stacks of the nodes so far, and gets that of this one.
+    """
     meta = node.meta
-    row: dict[str, Plain] = {
-        "name": node.name,
-        "op": node.op,
-        "target": target_name(node.target),
-        "args": str(node.args),
-        "kwargs": str(node.kwargs) if node.kwargs else "",
-        "inputs": [n.name for n in node.all_input_nodes],
-        **_tensor_facts(meta.get("val", meta.get("example_value"))),
-    }
-    if trace := meta.get("stack_trace") or made_at(node):
-        row["stack"] = stacks.setdefault(trace, len(stacks))
-    if modules := meta.get("nn_module_stack"):
-        row["module"] = module_path(modules)
-    if (aten := meta.get("original_aten")) is not None:
-        row["original"] = str(aten)
-        if row["original"] != row["target"] and node.op == "call_function":
-            row["decomposition"] = decomposition_site(row["original"])
-    if (number := meta.get("seq_nr")) is not None:
-        row["seq_nr"] = number
-    if node.op == "placeholder":
-        row |= _input_facts(meta)
-    if origin := meta.get("from_node"):
-        row["from"] = [f"{source.name}" for source in origin]
-    return row
+    target, stack, modules = target_name(node.target), meta.get("stack_trace") or made_at(node), meta.get("nn_module_stack")
+    original = None if (aten := meta.get("original_aten")) is None else str(aten)
+    decomposed = original is not None and original != target and node.op == "call_function"
+    return FxNode(
+        name=node.name,
+        op=node.op,
+        target=target,
+        args=str(node.args),
+        kwargs=str(node.kwargs) if node.kwargs else "",
+        inputs=tuple(n.name for n in node.all_input_nodes),
+        **_value_fields(meta.get("val", meta.get("example_value"))),
+        stack=stacks.setdefault(stack, len(stacks)) if stack else None,
+        module=module_path(modules) if modules else None,
+        original=original,
+        decomposition=decomposition_site(original) if original is not None and decomposed else None,
+        seq_nr=meta.get("seq_nr"),
+        input=_input_name(meta) if node.op == "placeholder" else None,
+        from_=tuple(str(source.name) for source in origin) if (origin := meta.get("from_node")) else None,
+    )
 
 
-def _input_facts(meta: Any) -> dict[str, Plain]:
+def _input_name(meta: Any) -> str | None:
     """What an input is: to Dynamo a value of the program ("L['x']"), to AOTAutograd an input of Dynamo's graph ("args[0]")."""
     argument, descriptor = meta.get("grapharg"), meta.get("desc")
-    facts: dict[str, Plain] = {}
+    if descriptor is not None and hasattr(descriptor, "expr"):
+        return str(descriptor.expr())
     if argument is not None and getattr(argument, "source", None) is not None:
         name = argument.source.name  # a method before torch 2.11
-        facts["input"] = str(name() if callable(name) else name)
-    if descriptor is not None and hasattr(descriptor, "expr"):
-        facts["input"] = str(descriptor.expr())
-    return facts
+        return str(name() if callable(name) else name)
+    return None
 
 
 @lru_cache(maxsize=2048)
@@ -107,14 +100,25 @@ def decomposition_site(operator: str) -> str:
     return f"{in_package(code.co_filename) or code.co_filename}:{code.co_firstlineno} {code.co_name}"
 
 
-def _tensor_facts(value: Any) -> dict[str, Plain]:
+class _ValueFields(TypedDict, total=False):
+    """The fields that say what a node gives; see `Output`."""
+
+    shape: Names
+    stride: Names
+    dtype: str
+    device: str
+    outputs: tuple[Output, ...]
+    value: str
+
+
+def _value_fields(value: Any) -> _ValueFields:
     """Shape, stride, dtype and device of a (fake) tensor; of a tuple of them, each; nothing for the rest."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        stride = [str(s) for s in value.stride()] if value.layout.__str__() == "torch.strided" else []
-        shape = [str(s) for s in value.shape]
+        stride = tuple(str(s) for s in value.stride()) if value.layout.__str__() == "torch.strided" else ()
+        shape = tuple(str(s) for s in value.shape)
         return {"shape": shape, "stride": stride, "dtype": str(value.dtype)[6:], "device": str(value.device)}
     if isinstance(value, (tuple, list)):
-        return {"outputs": [_tensor_facts(v) for v in value]}
+        return {"outputs": tuple(Output(**_value_fields(v)) for v in value)}
     return {} if value is None else {"value": str(value)}
 
 

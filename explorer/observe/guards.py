@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from explorer.model.events import GuardTree
+from explorer.model.rows import GuardPlace
 from explorer.model.stage import Emit
-from explorer.model.values import Plain
 from explorer.observe.patch import replaced
 from explorer.observe.places import in_package
 from explorer.observe.structured import listening
@@ -18,7 +19,7 @@ def guards(emit: Emit) -> Iterator[None]:
     """Record Dynamo's guard tree, and where torch made the guards that are from no line of the user's."""
     from torch._dynamo.guards import CheckFunctionManager
 
-    made_at: list[dict[str, Plain]] = []
+    made_at: list[GuardPlace] = []
 
     def make(original: Any) -> Any:
         def __init__(self: Any, code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:
@@ -29,17 +30,17 @@ def guards(emit: Emit) -> Iterator[None]:
         return __init__
 
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
-        emit("guards", lambda: {"text": payload, "made_at": made_at})
+        emit("guards", lambda: GuardTree(text=payload, made_at=tuple(made_at)))
 
     with replaced(CheckFunctionManager, "__init__", make), listening(emit, {"dynamo_cpp_guards_str": heard}):
         yield
 
 
-def _guards_of_torch(made: Any) -> Iterator[dict[str, Plain]]:
+def _guards_of_torch(made: Any) -> Iterator[GuardPlace]:
     """Kind, source and place in torch of each guard that Dynamo made for no line of the user's."""
     for guard in made:
         summary = guard.stack.summary() if guard.stack is not None and not guard.user_stack else ()
         if summary:
             last = summary[-1]
             place = f"{in_package(last.filename).removeprefix('torch/') or last.filename}:{last.lineno} in {last.name}"
-            yield {"kind": guard.create_fn_name(), "source": str(guard.name), "place": place}
+            yield GuardPlace(kind=guard.create_fn_name(), source=str(guard.name), place=place)

@@ -20,8 +20,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from explorer.model.stage import Emit, Facts
-from explorer.model.values import Plain
+from explorer.model.artifacts import KernelLines
+from explorer.model.rows import Names
+from explorer.model.stage import Emit
 from explorer.observe.nested import inner_graphs, lowered_path
 from explorer.observe.patch import beside, observed, replaced
 from explorer.observe.subclasses import subclasses
@@ -411,21 +412,21 @@ def _defining(emit: Emit, state: _State) -> Iterator[None]:
         yield
 
 
-def definition(name: str, source: str, nodes: Any, state: _State) -> Facts:
+def definition(name: str, source: str, nodes: Any, state: _State) -> KernelLines:
     """A kernel that was defined: its lines' nodes, counted from 1, its scheduler nodes, and its template's FX node."""
     lines = state.placed(source)
     parts = [part for node in nodes if hasattr(node, "get_nodes") for part in node.get_nodes()]
-    return {
-        "name": name,
-        "lines": [[number + 1, node] for number, nodes in sorted(lines.items()) for node in nodes.split()],
-        "operations": [part.get_name() for part in parts],
-        "template": [node for part in parts if part.is_template() for node in template_nodes(part.node)],
-    }
+    return KernelLines(
+        name=name,
+        lines=tuple((number + 1, node) for number, nodes in sorted(lines.items()) for node in nodes.split()),
+        operations=tuple(part.get_name() for part in parts),
+        template=tuple(node for part in parts if part.is_template() for node in template_nodes(part.node)),
+    )
 
 
-def template_nodes(buffer: Any) -> list[Plain]:
+def template_nodes(buffer: Any) -> Names:
     """The FX nodes that a template computes."""
     origin = getattr(buffer, "origin_node", None)
     while origin is not None and origin.target is operator.getitem:  # one of the template's outputs
         origin = origin.args[0]
-    return [origin.name] if origin is not None else sorted(node.name for node in buffer.get_origins())
+    return (origin.name,) if origin is not None else tuple(sorted(node.name for node in buffer.get_origins()))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from explorer.model.artifacts import CompilationMetrics
 from explorer.model.stage import Emit
 from explorer.observe.structured import listening
 
@@ -50,7 +51,7 @@ def compilation_metrics(emit: Emit) -> Iterator[None]:
             given = metadata[name]
             known = {key: value for key, value in given.items() if key not in LEFT_OUT and value not in (None, "", [], {})}
             with emit.within(str(given.get("compile_id") or "")):
-                emit("compilation_metrics", lambda: {"of": kind, "figures": known})
+                emit("compilation_metrics", lambda: CompilationMetrics(of=kind, figures=known))
 
         return heard
 

@@ -8,6 +8,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+from explorer.model.events import FxPassIdle, FxPassText
+from explorer.model.rows import Names
 from explorer.model.stage import Emit
 from explorer.observe.context import REGION, ROUNDS
 from explorer.observe.fx import line_of, stacks_of, target_name
@@ -69,7 +71,7 @@ class PassWatch:
             yield
             self._emit.attempt("fx_pass", name, lambda: self._compare(gm.graph, "(outside a named pass)", 0.0))
             if last := self._idle:
-                self._emit("fx_pass_idle", lambda: {"section": name, "of": self._emit.here().path, "idle": last})
+                self._emit("fx_pass_idle", lambda: FxPassIdle(section=name, of=self._emit.here().path, idle=tuple(last)))
         finally:
             self._section, self._graph, self._state, self._lines, self._idle = outer
 
@@ -106,44 +108,44 @@ class PassWatch:
             return False
         before, old, names = self._lines, {row[0] for row in self._state}, {row[0].name for row in self._state}
         made = [row[0] for row in state if row[0] not in old]
-        replaced = {node.name: sorted(origins) for node in made if (origins := self._origins(node, old))}
-        parts = sorted(node.name for node in made if node in self._parts)
+        replaced = {node.name: tuple(sorted(origins)) for node in made if (origins := self._origins(node, old))}
+        parts = tuple(sorted(node.name for node in made if node in self._parts))
         self._remember(graph)
         after = {row[0].name for row in self._state}
         if before == self._lines:
             return False
         stacks = stacks_of(row[0] for row in self._state if row[0].name not in names)
         alone = self._emit.here().path.startswith(REGION)  # its first graph is shown nowhere else
-        facts = {
-            "name": name,
-            "section": self._section,
-            "of": self._emit.here().path,
-            "seconds": seconds,
-            "made": sorted(after - names),
-            "erased": sorted(names - after),
-            "before": "\n".join(before),
-            "text": "\n".join(self._lines),
-            "stacks": stacks_of(row[0] for row in self._state) if alone else stacks,
-            "replaced": replaced,
-            "names": [row[0].name for row in self._state if row[0].op != "output"],
-            "targets": [target_name(row[1]) for row in self._state if row[0].op != "output"],
-            "users": _users_of(after - names - set(replaced) - set(stacks), self._state) if replaced else {},
-            "idle": self._idle,
-            **({"parts": parts} if parts else {}),
-        }
+        changed = FxPassText(
+            name=name,
+            section=self._section,
+            of=self._emit.here().path,
+            seconds=seconds,
+            made=tuple(sorted(after - names)),
+            erased=tuple(sorted(names - after)),
+            before="\n".join(before),
+            text="\n".join(self._lines),
+            stacks=stacks_of(row[0] for row in self._state) if alone else stacks,
+            replaced=replaced,
+            names=tuple(row[0].name for row in self._state if row[0].op != "output"),
+            targets=tuple(target_name(row[1]) for row in self._state if row[0].op != "output"),
+            users=_users_of(after - names - set(replaced) - set(stacks), self._state) if replaced else {},
+            idle=tuple(self._idle),
+            parts=parts or None,
+        )
         self._idle = []
-        self._emit("fx_pass", lambda: facts)
+        self._emit("fx_pass", lambda: changed)
         return True
 
 
-def _users_of(names: set[str], state: Iterable[tuple[Any, ...]]) -> dict[str, list[str]]:
+def _users_of(names: set[str], state: Iterable[tuple[Any, ...]]) -> dict[str, Names]:
     """The nodes that use each of the named ones, in the order of the graph."""
     users: dict[str, list[str]] = {}
     for node in (row[0] for row in state if names):
         for used in node.all_input_nodes:
             if used.name in names:
                 users.setdefault(used.name, []).append(node.name)
-    return users
+    return {name: tuple(using) for name, using in users.items()}
 
 
 def _owner(graph: Any) -> Any:

@@ -7,7 +7,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from explorer.model.context import Context
-from explorer.model.stage import Emit, Facts
+from explorer.model.events import PatternMatchText
+from explorer.model.stage import Emit
 from explorer.observe.fx import line_of, stacks_of, target_name
 from explorer.observe.patch import observed
 from explorer.observe.places import in_package
@@ -25,7 +26,7 @@ def pattern_matches(emit: Emit) -> Iterator[None]:
         emit.attempt("pattern_match", "matched", lambda: matched.update(_described(match.nodes)))
         emit.attempt("pattern_match", "before", lambda: before.update(graph.nodes))
         yield
-        emit("pattern_match", lambda: _match_facts(entry, matched, [n for n in graph.nodes if n not in before], emit.here()))
+        emit("pattern_match", lambda: _match(entry, matched, [n for n in graph.nodes if n not in before], emit.here()))
 
     with ExitStack() as stack:
         for kind in (kind for kind in subclasses(PatternEntry) if "apply" in vars(kind)):
@@ -48,24 +49,25 @@ def _indented(nodes: Mapping[str, tuple[str, str]]) -> list[str]:
     return [f"  {line}" for _, line in nodes.values()]
 
 
-def _match_facts(entry: Any, matched: Mapping[str, tuple[str, str]], made: list[Any], here: Context) -> Facts:
+def _match(entry: Any, matched: Mapping[str, tuple[str, str]], made: list[Any], here: Context) -> PatternMatchText:
+    """The record of a pattern that fired."""
     code = getattr(pattern_function(entry), "__code__", None)
     new = _described(made)
-    return {
-        "pattern": pattern_name(entry),
-        "of": here.path,
-        "section": here.section,
-        "kind": type(entry).__name__,
-        "file": (in_package(code.co_filename) or code.co_filename) if code else "",
-        "line": code.co_firstlineno if code else 0,
-        "matched": list(matched),
-        "made": list(new),
-        "matched_targets": [target for target, _ in matched.values()],
-        "made_targets": [target for target, _ in new.values()],
-        "stacks": stacks_of(made),
-        "text": "\n".join(["matched", *_indented(matched), "made", *_indented(new)]),
-        "expression": str(entry.pattern),
-    }
+    return PatternMatchText(
+        pattern=pattern_name(entry),
+        of=here.path,
+        section=here.section,
+        kind=type(entry).__name__,
+        file=(in_package(code.co_filename) or code.co_filename) if code else "",
+        line=code.co_firstlineno if code else 0,
+        matched=tuple(matched),
+        made=tuple(new),
+        matched_targets=tuple(target for target, _ in matched.values()),
+        made_targets=tuple(target for target, _ in new.values()),
+        stacks=stacks_of(made),
+        text="\n".join(["matched", *_indented(matched), "made", *_indented(new)]),
+        expression=str(entry.pattern),
+    )
 
 
 def pattern_function(entry: Any) -> Any:

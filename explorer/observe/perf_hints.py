@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
+from explorer.model.events import GivenHint
 from explorer.model.stage import Emit
 from explorer.observe.cuda_graphs import logged_in_torch, origins_of
 from explorer.observe.patch import replaced
@@ -47,7 +48,7 @@ def _hinted(emit: Emit, said: set[tuple[Any, ...]], text: str) -> None:
     if key not in said:
         said.add(key)
         stack = next((str(s) for node in nodes if (s := node.meta.get("stack_trace"))), "")
-        emit("perf_hint", lambda: {"hint": hint, "nodes": list(names), "stack": stack})
+        emit("perf_hint", lambda: GivenHint(hint=hint, nodes=names, stack=stack))
 
 
 def _nodes_under_way() -> list[Any]:

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
-from explorer.model.stage import Facts
-from explorer.model.values import Plain, text_lines
+from explorer.model.events import SchedulerText
+from explorer.model.rows import BufferLayout, Names, SchedulerNode
+from explorer.model.values import text_lines
 from explorer.observe.kernel_lines import body_nodes
 from explorer.observe.nested import lowered_path
 from explorer.observe.patch import replaced
@@ -73,54 +74,50 @@ def written_once() -> Iterator[Callable[[], None]]:
         yield forget
 
 
-def ir_facts(nodes: Any) -> Facts:
+def ir_record(nodes: Any) -> SchedulerText:
     """The text of scheduler nodes as TORCH_COMPILE_DEBUG=1 writes it, and one row of facts a node."""
-    texts = [node.debug_str() for node in nodes]
-    rows = [scheduler_row(node, text) for node, text in zip(nodes, texts, strict=True)]
-    return {"text": "".join(f"{text}\n\n\n" for text in texts), "nodes": rows, **_graph_names()}
-
-
-def _graph_names() -> dict[str, str]:
-    """Inductor's name for the graph that is lowered, and its path; both "" for one that is not nested in another."""
     from torch._inductor.virtualized import V
 
-    return {"of": str(getattr(V.graph, "name", None) or ""), "path": lowered_path(V.graph)}
+    texts = [node.debug_str() for node in nodes]
+    rows = tuple(scheduler_row(node, text) for node, text in zip(nodes, texts, strict=True))
+    name = str(getattr(V.graph, "name", None) or "")  # "" for a graph that is not nested in another, as its path
+    return SchedulerText(text="".join(f"{text}\n\n\n" for text in texts), nodes=rows, of=name, path=lowered_path(V.graph))
 
 
-def scheduler_row(node: Any, text: str) -> dict[str, Plain]:
+def scheduler_row(node: Any, text: str) -> SchedulerNode:
     """One scheduler node: kind, device, sizes, what it reads and writes, the FX nodes it comes from."""
     parts = node.get_nodes()
     reads, writes = node.read_writes.reads, node.read_writes.writes
-    return {
-        "name": node.get_name(),
-        "kind": type(node).__name__,
-        "device": str(node.get_device()),
-        "fused": [part.get_name() for part in parts] if len(parts) > 1 else [],
-        "inputs": sorted({_producer(node, dep.name) for dep in reads} - {node.get_name()}),
-        "reads": sorted(dep.name for dep in reads),
-        "writes": sorted(dep.name for dep in writes),
-        "sizes": _sizes(node),
-        "origins": sorted({origin.name for part in parts for origin in _origins(part)}),
-        "node": _last_origin(parts[0]) if len(parts) == 1 else "",
-        "layouts": {buffer.get_name(): layout for buffer in node.get_outputs() if (layout := _layout(buffer.node))},
-        "bodies": {part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},
-        "line_count": len(text_lines(text)),
-    }
+    return SchedulerNode(
+        name=node.get_name(),
+        kind=type(node).__name__,
+        device=str(node.get_device()),
+        fused=tuple(part.get_name() for part in parts) if len(parts) > 1 else (),
+        inputs=tuple(sorted({_producer(node, dep.name) for dep in reads} - {node.get_name()})),
+        reads=tuple(sorted(dep.name for dep in reads)),
+        writes=tuple(sorted(dep.name for dep in writes)),
+        sizes=_sizes(node),
+        origins=tuple(sorted({origin.name for part in parts for origin in _origins(part)})),
+        node=_last_origin(parts[0]) if len(parts) == 1 else "",
+        layouts={buffer.get_name(): layout for buffer in node.get_outputs() if (layout := _layout(buffer.node))},
+        bodies={part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},
+        line_count=len(text_lines(text)),
+    )
 
 
-def _layout(buffer: Any) -> dict[str, Plain]:
-    """Dtype, size and stride of a buffer; {} for one that is several, or none."""
+def _layout(buffer: Any) -> BufferLayout | None:
+    """Dtype, size and stride of a buffer; None for one that is several, or none."""
     layout: Any = getattr(buffer, "layout", None)
     if not all(hasattr(layout, name) for name in ("dtype", "size", "stride")):  # such as that of a node without a result
-        return {}
-    return {"dtype": str(layout.dtype), "size": list(map(str, layout.size)), "stride": list(map(str, layout.stride))}
+        return None
+    return BufferLayout(dtype=str(layout.dtype), size=tuple(map(str, layout.size)), stride=tuple(map(str, layout.stride)))
 
 
-def _sizes(node: Any) -> list[list[str]]:
+def _sizes(node: Any) -> tuple[Names, ...]:
     """The iteration ranges of a node: parallel sizes, then reduced sizes; empty for extern kernels."""
     group = getattr(node, "group", None)
     sizes = group[1] if group else ()
-    return [[str(size)] for size in sizes] if isinstance(sizes, tuple) else []
+    return tuple((str(size),) for size in sizes) if isinstance(sizes, tuple) else ()
 
 
 def _origins(part: Any) -> list[Any]:

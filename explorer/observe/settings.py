@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from explorer.model.artifacts import ChangedSetting
 from explorer.model.stage import Emit
 from explorer.observe.context import current_compile_id
 from explorer.observe.patch import observed
@@ -34,27 +35,27 @@ def settings(emit: Emit) -> Iterator[None]:
 
     seen: set[tuple[str, str, str, str]] = set()
 
-    def record(where: str) -> None:
-        frame = current_compile_id()
-        for row in changed_settings():
-            key = (frame, row["of"], row["name"], row["value"])
-            if key not in seen:
-                seen.add(key)
-                emit("setting", lambda r=row: {**r, "set_by": set_by(r, where)})  # type: ignore[misc]
+    def record(setting: ChangedSetting) -> None:
+        key = (current_compile_id(), setting.of, setting.name, setting.value)
+        if key not in seen:
+            seen.add(key)
+            emit("setting", lambda: setting)
 
     def started(metadata: Mapping[str, Any], payload: str) -> None:
-        record("frame")
+        for setting in changed_settings("frame"):
+            record(setting)
 
     def graph_begun(*args: Any, **kwargs: Any) -> Iterator[None]:
-        record("graph")
+        for setting in changed_settings("graph"):
+            record(setting)
         yield
 
     with listening(emit, {"dynamo_start": started}), observed(_InProcessFxCompile, "codegen_and_compile", graph_begun):
         yield
 
 
-def changed_settings() -> Iterator[dict[str, str]]:
-    """One row a setting that is not at its default: whose it is, name, value and default as Python writes them."""
+def changed_settings(where: str) -> Iterator[ChangedSetting]:
+    """One row a setting that is not at its default when a "frame" or a "graph" of it is begun."""
     import torch._dynamo.config
     import torch._functorch.config
     import torch._inductor.config
@@ -65,12 +66,14 @@ def changed_settings() -> Iterator[dict[str, str]]:
             if entry.alias is None and not module._is_default(name):
                 value = module.get_config_copy()[name] if "." in name else getattr(module, name)
                 if value != entry.default:
-                    yield {"of": of, "name": name, "value": repr(value), "default": repr(entry.default)}
+                    text = repr(value)
+                    setter = set_by(of, name, text, where)
+                    yield ChangedSetting(of=of, name=name, value=text, default=repr(entry.default), set_by=setter)
 
 
-def set_by(row: Mapping[str, str], where: str) -> str:
-    """Who set it: explorer, the program before the frame, or torch.compile for the graph."""
-    own = OWN_SETTINGS.get(row["of"], {})
-    if row["name"] in own and repr(own[row["name"]]) == row["value"]:
+def set_by(of: str, name: str, value: str, where: str) -> str:
+    """Who set a setting to a value: explorer, the program before the frame, or torch.compile for the graph."""
+    own = OWN_SETTINGS.get(of, {})
+    if name in own and repr(own[name]) == value:
         return "explorer"
     return "the program" if where == "frame" else "torch.compile"

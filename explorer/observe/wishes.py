@@ -12,8 +12,10 @@ from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 from typing import Any
 
+from explorer.model.events import AutotuneTaken, FusionWish
+from explorer.model.rows import WishOutcome
 from explorer.model.stage import Emit
-from explorer.model.values import Force, Plain, Veto
+from explorer.model.values import Force, Veto
 from explorer.observe.patch import replaced
 from explorer.observe.patterns import pattern_name
 from explorer.observe.scheduler import OVERRIDDEN
@@ -198,7 +200,7 @@ class Wanted:
             return False
         chosen = min(able, key=timings.__getitem__)
         product.finalize_as_triton_caller(chosen)
-        self._emit("autotune_taken", lambda: {"choice": chosen.name, "why": FORCED})
+        self._emit("autotune_taken", lambda: AutotuneTaken(choice=chosen.name, why=FORCED))
         return True
 
     def scheduled(self, original: Any) -> Any:
@@ -211,14 +213,14 @@ class Wanted:
 
         return __init__
 
-    def _outcome(self, scheduler: Any) -> dict[str, Plain]:
+    def _outcome(self, scheduler: Any) -> FusionWish:
         names, pairs = self._here(scheduler)
         groups = [set(node.get_operation_names()) for node in scheduler.nodes]
-        rows = [
-            {"wish": self._wishes.index(wish), "same": bool(a & b), "together": any(g & a and g & b for g in groups)}
+        rows = (
+            WishOutcome(wish=self._wishes.index(wish), same=bool(a & b), together=any(g & a and g & b for g in groups))
             for wish, a, b in pairs
-        ]
-        return {"names": sorted(names), "rows": rows}
+        )
+        return FusionWish(names=tuple(sorted(names)), rows=tuple(rows))
 
 
 def names_of(node: Any) -> list[str]:

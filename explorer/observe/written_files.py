@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from explorer.model.events import FoundFiles
+from explorer.model.rows import WrittenFile
 from explorer.model.stage import Emit
-from explorer.model.values import Plain
 from explorer.observe.patch import replaced
 
 
@@ -52,14 +53,14 @@ def _triton_cache() -> list[Any]:
 
 def _emit_file(emit: Emit, by: str, path: str) -> None:
     """Emit a file now; of C++ sources, when the recording ends, also what was compiled of them."""
-    emit("written_file", lambda: {"files": [_file_facts(by, path)]})
+    emit("written_file", lambda: FoundFiles(files=(_file_at(by, path),)))
     if path.endswith(".cpp"):
-        emit.later("written_file", lambda: {"files": [_file_facts(by, found) for found in _beside(path)]})
+        emit.later("written_file", lambda: FoundFiles(files=tuple(_file_at(by, found) for found in _beside(path))))
 
 
-def _file_facts(by: str, path: str) -> dict[str, Plain]:
-    known = os.path.exists(path)
-    return {"by": by, "path": path, "kind": Path(path).suffix.lstrip("."), "bytes": os.path.getsize(path) if known else None}
+def _file_at(by: str, path: str) -> WrittenFile:
+    size = os.path.getsize(path) if os.path.exists(path) else None
+    return WrittenFile(by=by, path=path, kind=Path(path).suffix.lstrip("."), bytes=size)
 
 
 def _beside(path: str) -> list[str]:

@@ -9,6 +9,7 @@ import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from explorer.absent.generated import Generated
 from explorer.absent.retarget import retargeted
 from explorer.errors import BusyError
 from explorer.model.context import Context
-from explorer.model.events import event_data
+from explorer.model.events import CompileError, event_data
 from explorer.model.stage import Facts, Stage, Watch, watch_nothing
 from explorer.model.values import Call, Event, Failure
 from explorer.observe.context import current_compile_id
@@ -125,11 +126,12 @@ class Recorder:
         except Exception as error:  # noqa: BLE001 rule 5: an error in the explorer never breaks the user's compile
             self.fail(kind, step, error)
 
-    def compile_failed(self, error: BaseException, facts: Facts) -> None:
+    def compile_failed(self, error: BaseException, failed: CompileError) -> None:
         """Record an error of a compile, and keep it to tell it from the program's own."""
         if self._frame() is not None:
+            number = len(self.compile_errors)
             self.compile_errors.append(error)
-            self("compile_error", lambda: {**facts, "number": len(self.compile_errors) - 1})
+            self("compile_error", lambda: replace(failed, number=number))
 
     def fail(self, stage: str, step: str, error: BaseException, *, fatal: bool = False) -> None:
         """Write an error down as a Failure, once."""

@@ -19,7 +19,7 @@ def test_a_copy_is_known_by_its_positions() -> None:
     lines = text.splitlines()
     assert copied is not None and [n for n, _ in copied] == [n for n, line in enumerate(lines, 1) if line.strip()]
     assert {line for _, line in copied} == {line for _, _, line in code.co_lines() if line}
-    assert copied_lines(text, code, is_same.__code__) == []
+    assert copied_lines(text, code, is_same.__code__) == ()
 
 
 def is_same(a: int) -> int:
@@ -36,7 +36,7 @@ def test_an_instruction_without_columns_is_no_copy() -> None:
         at = end
     own = code.replace(co_linetable=bytes(bare))
     assert {line for _, _, line in own.co_lines()} == {code.co_firstlineno}
-    assert copied_lines(disassembly(own), own, code) == copied_lines(disassembly(own), own, own) == []
+    assert copied_lines(disassembly(own), own, code) == copied_lines(disassembly(own), own, own) == ()
 
 
 def test_a_disassembly_of_another_form_states_no_copies() -> None:

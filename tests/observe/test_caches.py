@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.observe.caches import kernel_facts, lookup_facts
+from explorer.observe.caches import graph_lookup, kernel_lookups
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_an_error_in_what_is_read_of_a_hit_is_a_failure(folder: Path, monkeypatc
         raise RuntimeError("injected")
 
     expected = call()
-    monkeypatch.setattr("explorer.observe.caches.lookup_facts", broken)
+    monkeypatch.setattr("explorer.observe.caches.graph_lookup", broken)
     with explorer.record() as recorded:
         assert torch.equal(call(), expected)
     assert [f for f in recorded.trace.failures if f.stage == "cache" and "injected" in f.message]
@@ -155,7 +155,7 @@ def test_an_error_in_what_is_read_of_a_hit_is_a_failure(folder: Path, monkeypatc
 def test_a_key_that_is_cached_for_other_sizes_names_the_guard() -> None:
     """The guard that failed is in the reason."""
     info = {"key": "k", "cache_status_detailed": "guard_miss", "cache_status_guard_expr": "L['s0'] < 8"}
-    assert lookup_facts("FX graph", "miss", "forward", info)["reason"].endswith("the guard L['s0'] < 8 fails")
+    assert graph_lookup("FX graph", "miss", "forward", info).reason.endswith("the guard L['s0'] < 8 fails")
 
 
 def test_a_kernels_binary_and_config_are_rows_too(folder: Path) -> None:
@@ -170,9 +170,9 @@ def test_a_kernels_binary_and_config_are_rows_too(folder: Path) -> None:
         triton_meta={"device": 0},
         autotune_cache_info={"autotune_cache_state": "hit", "best_config": "XBLOCK: 64"},
     )
-    rows = list(kernel_facts(tuner, time.time()))
-    assert [(r["cache"], r["state"], r["kernel"], r["key"]) for r in rows] == [
+    rows = list(kernel_lookups(tuner, "", time.time()))
+    assert [(row.cache, row.state, row.kernel, row.key) for row in rows] == [
         ("autotune", "hit", "product", "XBLOCK: 64"),
         ("Triton", "hit", "product", "abc"),
     ]
-    assert [r["state"] for r in kernel_facts(tuner, 0.0)] == ["hit", "miss"]
+    assert [row.state for row in kernel_lookups(tuner, "", 0.0)] == ["hit", "miss"]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from torch import fx, nn
 
-from explorer.model.values import plain
-from explorer.observe.fx import decomposition_site, graph_facts, module_path, node_row, target_name
+from explorer.model.rows import FxNode
+from explorer.observe.fx import decomposition_site, graph_record, module_path, node_row, target_name
 
 
 class Small(nn.Module):
@@ -31,15 +29,15 @@ def graph() -> fx.GraphModule:
     return fx.symbolic_trace(Small())
 
 
-def rows(graph: fx.GraphModule) -> dict[str, Mapping[str, Any]]:
-    return {row["name"]: row for row in graph_facts(graph)["nodes"]}
+def rows(graph: fx.GraphModule) -> dict[str, FxNode]:
+    return {row.name: row for row in graph_record(graph).nodes or ()}
 
 
 def test_there_is_a_row_a_node_in_order(graph: fx.GraphModule) -> None:
     """Names and opcodes are the graph's own, in its order."""
-    made = graph_facts(graph)["nodes"]
-    assert [row["name"] for row in made] == [node.name for node in graph.graph.nodes]
-    assert [row["op"] for row in made] == [
+    made = graph_record(graph).nodes or ()
+    assert [row.name for row in made] == [node.name for node in graph.graph.nodes]
+    assert [row.op for row in made] == [
         "placeholder",
         "placeholder",
         "call_module",
@@ -54,10 +52,10 @@ def test_there_is_a_row_a_node_in_order(graph: fx.GraphModule) -> None:
 def test_a_row_has_target_arguments_and_inputs(graph: fx.GraphModule) -> None:
     """Arguments are text; inputs are the names of the nodes among them, once each."""
     made = rows(graph)
-    assert made["relu"]["target"] == "torch.relu" and made["relu"]["args"] == "(linear,)" and made["relu"]["inputs"] == ["linear"]
-    assert made["linear"]["target"] == "linear" and made["mul"]["inputs"] == ["relu", "weight"]
-    assert made["clamp"]["kwargs"] == "{'min': 0, 'max': scale}" and made["clamp"]["inputs"] == ["mul", "scale"]
-    assert made["relu"]["kwargs"] == "" and made["scale"]["args"] == "(2.0,)"
+    assert made["relu"].target == "torch.relu" and made["relu"].args == "(linear,)" and made["relu"].inputs == ("linear",)
+    assert made["linear"].target == "linear" and made["mul"].inputs == ("relu", "weight")
+    assert made["clamp"].kwargs == "{'min': 0, 'max': scale}" and made["clamp"].inputs == ("mul", "scale")
+    assert made["relu"].kwargs == "" and made["scale"].args == "(2.0,)"
 
 
 def test_shapes_come_from_the_nodes_meta(graph: fx.GraphModule) -> None:
@@ -65,11 +63,11 @@ def test_shapes_come_from_the_nodes_meta(graph: fx.GraphModule) -> None:
     node = next(iter(graph.graph.nodes))
     node.meta["val"] = torch.empty(2, 3, dtype=torch.float16).t()
     row = node_row(node, {})
-    assert (row["shape"], row["stride"], row["dtype"], row["device"]) == (["3", "2"], ["1", "3"], "float16", "cpu")
+    assert (row.shape, row.stride, row.dtype, row.device) == (("3", "2"), ("1", "3"), "float16", "cpu")
     node.meta["val"] = (torch.empty(2), torch.empty(3, dtype=torch.int64))
-    assert [output["dtype"] for output in node_row(node, {})["outputs"]] == ["float32", "int64"]
+    assert [output.dtype for output in node_row(node, {}).outputs or ()] == ["float32", "int64"]
     node.meta["val"] = 7
-    assert node_row(node, {})["value"] == "7"
+    assert node_row(node, {}).value == "7"
     del node.meta["val"]
     assert not {"shape", "outputs", "value"} & set(node_row(node, {}))
 
@@ -79,9 +77,9 @@ def test_stacks_are_kept_once_and_referred_to_by_number(graph: fx.GraphModule) -
     first, second, third, *_ = graph.graph.nodes
     first.meta["stack_trace"] = second.meta["stack_trace"] = "A"
     third.meta["stack_trace"] = "B"
-    facts = graph_facts(graph)
-    assert facts["stacks"] == ["A", "B"]
-    assert [row.get("stack") for row in facts["nodes"]][:4] == [0, 0, 1, None]
+    made = graph_record(graph)
+    assert made.stacks == ("A", "B")
+    assert [row.stack for row in made.nodes or ()][:4] == [0, 0, 1, None]
 
 
 def test_modules_are_named_by_their_path() -> None:
@@ -99,7 +97,7 @@ def test_a_node_says_where_it_comes_from(graph: fx.GraphModule) -> None:
     node.meta |= {"nn_module_stack": {"a": ("L['self'].linear", nn.Linear)}, "seq_nr": 0}
     node.meta["from_node"] = [SimpleNamespace(name="relu_1"), SimpleNamespace(name="relu_2")]
     row = node_row(node, {})
-    assert (row["module"], row["seq_nr"], row["from"]) == ("linear", 0, ["relu_1", "relu_2"])
+    assert (row.module, row.seq_nr, row.from_) == ("linear", 0, ("relu_1", "relu_2"))
 
 
 def test_a_decomposed_operator_names_what_defines_it(graph: fx.GraphModule) -> None:
@@ -108,7 +106,7 @@ def test_a_decomposed_operator_names_what_defines_it(graph: fx.GraphModule) -> N
     node.target = torch.ops.aten.mul.Tensor
     node.meta["original_aten"] = torch.ops.aten.silu.default
     row = node_row(node, {})
-    assert row["original"] == "aten.silu.default" and re.fullmatch(r"torch/\S+\.py:\d+ silu", row["decomposition"])
+    assert row.original == "aten.silu.default" and re.fullmatch(r"torch/\S+\.py:\d+ silu", row.decomposition or "")
     node.meta["original_aten"] = torch.ops.aten.mul.Tensor
     assert "decomposition" not in node_row(node, {})
     output = next(node for node in graph.graph.nodes if node.op == "placeholder")
@@ -137,16 +135,16 @@ def test_targets_are_named_as_people_write_them(target: object, name: str) -> No
 
 def test_the_copy_does_not_follow_the_graph(graph: fx.GraphModule) -> None:
     """Passes change graphs in place afterwards; what was recorded stays."""
-    before = plain(graph_facts(graph))
+    before = graph_record(graph)
     node = next(node for node in graph.graph.nodes if node.op == "call_function")
     node.target = torch.sigmoid
     node.name = "other"
-    assert rows(graph)["other"]["target"] == "torch.sigmoid"
-    assert [row["target"] for row in before["nodes"] if row["name"] == "relu"] == ["torch.relu"]
+    assert rows(graph)["other"].target == "torch.sigmoid"
+    assert [row.target for row in before.nodes or () if row.name == "relu"] == ["torch.relu"]
 
 
 def test_the_text_is_readable_python(graph: fx.GraphModule) -> None:
     """The text is the graph as a class with a forward, one line a node."""
-    text = graph_facts(graph)["text"]
+    text = graph_record(graph).text
     assert "class Small(torch.nn.Module):" in text and "def forward(self, x" in text
     assert text.index("linear = self.linear(x)") < text.index("relu = torch.relu(linear)") < text.index("return clamp")

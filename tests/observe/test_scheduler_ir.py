@@ -11,7 +11,7 @@ import torch
 import explorer
 from explorer.observe import debug_calls
 from explorer.observe.patch import replaced
-from explorer.observe.scheduler_ir import ir_facts
+from explorer.observe.scheduler_ir import ir_record
 
 pytest.importorskip("triton")
 
@@ -25,7 +25,7 @@ def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch)
     texts: list[tuple[str, str]] = []
 
     def both(nodes: Any) -> Any:
-        made = ir_facts(nodes)
+        made = ir_record(nodes)
         with ExitStack() as stack:
             for owner, name, theirs in (
                 (LoopBody, "debug_str", body),
@@ -33,10 +33,10 @@ def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch)
                 (MemoryDep, "__repr__", dep),
             ):
                 stack.enter_context(replaced(owner, name, lambda _, theirs=theirs: theirs))
-            texts.append((made["text"], ir_facts(nodes)["text"]))
+            texts.append((made.text, ir_record(nodes).text))
         return made
 
-    monkeypatch.setattr(debug_calls, "ir_facts", both)
+    monkeypatch.setattr(debug_calls, "ir_record", both)
 
     def function(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x[index] * torch.where(x > 0, x, 0.5), -1).cumsum(0)

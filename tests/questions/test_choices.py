@@ -17,7 +17,7 @@ from explorer import Choice, Trace
 from explorer.live.function import LiveFunction
 from explorer.live.ladders import Ladders
 from explorer.model.values import Event, plain
-from explorer.observe.autotuning import choice_facts, choice_source
+from explorer.observe.autotuning import choice_source, choices_of
 
 TUNED = {"target": "h100", "mode": "max-autotune-no-cudagraphs"}
 HALF = torch.bfloat16
@@ -261,11 +261,11 @@ def test_a_template_in_cpp_shows_its_source() -> None:
     """What is in a wrapper is told by its own kind; its C++ is the text, and there is no ladder below it."""
     inner = SimpleNamespace(name="cpp_0", bmreq=SimpleNamespace(kernel_name="cpp_fused", source_code="void kernel() {}"))
     choice = Wrapper(inner)
-    data = choice_facts("bmm", [], {choice: 1.5}, "measured the fastest of 1")
-    (row,) = data["choices"]
-    assert row["kind"] == "SimpleNamespace" and row["grid"] == [] and row["source"]
-    ladders = Ladders().with_choices([Event("choice_source", 0.0, data=plain(choice_source(choice)))])
-    made = Trace.of_events([Event("autotune", 0.0, "0/0", data=plain(data))], live=LiveFunction(None, ladders=ladders)).choice(0)  # type: ignore[arg-type]
+    data = choices_of("bmm", [], {choice: 1.5}, "measured the fastest of 1")
+    (row,) = data.choices
+    assert row.kind == "SimpleNamespace" and row.grid == () and row.source
+    ladders = Ladders().with_choices([Event("choice_source", 0.0, data=choice_source(choice))])
+    made = Trace.of_events([Event("autotune", 0.0, "0/0", data=data)], live=LiveFunction(None, ladders=ladders)).choice(0)  # type: ignore[arg-type]
     assert made.language == "cpp" and made.source == "void kernel() {}" and made.stages == ("kernel",)
     with pytest.raises(explorer.InputError, match=r"is a C\+\+ template"):
         made.text("ttir")
