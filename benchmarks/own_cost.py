@@ -38,7 +38,7 @@ FILES = (
     ("observe/kernel_lines.py", "", LINKS),
     ("questions/provenance.py", "", LINKS),
     ("stages/", "link", LINKS),
-    ("observe/bytecode.py", "_decompiled_facts", REST),
+    ("observe/bytecode.py", "_decompiled", REST),
     ("recording/recorder.py", "_append", TEXTS),
     ("replay.py", "", TEXTS),
 )
