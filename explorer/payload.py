@@ -10,11 +10,13 @@ from itertools import product
 from typing import Any
 
 from explorer import wire
+from explorer.model.artifacts import Autotune, FxPass, KernelForm
+from explorer.model.records import blank, typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link, Plain, jsonable, text_lines
 from explorer.questions.costs import kernel_table
 from explorer.questions.fusion import Graph, fusion_of
-from explorer.questions.kernels import KernelData, kernels_of
+from explorer.questions.kernels import KernelData, kernels_of, texts_of_kernel, triton_forms
 from explorer.questions.memory import memory_of
 from explorer.questions.summary import counts
 from explorer.stages import STAGES, stage_of
@@ -103,14 +105,14 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
     }
     if a.nodes:
         found["nodes"] = columns(a, strings)
-    if "rows" in a.data:
+    if "rows" in a.data:  # of any stage, a user's own included
         found["rows"] = jsonable(a.data["rows"])
-    if isinstance(before := a.data.get("before"), str):
-        found["before"] = texts.get(before, before)
-    if idle := a.data.get("idle"):
-        found["idle"] = jsonable(idle)
-    if idle := a.data.get("idle_after"):
-        found["idle_after"] = jsonable(idle)
+    if isinstance(a.data, FxPass):
+        found["before"] = texts.get(a.data.before, a.data.before)
+        if a.data.idle:
+            found["idle"] = jsonable(a.data.idle)
+        if a.data.idle_after:
+            found["idle_after"] = jsonable(a.data.idle_after)
     return found
 
 
@@ -197,25 +199,21 @@ def _headings(text: str) -> dict[str, int]:
 
 def _kernel(trace: TraceData, kernel: KernelData, cost: Mapping[str, Plain]) -> wire.KernelInfo:
     """Return a kernel for the table of kernels: its texts, operators, GPU resources and cost."""
-    own = kernel.artifact
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
-    forms = [a for a in trace.artifacts if (a.kernel, a.frame, a.graph) == (own.kernel, own.frame, own.graph)]
-    data: dict[str, Any] = {}
-    for form in forms:
-        data = {**form.data, **data}
+    form = next(iter(triton_forms(trace, kernel.artifact)), blank(KernelForm))
     return {
-        "artifact": index[own.id],
+        "artifact": index[kernel.artifact.id],
         "name": kernel.name,
         "language": kernel.language,
-        "frame": own.frame,
-        "graph": own.graph,
-        "forms": {form.stage: index[form.id] for form in forms},
+        "frame": kernel.artifact.frame,
+        "graph": kernel.artifact.graph,
+        "forms": {text.stage: index[text.id] for text in texts_of_kernel(trace, kernel.artifact)},
         "operators": list(kernel.operators),
-        "resources": jsonable(data.get("metadata", {})),
-        "launches": jsonable(data.get("launches", ())),
-        "candidates": jsonable(data.get("candidates", ())),
-        "config": jsonable(data.get("config", {})),
-        "chosen": str(data.get("chosen", "")),
+        "resources": jsonable(form.metadata),
+        "launches": jsonable(form.launches),
+        "candidates": jsonable(form.candidates),
+        "config": jsonable(form.config),
+        "chosen": form.chosen,
         "cost": jsonable({key: cost[key] for key in COSTS}),
     }
 
@@ -239,7 +237,7 @@ def _fusion(trace: TraceData, graph: Graph) -> wire.FusionInfo:
     return {
         "frame": a.frame,
         "graph": a.graph,
-        "of": a.data["of"],
+        "of": v.data.of,
         "nodes": next(nodes, -1),
         "groups": _rows(graph.groups()),
         "made": _rows(graph.made()),
@@ -248,24 +246,27 @@ def _fusion(trace: TraceData, graph: Graph) -> wire.FusionInfo:
             jsonable({**graph.row(each), "pair": (each.first, each.second), "after": tuple(v.earlier(each))}) for each in v.each()
         ],
         "names": list(v.names),
-        "members": [list(v.members(len(v.names) + n)) for n in range(len(v.data["groups"]))],
+        "members": [list(v.members(len(v.names) + n)) for n in range(len(v.data.groups))],
         "known": {name: list(of) for name, of in graph.numbers_by_name.items() if name not in v.names},
         "touched": [sorted(graph.touched((n,))) for n in singles],
         "devices": [graph.nodes.get(name, {}).get("device") for name in v.names],
         "apart": [graph.unfusable("", n) for n in singles],
-        "kernels": jsonable(v.data["kernels"]),
-        "final": [row["number"] for row in v.data["final"]],
-        "attempts": v.settings.get("max_fusion_buffer_group_pairwise_attempts"),
+        "kernels": jsonable(v.data.kernels),
+        "final": [row.number for row in v.data.final],
+        "attempts": graph.most_partners,
     }
 
 
 def _choices(trace: TraceData) -> Iterator[wire.ChoiceInfo]:
     """Yield the rows of `Trace.choices` with their lines, without the source key that only a live process can use."""
     for number, artifact in enumerate(trace.artifacts):
-        for at, row in enumerate(artifact.data["choices"] if artifact.stage == "autotune" else ()):
-            facts = {key: value for key, value in row.items() if key != "source"}
-            own = {"frame": artifact.frame, "graph": artifact.graph, "operation": artifact.data["operation"]}
-            yield jsonable({**own, "inputs": artifact.data["inputs"], **facts, "artifact": number, "line": at + 2})
+        if artifact.stage != "autotune":
+            continue
+        data = typed(Autotune, artifact.data)
+        operation = {"frame": artifact.frame, "graph": artifact.graph, "operation": data.operation, "inputs": data.inputs}
+        for line, choice in enumerate(data.choices, 2):  # the first line of the text names the operation
+            facts = {key: value for key, value in choice.items() if key != "source"}
+            yield jsonable({**operation, **facts, "artifact": number, "line": line})
 
 
 def _memory(trace: TraceData) -> wire.MemoryInfo:

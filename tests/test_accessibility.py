@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from explorer.model.values import Artifact, Link, plain
+from explorer.model.artifacts import ARTIFACTS, Source
+from explorer.model.records import blank
+from explorer.model.values import Artifact, Link
 from explorer.traced import Trace
 
 AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
@@ -43,12 +45,12 @@ def problems(tab: Any, view: str) -> list[str]:
 def ladder() -> Trace:
     """A source line that became lines of every stage down to SASS."""
     stages = ("dynamo", "post_grad", "output_code", "kernel", "ttir", "ttgir", "llir", "ptx", "sass")
-    data = {"qualname": "f", "file": "f.py", "first_line": 1, "compiled": True, "resume": False}
-    texts = [Artifact("source", "source", "0/0", "", "f", "python", "def f(x):\n    return x.sin()", data=plain(data))]
+    data = blank(Source, function="f", qualname="f", file="f.py", first_line=1, compiled=True)
+    texts = [Artifact("source", "source", "0/0", "", "f", "python", "def f(x):\n    return x.sin()", data=data)]
     for stage in stages:
         in_kernel = "k_0" if stages.index(stage) > 2 else ""
         lines = "\n".join(f"{stage} {n}" for n in range(40))
-        texts.append(Artifact(stage, stage, "0/0", "inference", stage, stage, lines, in_kernel))
+        texts.append(Artifact(stage, stage, "0/0", "inference", stage, stage, lines, in_kernel, data=blank(ARTIFACTS[stage])))
     steps = pairwise(texts)
     links = [Link(below.id, (30,), above.id, (2 if above.stage == "source" else 30,), "says so") for above, below in steps]
     return Trace(artifacts=tuple(texts), links=tuple(links))

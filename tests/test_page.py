@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from explorer import page
+from explorer.model.artifacts import ARTIFACTS, Kernel, Source
+from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain, text_lines
 from explorer.payload import payload
 from explorer.questions import provenance
@@ -28,13 +30,14 @@ Opened = Callable[..., Any]
 
 def source(text: str, **more: object) -> Artifact:
     """The source of the frame 0/0."""
-    data = {"qualname": "f", "file": "f.py", "first_line": 1, "compiled": True, "resume": False, "not_compiled": None}
-    return Artifact("0/0:source", "source", "0/0", "", "f (f.py:1)", "python", text, data=plain(data), **more)
+    data = blank(Source, function="f", qualname="f", file="f.py", first_line=1, compiled=True)
+    return Artifact("0/0:source", "source", "0/0", "", "f (f.py:1)", "python", text, data=data, **more)
 
 
 def text_of(stage: str, text: str, graph: str = "", id: str = "", **more: object) -> Artifact:
     """An artifact of the frame 0/0."""
-    return Artifact(id or f"0/0:{stage}", stage, "0/0", graph, stage, more.pop("language", "fx"), text, **more)
+    data = blank(ARTIFACTS[stage])
+    return Artifact(id or f"0/0:{stage}", stage, "0/0", graph, stage, more.pop("language", "fx"), text, **{"data": data, **more})
 
 
 def numbered(count: int, word: str = "line") -> str:
@@ -344,7 +347,9 @@ def test_a_very_long_line_opens(opened):
 @pytest.fixture(scope="module")
 def hostile() -> Trace:
     """A trace whose every text field tries to run something."""
-    data = {"qualname": HOSTILE, "file": HOSTILE, "first_line": 1, "compiled": True, "resume": False}
+    of_source = blank(Source, function=HOSTILE, qualname=HOSTILE, file=HOSTILE, first_line=1, compiled=True)
+    of_kernel = blank(Kernel, name=HOSTILE, language=HOSTILE, comment=HOSTILE)
+    stages = (("source", "", "", of_source), ("kernel", HOSTILE, HOSTILE, of_kernel), (HOSTILE, HOSTILE, "", dict(of_source)))
     artifacts = tuple(
         Artifact(
             f"{n}{HOSTILE}",
@@ -356,10 +361,10 @@ def hostile() -> Trace:
             f"{HOSTILE}\n{HOSTILE}",
             kernel,
             1.0,
-            data=plain(data),
+            data=data,
             path=((HOSTILE, 1, HOSTILE),),
         )
-        for n, (stage, graph, kernel) in enumerate([("source", "", ""), ("kernel", HOSTILE, HOSTILE), (HOSTILE, HOSTILE, "")])
+        for n, (stage, graph, kernel, data) in enumerate(stages)
     )
     links = (Link(artifacts[1].id, (1, 2), artifacts[0].id, (1, 2), HOSTILE),)
     names = ("name", "target", "mode", "backend", "torch", "triton", HOSTILE)

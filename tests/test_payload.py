@@ -7,6 +7,8 @@ from itertools import product
 
 import pytest
 
+from explorer.model.artifacts import ARTIFACTS
+from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.payload import SMALL, merged, neighbours, payload, runs
 from explorer.stages import STAGES
@@ -15,7 +17,8 @@ from explorer.traced import Trace
 
 def artifact(stage: str, text: str, id: str = "", **more: object) -> Artifact:
     """A small artifact of frame 0/0; `id` is its stage's unless given."""
-    known = {"frame": "0/0", "graph": "", "title": stage.title(), "language": "text", **more}
+    data = blank(ARTIFACTS[stage]) if stage in ARTIFACTS else {}
+    known = {"frame": "0/0", "graph": "", "title": stage.title(), "language": "text", "data": data, **more}
     return Artifact(id=id or f"0/0:{stage}", stage=stage, text=text, **known)
 
 

@@ -14,7 +14,7 @@ import pytest
 from explorer import traced
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files.trace_file import dumps
-from explorer.model.artifacts import Assembly
+from explorer.model.artifacts import Assembly, Source
 from explorer.model.artifacts import Kernel as KernelData
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain
@@ -256,11 +256,10 @@ def test_the_repr_of_an_empty_trace_says_so() -> None:
 
 def test_only_compiled_functions_are_counted_as_frames() -> None:
     """A function that was looked at but not compiled is no frame in the count, nor one that was inlined."""
-    facts = {"qualname": "f", "file": "f.py", "first_line": 1, "resume": False}
     made = (
-        artifact("a", "source", data=plain({**facts, "compiled": True})),
-        artifact("b", "source", data=plain({**facts, "compiled": False}), frame="1/-"),
-        artifact("c", "source", data=plain({**facts, "compiled": False, "inlined": True})),
+        artifact("a", "source", data=blank(Source, qualname="f", compiled=True)),
+        artifact("b", "source", data=blank(Source, qualname="f"), frame="1/-"),
+        artifact("c", "source", data=blank(Source, qualname="f", inlined=True)),
         artifact("d", "phase", frame="", data=plain({"rows": ()})),
     )
     trace = Trace(artifacts=made)

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from explorer import page
+from explorer.model.artifacts import Autotune, FxPass, Kernel, KernelForm, Source
+from explorer.model.records import blank, typed
 from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.payload import payload
 from explorer.traced import Trace
@@ -44,8 +46,8 @@ def trained(replayed) -> Trace:
 
 
 def source(text: str) -> Artifact:
-    data = {"qualname": "f", "file": "f.py", "first_line": 1, "compiled": True, "resume": False}
-    return Artifact("s", "source", "0/0", "", "f", "python", text, data=plain(data))
+    data = blank(Source, function="f", qualname="f", file="f.py", first_line=1, compiled=True)
+    return Artifact("s", "source", "0/0", "", "f", "python", text, data=data)
 
 
 # Diff --------------------------------------------------------------------------------------------------------------------
@@ -129,7 +131,7 @@ def test_texts_of_two_kinds_are_aligned_by_where_they_came_from(opened):
     artifacts = (
         source("a\nb\nc"),
         Artifact("d", "dynamo", "0/0", "", "d", "fx", "one\ntwo\nthree"),
-        Artifact("k", "kernel", "0/0", "", "k", "triton", "head\nuno\ntres", kernel="k"),
+        Artifact("k", "kernel", "0/0", "", "k", "triton", "head\nuno\ntres", kernel="k", data=blank(Kernel, name="k")),
     )
     links = [Link("d", (n,), "s", (n,), "x") for n in (1, 2, 3)] + [
         Link("k", (2,), "d", (1,), "y"),
@@ -149,7 +151,7 @@ def test_texts_of_two_kinds_are_aligned_by_where_they_came_from(opened):
 
 def passes_trace() -> Trace:
     def fx(n: int, name: str, before: str, after: str, time: float) -> Artifact:
-        data = plain({"name": name, "section": "joint", "seconds": 0.1, "made": [], "erased": ["x"], "before": before})
+        data = blank(FxPass, name=name, section="joint", seconds=0.1, erased=("x",), before=before)
         return Artifact(f"p{n}", "fx_pass", "0/0", "joint", name, "fx-lines", after, time=time, data=data)
 
     match = plain({"pattern": "pointless", "file": "joint_graph.py", "line": 7, "matched": ["x"], "made": []})
@@ -165,7 +167,7 @@ def test_passes_that_changed_nothing_are_dimmed(opened):
     """They stand where they ran, before and after those that changed something, and say so; the first change is shown."""
     whole = passes_trace()
     idle = {"p1": {"idle": [["early", 0.1]]}, "p2": {"idle": [["between", 0.2]], "idle_after": [["late", 0.3]]}}
-    artifacts = tuple(replace(a, data=plain({**a.data, **idle.get(a.id, {})})) for a in whole.artifacts)
+    artifacts = tuple(replace(a, data=typed(FxPass, {**a.data, **idle[a.id]})) if a.id in idle else a for a in whole.artifacts)
     panel = show(opened(replace(whole, artifacts=artifacts)), "Passes")
     steps = panel.get_by_role("listbox", name="passes")
     names = [s.split("\n")[0] for s in steps.get_by_role("option").all_inner_texts()]
@@ -259,8 +261,18 @@ def test_a_cut_name_of_a_kernel_keeps_its_number(opened, for_h100):
 
 def test_what_inductor_chose_among_is_a_table(opened):
     """Each way of doing an operation has a row: its time or that there is none, whether it was taken, and why."""
+    untried = {"grid": (), "source": ""}
     choices = (
-        {"choice": "mm", "kind": "ExternKernelCaller", "config": "", "ms": 0.02, "fastest": True, "taken": False, "why": ""},
+        {
+            "choice": "mm",
+            "kind": "ExternKernelCaller",
+            "config": "",
+            "ms": 0.02,
+            "fastest": True,
+            "taken": False,
+            "why": "",
+            **untried,
+        },
         {
             "choice": "triton_mm_1",
             "kind": "TritonTemplateCaller",
@@ -269,9 +281,10 @@ def test_what_inductor_chose_among_is_a_table(opened):
             "fastest": False,
             "taken": True,
             "why": "with the relu in it",
+            **untried,
         },
     )
-    data = plain({"operation": "mm", "inputs": ["float32[8, 8]"], "choices": choices})
+    data = typed(Autotune, {"operation": "mm", "inputs": ["float32[8, 8]"], "choices": choices})
     text = "mm(float32[8, 8])\n0.02 ms mm\nnot timed triton_mm_1"
     tuned = Artifact("a", "autotune", "0/0", "inference", "Choices for mm", "text", text, data=data)
     tab = opened(Trace(artifacts=(source("def f(): pass"), tuned)))
@@ -475,21 +488,24 @@ def test_hostile_rows_are_text(opened):
     """Every panel shows markup in a trace as the text it is."""
     h = HOSTILE
     launch = {"grid": [h], "line": 1, "arguments": {h: h}}
+    occupancy = {"blocks": 1, "warps": 1, "fraction": 1.0, "limited_by": h, "limits": {h: 1}}
     data = {
         "guards": {"rows": [{"kind": h, "source": h, "expression": h, "code": h}]},
         "phase": {"rows": [{"name": h, "function": h, "graph": h, "start": 0.0, "seconds": 1.0, "depth": 0}]},
-        "graph_break": {"reason": h, "hints": [h], "explanation": h},
+        "graph_break": {"reason": h, "hints": [h], "explanation": h, "file": h, "line": 1},
         "recompile": {"rows": [{"earlier": h, "guard": h}]},
         "symbol": {"rows": [{"what": "created", "symbol": h}]},
-        "fx_pass": {"name": h, "section": h, "before": h, "seconds": 1.0},
+        "fx_pass": blank(FxPass, name=h, section=h, before=h, seconds=1.0),
         "pattern_match": {"pattern": h, "file": h, "line": h},
-        "ttir": {"metadata": {h: h, "registers": h}, "launches": [launch], "config": {h: h}},
-        "kernel": {"comment": f"Original ATen: [{h}]"},
+        "ttir": blank(
+            KernelForm, metadata={"occupancy": occupancy}, launches=[launch], config={h: h}, candidates=[{h: h}], chosen=h
+        ),
+        "kernel": blank(Kernel, comment=f"Original ATen: [{h}]"),
         "dynamo": {"nodes": [{"name": h, "op": h, "module": h}]},
     }
     kernels = ("kernel", "ttir")
     artifacts = tuple(
-        Artifact(f"{stage}{h}", stage, h, h, h, "fx", h, h if stage in kernels else "", data=plain(facts))
+        Artifact(f"{stage}{h}", stage, h, h, h, "fx", h, h if stage in kernels else "", data=facts)
         for stage, facts in data.items()
     )
     tab = opened(Trace(artifacts=artifacts, failures=(Failure(HOSTILE, HOSTILE, HOSTILE),)))

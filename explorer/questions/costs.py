@@ -116,7 +116,7 @@ def _launches(kernel: KernelData, groups: Groups) -> int | None:
     if kernel.launches:
         return sum(int(row.get("times", 1)) for row in kernel.launches)
     graphs = {id(graph): graph for graph, *_ in groups}.values()
-    return sum(1 for graph in graphs for name, _ in graph.verdicts.data["kernels"] if name == kernel.name) or None
+    return sum(1 for graph in graphs for name, _ in graph.verdicts.data.kernels if name == kernel.name) or None
 
 
 def _unknown(groups: Groups) -> str:

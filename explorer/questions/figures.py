@@ -18,7 +18,7 @@ def figures(trace: TraceData) -> dict[str, float | None]:
     """
     graphs = fusion_of(trace).graphs
     groups = [(g, row) for g in graphs for row in g.groups()]
-    written = sum(len(g.verdicts.data["kernels"]) for g in graphs)
+    written = sum(len(g.verdicts.data.kernels) for g in graphs)
     calls = sum(1 for _, row in groups if is_call(row))
     target = target_of(trace)
     seconds = [estimate(target, row).seconds for _, row in groups if not row["unsized"]] if target else []

@@ -18,6 +18,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from explorer.errors import InputError, unknown_name
+from explorer.model.artifacts import Fusion as RecordedFusion
+from explorer.model.artifacts import SchedulerGraph
+from explorer.model.events import FusionWish
+from explorer.model.records import typed
+from explorer.model.rows import FinalNode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto, once
 from explorer.stages.inductor.verdicts import Verdict, Verdicts
@@ -72,7 +77,9 @@ class Fusion:
     @cached_property
     def graphs(self) -> tuple[Graph, ...]:
         """The verdicts of each graph that the scheduler saw."""
-        return tuple(Graph(a, Verdicts(a.data), _rows_of(self.trace, a)) for a in self.trace.find("fusion"))
+        return tuple(
+            Graph(a, Verdicts(typed(RecordedFusion, a.data)), _rows_of(self.trace, a)) for a in self.trace.find("fusion")
+        )
 
     def table(self, graph: str | None = None, frame: str | None = None) -> Rows:
         """One row per verdict: frame, graph, pair, direction, verdict, rule, reason, shared_bytes, score, rounds, after.
@@ -126,7 +133,7 @@ class Fusion:
     def summarised(self) -> str:
         """Say in one sentence how many pairs the recorded rows stand for."""
         pairs = sum(len({(v.first, v.second) for v in g.verdicts.each()}) for g in self.graphs)
-        rows = sum(len(g.verdicts.data["pairs"]) for g in self.graphs)
+        rows = sum(len(g.verdicts.data.pairs) for g in self.graphs)
         return (
             f"{pairs} pairs are recorded in {rows} rows: a pair asked about again with the same answer is said once, with its "
             "rounds, and partners of a node refused by the same rule with the same figures are one row; nothing is left out."
@@ -158,9 +165,9 @@ def _rows_of(trace: TraceData, artifact: Artifact) -> dict[str, Mapping[str, Pla
 
 def _same_nodes(artifact: Artifact, nodes: Artifact) -> bool:
     """Tell whether verdicts are about the nodes of an ir_pre_fusion artifact, whose graph may be nested."""
-    place = (artifact.frame, artifact.graph, artifact.data["of"])
-    names = {row["name"] for row in nodes.nodes}
-    return (nodes.frame, nodes.graph, nodes.data.get("of", "")) == place and set(artifact.data["names"]) <= names
+    verdicts, scheduled = typed(RecordedFusion, artifact.data), typed(SchedulerGraph, nodes.data)
+    same_place = (nodes.frame, nodes.graph, scheduled.of or "") == (artifact.frame, artifact.graph, verdicts.of)
+    return same_place and set(verdicts.names) <= {row.name for row in scheduled.nodes}
 
 
 def _places(graphs: Iterable[Graph]) -> str:
@@ -178,7 +185,7 @@ class Graph:
     @property
     def place(self) -> str:
         """The graph's place, such as "frame 0/0 graph forward"."""
-        of = self.artifact.data["of"]
+        of = self.verdicts.data.of
         return f"frame {self.artifact.frame} graph {self.artifact.graph}{f' ({of})' if of else ''}"
 
     def is_of(self, nodes: Artifact) -> bool:
@@ -195,10 +202,10 @@ class Graph:
         for number, name in enumerate(v.names):
             for other in (*self.nodes.get(name, {}).get("writes", ()), *self.fx_nodes(name)):
                 found.setdefault(other, []).append(number)
-        for kernel, numbers in v.data["kernels"]:
+        for kernel, numbers in v.data.kernels:
             found.setdefault(kernel, []).extend(numbers)
-        for group in v.data["final"]:
-            found["_".join(v.names_in(group["number"]))] = list(v.members(group["number"]))
+        for group in v.data.final:
+            found["_".join(v.names_in(group.number))] = list(v.members(group.number))
         found |= {name: [number] for number, name in enumerate(v.names)}
         return {name: tuple(dict.fromkeys(numbers)) for name, numbers in found.items()}
 
@@ -212,9 +219,9 @@ class Graph:
     def _whole(self) -> set[str]:
         """The scheduler nodes that compute one whole FX node: templates, and calls that Inductor chose over a template."""
         v, found = self.verdicts, set()
-        for group in v.data["final"]:
-            calls = v.members(group["number"]) if "Extern" in str(group["kind"]) else ()
-            found |= {v.names[n] for n in (*calls, group.get("template")) if n is not None}
+        for group in v.data.final:
+            calls = v.members(group.number) if "Extern" in group.kind else ()
+            found |= {v.names[n] for n in (*calls, group.template) if n is not None}
         return found
 
     def find(self, name: str) -> tuple[int, ...] | None:
@@ -222,8 +229,8 @@ class Graph:
         return self.numbers_by_name.get(name)
 
     @cached_property
-    def _group_of(self) -> dict[int, Mapping[str, Plain]]:
-        return {n: group for group in self.verdicts.data["final"] for n in self.verdicts.members(group["number"])}
+    def _group_of(self) -> dict[int, FinalNode]:
+        return {n: group for group in self.verdicts.data.final for n in self.verdicts.members(group.number)}
 
     @cached_property
     def _ancestors(self) -> list[int]:
@@ -239,7 +246,7 @@ class Graph:
     def direction(self, first: int, second: int) -> str:
         """Return "template" if a node of the pair is one, "vertical" if one needs the other's result, else "horizontal"."""
         one, other = (self.verdicts.members(n) for n in (first, second))
-        if {*one, *other} & {group.get("template") for group in self.verdicts.data["final"]}:
+        if {*one, *other} & {group.template for group in self.verdicts.data.final}:
             return "template"
         needs = [sum(1 << n for n in set(a)) & _any(self._ancestors[n] for n in b) for a, b in ((one, other), (other, one))]
         return "vertical" if any(needs) else "horizontal"
@@ -271,15 +278,15 @@ class Graph:
     def reason(self, v: Verdict) -> str:
         """Explain a verdict in plain words; for a pair that shares no data, name the buffers that both touch."""
         said = self.verdicts.sentence(v)
-        if v.rule[0] != "no shared data" or v.verdict != "refused":
+        if v.rule.said != "no shared data" or v.verdict != "refused":
             return said
         both = sorted(self.touched(self.verdicts.members(v.first)) & self.touched(self.verdicts.members(v.second)))
         return f"{said} Both touch {', '.join(both[:MOST_LISTED])}, but at other places or in another order." if both else said
 
     def groups(self) -> Iterator[dict[str, Plain]]:
         """Yield one row per node after fusion, in the order in which they run."""
-        for group in self.verdicts.data["final"]:
-            members = self.verdicts.members(group["number"])
+        for group in self.verdicts.data.final:
+            members = self.verdicts.members(group.number)
             names = [self.verdicts.names[n] for n in members]
             rows = [self.nodes.get(name, {}) for name in names]
             yield {
@@ -289,21 +296,21 @@ class Graph:
                 "nodes": tuple(names),
                 "kind": kind_of(group, members),
                 "kernels": self.verdicts.kernels(members),
-                "call": group.get("call") or (group.get("ir", "") if "Extern" in group["kind"] else ""),
+                "call": group.call or (group.ir or "" if "Extern" in group.kind else ""),
                 "buffers": _distinct(row.get("writes", ()) for row in rows),
                 "fx_nodes": _distinct(map(self.fx_nodes, names)),
-                "read": group["read"],
-                "written": group["written"],
-                "unsized": tuple(group.get("unsized", ())),
-                "calls": group.get("calls"),
-                "elementwise": group.get("elementwise"),
-                "one_block": group.get("one_block"),
-                "rows": group.get("rows"),
-                "run": group.get("run"),
+                "read": group.read,
+                "written": group.written,
+                "unsized": group.unsized or (),
+                "calls": group.calls,
+                "elementwise": group.elementwise,
+                "one_block": group.one_block,
+                "rows": group.rows,
+                "run": group.run,
                 "before": self._calls(members, before=True),
                 "after": self._calls(members, before=False),
-                "prologue": self._named(group.get("prologue", ())),
-                "epilogue": self._named(group.get("epilogue", ())),
+                "prologue": self._named(group.prologue or ()),
+                "epilogue": self._named(group.epilogue or ()),
             }
 
     def _named(self, numbers: Iterable[int]) -> tuple[str, ...]:
@@ -346,7 +353,7 @@ class Graph:
             name = self.verdicts.names[min(both)]
             same = f"{first} and {second} are one scheduler node, {name}: lowering computes one where the other reads it."
             return Why(first, second, True, same if first != second else f"{first} is {name} itself.", considered=False)
-        groups = {self._group_of[n]["number"] for n in one} & {self._group_of[n]["number"] for n in other}
+        groups = {self._group_of[n].number for n in one} & {self._group_of[n].number for n in other}
         verdicts = self._between(one, other)
         if groups:
             return self._fused(first, second, min(groups), verdicts)
@@ -373,18 +380,18 @@ class Graph:
 
     def _roles(self, first: str, second: str, group: int) -> str:
         """Say where in a template two nodes are computed; "" outside of one."""
-        found = next(g for g in self.verdicts.data["final"] if g["number"] == group)
+        found = next(g for g in self.verdicts.data.final if g.number == group)
         said = ""
         for name in (first, second):
             numbers = self.find(name) or ()
-            for role, where in ROLES.items():
-                if set(numbers) <= set(found.get(role, ())):
-                    said += f" {name} is in the template's {role}: computed {where}."
+            for role, computed in (("prologue", found.prologue), ("epilogue", found.epilogue)):
+                if set(numbers) <= set(computed or ()):
+                    said += f" {name} is in the template's {role}: computed {ROLES[role]}."
         return said
 
     def _grouped(self, group: int) -> str:
         """Say how nodes became one group without a fusion of two."""
-        kind = next(kind_of(g, ()) for g in self.verdicts.data["final"] if g["number"] == group)
+        kind = next(kind_of(g, ()) for g in self.verdicts.data.final if g.number == group)
         if kind == "combo":
             return " They do not depend on each other, and combo kernels put such kernels into one launch (combo_kernels)."
         if kind == "foreach":
@@ -418,12 +425,18 @@ class Graph:
         devices = [{self.nodes.get(self.verdicts.names[n], {}).get("device") for n in side} for side in (one, other)]
         if not devices[0] & devices[1]:
             return f"{first} and {second} were never considered: they run on different devices."
-        most = self.verdicts.settings.get("max_fusion_buffer_group_pairwise_attempts")
         shared = ", ".join(sorted(a & b)[:MOST_LISTED])
         return (
             f"{first} and {second} were never considered: both touch {shared}, but of the nodes that touch a buffer the "
-            f"scheduler asks about each only with the {most} that come next (max_fusion_buffer_group_pairwise_attempts)."
+            f"scheduler asks about each only with the {self.most_partners} that come next "
+            "(max_fusion_buffer_group_pairwise_attempts)."
         )
+
+    @property
+    def most_partners(self) -> int | None:
+        """How many of the nodes that touch a buffer the scheduler asks about with each of them."""
+        most = self.verdicts.settings.get("max_fusion_buffer_group_pairwise_attempts")
+        return most if isinstance(most, int) else None
 
     def touched(self, numbers: Iterable[int]) -> set[str]:
         """The buffers that some single nodes read or write."""
@@ -432,13 +445,15 @@ class Graph:
 
     def unfusable(self, name: str, number: int) -> str:
         """Say why the scheduler never considers a node; "" if it does."""
-        group = self._group_of.get(number, {})
+        group = self._group_of.get(number)
         kind = kind_of(group, (number,)) if group else ""
         if kind == "nop":
             return f"{name} computes nothing, it only says where its result lies: there is nothing to fuse."
         if kind == "extern":
-            call = group.get("call") or group.get("ir")
-            return f"{name} is a call of {call}, which is not Inductor's own code: nothing is fused with it, and it ends what is."
+            called = group and (group.call or group.ir)
+            return (
+                f"{name} is a call of {called}, which is not Inductor's own code: nothing is fused with it, and it ends what is."
+            )
         if kind == "output of a call":
             return f"{name} is one of several results of a call: it computes nothing itself."
         return ""
@@ -447,7 +462,7 @@ class Graph:
         """Say why a node is a kernel by itself."""
         numbers = self.find(node) or ()
         group = self._group_of[numbers[0]]
-        members = self.verdicts.members(group["number"])
+        members = self.verdicts.members(group.number)
         if len(members) > len(numbers):
             others = ", ".join(self.verdicts.names[n] for n in members if n not in numbers)
             names = ", ".join(self.verdicts.kernels(members))
@@ -497,63 +512,68 @@ def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:
     return list(found.values())
 
 
-def kind_of(group: Mapping[str, Plain], members: tuple[int, ...]) -> str:
+def kind_of(group: FinalNode, members: tuple[int, ...]) -> str:
     """Classify a node after fusion: "fused", "alone", "extern", "nop", "foreach", "combo", "template" …"""
-    kind, ir = str(group["kind"]), str(group.get("ir", ""))
-    if kind == "ExternKernelSchedulerNode":
+    if group.kind == "ExternKernelSchedulerNode":
         named = {"MultiOutput": "output of a call", "UserDefinedTritonKernel": "user's kernel"}
-        return "template" if group.get("template") is not None else named.get(ir, "extern")
-    if kind == "ForeachKernelSchedulerNode" and group.get("combo"):
+        return "template" if group.template is not None else named.get(group.ir or "", "extern")
+    if group.kind == "ForeachKernelSchedulerNode" and group.combo:
         return "combo"
-    if group.get("template") is not None:
+    if group.template is not None:
         return "template"
-    return dict(KINDS).get(kind) or ("fused" if len(members) > 1 else "alone")
+    return dict(KINDS).get(group.kind) or ("fused" if len(members) > 1 else "alone")
 
 
-# Wishes ----------------------------------------------------------------------------------------------------------------
+# Requests --------------------------------------------------------------------------------------------------------------
 
 
-def unfulfilled_requests(trace: TraceData, events: Sequence[Event], wishes: Sequence[Veto | Force]) -> list[Failure]:
-    """A Failure for each wish that did not come true, with the reason; `events` are what the scheduler said of them.
+def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Sequence[Veto | Force]) -> list[Failure]:
+    """List a Failure for each Veto or Force that the scheduler did not fulfil, with the reason.
 
-    InputError, with the nearest names, for nodes that no graph has or no graph has both of, and for a veto on what is
-    one scheduler node.
+    `events` are those of kind "fusion_wish". InputError, with the nearest names, for nodes that no graph has or no graph has
+    both of, and for a Veto on what is one scheduler node.
     """
+    outcomes = [typed(FusionWish, event.data) for event in events]
     failures = []
-    for number, wish in enumerate(wishes):
-        rows = [row for event in events for row in event.data["rows"] if row["wish"] == number]
+    for number, request in enumerate(requests):
+        rows = [row for outcome in outcomes for row in outcome.rows if row.wish == number]
         if not rows:
-            raise _no_such(wish, events)
-        if isinstance(wish, Veto) and any(row["same"] for row in rows):
+            raise _not_in_one_graph(request, outcomes)
+        if isinstance(request, Veto) and any(row.same for row in rows):
             raise InputError(
-                f"{wish.first} and {wish.second} are one scheduler node, for lowering computes one where the other reads it: "
-                "a Veto keeps apart what the scheduler would fuse"
+                f"{request.first} and {request.second} are one scheduler node, for lowering computes one where the other reads "
+                "it: a Veto keeps apart what the scheduler would fuse"
             )
-        if any(row["together"] is isinstance(wish, Veto) for row in rows):
-            step, said = (
-                ("veto", "in one kernel all the same") if isinstance(wish, Veto) else ("force", "not one kernel all the same")
-            )
-            message = f"{wish.first} and {wish.second} are {said}. {_because(trace, wish)}"
-            failures.append(Failure("fusion", step, message.strip()))
+        if any(row.together is isinstance(request, Veto) for row in rows):
+            failures.append(_failure(trace, request))
     return failures
 
 
-def _no_such(wish: Veto | Force, events: Sequence[Event]) -> InputError:
-    names = {name for event in events for name in event.data["names"]}
-    if not events:
-        return InputError("a wish about fusions needs a graph that Inductor schedules, and there was none")
-    for name in (wish.first, wish.second):
+def _failure(trace: TraceData, request: Veto | Force) -> Failure:
+    if isinstance(request, Veto):
+        step, outcome = "veto", "in one kernel all the same"
+    else:
+        step, outcome = "force", "not one kernel all the same"
+    message = f"{request.first} and {request.second} are {outcome}. {_why_unfulfilled(trace, request)}"
+    return Failure("fusion", step, message.strip())
+
+
+def _not_in_one_graph(request: Veto | Force, outcomes: Sequence[FusionWish]) -> InputError:
+    names = {name for outcome in outcomes for name in outcome.names}
+    if not outcomes:
+        return InputError("a Veto or Force needs a graph that Inductor schedules, and there was none")
+    for name in (request.first, request.second):
         if name not in names:
             return unknown_name("scheduler node, buffer or FX node", name, names)
-    where = " ".join(filter(None, (wish.frame, wish.graph)))
-    return InputError(f"{wish.first!r} and {wish.second!r} are never in one graph{f' of {where}' if where else ''}")
+    where = " ".join(filter(None, (request.frame, request.graph)))
+    return InputError(f"{request.first!r} and {request.second!r} are never in one graph{f' of {where}' if where else ''}")
 
 
-def _because(trace: TraceData, wish: Veto | Force) -> str:
-    """Say why the scheduler did not fulfil a wish; "" if no verdict tells."""
-    found = [g for g in fusion_of(trace).graphs if g.find(wish.first) is not None and g.find(wish.second) is not None]
-    said = [g.why(wish.first, wish.second) for g in found]
-    return next((why.sentence for why in said if why.fused is isinstance(wish, Veto)), "")
+def _why_unfulfilled(trace: TraceData, request: Veto | Force) -> str:
+    """Say why the scheduler did not fulfil a request; "" if no verdict tells."""
+    graphs = [g for g in fusion_of(trace).graphs if g.find(request.first) is not None and g.find(request.second) is not None]
+    answers = [g.why(request.first, request.second) for g in graphs]
+    return next((why.sentence for why in answers if why.fused is isinstance(request, Veto)), "")
 
 
 def _distinct(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from explorer.model.artifacts import FORMS, Kernel, KernelForm
+from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.stages.fx_graph import input_names
@@ -42,14 +44,14 @@ class KernelData:
         num_warps, registers (a thread), shared (bytes a block), stack, spill_stores and spill_loads (bytes a thread),
         occupancy with what limits it, and where machine code is at hand its `mix`.
         """
-        found = [a for a in self._forms() if "metadata" in a.data]
-        mixes = [a.data["mix"] for a in found if "mix" in a.data]
-        return {**found[0].data["metadata"], **({"mix": mixes[0]} if mixes else {})} if found else {}
+        forms = triton_forms(self.trace, self.artifact)
+        mixes = [form.mix for form in forms if form.mix is not None]
+        return {**forms[0].metadata, **({"mix": mixes[0]} if mixes else {})} if forms else {}
 
     @property
     def operators(self) -> tuple[str, ...]:
         """The ATen operators that the kernel computes, by Inductor's comment in the output code; () where it has none."""
-        found = _OPERATORS.search(str(self.artifact.data.get("comment", "")))
+        found = _OPERATORS.search(typed(Kernel, self.artifact.data).comment)
         return tuple(name.strip() for name in found[1].split(",") if name.strip()) if found else ()
 
     @property
@@ -58,10 +60,11 @@ class KernelData:
 
         `inputs` says of those that come from the program what it calls them: "h.0.attn.weight" for a parameter.
         """
-        found = next((a.data["launches"] for a in self._forms() if "launches" in a.data), ())
+        forms = triton_forms(self.trace, self.artifact)
         names = input_names(self.trace, self.artifact.frame, self.artifact.graph)
         return Rows(
-            {**row, "inputs": {key: names[value] for key, value in row["arguments"].items() if value in names}} for row in found
+            {**launch, "inputs": {key: names[value] for key, value in launch.arguments.items() if value in names}}
+            for launch in (forms[0].launches if forms else ())
         )
 
     @property
@@ -71,22 +74,33 @@ class KernelData:
         On an attached device each has its measured time `ms`, None where it was not timed or could not run, and configs
         that came up only while measuring are there too. `text("ttgir")` … are those of the taken one, `resources` too.
         """
-        found = next((a.data for a in self._forms() if "candidates" in a.data), None)
-        if found is None:
+        forms = triton_forms(self.trace, self.artifact)
+        if not forms:
             return Rows()
-        measured, tried = found.get("measured", ()), [dict(c) for c in found["candidates"]]
-        times = [({k: v for k, v in row.items() if k != "ms"}, row["ms"]) for row in measured]
-        tried += [config for config, _ in times if config not in tried]
-        tried += [dict(found["config"])] * (found["config"] not in tried)
-        shown = [{**c, **({"ms": next((ms for t, ms in times if t == c), None)} if measured else {})} for c in tried]
-        return Rows({**row, "taken": c == found["config"]} for row, c in zip(shown, tried, strict=True))
+        form = forms[0]
+        times = [({key: value for key, value in row.items() if key != "ms"}, row["ms"]) for row in form.measured or ()]
+        configs = [dict(config) for config in form.candidates]
+        configs += [config for config, _ in times if config not in configs]
+        configs += [dict(form.config)] * (form.config not in configs)
+        return Rows(
+            {
+                **config,
+                **({"ms": next((ms for timed, ms in times if timed == config), None)} if times else {}),
+                "taken": config == form.config,
+            }
+            for config in configs
+        )
 
-    def _forms(self) -> Iterator[Artifact]:
-        """The artifacts of this kernel in every stage."""
-        mine = self.artifact
-        for a in self.trace.artifacts:
-            if (a.kernel, a.frame, a.graph) == (mine.kernel, mine.frame, mine.graph):
-                yield a
+
+def texts_of_kernel(trace: TraceData, kernel: Artifact) -> tuple[Artifact, ...]:
+    """List the texts of a kernel in every stage, its source among them."""
+    place = (kernel.kernel, kernel.frame, kernel.graph)
+    return tuple(a for a in trace.artifacts if (a.kernel, a.frame, a.graph) == place)
+
+
+def triton_forms(trace: TraceData, kernel: Artifact) -> tuple[KernelForm, ...]:
+    """List the facts of a kernel's forms from TTIR on; () for a kernel that is not Triton's."""
+    return tuple(typed(KernelForm, a.data) for a in texts_of_kernel(trace, kernel) if a.stage in FORMS)
 
 
 def kernels_of(trace: TraceData) -> tuple[KernelData, ...]:

@@ -11,7 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from explorer.model.artifacts import Fusion, SchedulerGraph
 from explorer.model.integers import evaluated
+from explorer.model.records import typed
+from explorer.model.rows import TensorLayout
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.questions.missing import explain_place
@@ -335,20 +338,22 @@ def _declared(text: str) -> dict[str, Layout]:
 
 def _layouts(trace: TraceData, artifact: Artifact) -> dict[str, Layout]:
     """The layouts of the buffers that the scheduler's nodes make."""
-    nodes = (node for a in trace.find("ir_post_fusion", artifact.frame, artifact.graph) for node in a.nodes)
-    stated = (pair for node in nodes for pair in node.get("layouts", {}).items())
-    return {name: Layout(row["dtype"], tuple(row["size"]), tuple(row["stride"])) for name, row in stated}
+    graphs = (typed(SchedulerGraph, a.data) for a in trace.find("ir_post_fusion", artifact.frame, artifact.graph))
+    stated = (pair for graph in graphs for node in graph.nodes for pair in (node.layouts or {}).items())
+    return {name: Layout(layout.dtype, layout.size, layout.stride) for name, layout in stated}
 
 
 def _results_of_calls(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Layout | None, ...]]:
-    """For each library call, by the name of its result, the layouts of the tensors it returns; None for a view or no tensor."""
-    rows = (row for a in trace.find("fusion", artifact.frame, artifact.graph) for row in a.data["final"])
-    calls = (call for row in rows for call in row.get("calls", ()) if call.get("results"))
-    return {str(call["buffer"]): tuple(map(_result, call["results"])) for call in calls}
+    """Map the result of each library call, by name, to the layouts of its tensors; None for a view or no tensor."""
+    graphs = (typed(Fusion, a.data) for a in trace.find("fusion", artifact.frame, artifact.graph))
+    calls = (call for graph in graphs for row in graph.final for call in row.calls or ())
+    return {call.buffer or "": tuple(map(_result, call.results)) for call in calls if call.results}
 
 
-def _result(row: Mapping[str, Plain]) -> Layout | None:
-    return Layout(row["dtype"], tuple(row["size"]), tuple(row["stride"])) if row and not row["alias"] else None
+def _result(tensor: TensorLayout) -> Layout | None:
+    if tensor.dtype is None or tensor.alias:
+        return None
+    return Layout(tensor.dtype, tensor.size or (), tensor.stride or ())
 
 
 def _takers(functions: Iterable[ast.FunctionDef]) -> dict[str, dict[str, str]]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TypedDict
+
+from explorer.model.artifacts import GraphBreak, Source
+from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.stages import stage_of
@@ -17,9 +22,33 @@ def table(trace: TraceData, stage: str) -> Rows:
 
 def functions(trace: TraceData) -> Rows:
     """One row per function that Dynamo compiled, and per resume function: name, frame, whether it was compiled."""
-    keys = ("qualname", "file", "first_line", "compiled", "resume")
-    sources = [a for a in trace.find("source") if not a.data.get("inlined")]
-    return Rows({"frame": a.frame, **{k: a.data[k] for k in keys}} for a in sources)
+    return Rows(compiled_functions(trace))
+
+
+class FunctionRow(TypedDict):
+    """A row of `functions`: `first_line` is where its source begins in the file, `resume` says that it goes on after a break."""
+
+    frame: str
+    qualname: str
+    file: str
+    first_line: int
+    compiled: bool
+    resume: bool
+
+
+def compiled_functions(trace: TraceData) -> Iterator[FunctionRow]:
+    """Yield the rows of `functions`."""
+    for artifact in trace.find("source"):
+        source = typed(Source, artifact.data)
+        if not source.inlined:
+            yield {
+                "frame": artifact.frame,
+                "qualname": source.qualname,
+                "file": source.file,
+                "first_line": source.first_line,
+                "compiled": source.compiled,
+                "resume": source.resume,
+            }
 
 
 def graph_breaks(trace: TraceData) -> Rows:
@@ -27,12 +56,13 @@ def graph_breaks(trace: TraceData) -> Rows:
 
     A break in a function with several callers ends each frame that reaches it; `frames` lists them all.
     """
-    found: dict[tuple[Plain, ...], dict[str, Plain]] = {}
+    found: dict[tuple[str, str, int], tuple[str, GraphBreak, list[str]]] = {}
     for a in trace.find("graph_break"):
-        place = (a.data.get("reason"), a.data.get("file"), a.data.get("line"))
-        row = found.setdefault(place, {"frame": a.frame, **a.data, "frames": ()})
-        row["frames"] = tuple(dict.fromkeys((*row["frames"], a.frame)))
-    return Rows(found.values())
+        data = typed(GraphBreak, a.data)
+        _, _, frames = found.setdefault((data.reason, data.file, data.line), (a.frame, data, []))
+        if a.frame not in frames:
+            frames.append(a.frame)
+    return Rows({"frame": first, **data, "frames": tuple(frames)} for first, data, frames in found.values())
 
 
 def symbols(trace: TraceData) -> Rows:

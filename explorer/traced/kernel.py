@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.ladder.ladder import Ladder
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.costs import kernel_table
-from explorer.questions.kernels import KernelData
+from explorer.questions.kernels import KernelData, texts_of_kernel
 from explorer.questions.missing import explain_missing, no_form, no_kernel
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 
@@ -33,20 +33,20 @@ class Kernel(KernelData):
         Assembly and SASS are made on demand where the trace does not hold them; LiveError where this process cannot.
         CompileError, with the reason, for a stage that could not be made.
         """
-        for artifact in self._forms():
+        for artifact in texts_of_kernel(self.trace, self.artifact):
             if artifact.stage == stage:
                 return artifact.text
         if stage == "assembly":
             return self.trace.needs_live("the assembly").assembly(self.artifact).text
         explain_missing(self.trace, stage)
-        if stage == "sass" and any(a.stage == "ptx" for a in self._forms()):
+        if stage == "sass" and any(a.stage == "ptx" for a in texts_of_kernel(self.trace, self.artifact)):
             return self.trace.needs_live("SASS").sass(self.artifact)
         raise no_form(self.name, self.language, stage, self.stages)
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that `text` takes, from the source down; SASS and a C++ kernel's assembly are made when asked for."""
-        held = [a.stage for a in self._forms()]
+        held = [a.stage for a in texts_of_kernel(self.trace, self.artifact)]
         made = {"ptx": "sass", "cpp": "assembly"}
         asked = [made[k] for k in (*held, self.language) if k in made and self.trace.live is not None]
         never = {f.stage for f in self.trace.failures if f.step == "triton"}

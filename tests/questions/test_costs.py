@@ -9,6 +9,8 @@ import pytest
 
 import explorer
 from explorer.gpus.figures import Target
+from explorer.model.artifacts import Kernel, KernelForm
+from explorer.model.records import blank
 from explorer.model.values import Artifact, plain
 from explorer.questions.costs import LAUNCHES, SHARES, estimate, filled, rate_of
 from explorer.questions.figures import figures
@@ -22,7 +24,7 @@ def group(number: int, read: int, written: int) -> dict[str, Any]:
 
 
 def scheduled(*kernels: tuple[str, list[int]], language: str = "triton", target: str = "h100", **facts: Any) -> Trace:
-    """Four groups of one node each, the kernels written for them, and of each kernel its artifact with these facts."""
+    """Four groups of one node each, the kernels written for them, and each kernel's source; `facts` are those of its TTIR."""
     nothing: dict[str, Any] = {k: [] for k in ("groups", "rounds", "rules", "args", "pairs", "score_parts", "scores", "made")}
     data = {
         **nothing,
@@ -35,7 +37,12 @@ def scheduled(*kernels: tuple[str, list[int]], language: str = "triton", target:
     }
     names = dict.fromkeys(name for name, _ in kernels)
     artifacts = [Artifact("f", "fusion", "0/0", "g", "Fusion", "text", "", data=plain(data))]
-    artifacts += [Artifact(n, "kernel", "0/0", "g", n, language, "", kernel=n, data=plain(facts)) for n in names]
+    for n in names:
+        source = blank(Kernel, name=n, language=language)
+        artifacts.append(Artifact(n, "kernel", "0/0", "g", n, language, "", kernel=n, data=source))
+        if facts:
+            form = blank(KernelForm, name=n, **facts)
+            artifacts.append(Artifact(f"{n}:ttir", "ttir", "0/0", "g", n, "mlir", "", kernel=n, data=form))
     return Trace(meta=plain({"target": target}), artifacts=tuple(artifacts))
 
 

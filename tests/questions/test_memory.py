@@ -12,6 +12,8 @@ import pytest
 import torch
 
 import explorer
+from explorer.model.records import blank
+from explorer.model.rows import SchedulerNode
 from explorer.model.values import Artifact
 from explorer.questions.memory import element_size, readable
 from explorer.traced import Trace
@@ -294,7 +296,7 @@ del buf3
 return (buf2, )
 """
     layout = {"dtype": "torch.float32", "size": ("4",), "stride": ("1",)}
-    nodes = {"nodes": ({"name": "op1", "layouts": {"buf2": layout, "buf3": layout}},)}
+    nodes = {"nodes": (blank(SchedulerNode, name="op1", layouts={"buf2": layout, "buf3": layout}),)}
     ir = Artifact("ir", "ir_post_fusion", "0/0", "inference", "IR", "text", "", data=nodes)
     made = code(body)
     memory = Trace(artifacts=(*made.artifacts, ir)).memory

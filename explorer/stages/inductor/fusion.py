@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from explorer.model.artifacts import Fusion, SchedulerGraph
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
@@ -18,7 +20,7 @@ Line = tuple[str, tuple[int, ...]]
 
 def render(event: Event, id: str) -> Artifact:
     """The groups, the verdicts and the buffers made, a line each; `data` has them as recorded, see `Trace.fusion`."""
-    lines = list(readable(Verdicts(event.data)))
+    lines = list(readable(Verdicts(typed(Fusion, event.data))))
     about = [[number, list(nodes)] for number, (_, nodes) in enumerate(lines, 1) if nodes]
     data = {**event.data, "about": about}
     return text_artifact(event, id, f"Fusion{of_graph(event)}", "text", text="\n".join(text for text, _ in lines), data=data)
@@ -26,15 +28,15 @@ def render(event: Event, id: str) -> Artifact:
 
 def readable(verdicts: Verdicts) -> Iterator[Line]:
     """The text, line by line."""
-    final = verdicts.data["final"]
-    nodes, rounds = len(verdicts.names), len(verdicts.data["rounds"])
+    final = verdicts.data.final
+    nodes, rounds = len(verdicts.names), len(verdicts.data.rounds)
     yield f"{nodes} scheduler node{'s' * (nodes != 1)} became {len(final)}, in {rounds} round{'s' * (rounds != 1)}", ()
     yield "", ()
     for row in final:
-        members = verdicts.members(row["number"])
-        names = ", ".join(verdicts.kernels(members)) or row.get("call") or row.get("ir", "")
-        yield f"{'_'.join(verdicts.names_in(row['number']))} → {names}", members
-        yield f"    reads {row['read']} bytes, writes {row['written']}", ()
+        members = verdicts.members(row.number)
+        names = ", ".join(verdicts.kernels(members)) or row.call or row.ir or ""
+        yield f"{'_'.join(verdicts.names_in(row.number))} → {names}", members
+        yield f"    reads {row.read} bytes, writes {row.written}", ()
     for kind in ("fused", "refused"):
         yield from _section(kind, [_verdict(verdicts, v, others) for v, others in verdicts.rows() if v.verdict == kind])
     yield from _section("made in memory", [(f"  {row['buffer']}: {row['why']}", ()) for row in verdicts.made()])
@@ -65,9 +67,10 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     found = [a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same(artifact, a)]
     if not found:
         return
-    names = artifact.data["names"]
+    data = typed(Fusion, artifact.data)
+    names = data.names
     lines = node_lines(found[0], set(names))
-    for number, nodes in artifact.data["about"]:
+    for number, nodes in data.about or ():
         targets = tuple(lines[names[n]] for n in nodes if names[n] in lines)
         if targets:
             yield Link(artifact.id, (number,), found[0].id, targets, "scheduler node")
@@ -75,8 +78,8 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
 def _same(artifact: Artifact, nodes: Artifact) -> bool:
     """True where both are of the same graph, which may be nested in another."""
-    of: str = nodes.data.get("of", "")
-    return of == artifact.data["of"] and {n["name"] for n in nodes.nodes} >= set(artifact.data["names"])
+    verdicts, scheduled = typed(Fusion, artifact.data), typed(SchedulerGraph, nodes.data)
+    return (scheduled.of or "") == verdicts.of and {n["name"] for n in nodes.nodes} >= set(verdicts.names)
 
 
 def node_lines(artifact: Artifact, names: set[str]) -> dict[str, int]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import cast
 
+from explorer.model.artifacts import Fusion
+from explorer.model.rows import Names, Rule, Setting
 from explorer.model.values import Plain
 from explorer.stages.inductor.reasons import asked_by, sentence, why_made, words
 
@@ -23,8 +26,8 @@ class Verdict:
     first: int
     second: int
     verdict: str
-    rule: tuple[Plain, ...]
-    args: tuple[Plain, ...]
+    rule: Rule
+    args: Names
     shared: int | None
     rounds: tuple[int, ...]
 
@@ -33,18 +36,18 @@ class Verdict:
 class Verdicts:
     """All verdicts on one graph. Nodes are numbers; `members` says which of the scheduler's nodes each one is."""
 
-    data: Mapping[str, Plain] = field(repr=False)
+    data: Fusion = field(repr=False)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The scheduler's nodes before fusion, in its order."""
-        return tuple(self.data["names"])
+        return self.data.names
 
     @cached_property
     def _members(self) -> list[tuple[int, ...]]:
         found: list[tuple[int, ...]] = [(number,) for number in range(len(self.names))]
-        for group in self.data["groups"]:
-            found.append(tuple(sorted(n for part in group["of"] for n in found[part])))
+        for group in self.data.groups:
+            found.append(tuple(sorted(n for part in group.of for n in found[part])))
         return found
 
     def members(self, number: int) -> tuple[int, ...]:
@@ -72,20 +75,20 @@ class Verdicts:
         return found
 
     @property
-    def settings(self) -> Mapping[str, Plain]:
+    def settings(self) -> Mapping[str, Setting]:
         """The settings that the verdicts depend on."""
-        settings: Mapping[str, Plain] = self.data["settings"]
-        return settings
+        return self.data.settings
 
     @cached_property
     def _recorded(self) -> list[tuple[Verdict, Spans]]:
         """Each row as recorded: the verdict on its first partner, and the spans of its partners' numbers."""
         found = []
-        for first, verdict, rule, args, shared, bits, partners in self.data["pairs"]:
-            rounds = tuple(n for n in range(int(bits).bit_length()) if bits >> n & 1)
-            theirs = spans(partners)
-            known = self.data["rules"][rule], self.data["args"][args]
-            found.append((Verdict(first, theirs[0][0], verdict, *known, shared, rounds), theirs))
+        for row in self.data.pairs:
+            rounds = tuple(n for n in range(row.rounds.bit_length()) if row.rounds >> n & 1)
+            partners = spans(row.partners)
+            rule, arguments = self.data.rules[row.rule], self.data.args[row.arguments]
+            verdict = Verdict(row.first, partners[0][0], row.verdict, rule, arguments, row.shared_bytes, rounds)
+            found.append((verdict, partners))
         return found
 
     @cached_property
@@ -111,13 +114,13 @@ class Verdicts:
         return [replace(v, second=second) for v, theirs in rows if any(low <= second <= high for low, high in theirs)]
 
     @cached_property
-    def scores(self) -> dict[tuple[int, int], dict[str, Plain]]:
+    def scores(self) -> dict[tuple[int, int], dict[str, Setting]]:
         """The score of each pair that the scheduler ranked, by its parts."""
-        parts = self.data["score_parts"]
-        return {
-            (first, second): dict(zip(parts or ("score",), values, strict=False))
-            for _, first, second, *values in self.data["scores"]
-        }
+        parts = self.data.score_parts or ("score",)
+        found: dict[tuple[int, int], dict[str, Setting]] = {}
+        for _, first, second, *values in self.data.scores:
+            found[cast(int, first), cast(int, second)] = dict(zip(parts, values, strict=False))
+        return found
 
     def sentence(self, verdict: Verdict) -> str:
         """A verdict as one plain sentence."""
@@ -128,8 +131,8 @@ class Verdicts:
             return f"{a} and {b} could have been fused."
         known = {**self.settings, "a": a, "b": b, "shared": 0 if verdict.shared is None else verdict.shared}
         said = sentence(verdict.rule, verdict.args, **known)
-        if verdict.rule[0] == "will create cycle" and verdict.args and verdict.args[0]:
-            through = ", ".join(self.name(int(n)) for n in str(verdict.args[0]).split())
+        if verdict.rule.said == "will create cycle" and verdict.args and verdict.args[0]:
+            through = ", ".join(self.name(int(n)) for n in verdict.args[0].split())
             return f"{said} It is {through}."
         return said
 
@@ -137,26 +140,26 @@ class Verdicts:
         """The rule that refused in the scheduler's own words; "" for what was not refused."""
         if verdict.verdict != "refused":
             return ""
-        return str(verdict.rule[0]) if verdict.rule[0] == "will create cycle" else words(verdict.rule, verdict.args)
+        return verdict.rule.said if verdict.rule.said == "will create cycle" else words(verdict.rule, verdict.args)
 
     def earlier(self, verdict: Verdict) -> tuple[int, ...]:
         """The groups made before that made a fusion impossible: those in the way, or those that the two had become."""
-        if verdict.rule[0] == "will create cycle" and verdict.args:
-            return tuple(int(n) for n in str(verdict.args[0]).split())
+        if verdict.rule.said == "will create cycle" and verdict.args:
+            return tuple(int(n) for n in verdict.args[0].split())
         return tuple(n for n in (verdict.first, verdict.second) if n >= len(self.names))
 
     def kernels(self, members: Sequence[int]) -> tuple[str, ...]:
         """The generated kernels that compute any of these nodes."""
         wanted = set(members)
-        return tuple(dict.fromkeys(name for name, of in self.data["kernels"] if wanted & set(of)))
+        return tuple(dict.fromkeys(name for name, of in self.data.kernels if wanted & set(of)))
 
     def made(self) -> Iterator[dict[str, Plain]]:
         """One row a buffer that lowering made: its name, the FX node under way, and why."""
-        for row in self.data["made"]:
-            path = self.data["paths"][row["path"]]
+        for row in self.data.made:
+            path = self.data.paths[row.path]
             file, line, function = asked_by(path)
             why = why_made(row, path, self.settings)
-            yield {"buffer": row["buffer"], "lowering": row["lowering"], "why": why, "where": f"{file}:{line} {function}"}
+            yield {"buffer": row.buffer, "lowering": row.lowering, "why": why, "where": f"{file}:{line} {function}"}
 
 
 def spans(text: str) -> Spans:
