@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from explorer import page
-from explorer.model.artifacts import Autotune, FxPass, Kernel, KernelForm, Source
+from explorer.model.artifacts import Autotune, FxPass, Kernel, KernelForm, PatternMatch, Source
 from explorer.model.records import blank, typed
 from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.payload import payload
@@ -496,7 +496,7 @@ def test_hostile_rows_are_text(opened):
         "recompile": {"rows": [{"earlier": h, "guard": h}]},
         "symbol": {"rows": [{"what": "created", "symbol": h}]},
         "fx_pass": blank(FxPass, name=h, section=h, before=h, seconds=1.0),
-        "pattern_match": {"pattern": h, "file": h, "line": h},
+        "pattern_match": blank(PatternMatch, pattern=h, file=h),
         "ttir": blank(
             KernelForm, metadata={"occupancy": occupancy}, launches=[launch], config={h: h}, candidates=[{h: h}], chosen=h
         ),

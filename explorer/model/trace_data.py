@@ -11,6 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from explorer.errors import InputError, unknown_name
+from explorer.model.artifacts import Source
+from explorer.model.records import typed
 from explorer.model.values import EMPTY, Artifact, Failure, Link, Plain
 
 if TYPE_CHECKING:
@@ -51,8 +53,8 @@ class TraceData:
 
     def find(self, stage: str, frame: str | None = None, graph: str | None = None) -> tuple[Artifact, ...]:
         """All artifacts of a stage, in order, of one frame and graph where given."""
-        found = self._by_stage.get(stage, ())
-        return tuple(a for a in found if frame in (None, a.frame) and graph in (None, a.graph))
+        of_stage = self._by_stage.get(stage, ())
+        return tuple(a for a in of_stage if frame in (None, a.frame) and graph in (None, a.graph))
 
     @cached_property
     def _by_id(self) -> Mapping[str, Artifact]:
@@ -60,10 +62,10 @@ class TraceData:
 
     @cached_property
     def _by_stage(self) -> Mapping[str, Sequence[Artifact]]:
-        found: dict[str, list[Artifact]] = {}
+        by_stage: dict[str, list[Artifact]] = {}
         for artifact in self.artifacts:
-            found.setdefault(artifact.stage, []).append(artifact)
-        return found
+            by_stage.setdefault(artifact.stage, []).append(artifact)
+        return by_stage
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -76,13 +78,16 @@ class TraceData:
         A file may be given by the end of its path, as Dynamo's guards shorten it.
         """
         if file not in self._sources:
-            self._sources[file] = tuple(a for a in self.find("source") if _same_file(a.data["file"], file))
-        found = [a for a in self._sources[file] if _holds(a, line)]
-        found.sort(key=lambda a: (a.frame != frame, a.data["resume"], len(a.lines)))
-        return (found[0].id, line - found[0].data["first_line"] + 1) if found else None
+            sources = ((a, typed(Source, a.data)) for a in self.find("source"))
+            self._sources[file] = tuple((a, data) for a, data in sources if _same_file(data.file, file))
+        holding = [(a, data) for a, data in self._sources[file] if data.first_line <= line < data.first_line + len(a.lines)]
+        if not holding:
+            return None
+        artifact, data = min(holding, key=lambda pair: (pair[0].frame != frame, pair[1].resume, len(pair[0].lines)))
+        return artifact.id, line - data.first_line + 1
 
     @cached_property
-    def _sources(self) -> dict[str, tuple[Artifact, ...]]:
+    def _sources(self) -> dict[str, tuple[tuple[Artifact, Source], ...]]:
         """The source artifacts of each file that `source_line` was asked for: there are few files and thousands of lines."""
         return {}
 
@@ -90,11 +95,6 @@ class TraceData:
 def _same_file(whole: str, given: str) -> bool:
     """True for a path and the same path, or its end as Dynamo writes it: from some folder on, or without "/" and a letter."""
     return bool(given) and (whole == given or whole.endswith(f"/{given.lstrip('/')}") or whole[2:] == given)
-
-
-def _holds(source: Artifact, line: int) -> bool:
-    first: int = source.data["first_line"]
-    return first <= line < first + len(source.lines)
 
 
 def _frame_order(frame: str) -> tuple[int, ...]:

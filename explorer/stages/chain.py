@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from explorer.model.artifacts import FxGraph, FxPass, PatternMatch
+from explorer.model.records import typed
+from explorer.model.rows import FxNode
 from explorer.model.trace_data import TraceData
-from explorer.model.values import CALL_NODE, MADE_WITHIN, REWRITE, Artifact, Link, Plain, once
-from explorer.stages.fx_graph import innermost, link_files, node_lines, nodes_of_calls
+from explorer.model.values import CALL_NODE, MADE_WITHIN, REWRITE, Artifact, Link, once
+from explorer.stages.fx_graph import all_fx_nodes, innermost, link_files, node_lines, nodes_of_calls, outer_nodes, stack_of
 
 #: How it is known: a round of passes left the node alone; one of them made it; a pattern replaced nodes by it; AOTAutograd
 #: traced it for a node of Dynamo's graph; autograd gave it the number of the forward operator that it differentiates.
@@ -40,8 +43,9 @@ def link_graph(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 def nodes_of(artifact: Artifact) -> Nodes:
     """The nodes of a graph, or of the list of nodes that a pass leaves."""
     if artifact.stage == "fx_pass":
-        return _numbered(artifact.data["names"], artifact.data["targets"], 1)
-    targets = {node["name"]: str(node["target"]) for node in (*artifact.nodes, *artifact.inner)}
+        data = typed(FxPass, artifact.data)
+        return _numbered(data.names or (), data.targets or (), 1)
+    targets = {node.name: node.target for node in all_fx_nodes(artifact)}
     return {name: (line, targets.get(name, "")) for name, line in node_lines(artifact).items()}
 
 
@@ -53,19 +57,35 @@ def _numbered(names: Iterable[str], targets: Iterable[str], first: int) -> Nodes
 @once
 def made_nodes(pattern: Artifact) -> Nodes:
     """The nodes that a pattern made; in its text they stand under those that it matched, each part under a line of its own."""
-    data = pattern.data
-    return _numbered(data["made"], data["made_targets"], len(data["matched"]) + 3)
+    data = typed(PatternMatch, pattern.data)
+    return _numbered(data.made, data.made_targets or (), len(data.matched) + 3)
 
 
 @once
 def matched_nodes(pattern: Artifact) -> Nodes:
     """The nodes that a pattern matched."""
-    return _numbered(pattern.data["matched"], pattern.data["matched_targets"], 2)
+    data = typed(PatternMatch, pattern.data)
+    return _numbered(data.matched, data.matched_targets or (), 2)
 
 
 def within(artifact: Artifact) -> str:
     """What stands before the names of a pass's nodes in the text of the outermost graph: the path of the graph it changed."""
-    return f"{artifact.data['of']}." if artifact.data.get("of") else ""
+    path = _path(artifact)
+    return f"{path}." if path else ""
+
+
+def _path(artifact: Artifact) -> str | None:
+    """The path of the graph that an artifact is of: "" for the outermost, None where a recording does not say."""
+    return _data_of(artifact).of
+
+
+def _data_of(artifact: Artifact) -> FxGraph | FxPass | PatternMatch:
+    """What a graph, a pass over one or a match in one holds."""
+    if artifact.stage == "fx_pass":
+        return typed(FxPass, artifact.data)
+    if artifact.stage == "pattern_match":
+        return typed(PatternMatch, artifact.data)
+    return typed(FxGraph, artifact.data)
 
 
 # Rounds of passes ----------------------------------------------------------------------------------------------------
@@ -73,8 +93,9 @@ def within(artifact: Artifact) -> str:
 
 def section_of(artifact: Artifact) -> str:
     """The round of passes that an artifact belongs to or ends: "pre_grad", "joint", "post_grad", or "" for none."""
-    if artifact.stage in ("fx_pass", "pattern_match"):
-        return str(artifact.data["section"])
+    data = _data_of(artifact)
+    if not isinstance(data, FxGraph):
+        return data.section or ""
     ends = {"pre_grad": "pre_grad", "inductor_input": "joint", "backward": "joint", "post_grad": "post_grad"}
     return "joint" if artifact.stage == "forward" and artifact.graph != "inference" else ends.get(artifact.stage, "")
 
@@ -101,7 +122,7 @@ def link_before(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
         return
     nodes = matched_nodes(artifact) if artifact.stage == "pattern_match" else nodes_of(artifact)
     old, prefix = nodes_of(base), within(artifact)
-    inputs = {prefix + n["name"] for n in (*artifact.nodes, *artifact.inner) if n["op"] == "placeholder"}
+    inputs = {prefix + node.name for node in all_fx_nodes(artifact) if node.op == "placeholder"}
     unclear = _unclear(artifact, base)
     unknown = {}
     for name, (line, target) in ((prefix + name, found) for name, found in nodes.items() if name not in unclear):
@@ -122,15 +143,15 @@ def link_before(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 def _users(artifact: Artifact) -> dict[str, str]:
     """The node that each graph inside is an argument of, by the graph's path."""
-    graphs = {node["name"]: str(node["target"]) for node in artifact.nodes if node["op"] == "get_attr"}
-    return {graphs[name]: str(node["name"]) for node in artifact.nodes for name in node["inputs"] if name in graphs}
+    graphs = {node.name: node.target for node in outer_nodes(artifact) if node.op == "get_attr"}
+    return {graphs[name]: node.name for node in outer_nodes(artifact) for name in node.inputs if name in graphs}
 
 
 def _unclear(artifact: Artifact, base: Artifact) -> set[str]:
     """Names that may stand for a node of a graph inside another one, where a recording does not say which graph a pass was on."""
-    if artifact.language != "fx-lines" or "of" in artifact.data:
+    if artifact.language != "fx-lines" or _path(artifact) is not None:
         return set()
-    return {node["name"].rpartition(".")[2] for node in base.inner}
+    return {node.name.rpartition(".")[2] for node in all_fx_nodes(base)[len(base.nodes) :]}
 
 
 def _makers(section: str, artifact: Artifact, trace: TraceData) -> dict[str, tuple[str, tuple[int]]]:
@@ -139,58 +160,60 @@ def _makers(section: str, artifact: Artifact, trace: TraceData) -> dict[str, tup
     By the node's name in the outermost graph, as for all nodes of a round.
     """
     graphs = ("joint", artifact.graph) if section == "joint" else (artifact.graph,)
-    made: dict[str, tuple[str, tuple[int]]] = {}
+    places: dict[str, tuple[str, tuple[int]]] = {}
     for stage in ("pattern_match", "fx_pass"):
         for maker in trace.find(stage, artifact.frame):
             if maker is artifact or maker.time > artifact.time or (maker.graph not in graphs and section != "pre_grad"):
                 continue
-            if stage == "pattern_match":
-                made |= {within(maker) + name: (maker.id, (line,)) for name, (line, _) in made_nodes(maker).items()}
-            elif maker.data["section"] == section:
+            data = _data_of(maker)
+            if isinstance(data, PatternMatch):
+                places |= {within(maker) + name: (maker.id, (line,)) for name, (line, _) in made_nodes(maker).items()}
+            elif isinstance(data, FxPass) and data.section == section:
                 nodes = nodes_of(maker)
-                made |= {within(maker) + name: (maker.id, (nodes[name][0],)) for name in maker.data["made"] if name in nodes}
-    return made
+                places |= {within(maker) + name: (maker.id, (nodes[name][0],)) for name in data.made if name in nodes}
+    return places
 
 
 def link_pattern(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """What a pattern made to all that it replaced, and that to the graph before."""
-    made, matched = ({line for line, _ in found(artifact).values()} for found in (made_nodes, matched_nodes))
+    made, matched = ({line for line, _ in nodes(artifact).values()} for nodes in (made_nodes, matched_nodes))
     if made and matched:
         yield Link(artifact.id, tuple(sorted(made)), artifact.id, tuple(sorted(matched)), REPLACED)
     yield from link_before(artifact, trace)
-    yield from _link_made(artifact, trace, made_nodes(artifact))
+    yield from _link_made(artifact, trace, made_nodes(artifact), typed(PatternMatch, artifact.data).stacks or {})
 
 
-def _link_made(artifact: Artifact, trace: TraceData, nodes: Nodes) -> Iterator[Link]:
+def _link_made(artifact: Artifact, trace: TraceData, nodes: Nodes, stacks: Mapping[str, str]) -> Iterator[Link]:
     """The nodes that a pass or a pattern made to the user's line that they state themselves."""
-    for name, stack in artifact.data.get("stacks", {}).items():
+    for name, stack in stacks.items():
         place = innermost(stack)
-        if name in nodes and place and (found := trace.source_line(place["file"], place["line"], frame=artifact.frame)):
+        if name in nodes and place and (found := trace.source_line(place.file, place.line, frame=artifact.frame)):
             yield Link(artifact.id, (nodes[name][0],), found[0], (found[1],), "stack_trace")
 
 
 def link_pass(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The nodes that a pass left or made; what it made, as a whole, to what it erased."""
+    data = typed(FxPass, artifact.data)
     yield from link_before(artifact, trace)
-    yield from _link_made(artifact, trace, nodes_of(artifact))
+    yield from _link_made(artifact, trace, nodes_of(artifact), data.stacks or {})
     base = _base(section_of(artifact), artifact, trace)
     if base is None:
         return
     nodes, old, prefix = nodes_of(artifact), nodes_of(base), within(artifact)
     yield from _link_replaced(artifact, base.id, old, nodes, trace)
-    made = tuple(nodes[name][0] for name in artifact.data["made"] if name in nodes)
-    erased = tuple(old[prefix + name][0] for name in artifact.data["erased"] if prefix + name in old)
+    made = tuple(nodes[name][0] for name in data.made if name in nodes)
+    erased = tuple(old[prefix + name][0] for name in data.erased if prefix + name in old)
     if made and erased:
         yield Link(artifact.id, made, base.id, erased, REWRITE)
 
 
 def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trace: TraceData) -> Iterator[Link]:
     """What a pass made to what it took the place of."""
-    replaced = artifact.data.get("replaced", {})
-    makers = _makers(section_of(artifact), artifact, trace) if replaced else {}
-    parts = artifact.data.get("parts", ())
+    data = typed(FxPass, artifact.data)
+    replaced, parts = data.replaced or {}, data.parts or ()
+    makers = _makers(data.section, artifact, trace) if replaced else {}
     rows = [(name, origins, PART if name in parts else USES) for name, origins in replaced.items()]
-    rows += [(name, origins, FOR_USES) for name, origins in _made_for(artifact, replaced).items()]
+    rows += [(name, origins, FOR_USES) for name, origins in _made_for(data.users or {}, replaced).items()]
     for name, origins, how in rows:
         for origin in (within(artifact) + origin for origin in origins if name in nodes):
             if origin in makers:
@@ -199,18 +222,17 @@ def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trac
                 yield Link(artifact.id, (nodes[name][0],), base, (old[origin][0],), how)
 
 
-def _made_for(artifact: Artifact, replaced: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+def _made_for(users: Mapping[str, Sequence[str]], replaced: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """What a pass replaced by the nodes that use a node it made, where no other node does and it states no line itself.
 
     Such as the one tensor of seeds that all random operators of a graph take theirs from.
     """
-    users = artifact.data["users"]
-    found: dict[str, tuple[str, ...]] = {}
-    for name in reversed(users):  # by their first use, so that what uses a node comes before it
-        origins = [replaced.get(user) or found.get(user, ()) for user in users[name]]
+    made_for: dict[str, tuple[str, ...]] = {}
+    for name in reversed(list(users)):  # by their first use, so that what uses a node comes before it
+        origins = [replaced.get(user) or made_for.get(user, ()) for user in users[name]]
         if all(origins):
-            found[name] = tuple(dict.fromkeys(origin for some in origins for origin in some))
-    return found
+            made_for[name] = tuple(dict.fromkeys(origin for some in origins for origin in some))
+    return made_for
 
 
 # AOTAutograd ---------------------------------------------------------------------------------------------------------
@@ -220,55 +242,53 @@ def _link_traced(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """AOTAutograd's nodes to Dynamo's that they were traced for; those of the backward to the operator they differentiate."""
     if artifact.stage != "joint" and (artifact.stage, artifact.graph) != ("forward", "inference"):
         return
-    before = [a for a in trace.find("pre_grad", artifact.frame) if not a.data.get("of")] or trace.find("dynamo", artifact.frame)
+    before = [a for a in trace.find("pre_grad", artifact.frame) if not _path(a)] or trace.find("dynamo", artifact.frame)
     lines = node_lines(artifact)
     origins = _Origins(artifact, before[-1]) if before else None
-    forward: dict[tuple[int, int], list[int]] = {}
+    forward: dict[tuple[int | None, int | None], list[int]] = {}
     calls = nodes_of_calls(artifact, trace)
-    for node in (*artifact.nodes, *artifact.inner):
-        if node["name"] in lines and "from" in node:
+    for node in all_fx_nodes(artifact):
+        if node.name in lines and node.from_ is not None:
             if origins is not None and (origin := origins.line(node)):
-                how = CALL_NODE if node["name"] in calls else FROM_NODE
-                yield Link(artifact.id, (lines[node["name"]],), before[-1].id, (origin,), how)
-            if "seq_nr" in node:
-                forward.setdefault((node["seq_nr"], node.get("stack", -1)), []).append(lines[node["name"]])
-    for node in (*artifact.nodes, *artifact.inner):
-        key = (node.get("seq_nr", -1), node.get("stack", -1))
-        if node["name"] in lines and "from" not in node and key in forward:
-            yield Link(artifact.id, (lines[node["name"]],), artifact.id, tuple(forward[key]), SEQ_NR)
-        elif _adds_gradients(node) and node["name"] in lines and not _states_line(node, artifact, trace):
-            added = tuple(lines[name] for name in node["inputs"] if name in lines)
-            yield Link(artifact.id, (lines[node["name"]],), artifact.id, added, ADDED)
+                how = CALL_NODE if node.name in calls else FROM_NODE
+                yield Link(artifact.id, (lines[node.name],), before[-1].id, (origin,), how)
+            if node.seq_nr is not None:
+                forward.setdefault((node.seq_nr, node.stack), []).append(lines[node.name])
+    for node in all_fx_nodes(artifact):
+        if node.name not in lines or node.from_ is not None:
+            continue
+        if (key := (node.seq_nr, node.stack)) in forward:
+            yield Link(artifact.id, (lines[node.name],), artifact.id, tuple(forward[key]), SEQ_NR)
+        elif _adds_gradients(node) and not _states_line(node, artifact, trace):
+            added = tuple(lines[name] for name in node.inputs if name in lines)
+            yield Link(artifact.id, (lines[node.name],), artifact.id, added, ADDED)
 
 
-def _adds_gradients(node: Mapping[str, Plain]) -> bool:
-    """Whether autograd made the node of itself, for no operator's backward: the gradient of a tensor with several uses."""
-    return "from" not in node and node["target"] == "aten.add.Tensor" and len(node["inputs"]) == 2
+def _adds_gradients(node: FxNode) -> bool:
+    """True for a node without `from` by which autograd adds up the gradients of a tensor that has several uses."""
+    return node.target == "aten.add.Tensor" and len(node.inputs) == 2
 
 
-def _states_line(node: Mapping[str, Plain], artifact: Artifact, trace: TraceData) -> bool:
-    """Whether a place on the node's stack is a line of the user's."""
-    place = innermost(_stack(node, artifact))
-    return bool(place) and trace.source_line(str(place["file"]), int(place["line"]), frame=artifact.frame) is not None
+def _states_line(node: FxNode, artifact: Artifact, trace: TraceData) -> bool:
+    """Whether the innermost place of the node's stack is a line of the user's."""
+    place = innermost(stack_of(artifact, node.stack))
+    return place is not None and trace.source_line(place.file, place.line, frame=artifact.frame) is not None
 
 
 class _Origins:
     """The nodes that AOTAutograd traced, by the names that its own nodes state, which say nothing of the graph they are in."""
 
-    def __init__(self, made: Artifact, before: Artifact) -> None:
-        self._made, self._before, self._lines = made, before, node_lines(before)
-        self._named: dict[str, list[Mapping[str, Plain]]] = {}
-        for node in (*before.nodes, *before.inner):
-            if node["name"] in self._lines:
-                self._named.setdefault(node["name"].rpartition(".")[2], []).append(node)
+    def __init__(self, traced: Artifact, before: Artifact) -> None:
+        self._traced, self._before, self._lines = traced, before, node_lines(before)
+        self._by_name: dict[str, list[FxNode]] = {}
+        for node in all_fx_nodes(before):
+            if node.name in self._lines:
+                self._by_name.setdefault(node.name.rpartition(".")[2], []).append(node)
 
-    def line(self, node: Mapping[str, Plain]) -> int:
+    def line(self, node: FxNode) -> int:
         """The line of the node that another one was traced for; of several of that name the one with the same stack, or 0."""
-        named = self._named.get(node["from"][0], [])
-        if len(named) > 1:
-            named = [one for one in named if _stack(one, self._before) == _stack(node, self._made) != ""]
-        return self._lines[named[0]["name"]] if len(named) == 1 else 0
-
-
-def _stack(node: Mapping[str, Plain], artifact: Artifact) -> str:
-    return str(artifact.data["stacks"][node["stack"]]) if "stack" in node else ""
+        candidates = self._by_name.get(node.from_[0], []) if node.from_ else []
+        if len(candidates) > 1:
+            stack = stack_of(self._traced, node.stack)
+            candidates = [one for one in candidates if stack_of(self._before, one.stack) == stack != ""]
+        return self._lines[candidates[0].name] if len(candidates) == 1 else 0

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+from explorer.model.artifacts import CudaGraph, FxGraph, PerfHint
+from explorer.model.events import FxGraphText
+from explorer.model.records import typed
+from explorer.model.rows import FxNode
 from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import CALL_STACK, CALLED_FROM, Artifact, Event, Link, Plain, once, plain, text_lines
+from explorer.model.values import CALL_STACK, CALLED_FROM, Artifact, Event, Link, Plain, once, text_lines
 
 _COMMENT = re.compile(r"^\s*# (?:File: (?P<file>.+?):(?P<line>\d+) in .*|No stacktrace found.*)$")
 
@@ -22,55 +28,74 @@ _DERIVES = re.compile(r"autograd_grad\b|autograd\.(?:grad|backward)\b|_(?:jvp|vj
 _PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
+class StackPlace(NamedTuple):
+    """A place of a Python traceback, and the code there."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+
+
+#: What a row of a table has where no line of the user's is known.
+NOWHERE = StackPlace("", 0, "", "")
+
+
 def render_graph(title: str) -> Callable[[Event, str], Artifact]:
     """A render function for a stage whose event holds an FX graph's text and nodes."""
 
     def render(event: Event, id: str) -> Artifact:
         """The graph's text, its nodes with the user's innermost line each."""
-        data = {k: v for k, v in event.data.items() if k != "text"}
-        if "nodes" in data:
-            places = [innermost(stack) for stack in data["stacks"]]
-            for key in ("nodes", "inner") if "inner" in data else ("nodes",):
-                data[key] = tuple(plain({**n, **places[n["stack"]]}) if "stack" in n else n for n in data[key])
-        return text_artifact(
-            event,
-            id,
-            f"{title} of {data['of']}" if data.get("of") else title,
-            "fx",
-            text=str(event.data.get("text", "")).strip("\n"),
-            data=plain(data),
-        )
+        graph = typed(FxGraphText, event.data)
+        placed = replace(event, data=_with_places(graph))
+        return text_artifact(placed, id, title + of_graph(graph.of), "fx", text=graph.text.strip("\n"))
 
     return render
 
 
-def of_graph(event: Event) -> str:
-    """What a title says of an event of a graph inside another one; "" for one of the outermost."""
-    return f" of {event.data['of']}" if event.data.get("of") else ""
+def _with_places(graph: FxGraphText) -> FxGraphText:
+    """The graph, each node with the innermost place of its stack."""
+    places = [innermost(stack) for stack in graph.stacks or ()]
+    nodes, inner = (part and tuple(_placed(node, places) for node in part) for part in (graph.nodes, graph.inner))
+    return replace(graph, nodes=nodes, inner=inner)
 
 
-def innermost(stack: str) -> dict[str, Plain]:
-    """The last place of a Python traceback: file, line, function and the code there."""
+def _placed(node: FxNode, places: Sequence[StackPlace | None]) -> FxNode:
+    place = None if node.stack is None else places[node.stack]
+    return node if place is None else replace(node, file=place.file, line=place.line, function=place.function, code=place.code)
+
+
+def of_graph(path: str | None) -> str:
+    """What a title says of the graph at this path inside another one; "" for the outermost."""
+    return f" of {path}" if path else ""
+
+
+@once
+def outer_nodes(artifact: Artifact) -> tuple[FxNode, ...]:
+    """The nodes of an FX graph, without those of the graphs inside it."""
+    return tuple(typed(FxNode, node) for node in artifact.nodes)
+
+
+@once
+def all_fx_nodes(artifact: Artifact) -> tuple[FxNode, ...]:
+    """The nodes of an FX graph and then of the graphs inside it; none for the artifact of another stage."""
+    return (*outer_nodes(artifact), *(typed(FxNode, node) for node in artifact.inner))
+
+
+def innermost(stack: str) -> StackPlace | None:
+    """The last place of a Python traceback; None where it has none."""
     places = list(_PLACE.finditer(stack))
     if not places:
-        return {}
+        return None
     last = places[-1]
     code = stack[last.end() :].strip().partition("\n")[0]
-    return {"file": last["file"], "line": int(last["line"]), "function": last["function"], "code": code.strip()}
+    return StackPlace(last["file"], int(last["line"]), last["function"], code.strip())
 
 
-def placed_rows(event: Event) -> list[dict[str, Plain]]:
-    """The rows of a table, each once, with the innermost line of the user's of its `stack`: file, line, function and code."""
-    nowhere = {"file": "", "line": 0, "function": "", "code": ""}
-    rows = [{**row, **nowhere, **innermost(str(row.get("stack", "")))} for row in event.data["rows"]]
-    kept = [{key: value for key, value in row.items() if key != "stack"} for row in rows]
-    return [row for number, row in enumerate(kept) if row not in kept[:number]]
-
-
-def link_rows(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
+def link_rows(artifact: Artifact, rows: Iterable[CudaGraph | PerfHint], trace: TraceData) -> Iterator[Link]:
     """Each row of a table to the user's line that its stack names."""
-    for number, row in enumerate(artifact.data["rows"], 1):
-        if row["line"] and (found := trace.source_line(row["file"], row["line"], frame=artifact.frame)):
+    for number, row in enumerate(rows, 1):
+        if row.line and (found := trace.source_line(row.file, row.line, frame=artifact.frame)):
             yield Link(artifact.id, (number,), *_at(found), "stack_trace")
 
 
@@ -101,15 +126,21 @@ def link_stacks(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The lines of all nodes made by one stack, to the user's line that made them and to the calls that led there."""
     lines, calls = node_lines(artifact), nodes_of_calls(artifact, trace)
     by_stack: dict[tuple[int, bool], list[int]] = {}
-    for node in (*artifact.nodes, *artifact.inner):
-        if "stack" in node and node["name"] in lines:
-            by_stack.setdefault((node["stack"], node["name"] in calls), []).append(lines[node["name"]])
+    for node in all_fx_nodes(artifact):
+        if node.stack is not None and node.name in lines:
+            by_stack.setdefault((node.stack, node.name in calls), []).append(lines[node.name])
     for (number, of_call), where in by_stack.items():
         how = CALL_STACK if of_call else "stack_trace"
-        for place in reversed(list(_PLACE.finditer(artifact.data["stacks"][number]))):
+        for place in reversed(list(_PLACE.finditer(stack_of(artifact, number)))):
             if found := trace.source_line(place["file"], int(place["line"]), frame=artifact.frame):
                 yield Link(artifact.id, tuple(where), *_at(found), how)
             how = CALLED_FROM
+
+
+def stack_of(artifact: Artifact, number: int | None) -> str:
+    """The Python stack that a node of the graph has by its number; "" for a node without one."""
+    stacks = typed(FxGraph, artifact.data).stacks
+    return "" if number is None or stacks is None else stacks[number]
 
 
 def nodes_of_calls(artifact: Artifact, trace: TraceData) -> set[str]:
@@ -118,30 +149,31 @@ def nodes_of_calls(artifact: Artifact, trace: TraceData) -> set[str]:
     Those of a graph that is an argument of a node, where they have the stack of that node, and the gradients of torch.func.
     """
     callers = _callers(artifact)
-    found = set()
-    for node in artifact.inner:
-        caller = callers.get(node["name"].rpartition(".")[0])
-        if caller is not None and node.get("stack", -1) == caller.get("stack"):
-            found.add(node["name"])
-    derivatives = _derivatives(trace, artifact.frame) if any("from" in node for node in artifact.nodes) else set()
-    return found | {n["name"] for n in (*artifact.nodes, *artifact.inner) if derivatives.intersection(n.get("from", ())[:1])}
+    names = set()
+    for node in all_fx_nodes(artifact)[len(artifact.nodes) :]:
+        caller = callers.get(node.name.rpartition(".")[0])
+        if caller is not None and node.stack is not None and node.stack == caller.stack:
+            names.add(node.name)
+    traced = any(node.from_ is not None for node in outer_nodes(artifact))
+    derivatives = _derivatives(trace, artifact.frame) if traced else set()
+    return names | {node.name for node in all_fx_nodes(artifact) if derivatives.intersection((node.from_ or ())[:1])}
 
 
-def _callers(artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
+def _callers(artifact: Artifact) -> dict[str, FxNode]:
     """The node that each graph inside is an argument of, by the graph's path."""
-    graphs = {node["name"]: str(node["target"]) for node in (*artifact.nodes, *artifact.inner) if node.get("op") == "get_attr"}
-    found: dict[str, Mapping[str, Plain]] = {}
-    for node in (*artifact.nodes, *artifact.inner):
-        for name in node.get("inputs", ()) if node.get("op") != "output" else ():
+    graphs = {node.name: node.target for node in all_fx_nodes(artifact) if node.op == "get_attr"}
+    callers: dict[str, FxNode] = {}
+    for node in all_fx_nodes(artifact):
+        for name in node.inputs if node.op != "output" else ():
             if name in graphs:
                 above = name.rpartition(".")[0]
-                found[f"{above}.{graphs[name]}" if above else graphs[name]] = node
-    return found
+                callers[f"{above}.{graphs[name]}" if above else graphs[name]] = node
+    return callers
 
 
 def _derivatives(trace: TraceData, frame: str) -> set[str]:
     """The nodes of Dynamo's graph that stand for a whole backward or forward derivative."""
-    return {node["name"] for graph in trace.find("dynamo", frame) for node in graph.nodes if _DERIVES.search(str(node["target"]))}
+    return {node.name for graph in trace.find("dynamo", frame) for node in outer_nodes(graph) if _DERIVES.search(node.target)}
 
 
 def _at(found: tuple[str, int]) -> tuple[str, tuple[int]]:
@@ -178,10 +210,9 @@ def operator_counts(artifact: Artifact) -> Iterator[dict[str, Plain]]:
     if artifact.language == "inductor-ir":
         found["loop IR"] = Counter(_LOOP_OPERATOR.findall(artifact.text))
     elif artifact.nodes and artifact.stage != "fx_pass":
-        for node in (*artifact.nodes, *artifact.inner):
-            if str(node.get("op", "")).startswith("call_") and "getitem" not in str(node["target"]):
-                target = str(node["target"])
-                found.setdefault(level_of(target, artifact.stage), Counter())[target] += 1
+        for node in all_fx_nodes(artifact):
+            if node.op.startswith("call_") and "getitem" not in node.target:
+                found.setdefault(level_of(node.target, artifact.stage), Counter())[node.target] += 1
     for level, names in found.items():
         place = {"frame": artifact.frame, "graph": artifact.graph, "stage": artifact.stage, "level": level}
         yield {**place, "operators": names.total(), "distinct": len(names), "names": dict(names.most_common())}
@@ -217,15 +248,14 @@ def _input_names(trace: TraceData) -> dict[tuple[str, str], dict[str, str]]:
     """`input_names` of every graph of a trace: kernels ask for theirs one by one."""
     given: dict[str, list[str]] = {}
     for artifact in trace.find("dynamo"):
-        inputs = (node for node in artifact.nodes if node.get("op") == "placeholder")
-        given[artifact.frame] = [of_program(str(node.get("input", ""))) for node in inputs]
+        inputs = (node for node in outer_nodes(artifact) if node.op == "placeholder")
+        given[artifact.frame] = [of_program(node.input or "") for node in inputs]
     found: dict[tuple[str, str], dict[str, str]] = {}
     for artifact in (a for stage in ("forward", "inductor_input", "backward", "post_grad") for a in trace.find(stage)):
         names = found.setdefault((artifact.frame, artifact.graph), {})
-        for node in artifact.nodes:
-            if node.get("op") == "placeholder":
-                name = _of_input(str(node.get("input", "")), given.get(artifact.frame, ()))
-                names |= {node["name"]: name} if name else {}
+        for node in outer_nodes(artifact):
+            if node.op == "placeholder" and (name := _of_input(node.input or "", given.get(artifact.frame, ()))):
+                names[node.name] = name
     return found
 
 

@@ -1,12 +1,26 @@
-"""What several stages make of their events before they are rendered, and what they count for the summary. Pure."""
+"""Gather functions that several stages share, and a summary that counts rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
+from explorer.model.events import FxGraphText
+from explorer.model.records import Record, typed
 from explorer.model.stage import Frames
-from explorer.model.values import Artifact, Event, Plain, plain
+from explorer.model.values import Artifact, Event
+
+Row = TypeVar("Row", bound=Record)
+RowOfTable = TypeVar("RowOfTable", bound=Record, contravariant=True)
+Gather = Callable[[Sequence[Event], Frames], Iterator[Event]]
+
+
+class Table(Protocol[RowOfTable]):
+    """The record of a table: `Guards`, `Symbols` and the like."""
+
+    def __call__(self, *, rows: tuple[RowOfTable, ...]) -> Record:
+        """The table of these rows."""
 
 
 def by_frame(events: Sequence[Event]) -> dict[str, list[Event]]:
@@ -17,21 +31,27 @@ def by_frame(events: Sequence[Event]) -> dict[str, list[Event]]:
     return found
 
 
-def table_of(first: Event, rows: Sequence[Mapping[str, Plain]]) -> Event:
+def table_event(first: Event, table: Record) -> Event:
     """The event of a frame's whole table, in the place of its first row's."""
-    return replace(first, data=plain({"rows": rows}), graph="")
+    return replace(first, data=table, graph="")
 
 
-def one_table(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """One table a frame, each event a row of it."""
-    for group in by_frame(events).values():
-        yield table_of(group[0], [event.data for event in group])
+def one_table(row_of: Callable[[Event], Row], table: Table[Row], *, distinct: bool = False) -> Gather:
+    """A gather function that makes one table of each frame's events, a row of each event; equal rows once if `distinct`."""
+
+    def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+        for group in by_frame(events).values():
+            rows = [row_of(event) for event in group]
+            if distinct:
+                rows = [row for number, row in enumerate(rows) if row not in rows[:number]]
+            yield table_event(group[0], table(rows=tuple(rows)))
+
+    return gather
 
 
-def one_table_with_graphs(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """One table a frame, each event a row of it that names its graph."""
-    for group in by_frame(events).values():
-        yield table_of(group[0], [{"graph": event.graph, **event.data} for event in group])
+def data_as(record: type[Row]) -> Callable[[Event], Row]:
+    """A function that reads an event's data as a record."""
+    return lambda event: typed(record, event.data)
 
 
 def with_nodes(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
@@ -39,9 +59,13 @@ def with_nodes(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
     graphs: dict[tuple[str, str], Event] = {}
     for event in events:
         key = (event.frame, event.graph)
-        if key not in graphs or (event.data.get("nodes") and not graphs[key].data.get("nodes")):
+        if key not in graphs or (_has_nodes(event) and not _has_nodes(graphs[key])):
             graphs[key] = event
     yield from graphs.values()
+
+
+def _has_nodes(event: Event) -> bool:
+    return bool(typed(FxGraphText, event.data).nodes)
 
 
 def number_of_rows(artifacts: Sequence[Artifact]) -> int:

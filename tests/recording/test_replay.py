@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from explorer.files.trace_file import dumps, load_events
+from explorer.model.artifacts import Phase, Phases
+from explorer.model.events import FxGraphText, SourceText
+from explorer.model.records import blank
+from explorer.model.rows import FxNode
 from explorer.model.stage import Frames
 from explorer.model.values import Artifact, Event, Failure, plain
 from explorer.replay import extended, new_id, renumber
@@ -459,17 +463,17 @@ def gathered(stage: str, events: list[Event]) -> list[Event]:
 
 def test_a_graph_heard_of_twice_is_shown_once_with_its_nodes() -> None:
     """AOTAutograd's log and Inductor both give the forward graph: the one with nodes counts, whichever came first."""
-    text, rich = Event("forward", 1.0, "0/0", "inference"), Event("forward", 2.0, "0/0", "inference", plain({"nodes": [{}]}))
+    text = Event("forward", 1.0, "0/0", "inference", FxGraphText(text="graph"))
+    rich = Event("forward", 2.0, "0/0", "inference", FxGraphText(text="graph", nodes=(blank(FxNode, name="a"),)))
     assert gathered("forward", [text, rich]) == [rich]
     assert gathered("forward", [rich, text]) == [rich]
 
 
 def test_an_inlined_function_that_is_also_compiled_is_shown_once() -> None:
     """The source of a function is not shown as inlined where a frame of its own shows it."""
-    place = {"file": "f.py", "first_line": 3}
-    compiled = Event("source", 1.0, "0/0", data=plain(place))
-    inlined = Event("source", 2.0, "0/0", data=plain({**place, "inlined": True}))
-    other = Event("source", 3.0, "0/0", data=plain({"file": "f.py", "first_line": 30, "inlined": True}))
+    compiled = Event("source", 1.0, "0/0", data=blank(SourceText, file="f.py", first_line=3))
+    inlined = Event("source", 2.0, "0/0", data=blank(SourceText, file="f.py", first_line=3, inlined=True))
+    other = Event("source", 3.0, "0/0", data=blank(SourceText, file="f.py", first_line=30, inlined=True))
     assert gathered("source", [compiled, inlined, other]) == [compiled, other]
 
 
@@ -489,7 +493,9 @@ def test_an_error_in_one_stage_leaves_the_others(recorded: Callable[[str], tuple
     events, failures, meta = recorded("sin_cos-torch2.13-cpu")
     damaged = [Event(e.kind, e.time, e.frame, e.graph, plain({"no": "text"})) if e.kind == "guards" else e for e in events]
     whole, trace = Trace.of_events(events, failures, meta), Trace.of_events(damaged, failures, meta)
-    assert [(f.stage, f.step, f.message) for f in trace.failures] == [("guards", "render", "KeyError: 'text'")]
+    assert [(f.stage, f.step, f.message) for f in trace.failures] == [
+        ("guards", "render", "FieldError: GuardTree has no field no")
+    ]
     assert [a.id for a in trace.artifacts] == [a.id for a in whole.artifacts if a.stage != "guards"]
 
 
@@ -537,15 +543,15 @@ def test_a_function_not_compiled_inside_a_frame_stays_in_it() -> None:
 
 def test_a_stages_seconds_are_those_of_its_phases() -> None:
     """Of the phases it names: those of its graph where there are any, else those of no graph; unfinished ones not."""
-    rows = [
-        {"name": "passes", "graph": "forward", "seconds": 1.0},
-        {"name": "passes", "graph": "forward", "seconds": 2.0},
-        {"name": "passes", "graph": "backward", "seconds": 10.0},
-        {"name": "passes", "graph": "", "seconds": 100.0},
-        {"name": "passes", "graph": "forward", "seconds": None},
-        {"name": "other", "graph": "forward", "seconds": 1000.0},
-    ]
-    events = [Event("phase", 0.0, "0/0", data=plain({"rows": rows})), Event("phase", 0.0, "1/0", data=plain({"rows": rows[:1]}))]
+    rows = (
+        blank(Phase, name="passes", graph="forward", seconds=1.0),
+        blank(Phase, name="passes", graph="forward", seconds=2.0),
+        blank(Phase, name="passes", graph="backward", seconds=10.0),
+        blank(Phase, name="passes", graph="", seconds=100.0),
+        blank(Phase, name="passes", graph="forward", seconds=None),
+        blank(Phase, name="other", graph="forward", seconds=1000.0),
+    )
+    events = [Event("phase", 0.0, "0/0", data=Phases(rows=rows)), Event("phase", 0.0, "1/0", data=Phases(rows=rows[:1]))]
     seconds = {graph: seconds_of(["passes"], Event("post_grad", 0.0, "0/0", graph), events) for graph in ("forward", "joint")}
     assert seconds == {"forward": 3.0, "joint": 100.0}
     assert seconds_of(["passes"], Event("post_grad", 0.0, "1/0", "backward"), events) is None

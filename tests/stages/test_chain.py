@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-from explorer.model.values import Artifact, plain
+from explorer.model.artifacts import FxGraph, FxPass, PatternMatch
+from explorer.model.records import blank, typed
+from explorer.model.rows import FxNode
+from explorer.model.values import Artifact
 from explorer.stages.chain import link_graph, link_pass, link_pattern
 from explorer.traced import Trace
 
 Linked = set[tuple[int, str, tuple[int, ...], str]]
 
 
-def node(name: str, target: str, op: str = "call_function", **facts: object) -> dict[str, object]:
-    return {"name": name, "target": target, "op": op, "inputs": [], **facts}
+def node(name: str, target: str, **facts: object) -> FxNode:
+    return blank(FxNode, name=name, target=target, op="call_function", **facts)
 
 
-def graph(id: str, stage: str, part: str, time: float, *nodes: dict[str, object]) -> Artifact:
+def graph(id: str, stage: str, part: str, time: float, *nodes: FxNode) -> Artifact:
     """A graph whose nodes stand on lines 3, 4, … of its text."""
-    body = "\n".join(f"        {n['name']} = {n['target']}()" for n in nodes)
+    body = "\n".join(f"        {n.name} = {n.target}()" for n in nodes)
     text = f"class GraphModule(torch.nn.Module):\n    def forward(self):\n{body}\n        return (a,)"
-    return Artifact(id, stage, "0/0", part, "", "fx", text, time=time, data=plain({"nodes": nodes, "stacks": ("", "")}))
+    return Artifact(id, stage, "0/0", part, "", "fx", text, time=time, data=FxGraph(nodes=nodes, stacks=("", "")))
 
 
 def passed(id: str, time: float, *lines: str, section: str = "post_grad", **facts: object) -> Artifact:
     nodes = [line.partition("(")[0].split(" = ") for line in lines]
     names, targets = [name for name, _ in nodes], [target for _, target in nodes]
-    known = {"section": section, "name": "p", "made": (), "erased": (), "names": names, "targets": targets, "users": {}}
-    data = plain({**known, **facts})
+    data = blank(FxPass, section=section, name="p", names=names, targets=targets, **facts)
     return Artifact(id, "fx_pass", "0/0", "inference", "", "fx-lines", "\n".join(lines), time=time, data=data)
 
 
 def pattern(id: str, time: float, matched: tuple[str, ...], made: tuple[str, ...]) -> Artifact:
     text = "\n".join(["matched", *(f"  {m}" for m in matched), "made", *(f"  {m}" for m in made)])
-    data: dict[str, object] = {"pattern": "p", "section": "post_grad"}
+    facts: dict[str, object] = {}
     for part, lines in (("matched", matched), ("made", made)):
         nodes = [line.partition("(")[0].split(" = ") for line in lines]
-        data |= {part: [name for name, _ in nodes], f"{part}_targets": [target for _, target in nodes]}
-    return Artifact(id, "pattern_match", "0/0", "inference", "", "fx-lines", text, time=time, data=plain(data))
+        facts |= {part: [name for name, _ in nodes], f"{part}_targets": [target for _, target in nodes]}
+    data = blank(PatternMatch, pattern="p", section="post_grad", **facts)
+    return Artifact(id, "pattern_match", "0/0", "inference", "", "fx-lines", text, time=time, data=data)
 
 
 BASE = graph("input", "inductor_input", "inference", 1.0, node("a", "aten.sin"), node("b", "aten.cos"), node("c", "aten.add"))
@@ -129,7 +132,7 @@ def test_a_later_pass_is_not_where_an_earlier_graph_comes_from() -> None:
 
 def test_a_name_that_a_graph_inside_has_too_is_left_out_of_a_pass() -> None:
     """The pass may have been on the inner graph: no link rather than a guess. One that says which is linked."""
-    inner = plain({**BASE.data, "inner": (node("branch.a", "aten.sin"),)})
+    inner = FxGraph(nodes=typed(FxGraph, BASE.data).nodes, inner=(node("branch.a", "aten.sin"),), stacks=("", ""))
     base = Artifact(BASE.id, BASE.stage, "0/0", "inference", "", "fx", BASE.text, time=1.0, data=inner)
     made = passed("pass", 2.0, "a = aten.sin(x)", "b = aten.cos(x)")
     assert linked(made, base) == {(2, "input", (4,), "same node")}

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.model.artifacts import Source
-from explorer.model.records import blank
+from explorer.model.artifacts import FxGraph, Source
+from explorer.model.events import FxGraphText
+from explorer.model.records import FieldError, blank
 from explorer.model.rows import FxNode
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.fx_graph import file_comments, link_files, link_stacks, node_lines, nodes_of_calls, render_graph
@@ -169,22 +170,24 @@ def test_a_stack_of_another_form_gives_a_node_no_place() -> None:
     assert render_graph("T")(event, "id").nodes == (NODES[1],)
 
 
-@pytest.mark.parametrize("data", [{"text": DYNAMO}, {}])
-def test_a_graph_of_text_alone_or_of_nothing_renders(data: dict[str, str]) -> None:
-    """An event without nodes, or without text, is an artifact without them."""
-    made = render_graph("T")(Event("joint", 0.0, "0/0", data=plain(data)), "id")
-    assert made.nodes == () and made.text == data.get("text", "").strip("\n")
+@pytest.mark.parametrize("text", [DYNAMO, ""])
+def test_a_graph_of_text_alone_or_of_nothing_renders(text: str) -> None:
+    """An event without nodes, or with an empty text, is an artifact without them; one that lacks its text says so."""
+    made = render_graph("T")(Event("joint", 0.0, "0/0", data=FxGraphText(text=text)), "id")
+    assert made.nodes == () and made.text == text.strip("\n")
+    with pytest.raises(FieldError, match="FxGraphText lacks text"):
+        render_graph("T")(Event("joint", 0.0, "0/0"), "id")
 
 
 def test_nodes_of_a_graph_that_is_an_argument_may_state_the_call_only() -> None:
     """Such as a score_mod's after AOTAutograd, which have the stack of flex attention itself; those with their own do not."""
     nodes = (
-        {"name": "score", "op": "get_attr", "target": "sdpa_score0", "inputs": (), "stack": 0},
-        {"name": "flex", "op": "call_function", "target": "flex_attention", "inputs": ("x", "score"), "stack": 0},
+        blank(FxNode, name="score", op="get_attr", target="sdpa_score0", stack=0),
+        blank(FxNode, name="flex", op="call_function", target="flex_attention", inputs=("x", "score"), stack=0),
     )
     inner = (
-        {"name": "sdpa_score0.mul", "op": "call_function", "target": "aten.mul", "inputs": (), "stack": 0},
-        {"name": "sdpa_score0.add", "op": "call_function", "target": "aten.add", "inputs": (), "stack": 1},
+        blank(FxNode, name="sdpa_score0.mul", op="call_function", target="aten.mul", stack=0),
+        blank(FxNode, name="sdpa_score0.add", op="call_function", target="aten.add", stack=1),
     )
-    graph = Artifact("g", "forward", "0/0", "", "", "fx", "", data=plain({"nodes": nodes, "inner": inner, "stacks": ("a", "b")}))
+    graph = Artifact("g", "forward", "0/0", "", "", "fx", "", data=FxGraph(nodes=nodes, inner=inner, stacks=("a", "b")))
     assert nodes_of_calls(graph, Trace(artifacts=(graph,))) == {"sdpa_score0.mul"}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from explorer.model.artifacts import AotMetadata
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
-from explorer.stages.fx_graph import node_lines
+from explorer.stages.fx_graph import node_lines, outer_nodes
 
 #: What happens to an input that the program changes, by torch's MutationType.
 CHANGED = {
@@ -28,45 +30,41 @@ OUTPUTS = {
 }
 
 #: The kinds of outputs that share no memory with an input or another output, as far as AOTAutograd is concerned.
-OWN = ("non_alias", "unsafe_view_alias")
+NO_VIEWS = ("non_alias", "unsafe_view_alias")
 
 
-def rows_of(data: Mapping[str, Plain]) -> Iterator[dict[str, Plain]]:
+def rows_of(data: AotMetadata) -> Iterator[dict[str, Plain]]:
     """One row for each input, then for each output, with a sentence on each."""
-    for number, each in enumerate(data["inputs"]):
-        of = " (sizes or strides)" if each["mutates_metadata"] and not each["mutates_data"] else ""
-        yield {
-            "what": "input",
-            "number": number,
-            "type": each["type"],
-            "is": CHANGED.get(each["mutation"], each["mutation"]) + of,
-        }
-    for number, each in enumerate(data["outputs"]):
-        words = OUTPUTS.get(each["kind"], each["kind"]).format(base=each["base"])
+    for number, each in enumerate(data.inputs):
+        of = " (sizes or strides)" if each.mutates_metadata and not each.mutates_data else ""
+        words = CHANGED.get(each.mutation, each.mutation) + of
+        yield {"what": "input", "number": number, "type": each.type, "is": words}
+    for number, output in enumerate(data.outputs):
+        words = OUTPUTS.get(output.kind, output.kind).format(base=output.base)
         yield {"what": "output", "number": number, "type": "", "is": words}
 
 
 def render(event: Event, id: str) -> Artifact:
     """One line for each input and output."""
-    lines = (
-        " ".join(filter(None, (row["what"], str(row["number"]), row["type"], "is", row["is"]))) for row in rows_of(event.data)
-    )
+    rows = rows_of(typed(AotMetadata, event.data))
+    lines = (" ".join(filter(None, (row["what"], str(row["number"]), row["type"], "is", row["is"]))) for row in rows)
     return text_artifact(event, id, "Views and mutations", "text", text="\n".join(lines))
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:
     """The rows of `Trace.table`."""
-    return rows_of(artifact.data)
+    return rows_of(typed(AotMetadata, artifact.data))
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each input to the input of Dynamo's graph, each output to the node that makes it; none where their numbers differ."""
+    data = typed(AotMetadata, artifact.data)
     for graph in trace.find("dynamo", artifact.frame)[:1]:
         lines = node_lines(graph)
-        inputs = [node["name"] for node in graph.nodes if node["op"] == "placeholder"]
-        outputs = [name for node in graph.nodes if node["op"] == "output" for name in node["inputs"]]
-        first = len(artifact.data["inputs"])
-        for names, count, start in ((inputs, first, 0), (outputs, len(artifact.data["outputs"]), first)):
+        inputs = [node.name for node in outer_nodes(graph) if node.op == "placeholder"]
+        outputs = [name for node in outer_nodes(graph) if node.op == "output" for name in node.inputs]
+        first = len(data.inputs)
+        for names, count, start in ((inputs, first, 0), (outputs, len(data.outputs), first)):
             if len(names) == count:
                 for number, name in enumerate(names, start + 1):
                     if name in lines:
@@ -75,8 +73,9 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How many inputs are changed, and how many outputs are views."""
-    changed = sum(each["mutation"] != "not_mutated" for a in artifacts for each in a.data["inputs"])
-    views = sum(each["kind"] not in OWN for a in artifacts for each in a.data["outputs"])
+    metadata = [typed(AotMetadata, artifact.data) for artifact in artifacts]
+    changed = sum(each.mutation != "not_mutated" for data in metadata for each in data.inputs)
+    views = sum(each.kind not in NO_VIEWS for data in metadata for each in data.outputs)
     counts = ((changed, "input changed", "inputs changed"), (views, "view", "views"))
     return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count)
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from types import MappingProxyType
 
+from explorer.model.artifacts import Assembly
+from explorer.model.events import AssemblyText
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, text_lines
@@ -29,17 +33,22 @@ def render(event: Event, id: str) -> Artifact:
     `stated` are the instructions' lines of the kernel, by how they are known: pairs of a line of the text and one of the
     kernel. `unlinked` says why inlined instructions are not among them, where they are not.
     """
-    whole, file = text_lines(str(event.data["text"])), str(event.data["file"])
-    kept = own_lines(whole, file)
+    recorded = typed(AssemblyText, event.data)
+    whole = text_lines(recorded.text)
+    kept = own_lines(whole, recorded.file)
     place = {number: n for n, number in enumerate(kept, 1)}
     stated: dict[str, list[tuple[int, int]]] = {}
-    for number, (line, how) in _placed(event, whole).items():
+    for number, (line, how) in own_places(whole, recorded.file, recorded.inlined, recorded.nested).items():
         if number in place:
             stated.setdefault(how, []).append((place[number], line))
-    data = {"name": event.data["name"], "file": file, "stated": stated, "unlinked": event.data.get("unlinked", "")}
+    data = Assembly(
+        name=recorded.name,
+        file=recorded.file,
+        stated=MappingProxyType({how: tuple(pairs) for how, pairs in stated.items()}),
+        unlinked=recorded.unlinked,
+    )
     text = "\n".join(whole[number - 1] for number in kept)
-    name = str(event.data["name"])
-    return text_artifact(event, id, f"Assembly of {name}", "asm", text=text, kernel=name, data=data)
+    return text_artifact(event, id, f"Assembly of {data.name}", "asm", text=text, kernel=data.name, data=data)
 
 
 def is_instruction(line: str) -> bool:
@@ -69,11 +78,6 @@ def own_lines(lines: Sequence[str], file: str) -> list[int]:
 def _numbers(lines: Iterable[str], file: str) -> set[str]:
     """The numbers by which .file lines know a file."""
     return {m["number"] for line in lines if (m := _FILE.match(line)) and f'{file}"' in m["names"]}
-
-
-def _placed(event: Event, lines: Sequence[str]) -> dict[int, tuple[int, str]]:
-    facts = event.data
-    return own_places(lines, str(facts["file"]), facts.get("inlined", ()), facts.get("nested", ()))
 
 
 def own_places(
@@ -138,7 +142,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     if kernel is None:
         return
     last = len(kernel.lines)
-    for how, pairs in artifact.data.get("stated", {}).items():
+    for how, pairs in typed(Assembly, artifact.data).stated.items():
         for number, line in pairs:
             if line <= last:
                 yield Link(artifact.id, (number,), kernel.id, (line,), how)

@@ -29,8 +29,9 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
 def kinds(artifact: Artifact) -> list[str]:
     """Instructions that Dynamo copied from the function; its own, which call the graph and rebuild what is live, are named."""
-    copied = {number for number, _ in artifact.data.get("copied", ())}
-    other = OWN if "copied" in artifact.data else NOT_STATED
+    copied_lines = typed(DynamoBytecode, artifact.data).copied
+    copied = {number for number, _ in copied_lines or ()}
+    other = NOT_STATED if copied_lines is None else OWN
     found = bytecode_kinds(artifact)
     instructions = [line.strip() != "" and kind != "exception table" for line, kind in zip(artifact.lines, found, strict=True)]
     return [

@@ -55,7 +55,7 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
     """Each break of a frame once: Dynamo says it again when it begins the frame anew."""
     seen: set[tuple[str, str]] = set()
     for event in events:
-        key = (event.frame, event.data["text"])
+        key = (event.frame, typed(Text, event.data).text)
         if key not in seen:
             seen.add(key)
             yield event
@@ -63,7 +63,7 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """The reason of the first break."""
-    return str(artifacts[0].data.get("reason", ""))
+    return typed(GraphBreak, artifacts[0].data).reason
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:

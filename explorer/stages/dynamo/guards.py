@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from explorer.model.artifacts import Guard, Guards
+from explorer.model.events import GuardTree
+from explorer.model.records import typed
+from explorer.model.rows import GuardPlace
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Link, Plain, text_lines
+from explorer.model.values import Artifact, Event, Link, text_lines
 from explorer.stages.gathering import number_of_rows
 
 _ITEM = re.compile(r"^(?P<depth>(?:\| )*)\+- (?P<kind>[A-Za-z_]+)(?:: (?P<rest>.*))?$")
@@ -23,11 +28,9 @@ _HINT = re.compile(r"\s*\(HINT: (?P<hint>.*)\)$")
 _VALUE = re.compile(r"[LG]\[(?:'[^']*'|\"[^\"]*\")\](?:\.\w+|\[[^\[\]]*\])*")
 #: Guards of what holds for the whole program; every compiled frame has them.
 AMBIENT = ("GLOBAL_STATE", "TORCH_FUNCTION_MODE_STACK", "DEFAULT_DEVICE", "DETERMINISTIC_ALGORITHMS", "GRAD_MODE")
-#: What a row has besides its condition.
-NOWHERE = {"code": "", "file": "", "line": 0, "function": "", "framework": "", "note": ""}
 
 
-def guard_rows(tree: str) -> Iterator[dict[str, Plain]]:
+def guard_rows(tree: str) -> Iterator[Guard]:
     """One row a guard of Dynamo's printed guard tree: kind, source guarded, expression, and the user's line."""
     sources: dict[int, str] = {}
     for text in text_lines(tree):
@@ -40,80 +43,94 @@ def guard_rows(tree: str) -> Iterator[dict[str, Plain]]:
             sources = {d: s for d, s in sources.items() if d < depth} | {depth: found["source"] if found else ""}
             continue
         source = next((sources[d] for d in range(depth - 1, -1, -1) if sources.get(d)), "")
-        yield {"kind": item["kind"], "source": source, **_expression(rest)}
+        yield _guard(item["kind"], source, rest)
 
 
-def _expression(rest: str) -> dict[str, Plain]:
-    """The condition itself, the user's place that made it necessary, torch's own place, and what torch remarks on it."""
+def _guard(kind: str, source: str, rest: str) -> Guard:
+    """A guard of the tree: its condition, the user's place that made it necessary, torch's own place, and torch's remark."""
     hint = _HINT.search(rest)
     expression, *comments = re.split(r"\s+# ", rest[: hint.start()] if hint else rest, maxsplit=1)
     comment = comments[0].strip() if comments else ""
     only = _ONLY_REST.match(comment)
-    found = _USER_PLACE.match(comment) if only is None else None
-    row: dict[str, Plain] = {"expression": expression.strip(), **NOWHERE}
-    if found is not None:
-        row |= {key: found[key] or "" for key in ("code", "file", "function")}
-        row |= {"code": str(row["code"]).strip(), "line": int(found["line"])}
-    remark = (found["rest"] if found else only["rest"] if only else comment) or ""
-    if place := _PLACE.match(remark):
-        row["framework"] = remark
-        if found is None:
-            row |= {"file": place["file"], "line": int(place["line"]), "function": place["function"]}
-    elif found is not None and not row["code"] and str(row["file"]).startswith("_"):
-        row["framework"] = comment  # a place in torch: its packages that compile begin so, and it writes no code of theirs
+    at = _USER_PLACE.match(comment) if only is None else None
+    remark = (at["rest"] if at else only["rest"] if only else comment) or ""
+    framework_place = _PLACE.match(remark)
+    place = at or framework_place
+    code = (at["code"] or "").strip() if at else ""
+    if framework_place:
+        framework, note = remark, ""
+    elif at is not None and not code and at["file"].startswith("_"):
+        framework, note = comment, ""  # a place in torch: its packages that compile begin so, and it writes no code of theirs
     else:
-        row["note"] = remark
-    if hint:
-        row["note"] = "; ".join(filter(None, (str(row["note"]), hint["hint"])))
-    return row
+        framework, note = "", remark
+    return Guard(
+        kind=kind,
+        source=source,
+        expression=expression.strip(),
+        code=code,
+        file=place["file"] if place else "",
+        line=int(place["line"]) if place else 0,
+        function=place["function"] if place else "",
+        framework=framework,
+        note="; ".join(filter(None, (note, hint["hint"]))) if hint else note,
+    )
 
 
-def with_origins(rows: Iterable[dict[str, Plain]], made_at: Iterable[Mapping[str, Plain]] = ()) -> list[dict[str, Plain]]:
+def with_origins(rows: Iterable[Guard], made_at: Iterable[GuardPlace] = ()) -> list[Guard]:
     """Each guard once, with its `origin`: the user's line, torch's own place, or the guards that it follows from.
 
     `made_at` are the places in torch, by kind and source, of guards whose text has none.
     """
-    places = {(row["kind"], row["source"]): str(row["place"]) for row in made_at}
-    distinct = {(row["kind"], row["expression"] or row["source"]): row for row in reversed(list(rows))}
-    found = [dict(row) for row in reversed(distinct.values())]
-    relational = {row["kind"] for row in found if len(values_in(str(row["expression"]))) > 1}
+    places = {(row.kind, row.source): row.place for row in made_at}
+    last_first = {(row.kind, row.expression or row.source): row for row in reversed(list(rows))}
+    distinct = list(reversed(last_first.values()))
+    relational = {row.kind for row in distinct if len(values_in(row.expression)) > 1}
     # a guard on several values hangs under each of them in the tree, and has its text under the first only
-    found = [row for row in found if row["expression"] or row["kind"] not in relational]
-    stated = [row for row in found if row["code"]]
-    return [{**row, **_origin(row, places, stated)} for row in found]
+    guards = [row for row in distinct if row.expression or row.kind not in relational]
+    with_code = [row for row in guards if row.code]
+    return [_with_origin(row, places, with_code) for row in guards]
 
 
-def _origin(
-    row: Mapping[str, Plain], places: Mapping[tuple[Plain, Plain], str], stated: Sequence[Mapping[str, Plain]]
-) -> dict[str, Plain]:
-    """Where a guard is from in words, and the rows that it is derived from as (kind, source)."""
-    framework = str(row["framework"]) or places.get((row["kind"], row["source"]), "")
-    if row["code"] or (row["file"] and not framework):
-        return {"origin": f"{row['file']}:{row['line']} in {row['function']}", "derived_from": ()}
-    parents = _parents(row, stated)
-    if parents:
-        values = ", ".join(f"{p['kind']} of {p['source']}" for p in parents)
-        first = {key: parents[0][key] for key in ("file", "line", "function")}
-        at = f", first used at {first['file']}:{first['line']}"
-        by = f"; torch: {framework}" if framework else ""
-        derived = [(p["kind"], p["source"]) for p in parents]
-        return {"origin": f"derived from {values}{at}{by}", "derived_from": tuple(derived), "framework": framework, **first}
+def _with_origin(row: Guard, places: Mapping[tuple[str, str], str], with_code: Sequence[Guard]) -> Guard:
+    """The guard with where it is from in words, and the guards that it is derived from as (kind, source)."""
+    framework = row.framework or places.get((row.kind, row.source), "")
+    if row.code or (row.file and not framework):
+        return replace(row, origin=f"{row.file}:{row.line} in {row.function}", derived_from=())
+    if parents := _parents(row, with_code):
+        return _derived(replace(row, framework=framework), parents)
     if framework:
-        return {"origin": f"torch: {framework}", "derived_from": (), "framework": framework}
-    if row["kind"] in AMBIENT:
-        return {"origin": "torch: the state of the whole program, which every compiled frame depends on", "derived_from": ()}
-    return {"origin": "torch does not say", "derived_from": ()}
+        origin = f"torch: {framework}"
+    elif row.kind in AMBIENT:
+        origin = "torch: the state of the whole program, which every compiled frame depends on"
+    else:
+        origin = "torch does not say"
+    return replace(row, origin=origin, derived_from=(), framework=framework)
 
 
-def _parents(row: Mapping[str, Plain], stated: Sequence[Mapping[str, Plain]]) -> list[Mapping[str, Plain]]:
+def _derived(row: Guard, parents: Sequence[Guard]) -> Guard:
+    """The guard at the place of the first of those that it is derived from."""
+    first = parents[0]
+    values = ", ".join(f"{parent.kind} of {parent.source}" for parent in parents)
+    by = f"; torch: {row.framework}" if row.framework else ""
+    return replace(
+        row,
+        origin=f"derived from {values}, first used at {first.file}:{first.line}{by}",
+        derived_from=tuple((parent.kind, parent.source) for parent in parents),
+        file=first.file,
+        line=first.line,
+        function=first.function,
+    )
+
+
+def _parents(row: Guard, with_code: Sequence[Guard]) -> list[Guard]:
     """A guard with a line of the user's on each value that this one reads, or on what the value is a part of."""
-    found: dict[Plain, Mapping[str, Plain]] = {}
-    for value in (str(row["source"]), *values_in(str(row["expression"]))):
-        owners = [other for other in stated if other["source"] and _is_part(value, str(other["source"]))]
-        if owners:
-            nearest = max(owners, key=lambda other: (len(str(other["source"])), other["kind"] == "TENSOR_MATCH"))
-            found.setdefault(nearest["source"], nearest)
-    return list(found.values())
+    by_source: dict[str, Guard] = {}
+    for value in (row.source, *values_in(row.expression)):
+        containing = [other for other in with_code if other.source and _is_part(value, other.source)]
+        if containing:
+            nearest = max(containing, key=lambda other: (len(other.source), other.kind == "TENSOR_MATCH"))
+            by_source.setdefault(nearest.source, nearest)
+    return list(by_source.values())
 
 
 def values_in(expression: str) -> list[str]:
@@ -125,27 +142,26 @@ def _is_part(value: str, source: str) -> bool:
     return value == source or value.startswith((f"{source}.", f"{source}["))
 
 
-def readable(row: Mapping[str, Plain]) -> str:
+def readable(row: Guard) -> str:
     """A guard as one line: what is guarded, how, and why."""
-    why = f"  # {row['code'] or row['origin']}"
-    return f"{row['source'] or '(global)':<24} {row['kind']:<24} {row['expression']}{why}".rstrip()
+    why = f"  # {row.code or row.origin}"
+    return f"{row.source or '(global)':<24} {row.kind:<24} {row.expression}{why}".rstrip()
 
 
 def render(event: Event, id: str) -> Artifact:
-    """The guards, one a line; `data["rows"]` has them as mappings, `data["tree"]` Dynamo's own print."""
-    tree = event.data["text"]
-    rows = with_origins(guard_rows(tree), event.data.get("made_at", ()))
-    data = {"rows": tuple(rows), "tree": tree}
-    return text_artifact(event, id, "Guards", "guards", text="\n".join(map(readable, rows)), data=data)
+    """The guards, one a line; `data` has them as rows, and Dynamo's own print of them."""
+    recorded = typed(GuardTree, event.data)
+    data = Guards(rows=tuple(with_origins(guard_rows(recorded.text), recorded.made_at or ())), tree=recorded.text)
+    return text_artifact(event, id, "Guards", "guards", text="\n".join(map(readable, data.rows)), data=data)
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each guard to the user's line that made it necessary."""
-    for number, row in enumerate(artifact.data["rows"], 1):
-        found = row["line"] and trace.source_line(row["file"], row["line"], frame=artifact.frame)
-        if found:
-            how = "derived guard" if row["derived_from"] else "guard comment"
-            yield Link(artifact.id, (number,), found[0], (found[1],), how)
+    for number, row in enumerate(typed(Guards, artifact.data).rows, 1):
+        place = trace.source_line(row.file, row.line, frame=artifact.frame) if row.line else None
+        if place:
+            how = "derived guard" if row.derived_from else "guard comment"
+            yield Link(artifact.id, (number,), place[0], (place[1],), how)
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:

@@ -7,28 +7,31 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from explorer.model.artifacts import Recompile, Recompiles
+from explorer.model.events import Text
+from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage, text_artifact
-from explorer.model.values import Artifact, Event, Plain, plain
+from explorer.model.values import Artifact, Event
 
 _AGAINST = re.compile(r"^(?P<frame>\d+/\d+): (?P<guard>.*)$", re.DOTALL)
 
 
-def reasons(text: str) -> tuple[dict[str, Plain], ...]:
-    """One row a failed guard: the earlier compile it belongs to, and the guard in Dynamo's words."""
+def reasons(text: str) -> tuple[Recompile, ...]:
+    """One row a failed guard: the earlier compile that it belongs to, and the guard in Dynamo's words."""
     try:
         listed = json.loads(text)
     except ValueError:
         listed = [text]
     texts = listed if isinstance(listed, list) else [text]
     matches = [(_AGAINST.match(str(t).strip()), str(t).strip()) for t in texts]
-    return tuple({"earlier": m["frame"] if m else "", "guard": m["guard"] if m else t} for m, t in matches)
+    return tuple(Recompile(earlier=m["frame"] if m else "", guard=m["guard"] if m else t) for m, t in matches)
 
 
 def render(event: Event, id: str) -> Artifact:
     """One line a failed guard."""
-    rows = event.data.get("rows") or reasons(event.data["text"])
-    text = "\n".join(f"{row['earlier']}: {row['guard']}" if row["earlier"] else str(row["guard"]) for row in rows)
-    return text_artifact(event, id, f"Recompile: {rows[0]['guard']}", "text", text=text, data={"rows": rows})
+    data = typed(Recompiles, event.data)
+    text = "\n".join(f"{row.earlier}: {row.guard}" if row.earlier else row.guard for row in data.rows)
+    return text_artifact(event, id, f"Recompile: {data.rows[0].guard}", "text", text=text, data=data)
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
@@ -37,9 +40,10 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
     A trace that compiled all anew leaves out what was compiled before it: that was set aside, and nothing was compiled again.
     """
     for event in events:
-        rows = [{**row, "earlier": frames.names.get(str(row["earlier"]), row["earlier"])} for row in reasons(event.data["text"])]
-        if not frames.fresh or any(row["earlier"] in frames.names for row in reasons(event.data["text"])):
-            yield replace(event, data=plain({"rows": rows}))
+        rows = reasons(typed(Text, event.data).text)
+        if not frames.fresh or any(row.earlier in frames.names for row in rows):
+            renamed = (replace(row, earlier=frames.names.get(row.earlier, row.earlier)) for row in rows)
+            yield replace(event, data=Recompiles(rows=tuple(renamed)))
 
 
 STAGE = Stage(

@@ -68,16 +68,13 @@ def _holds(whole: range, part: range) -> bool:
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
     """Each function that was inlined once, and not where a frame of its own shows it."""
-    shown = {_defined_at(event) for event in events if not event.data.get("inlined")}
-    for event in events:
-        if not (event.data.get("inlined") and _defined_at(event) in shown):
-            shown.add(_defined_at(event))
+    functions = [(event, typed(SourceText, event.data)) for event in events]
+    shown = {(data.file, data.first_line) for _, data in functions if not data.inlined}
+    for event, data in functions:
+        place = data.file, data.first_line
+        if not (data.inlined and place in shown):
+            shown.add(place)
             yield event
-
-
-def _defined_at(event: Event) -> tuple[str, int]:
-    """Where a function is defined."""
-    return event.data.get("file", ""), event.data.get("first_line", 0)
 
 
 STAGE = Stage(

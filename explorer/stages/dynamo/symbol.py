@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from explorer.model.artifacts import Symbol, Symbols
 from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage, text_artifact
-from explorer.model.values import Artifact, Event, Plain
-from explorer.stages.gathering import by_frame, table_of
+from explorer.model.values import Artifact, Event
+from explorer.stages.gathering import by_frame, table_event
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a symbol, then what was learnt of them; the event holds all of one frame's, see `replay`."""
+    """One line a symbol of the frame, or a condition on symbols."""
     data = typed(Symbols, event.data)
     return text_artifact(event, id, "Dynamic shapes", "text", text="\n".join(map(readable, data.rows)), data=data)
 
@@ -33,11 +33,11 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
     What it said last of one counts, in the place of what it said first.
     """
     for group in by_frame(events).values():
-        found: dict[tuple[Plain, ...], Mapping[str, Plain]] = {}
-        for row in (event.data for event in group):
-            key = (row["what"], *((row["symbol"], row["source"]) if row["what"] == "created" else (row["expr"],)))
-            found[key] = row
-        yield table_of(group[0], list(found.values()))
+        latest: dict[tuple[str | None, ...], Symbol] = {}
+        for row in (typed(Symbol, event.data) for event in group):
+            key = (row.what, row.symbol, row.source) if row.what == "created" else (row.what, row.expr)
+            latest[key] = row
+        yield table_event(group[0], Symbols(rows=tuple(latest.values())))
 
 
 STAGE = Stage(

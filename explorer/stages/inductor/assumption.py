@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explorer.model.artifacts import Assumption, Assumptions, GraphAssumption
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.values import Artifact, Event, Plain
-from explorer.stages.gathering import number_of_rows, one_table_with_graphs
+from explorer.model.values import Artifact, Event
+from explorer.stages.gathering import number_of_rows, one_table
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line an assumption, the same ones once; the event holds all of one frame's, see `replay`."""
-    rows = [dict(row) for n, row in enumerate(event.data["rows"]) if row not in event.data["rows"][:n]]
-    text = "\n".join(map(readable, rows))
-    return text_artifact(event, id, "Assumptions", "text", text=text, data={"rows": rows})
+    """One line an assumption of the frame."""
+    data = typed(Assumptions, event.data)
+    return text_artifact(event, id, "Assumptions", "text", text="\n".join(map(readable, data.rows)), data=data)
 
 
-def readable(row: dict[str, Plain]) -> str:
+def readable(row: GraphAssumption) -> str:
     """An assumption as one line: where, what was assumed, and why."""
-    return f"{row['where']}: {row['assumed']}  # {row['why']}"
+    return f"{row.where}: {row.assumed}  # {row.why}"
+
+
+def row_of(event: Event) -> GraphAssumption:
+    """The assumption, and the graph that it is about."""
+    data = typed(Assumption, event.data)
+    return GraphAssumption(graph=event.graph, where=data.where, assumed=data.assumed, why=data.why)
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:
@@ -32,6 +39,6 @@ STAGE = Stage(
     language="text",
     render=render,
     summary=summary,
-    gather=one_table_with_graphs,
+    gather=one_table(row_of, Assumptions, distinct=True),
     about="What Inductor decides by timing it on the device, and what was assumed instead, because the device is not there.",
 )

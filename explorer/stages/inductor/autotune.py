@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from explorer.model.artifacts import Autotune
+from explorer.model.events import AutotuneTaken
+from explorer.model.records import typed
+from explorer.model.rows import Choice
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Plain, plain
+from explorer.model.values import Artifact, Event, Plain
 
 #: The kind of event that says which choice a fusion settled on.
 TAKEN = "autotune_taken"
@@ -15,17 +19,18 @@ TAKEN = "autotune_taken"
 
 def render(event: Event, id: str) -> Artifact:
     """One line a choice, the fastest first; None for a time says that it was not, or could not be, measured."""
-    rows = sorted(event.data["choices"], key=lambda row: (not row["fastest"], row["ms"] is None, row["ms"] or 0.0))
-    title = f"Choices for {event.data['operation']}"
-    text = "\n".join([f"{event.data['operation']}({', '.join(event.data['inputs'])})", *map(readable, rows)])
-    return text_artifact(event, id, title, "text", text=text, data={**event.data, "choices": rows})
+    recorded = typed(Autotune, event.data)
+    choices = sorted(recorded.choices, key=lambda row: (not row.fastest, row.ms is None, row.ms or 0.0))
+    title = f"Choices for {recorded.operation}"
+    text = "\n".join([f"{recorded.operation}({', '.join(recorded.inputs)})", *map(readable, choices)])
+    return text_artifact(event, id, title, "text", text=text, data=replace(recorded, choices=tuple(choices)))
 
 
-def readable(row: dict[str, Plain]) -> str:
+def readable(row: Choice) -> str:
     """A choice as one line: its time in milliseconds, its name, its config, and for the one that was taken why."""
-    time = f"{row['ms']:10.4f} ms" if row["ms"] is not None else "  not timed  "
-    why = ": ".join(filter(None, ("taken" if row.get("taken") else "", row.get("why", ""))))
-    return f"{time}  {row['choice']}  {row['config']}".rstrip() + (f"  # {why}" if why else "")
+    time = f"{row.ms:10.4f} ms" if row.ms is not None else "  not timed  "
+    why = ": ".join(filter(None, ("taken" if row.taken else "", row.why or "")))
+    return f"{time}  {row.choice}  {row.config}".rstrip() + (f"  # {why}" if why else "")
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
@@ -37,26 +42,32 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
 
 
 def _with_taken(event: Event, settled: Sequence[Event]) -> Event:
-    place, names = (event.frame, event.graph), [row["choice"] for row in event.data["choices"]]
-    own = [e.data for e in settled if (e.frame, e.graph) == place and e.data["choice"] in names]
-    last = own[-1] if own else {}
+    data = typed(Autotune, event.data)
+    names = {row.choice for row in data.choices}
+    of_graph = (typed(AutotuneTaken, e.data) for e in settled if (e.frame, e.graph) == (event.frame, event.graph))
+    last = next((taken for taken in reversed(list(of_graph)) if taken.choice in names), None)
     choices = []
-    for row in event.data["choices"]:
-        taken = row["choice"] == last["choice"] if last else row["fastest"]
-        choices.append({**row, "taken": taken, "why": row.get("why", "") or (last["why"] if last and taken else "")})
-    return replace(event, data=plain({**event.data, "choices": choices}))
+    for row in data.choices:
+        taken = row.choice == last.choice if last else row.fastest
+        choices.append(replace(row, taken=taken, why=row.why or (last.why if last and taken else "")))
+    return replace(event, data=replace(data, choices=tuple(choices)))
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """What was taken for each operation."""
-    found = ((a.data["operation"], row) for a in artifacts for row in a.data["choices"])
-    return ", ".join(f"{operation}: {row['choice']}" for operation, row in found if row.get("taken", row["fastest"]))
+    tunings = [typed(Autotune, artifact.data) for artifact in artifacts]
+    return ", ".join(f"{data.operation}: {row.choice}" for data in tunings for row in data.choices if _was_taken(row))
+
+
+def _was_taken(row: Choice) -> bool:
+    return row.fastest if row.taken is None else row.taken
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
     """The choices, each with the operation that it is for."""
-    for row in artifact.data["choices"]:
-        yield {"graph": artifact.graph, "operation": artifact.data["operation"], "inputs": artifact.data["inputs"], **row}
+    data = typed(Autotune, artifact.data)
+    for row in data.choices:
+        yield {"graph": artifact.graph, "operation": data.operation, "inputs": data.inputs, **row}
 
 
 STAGE = Stage(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from explorer.model.events import event_data
+from explorer.model.events import KernelText, OutputCodeText
+from explorer.model.records import typed
 from explorer.model.values import Event, text_lines
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 
@@ -15,15 +16,20 @@ LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "
 
 def kernel_events(event: Event) -> Iterator[Event]:
     """An event of kind "kernel" for each kernel that the wrapper defines, with its source and place in the wrapper."""
-    if _cpp_wrapper.is_cpp(event.data["text"]):
-        yield from _kernels_of_cpp(event)
-        return
-    for statement in ast.parse(event.data["text"]).body:
+    wrapper = typed(OutputCodeText, event.data).text
+    for kernel in _in_cpp(wrapper) if _cpp_wrapper.is_cpp(wrapper) else _in_python(wrapper):
+        yield Event("kernel", event.time, event.frame, event.graph, kernel, event.path)
+
+
+def _in_python(wrapper: str) -> Iterator[KernelText]:
+    """The kernels of a wrapper in Python."""
+    for statement in ast.parse(wrapper).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-            yield from _kernel(event, statement, statement.value)
+            yield from _defined_by(statement, statement.value, wrapper)
 
 
-def _kernel(event: Event, statement: ast.Assign, call: ast.Call) -> Iterator[Event]:
+def _defined_by(statement: ast.Assign, call: ast.Call, wrapper: str) -> Iterator[KernelText]:
+    """The kernel that a statement of the wrapper defines; none where it defines something else."""
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     texts = [a for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     target = statement.targets[0]
@@ -31,27 +37,25 @@ def _kernel(event: Event, statement: ast.Assign, call: ast.Call) -> Iterator[Eve
         return
     source = texts[-1]
     text = str(source.value)
-    data = {
-        "name": target.id,
-        "language": LANGUAGES[method],
-        "text": text.strip("\n"),
-        "wrapper_line": source.lineno + len(text) - len(text.lstrip("\n")),
-        "comment": _comment_above(event.data["text"], statement.lineno),
-    }
-    yield Event("kernel", event.time, event.frame, event.graph, event_data("kernel", data), event.path)
+    yield KernelText(
+        name=target.id,
+        language=LANGUAGES[method],
+        text=text.strip("\n"),
+        wrapper_line=source.lineno + len(text) - len(text.lstrip("\n")),
+        comment=_comment_above(wrapper, statement.lineno),
+    )
 
 
-def _kernels_of_cpp(event: Event) -> Iterator[Event]:
+def _in_cpp(wrapper: str) -> Iterator[KernelText]:
     """The kernels of a wrapper in C++, whose comments say at a call, not at a definition, which operators they are."""
-    for kernel in _cpp_wrapper.definitions(event.data["text"]):
-        data = {
-            "name": kernel.name,
-            "language": LANGUAGES.get(kernel.method, kernel.method),
-            "text": kernel.text,
-            "wrapper_line": kernel.line,
-            "comment": _comment_at_call(event.data["text"], kernel.name),
-        }
-        yield Event("kernel", event.time, event.frame, event.graph, event_data("kernel", data), event.path)
+    for kernel in _cpp_wrapper.definitions(wrapper):
+        yield KernelText(
+            name=kernel.name,
+            language=LANGUAGES.get(kernel.method, kernel.method),
+            text=kernel.text,
+            wrapper_line=kernel.line,
+            comment=_comment_at_call(wrapper, kernel.name),
+        )
 
 
 def _comment_at_call(text: str, kernel: str) -> str:

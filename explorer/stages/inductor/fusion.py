@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from explorer.model.artifacts import Fusion, SchedulerGraph
 from explorer.model.records import typed
@@ -20,10 +21,11 @@ Line = tuple[str, tuple[int, ...]]
 
 def render(event: Event, id: str) -> Artifact:
     """The groups, the verdicts and the buffers made, a line each; `data` has them as recorded, see `Trace.fusion`."""
-    lines = list(readable(Verdicts(typed(Fusion, event.data))))
-    about = [[number, list(nodes)] for number, (_, nodes) in enumerate(lines, 1) if nodes]
-    data = {**event.data, "about": about}
-    return text_artifact(event, id, f"Fusion{of_graph(event)}", "text", text="\n".join(text for text, _ in lines), data=data)
+    recorded = typed(Fusion, event.data)
+    lines = list(readable(Verdicts(recorded)))
+    about = tuple((number, nodes) for number, (_, nodes) in enumerate(lines, 1) if nodes)
+    text = "\n".join(text for text, _ in lines)
+    return text_artifact(event, id, f"Fusion{of_graph(recorded.of)}", "text", text=text, data=replace(recorded, about=about))
 
 
 def readable(verdicts: Verdicts) -> Iterator[Line]:
@@ -64,22 +66,21 @@ def _verdict(verdicts: Verdicts, v: Verdict, others: tuple[int, ...]) -> Line:
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each line to the scheduler nodes that it is about, before fusion."""
-    found = [a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same(artifact, a)]
-    if not found:
-        return
     data = typed(Fusion, artifact.data)
-    names = data.names
-    lines = node_lines(found[0], set(names))
+    before = [a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same_graph(data, a)]
+    if not before:
+        return
+    lines = node_lines(before[0], set(data.names))
     for number, nodes in data.about or ():
-        targets = tuple(lines[names[n]] for n in nodes if names[n] in lines)
+        targets = tuple(lines[data.names[n]] for n in nodes if data.names[n] in lines)
         if targets:
-            yield Link(artifact.id, (number,), found[0].id, targets, "scheduler node")
+            yield Link(artifact.id, (number,), before[0].id, targets, "scheduler node")
 
 
-def _same(artifact: Artifact, nodes: Artifact) -> bool:
+def _same_graph(fusion: Fusion, nodes: Artifact) -> bool:
     """True where both are of the same graph, which may be nested in another."""
-    verdicts, scheduled = typed(Fusion, artifact.data), typed(SchedulerGraph, nodes.data)
-    return (scheduled.of or "") == verdicts.of and {n["name"] for n in nodes.nodes} >= set(verdicts.names)
+    graph = typed(SchedulerGraph, nodes.data)
+    return (graph.of or "") == fusion.of and {node.name for node in graph.nodes} >= set(fusion.names)
 
 
 def node_lines(artifact: Artifact, names: set[str]) -> dict[str, int]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from explorer.model.artifacts import FxPass
+from explorer.model.events import FxPassIdle, FxPassText
+from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Plain, plain
+from explorer.model.values import Artifact, Event, Plain
 from explorer.stages.chain import link_pass
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.kinds import fx_kinds
@@ -21,9 +24,9 @@ def render(event: Event, id: str) -> Artifact:
 
     `idle` has name and seconds of the passes since the last change, which changed nothing, `idle_after` after the last one.
     """
-    data = event.data
-    title = f"{data['section']} pass {data['name']}{of_graph(event)}: +{len(data['made'])} −{len(data['erased'])} nodes"
-    return text_artifact(event, id, title, "fx-lines", seconds=data["seconds"])
+    data = typed(FxPassText, event.data)
+    title = f"{data.section} pass {data.name}{of_graph(data.of)}: +{len(data.made)} −{len(data.erased)} nodes"
+    return text_artifact(event, id, title, "fx-lines", seconds=data.seconds)
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
@@ -32,31 +35,46 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
         if event.kind == IDLE:
             continue
         after = next((e for e in events[number + 1 :] if _round(e) == _round(event)), None)
-        idle = after.data["idle"] if after is not None and after.kind == IDLE else None
-        yield event if idle is None else replace(event, data=plain({**event.data, "idle_after": idle}))
+        if after is not None and after.kind == IDLE:
+            idle = typed(FxPassIdle, after.data).idle
+            yield replace(event, data=replace(typed(FxPassText, event.data), idle_after=idle))
+        else:
+            yield event
 
 
 def _round(event: Event) -> tuple[str, ...]:
     """Which round of passes, over which graph."""
-    return event.frame, event.graph, str(event.data["section"]), str(event.data.get("of", ""))
+    data = typed(FxPassIdle, event.data) if event.kind == IDLE else typed(FxPassText, event.data)
+    return event.frame, event.graph, data.section, data.of or ""
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How many nodes the passes made and erased."""
-    made, erased = (sum(len(a.data.get(key, ())) for a in artifacts) for key in ("made", "erased"))
+    passes = [typed(FxPass, artifact.data) for artifact in artifacts]
+    made, erased = sum(len(data.made) for data in passes), sum(len(data.erased) for data in passes)
     return f"+{made} −{erased} nodes"
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
     """The pass is one row, with the text before and after it."""
-    keys = ("section", "name", "seconds", "made", "erased", "before")
-    yield {"graph": artifact.graph, **{key: artifact.data[key] for key in keys}, "after": artifact.text}
+    data = typed(FxPass, artifact.data)
+    yield {
+        "graph": artifact.graph,
+        "section": data.section,
+        "name": data.name,
+        "seconds": data.seconds,
+        "made": data.made,
+        "erased": data.erased,
+        "before": data.before,
+        "after": artifact.text,
+    }
 
 
 def idle_rows(artifact: Artifact) -> Iterator[Mapping[str, Plain]]:
     """One row a pass that ran before it, or after it in its round, and changed nothing."""
-    for name, seconds in (idle for key in ("idle", "idle_after") for idle in artifact.data.get(key, ())):
-        yield {"graph": artifact.graph, "section": artifact.data["section"], "name": name, "seconds": seconds}
+    data = typed(FxPass, artifact.data)
+    for name, seconds in (*(data.idle or ()), *(data.idle_after or ())):
+        yield {"graph": artifact.graph, "section": data.section, "name": name, "seconds": seconds}
 
 
 STAGE = Stage(

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import FUSED, Artifact, Event, Link
-from explorer.stages.fx_graph import of_graph
-from explorer.stages.inductor.scheduler_ir import headers, link_nodes
+from explorer.stages.inductor.scheduler_ir import headers, link_nodes, render_nodes, scheduler_nodes
 from explorer.stages.kinds import ir_kinds
 
 
 def render(event: Event, id: str) -> Artifact:
     """The scheduler's nodes as TORCH_COMPILE_DEBUG=1 writes them."""
-    return text_artifact(event, id, f"Inductor IR after fusion{of_graph(event)}", "inductor-ir", text=event.data["text"].rstrip())
+    return render_nodes(event, id, "Inductor IR after fusion")
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
@@ -24,10 +23,10 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     if not before:
         return
     mine, theirs = headers(artifact), headers(before[-1])
-    for row in artifact.nodes:
-        parts = tuple(sorted(theirs[name] for name in row["fused"] or (row["name"],) if name in theirs))
-        if row["name"] in mine and parts:
-            yield Link(artifact.id, (mine[row["name"]],), before[-1].id, parts, FUSED)
+    for node in scheduler_nodes(artifact):
+        parts = tuple(sorted(theirs[name] for name in node.fused or (node.name,) if name in theirs))
+        if node.name in mine and parts:
+            yield Link(artifact.id, (mine[node.name],), before[-1].id, parts, FUSED)
 
 
 STAGE = Stage(

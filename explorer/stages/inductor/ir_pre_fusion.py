@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
-from explorer.stages.fx_graph import of_graph
-from explorer.stages.inductor.scheduler_ir import link_nodes
+from explorer.stages.inductor.scheduler_ir import link_nodes, render_nodes
 from explorer.stages.kinds import ir_kinds
 
 
 def render(event: Event, id: str) -> Artifact:
     """The scheduler's nodes as TORCH_COMPILE_DEBUG=1 writes them."""
-    return text_artifact(
-        event, id, f"Inductor IR before fusion{of_graph(event)}", "inductor-ir", text=event.data["text"].rstrip()
-    )
+    return render_nodes(event, id, "Inductor IR before fusion")
 
 
 STAGE = Stage(

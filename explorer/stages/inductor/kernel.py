@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
+from explorer.model.artifacts import Kernel, KernelLines
+from explorer.model.events import KernelText
+from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import CALLED_FROM, DEFINED, Artifact, Event, Link, plain
+from explorer.model.values import CALLED_FROM, DEFINED, Artifact, Event, Link
 from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
@@ -30,14 +33,14 @@ WRAPPER, LINES = "output_code", "kernel_lines"
 
 def render(event: Event, id: str) -> Artifact:
     """The kernel's source in its own language; `definitions` says which FX node each of its lines computes."""
-    name = str(event.data["name"])
-    return text_artifact(event, id, f"Kernel {name}", str(event.data["language"]), kernel=name)
+    data = typed(KernelText, event.data)
+    return text_artifact(event, id, f"Kernel {data.name}", data.language, kernel=data.name)
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each line to the FX node it computes and to the wrapper's line it was cut out of; the kernel to its scheduler nodes."""
     wrapper = trace.find("output_code", artifact.frame, artifact.graph)
-    first = artifact.data["wrapper_line"]
+    first = typed(Kernel, artifact.data).wrapper_line
     if wrapper:
         for number in range(1, len(artifact.lines) + 1):
             yield Link(artifact.id, (number,), wrapper[-1].id, (first + number - 1,), "cut out of the output code")
@@ -53,11 +56,15 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The kernel to its own lines in the program, and to the lines that launch it, where that is outside of torch.compile."""
+    data = typed(Kernel, artifact.data)
+    if data.launched_from is None:
+        return
     whole = tuple(range(1, len(artifact.lines) + 1))
-    for number in whole if "launched_from" in artifact.data else ():
-        if own := trace.source_line(artifact.data["file"], artifact.data["first_line"] + number - 1):
-            yield Link(artifact.id, (number,), own[0], (own[1],), "the program's own line")
-    places = {(row["file"], row["line"]) for row in artifact.data.get("launched_from", ()) if row}
+    if data.file is not None and data.first_line is not None:
+        for number in whole:
+            if place := trace.source_line(data.file, data.first_line + number - 1):
+                yield Link(artifact.id, (number,), place[0], (place[1],), "the program's own line")
+    places = {(call.file, call.line) for call in data.launched_from if call}
     for file, line in sorted(places):
         if found := trace.source_line(file, line):
             yield Link(artifact.id, whole, found[0], (found[1],), CALLED_FROM)
@@ -66,10 +73,10 @@ def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 def _link_scheduler(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The line on which the kernel begins, to the scheduler nodes that it was generated for."""
     begin = definition_line(artifact)
-    operations = {name for definition in artifact.data.get("definitions", ()) for name in definition["operations"]}
+    operations = {name for definition in typed(Kernel, artifact.data).definitions or () for name in definition.operations}
     if begin and operations:
-        for after, line, row in all_nodes(artifact, trace):
-            if operations & {row["name"], *row["fused"]}:
+        for after, line, node in all_nodes(artifact, trace):
+            if operations & {node.name, *node.fused}:
                 yield Link(artifact.id, (begin,), after.id, (line,), DEFINED)
 
 
@@ -81,15 +88,15 @@ def definition_line(artifact: Artifact) -> int:
 
 def owners(artifact: Artifact) -> Owners:
     """The FX nodes of each line: one, or as many as the kernel is launched for."""
-    definitions = artifact.data.get("definitions", ())
+    definitions = typed(Kernel, artifact.data).definitions or ()
     kinds = kernel_kinds(artifact)
     found: dict[int, dict[str, None]] = {}
     for definition in definitions:
-        for number, node in definition["lines"]:
+        for number, node in definition.lines:
             if number <= len(kinds) and kinds[number - 1] not in SHARED:
                 found.setdefault(number, {})[node] = None
     known: Owners = {number: (tuple(names), CODEGEN) for number, names in found.items()}
-    if templates := tuple(dict.fromkeys(node for definition in definitions for node in definition["template"])):
+    if templates := tuple(dict.fromkeys(node for definition in definitions for node in definition.template)):
         return {number: (templates, TEMPLATE) for number, kind in enumerate(kinds, 1) if not kind} | known
     if known:
         known |= _by_call(artifact.lines, kinds, known)
@@ -144,9 +151,10 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
 
 def _with_definitions(kernel: Event, events: Sequence[Event]) -> Event:
     """The kernel with what was recorded each time it was defined: once for each group of nodes that it computes."""
-    key = (kernel.frame, kernel.graph, kernel.data["name"])
-    found = [e.data for e in events if e.kind == LINES and (e.frame, e.graph, e.data["name"]) == key]
-    return replace(kernel, data=plain({**kernel.data, "definitions": found})) if found else kernel
+    data = typed(KernelText, kernel.data)
+    of_graph = (e for e in events if e.kind == LINES and (e.frame, e.graph) == (kernel.frame, kernel.graph))
+    definitions = tuple(lines for e in of_graph if (lines := typed(KernelLines, e.data)).name == data.name)
+    return replace(kernel, data=replace(data, definitions=definitions)) if definitions else kernel
 
 
 STAGE = Stage(

@@ -6,9 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 
+from explorer.model.events import OutputCodeText
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, once
+from explorer.stages.fx_graph import all_fx_nodes
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 from explorer.stages.inductor.kernel import definition_line
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
@@ -22,7 +25,7 @@ _BUFFER = re.compile(r"^\s+(\w+) = |\bout=(\w+)\)")
 
 def render(event: Event, id: str) -> Artifact:
     """The wrapper's file; of cpp_wrapper it is Python around C++, of AOTInductor all of it is C++."""
-    language = "cpp" if _cpp_wrapper.is_cpp(str(event.data["text"])) else "python"
+    language = "cpp" if _cpp_wrapper.is_cpp(typed(OutputCodeText, event.data).text) else "python"
     return text_artifact(event, id, "Output code", language)
 
 
@@ -65,19 +68,19 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 def _link_buffers(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The lines that make a buffer, by the buffer's name."""
     graph, nodes = post_grad_lines(artifact, trace)
-    writers = {buffer: found for found in all_nodes(artifact, trace) for buffer in found[2]["writes"]}
+    writers = {buffer: found for found in all_nodes(artifact, trace) for buffer in found[2].writes}
     launched = {number for number, _ in calls_of(artifact)}
     made_by_name: set[int] = set()
     makes = _cpp_wrapper.BUFFER if artifact.language == "cpp" else _BUFFER
     for number, line in enumerate(artifact.lines, 1):
         if not (made := makes.search(line)) or (made[1] or made[2]) not in writers:
             continue
-        after, first, row = writers[made[1] or made[2]]
+        after, first, node = writers[made[1] or made[2]]
         made_by_name.add(number)
         yield Link(artifact.id, (number,), after.id, (first,), BUFFER)
-        names = (row["node"],) if row.get("node") else row["origins"]
+        names = (node.node,) if node.node else node.origins
         found = tuple(sorted(nodes[name] for name in names if name in nodes))
-        if found and row["kind"].startswith("Extern") and (number in launched or "[" in line):
+        if found and node.kind.startswith("Extern") and (number in launched or "[" in line):
             yield Link(artifact.id, (number,), graph, found, EXTERN)
     yield from _link_calls(artifact, trace, made_by_name)
 
@@ -89,14 +92,14 @@ def _link_calls(artifact: Artifact, trace: TraceData, known: set[int]) -> Iterat
     """
     graph, lines = post_grad_lines(artifact, trace)
     found = trace.find("post_grad", artifact.frame, artifact.graph)
-    targets = {n["name"]: str(n["target"]) for n in (*found[-1].nodes, *found[-1].inner) if n["name"] in lines} if found else {}
+    targets = {node.name: node.target for node in all_fx_nodes(found[-1]) if node.name in lines} if found else {}
     calls: dict[str, list[int]] = {}
     for number, called in calls_of(artifact):
         if number not in known:
             calls.setdefault(called.removeprefix("torch.ops."), []).append(number)
     nodes: dict[str, list[tuple[Artifact, int, str]]] = {}
-    for after, first, row in all_nodes(artifact, trace):
-        for name in row["origins"] if row["kind"].startswith("Extern") else ():
+    for after, first, node in all_nodes(artifact, trace):
+        for name in node.origins if node.kind.startswith("Extern") else ():
             if targets.get(name) in calls:
                 nodes.setdefault(targets[name], []).append((after, first, name))
     for called, numbers in calls.items():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from explorer.model.artifacts import PatternMatch
+from explorer.model.events import PatternMatchText
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
@@ -14,18 +17,27 @@ from explorer.stages.kinds import fx_kinds
 
 def render(event: Event, id: str) -> Artifact:
     """The nodes matched and the nodes made; `data` says which pattern and where it is defined."""
-    return text_artifact(event, id, f"Pattern {event.data['pattern']}{of_graph(event)}", "fx-lines")
+    data = typed(PatternMatchText, event.data)
+    return text_artifact(event, id, f"Pattern {data.pattern}{of_graph(data.of)}", "fx-lines")
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """The patterns that fired."""
-    return ", ".join(dict.fromkeys(str(a.data.get("pattern", "")) for a in artifacts))
+    return ", ".join(dict.fromkeys(typed(PatternMatch, a.data).pattern for a in artifacts))
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
     """The match is one row."""
-    keys = ("pattern", "kind", "file", "line", "matched", "made")
-    yield {"graph": artifact.graph, **{key: artifact.data[key] for key in keys}}
+    data = typed(PatternMatch, artifact.data)
+    yield {
+        "graph": artifact.graph,
+        "pattern": data.pattern,
+        "kind": data.kind,
+        "file": data.file,
+        "line": data.line,
+        "matched": data.matched,
+        "made": data.made,
+    }
 
 
 STAGE = Stage(

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+from explorer.model.artifacts import PerfHint, PerfHints
+from explorer.model.events import GivenHint
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Link, Plain
-from explorer.stages.fx_graph import link_rows, placed_rows
-from explorer.stages.gathering import counted, one_table_with_graphs
+from explorer.model.values import Artifact, Event, Link
+from explorer.stages.fx_graph import NOWHERE, innermost, link_rows
+from explorer.stages.gathering import counted, one_table
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a hint; the event holds all of one frame's, see `replay`."""
-    rows = placed_rows(event)
-    return text_artifact(event, id, "Performance hints", "text", text="\n".join(map(readable, rows)), data={"rows": rows})
+    """One line a hint of the frame."""
+    data = typed(PerfHints, event.data)
+    return text_artifact(event, id, "Performance hints", "text", text="\n".join(map(readable, data.rows)), data=data)
 
 
-def readable(row: Mapping[str, Plain]) -> str:
+def readable(row: PerfHint) -> str:
     """A hint as one line: the graph, Inductor's words, the nodes, and the user's line."""
-    nodes = f" ({', '.join(row['nodes'])})" if row["nodes"] else ""
-    graph = f"{row['graph']}: " if row["graph"] else ""
-    why = f"  # {row['code']}" if row["code"] else ""
-    return f"{graph}{row['hint']}{nodes}{why}"
+    nodes = f" ({', '.join(row.nodes)})" if row.nodes else ""
+    graph = f"{row.graph}: " if row.graph else ""
+    why = f"  # {row.code}" if row.code else ""
+    return f"{graph}{row.hint}{nodes}{why}"
+
+
+def row_of(event: Event) -> PerfHint:
+    """The hint, the graph that it is about, and the user's line of its first node that has one."""
+    data = typed(GivenHint, event.data)
+    place = innermost(data.stack) or NOWHERE
+    return PerfHint(graph=event.graph, hint=data.hint, nodes=data.nodes, **place._asdict())
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each hint to the user's line of the node that it is about."""
-    return link_rows(artifact, trace)
+    return link_rows(artifact, typed(PerfHints, artifact.data).rows, trace)
 
 
 STAGE = Stage(
@@ -36,7 +46,7 @@ STAGE = Stage(
     language="text",
     render=render,
     summary=counted("hint"),
-    gather=one_table_with_graphs,
+    gather=one_table(row_of, PerfHints, distinct=True),
     link=link,
     about="What Inductor hints at while it compiles (TORCH_LOGS=perf_hints), with the line of the node that it is about.",
 )

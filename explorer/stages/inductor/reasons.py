@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from explorer.model.values import Plain
+from explorer.model.rows import MadeBuffer, Rule, Setting
+from explorer.model.values import Call
 
 #: What the scheduler says → what it means.
 SAID: Mapping[str, str] = MappingProxyType(
@@ -133,27 +134,25 @@ class _Known(dict[str, object]):
         return "?"
 
 
-def words(rule: Sequence[Plain], args: Sequence[Plain]) -> str:
+def words(rule: Rule, args: Sequence[str]) -> str:
     """A rule in the scheduler's own words, or where it said no without any."""
-    said, file, line, function = rule
-    if said:
+    if rule.said:
         try:
-            return str(said) % tuple(args) if "%s" in said else str(said)
+            return rule.said % tuple(args) if "%s" in rule.said else rule.said
         except TypeError:
-            return f"{said} {tuple(args)}"
-    return f"{function} ({file}:{line})" if function else "(no reason given)"
+            return f"{rule.said} {tuple(args)}"
+    return f"{rule.function} ({rule.file}:{rule.line})" if rule.function else "(no reason given)"
 
 
-def sentence(rule: Sequence[Plain], args: Sequence[Plain], **known: object) -> str:
+def sentence(rule: Rule, args: Sequence[str], *, a: str, b: str, **known: object) -> str:
     """One plain sentence for people; a rule that is not in the tables is quoted."""
-    said, function = str(rule[0]), str(rule[3])
-    template = SAID.get(said) or (SILENT.get(function) if not said else None)
+    template = SAID.get(rule.said) or (SILENT.get(rule.function) if not rule.said else None)
     if template is None:
         quoted = words(rule, args)
-        if said:
-            return f"The scheduler refuses {known['a']} with {known['b']}: {quoted}."
-        return f"The scheduler refuses {known['a']} with {known['b']} without giving a reason; it says no in {quoted}."
-    values = _Known(known, **{str(n): arg for n, arg in enumerate(args)})
+        if rule.said:
+            return f"The scheduler refuses {a} with {b}: {quoted}."
+        return f"The scheduler refuses {a} with {b} without giving a reason; it says no in {quoted}."
+    values = _Known(known, a=a, b=b, **{str(n): arg for n, arg in enumerate(args)})
     return re.sub(r"\{([\w.]+)\}", lambda m: str(values[m[1]]), template)
 
 
@@ -182,10 +181,10 @@ MADE: tuple[tuple[str, str], ...] = (
 )
 
 
-def why_made(row: Mapping[str, Plain], path: Sequence[Sequence[Plain]], settings: Mapping[str, Plain]) -> str:
+def why_made(row: MadeBuffer, path: Sequence[Call], settings: Mapping[str, Setting]) -> str:
     """Why lowering made a buffer of it, in a few words."""
-    functions = [str(function) for _, _, function in path]
-    if row.get("output") and any("require" in f or "copy_input" in f for f in functions):
+    functions = [function for _, _, function in path]
+    if row.output and any("require" in f or "copy_input" in f for f in functions):
         return "it is an output of the graph, with the strides that eager gives it"
     if any(f.endswith("mark_reuse") for f in functions):
         return _made_for_reuse(row, settings)
@@ -194,63 +193,60 @@ def why_made(row: Mapping[str, Plain], path: Sequence[Sequence[Plain]], settings
     for function in functions:
         for pattern, why in MADE:
             if re.search(pattern, function):
-                return why.replace("{lowering}", str(row.get("lowering") or "a call"))
+                return why.replace("{lowering}", row.lowering or "a call")
     return f"{asked_by(path)[2] or 'lowering'} asks for it in memory"
 
 
-def asked_by(path: Sequence[Sequence[Plain]]) -> tuple[str, int, str]:
+def asked_by(path: Sequence[Call]) -> Call:
     """The file, line and function that asked for a buffer: the innermost that is not the box itself."""
-    asked = [call for call in path if not str(call[2]).startswith(("MutableBox.", "StorageBox.", "TensorBox.", "BaseView."))]
-    file, line, function = (asked or list(path) or [("", 0, "")])[0]
-    return str(file), int(line), str(function)
+    asked = [call for call in path if not call[2].startswith(("MutableBox.", "StorageBox.", "TensorBox.", "BaseView."))]
+    return (asked or list(path) or [("", 0, "")])[0]
 
 
-def _made_by_lowering(row: Mapping[str, Plain], functions: Sequence[str], settings: Mapping[str, Plain]) -> str:
+def _made_by_lowering(row: MadeBuffer, functions: Sequence[str], settings: Mapping[str, Setting]) -> str:
     """What the lowering of every node decides after the node's own."""
     if any(f.endswith("realize_hint") for f in functions):
-        if row.get("needed_by"):
-            return f"{', '.join(row['needed_by'])} reads it from memory, and others use it too"
+        if row.needed_by:
+            return f"{', '.join(row.needed_by)} reads it from memory, and others use it too"
         return _too_much(row, settings, "computing it where it is read would")
-    if row.get("output"):
+    if row.output:
         return "it is an output of the graph"
-    if row.get("operations") is not None:
-        most = max(100, row.get("most_operations") or 0)  # GraphLowering.run_node: has_large_inner_fn(threshold=100)
-        return f"it is {row['operations']} operations, more than the {most} that are computed where a value is read"
+    if row.operations is not None:
+        most = max(100, row.most_operations or 0)  # GraphLowering.run_node: has_large_inner_fn(threshold=100)
+        return f"it is {row.operations} operations, more than the {most} that are computed where a value is read"
     return "it is too large to be computed where it is read"
 
 
-def _made_for_reuse(row: Mapping[str, Plain], settings: Mapping[str, Plain]) -> str:
+def _made_for_reuse(row: MadeBuffer, settings: Mapping[str, Setting]) -> str:
     """Why what several others use is put in memory."""
-    used = f"it is used {row.get('users')} times, and computing it again"
-    if row.get("heavy"):
-        return f"{used} is costly on the CPU ({', '.join(row['heavy'])})"
-    if "most_operations" not in row:  # recorded before 0.2
-        most = settings.get("realize_reads_threshold")
-        return f"{used} would read {row.get('reads')} values each time (realize_reads_threshold is {most}), or is costly"
-    if _exceeds(row, "operations"):
-        return f"{used} would each time {_operations(row)}"
+    used = f"it is used {row.users} times, and computing it again"
     most = settings.get("realize_reads_threshold")
-    return f"{used} would read {row.get('reads')} values each time, more than {most} (realize_reads_threshold)"
+    if row.heavy:
+        return f"{used} is costly on the CPU ({', '.join(row.heavy)})"
+    if row.most_operations is None:  # recorded before 0.2
+        return f"{used} would read {row.reads} values each time (realize_reads_threshold is {most}), or is costly"
+    if _exceeds(row.operations, row.most_operations):
+        return f"{used} would each time {_operations(row)}"
+    return f"{used} would read {row.reads} values each time, more than {most} (realize_reads_threshold)"
 
 
-def _too_much(row: Mapping[str, Plain], settings: Mapping[str, Plain], would: str) -> str:
+def _too_much(row: MadeBuffer, settings: Mapping[str, Setting], would: str) -> str:
     """Which of the rules about the size of a loop body put its result in memory."""
-    if "most_operations" not in row:  # recorded before 0.2, by the reads alone
+    if row.most_operations is None:  # recorded before 0.2, by the reads alone
         most = settings.get("realize_acc_reads_threshold")
-        too_many = isinstance(most, int) and isinstance(row.get("reads"), int) and row["reads"] > most
-        said = f"more than {most}" if too_many else "or compute too many operations"
-        return f"{would} read {row.get('reads')} values there, {said}"
-    if _exceeds(row, "reads"):
-        return f"{would} read {row['reads']} values there, more than {row['most_reads']} ({row['setting_reads']})"
-    if _exceeds(row, "operations"):
+        too_many = isinstance(most, int) and _exceeds(row.reads, most)
+        limit = f"more than {most}" if too_many else "or compute too many operations"
+        return f"{would} read {row.reads} values there, {limit}"
+    if _exceeds(row.reads, row.most_reads):
+        return f"{would} read {row.reads} values there, more than {row.most_reads} ({row.setting_reads})"
+    if _exceeds(row.operations, row.most_operations):
         return f"{would} {_operations(row)}"
     return f"what {would} read there is together too large (realize_acc_reads_size_threshold)"
 
 
-def _exceeds(row: Mapping[str, Plain], what: str) -> bool:
-    count, most = row.get(what), row.get(f"most_{what}")
-    return count is not None and most is not None and bool(count > most)
+def _exceeds(count: int | None, most: int | None) -> bool:
+    return count is not None and most is not None and count > most
 
 
-def _operations(row: Mapping[str, Plain]) -> str:
-    return f"repeat {row['operations']} operations, more than {row['most_operations']} ({row['setting_operations']})"
+def _operations(row: MadeBuffer) -> str:
+    return f"repeat {row.operations} operations, more than {row.most_operations} ({row.setting_operations})"

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from explorer.model.artifacts import SchedulerGraph
+from explorer.model.events import SchedulerText
+from explorer.model.records import typed
+from explorer.model.rows import SchedulerNode
+from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import ORIGINS, Artifact, Link, Plain, once
-from explorer.stages.fx_graph import node_lines
+from explorer.model.values import ORIGINS, Artifact, Event, Link, once
+from explorer.stages.fx_graph import node_lines, of_graph
 
 #: How an operation of a LoopBody is known: the FX node under way when it was traced.
 LOOP_BODY = "LoopBody"
@@ -17,17 +22,28 @@ _BLOCK = re.compile(r"^    def (?P<name>\w+)\(")
 _OPERATION = re.compile(r"^        (?P<name>\w+) = ")
 
 
+def render_nodes(event: Event, id: str, title: str) -> Artifact:
+    """The scheduler's nodes as TORCH_COMPILE_DEBUG=1 writes them."""
+    data = typed(SchedulerText, event.data)
+    return text_artifact(event, id, title + of_graph(data.of), "inductor-ir", text=data.text.rstrip())
+
+
+def scheduler_nodes(artifact: Artifact) -> tuple[SchedulerNode, ...]:
+    """The scheduler's nodes in Inductor's IR."""
+    return typed(SchedulerGraph, artifact.data).nodes
+
+
 @once
 def headers(artifact: Artifact) -> Mapping[str, int]:
     """The first line of each scheduler node by its name, of those inside fused nodes too."""
     return {m["name"]: n for n, line in reversed(list(enumerate(artifact.lines, 1))) if (m := _HEADER.match(line))}
 
 
-def all_nodes(artifact: Artifact, trace: TraceData) -> Iterator[tuple[Artifact, int, Mapping[str, Plain]]]:
-    """(IR after fusion, line, row) for each scheduler node of an artifact's graph and of the graphs inside it."""
+def all_nodes(artifact: Artifact, trace: TraceData) -> Iterator[tuple[Artifact, int, SchedulerNode]]:
+    """(IR after fusion, line, node) for each scheduler node of an artifact's graph and of the graphs inside it."""
     for after in trace.find("ir_post_fusion", artifact.frame, artifact.graph):
         first = headers(after)
-        yield from ((after, first[row["name"]], row) for row in after.nodes if row["name"] in first)
+        yield from ((after, first[node.name], node) for node in scheduler_nodes(after) if node.name in first)
 
 
 def operations(artifact: Artifact) -> Iterator[tuple[int, str, str, str]]:
@@ -53,19 +69,20 @@ def post_grad_lines(artifact: Artifact, trace: TraceData) -> tuple[str, Mapping[
 def link_nodes(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each operation to the one FX node it was traced for, each scheduler node to all the FX nodes it comes from."""
     graph, lines = post_grad_lines(artifact, trace)
-    path = artifact.data.get("path", artifact.data.get("of"))
+    data = typed(SchedulerGraph, artifact.data)
+    path = data.of if data.path is None else data.path
     within = f"{path}." if path else ""
-    bodies: dict[str, Mapping[str, Mapping[str, Plain]]] = {}
+    bodies: dict[str, Mapping[str, Mapping[str, str]]] = {}
     first = headers(artifact)
-    for row in artifact.nodes:
-        bodies.update(row.get("bodies", {}))
-        origins = tuple(sorted(lines[within + name] for name in row["origins"] if within + name in lines))
-        if row["name"] in first and origins:
-            yield Link(artifact.id, (first[row["name"]],), graph, origins, ORIGINS)
+    for node in data.nodes:
+        bodies.update(node.bodies or {})
+        origins = tuple(sorted(lines[within + name] for name in node.origins if within + name in lines))
+        if node.name in first and origins:
+            yield Link(artifact.id, (first[node.name],), graph, origins, ORIGINS)
     by_node: dict[int, list[int]] = {}
-    for number, node, block, name in operations(artifact):
-        made_for = str(bodies.get(node, {}).get(block, {}).get(name) or "")
-        for each in made_for.split():  # of a load also the views that its index is of
+    for number, scheduler_node, block, name in operations(artifact):
+        fx_nodes = bodies.get(scheduler_node, {}).get(block, {}).get(name) or ""
+        for each in fx_nodes.split():  # of a load also the views that its index is of
             if each in lines:
                 by_node.setdefault(lines[each], []).append(number)
     for line, numbers in by_node.items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
 
 from explorer.model.artifacts import Fusion
 from explorer.model.rows import Names, Rule, Setting
-from explorer.model.values import Plain
 from explorer.stages.inductor.reasons import asked_by, sentence, why_made, words
 
+#: What the scheduler says of two nodes one of which must run between the other and a node fused with it.
+CYCLE = "will create cycle"
 #: A group of more nodes is named by its first and last in a sentence.
 MOST_NAMED = 6
 
@@ -38,17 +38,17 @@ class Verdicts:
 
     data: Fusion = field(repr=False)
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
+    @property
+    def names(self) -> Names:
         """The scheduler's nodes before fusion, in its order."""
         return self.data.names
 
     @cached_property
     def _members(self) -> list[tuple[int, ...]]:
-        found: list[tuple[int, ...]] = [(number,) for number in range(len(self.names))]
+        members: list[tuple[int, ...]] = [(number,) for number in range(len(self.names))]
         for group in self.data.groups:
-            found.append(tuple(sorted(n for part in group.of for n in found[part])))
-        return found
+            members.append(tuple(sorted(n for part in group.of for n in members[part])))
+        return members
 
     def members(self, number: int) -> tuple[int, ...]:
         """The numbers of the single nodes in a node."""
@@ -82,14 +82,13 @@ class Verdicts:
     @cached_property
     def _recorded(self) -> list[tuple[Verdict, Spans]]:
         """Each row as recorded: the verdict on its first partner, and the spans of its partners' numbers."""
-        found = []
+        recorded = []
         for row in self.data.pairs:
             rounds = tuple(n for n in range(row.rounds.bit_length()) if row.rounds >> n & 1)
             partners = spans(row.partners)
-            rule, arguments = self.data.rules[row.rule], self.data.args[row.arguments]
-            verdict = Verdict(row.first, partners[0][0], row.verdict, rule, arguments, row.shared_bytes, rounds)
-            found.append((verdict, partners))
-        return found
+            rule, args = self.data.rules[row.rule], self.data.args[row.arguments]
+            recorded.append((Verdict(row.first, partners[0][0], row.verdict, rule, args, row.shared_bytes, rounds), partners))
+        return recorded
 
     @cached_property
     def _by_first(self) -> dict[int, list[tuple[Verdict, Spans]]]:
@@ -117,10 +116,10 @@ class Verdicts:
     def scores(self) -> dict[tuple[int, int], dict[str, Setting]]:
         """The score of each pair that the scheduler ranked, by its parts."""
         parts = self.data.score_parts or ("score",)
-        found: dict[tuple[int, int], dict[str, Setting]] = {}
-        for _, first, second, *values in self.data.scores:
-            found[cast(int, first), cast(int, second)] = dict(zip(parts, values, strict=False))
-        return found
+        return {
+            (int(first or 0), int(second or 0)): dict(zip(parts, values, strict=False))
+            for _, first, second, *values in self.data.scores
+        }
 
     def sentence(self, verdict: Verdict) -> str:
         """A verdict as one plain sentence."""
@@ -129,22 +128,21 @@ class Verdicts:
             return f"{a} and {b} are fused: they share {verdict.shared or 0} bytes that are moved once less."
         if verdict.verdict == "possible":
             return f"{a} and {b} could have been fused."
-        known = {**self.settings, "a": a, "b": b, "shared": 0 if verdict.shared is None else verdict.shared}
-        said = sentence(verdict.rule, verdict.args, **known)
-        if verdict.rule.said == "will create cycle" and verdict.args and verdict.args[0]:
+        why = sentence(verdict.rule, verdict.args, a=a, b=b, shared=verdict.shared or 0, **self.settings)
+        if verdict.rule.said == CYCLE and verdict.args and verdict.args[0]:
             through = ", ".join(self.name(int(n)) for n in verdict.args[0].split())
-            return f"{said} It is {through}."
-        return said
+            return f"{why} It is {through}."
+        return why
 
     def words(self, verdict: Verdict) -> str:
         """The rule that refused in the scheduler's own words; "" for what was not refused."""
         if verdict.verdict != "refused":
             return ""
-        return verdict.rule.said if verdict.rule.said == "will create cycle" else words(verdict.rule, verdict.args)
+        return CYCLE if verdict.rule.said == CYCLE else words(verdict.rule, verdict.args)
 
     def earlier(self, verdict: Verdict) -> tuple[int, ...]:
         """The groups made before that made a fusion impossible: those in the way, or those that the two had become."""
-        if verdict.rule.said == "will create cycle" and verdict.args:
+        if verdict.rule.said == CYCLE and verdict.args:
             return tuple(int(n) for n in verdict.args[0].split())
         return tuple(n for n in (verdict.first, verdict.second) if n >= len(self.names))
 
@@ -153,7 +151,7 @@ class Verdicts:
         wanted = set(members)
         return tuple(dict.fromkeys(name for name, of in self.data.kernels if wanted & set(of)))
 
-    def made(self) -> Iterator[dict[str, Plain]]:
+    def made(self) -> Iterator[dict[str, str]]:
         """One row a buffer that lowering made: its name, the FX node under way, and why."""
         for row in self.data.made:
             path = self.data.paths[row.path]

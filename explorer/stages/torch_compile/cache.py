@@ -9,7 +9,7 @@ from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
-from explorer.stages.gathering import one_table
+from explorer.stages.gathering import data_as, one_table
 
 #: What does not run where AOTAutograd's cache has the whole frame, and where Inductor's has a graph.
 NOT_RUN = {
@@ -18,18 +18,18 @@ NOT_RUN = {
 }
 
 
-def not_seen(trace: TraceData, frame: str, row: Mapping[str, Plain]) -> tuple[str, ...]:
+def not_seen(trace: TraceData, frame: str, row: CacheLookup) -> tuple[str, ...]:
     """The stages that a hit left out and that the cache does not keep; () for what was compiled."""
-    if row["state"] != "hit":
+    if row.state != "hit":
         return ()
     trains = any(a.graph in ("forward", "backward") for a in trace.find("output_code", frame))
     of_other_calls = ("inductor_input",) if trains else ("joint", "backward")
-    stages = [stage for stage in NOT_RUN.get(str(row["cache"]), ()) if stage not in of_other_calls]
-    return tuple(stage for stage in stages if not trace.find(stage, frame, str(row["graph"]) or None))
+    stages = [stage for stage in NOT_RUN.get(row.cache, ()) if stage not in of_other_calls]
+    return tuple(stage for stage in stages if not trace.find(stage, frame, row.graph or None))
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a lookup; the event holds all of one frame's, see `replay`."""
+    """One line a lookup of the frame."""
     data = typed(CacheLookups, event.data)
     return text_artifact(event, id, "Caches", "text", text="\n".join(map(readable, data.rows)), data=data)
 
@@ -44,13 +44,13 @@ def readable(row: CacheLookup) -> str:
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How many lookups of each cache came to what."""
-    states = [f"{row['cache']} {row['state']}" for row in artifacts[0].data["rows"]]
+    states = [f"{row.cache} {row.state}" for row in typed(CacheLookups, artifacts[0].data).rows]
     return ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states))
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
     """The lookups, each with the stages that did not run because of it."""
-    for row in artifact.data["rows"]:
+    for row in typed(CacheLookups, artifact.data).rows:
         yield {**row, "not_seen": not_seen(trace, artifact.frame, row)}
 
 
@@ -61,6 +61,6 @@ STAGE = Stage(
     render=render,
     rows=rows,
     summary=summary,
-    gather=one_table,
+    gather=one_table(data_as(CacheLookup), CacheLookups),
     about="What was loaded from a cache instead of compiled, and what was not and why.",
 )

@@ -9,11 +9,11 @@ from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
-from explorer.stages.gathering import one_table
+from explorer.stages.gathering import data_as, one_table
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a figure, by torch's own names for them; the event holds all of one frame's, see `replay`."""
+    """One line a figure of the frame, by torch's own names for them."""
     metrics = typed(AllMetrics, event.data)
     lines = [line for row in metrics.rows for line in readable(row)]
     return text_artifact(event, id, "Compile metrics", "text", text="\n".join(lines), data=metrics)
@@ -38,7 +38,7 @@ STAGE = Stage(
     title="Compile metrics",
     language="text",
     render=render,
-    gather=one_table,
+    gather=one_table(data_as(CompilationMetrics), AllMetrics),
     rows=rows,
     about="What torch counts of a compile: graphs, operators, guards, cache sizes, restarts with their reasons, seconds.",
 )

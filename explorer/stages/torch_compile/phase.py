@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from explorer.model.artifacts import Phase, Phases
 from explorer.model.events import PhaseMark
 from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage, text_artifact
-from explorer.model.values import Artifact, Event, Plain
-from explorer.stages.gathering import by_frame, table_of
+from explorer.model.values import Artifact, Event
+from explorer.stages.gathering import by_frame, table_event
 
 
 def intervals(events: Iterable[Event]) -> Iterator[Phase]:
     """One row a phase, in order of start: name, function, start and seconds, and how deeply it is nested."""
-    open_phases: list[dict[str, Plain]] = []
-    rows: list[dict[str, Plain]] = []
+    open_phases: list[int] = []
+    rows: list[Phase] = []
     for event in events:
         mark = typed(PhaseMark, event.data)
-        name = mark.name
         if mark.at == "B":
-            row: dict[str, Plain] = {"name": name, "function": mark.function, "graph": event.graph, "start": event.time}
-            rows.append({**row, "seconds": None, "depth": len(open_phases)})
-            open_phases.append(rows[-1])
-        elif any(row["name"] == name for row in open_phases):
-            while open_phases[-1]["name"] != name:
+            begun = Phase(
+                name=mark.name,
+                function=mark.function,
+                graph=event.graph,
+                start=event.time,
+                seconds=None,
+                depth=len(open_phases),
+            )
+            open_phases.append(len(rows))
+            rows.append(begun)
+        elif any(rows[number].name == mark.name for number in open_phases):
+            # a phase inside this one whose end was not seen, such as one that raised, stays without seconds
+            while rows[open_phases[-1]].name != mark.name:
                 open_phases.pop()
-            ended = open_phases.pop()
-            ended["seconds"] = event.time - ended["start"]
-    yield from (Phase(**row) for row in rows)
+            number = open_phases.pop()
+            rows[number] = replace(rows[number], seconds=event.time - rows[number].start)
+    yield from rows
 
 
 def readable(row: Phase) -> str:
@@ -46,15 +54,15 @@ def render(event: Event, id: str) -> Artifact:
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
     """One timeline a frame."""
     for group in by_frame(events).values():
-        yield table_of(group[0], list(intervals(group)))
+        yield table_event(group[0], Phases(rows=tuple(intervals(group))))
 
 
 def seconds_of(phases: Sequence[str], event: Event, timelines: Iterable[Event]) -> float | None:
     """The total of the named phases in the event's frame and graph; None where none was timed."""
-    own = (e for e in timelines if e.frame == event.frame)
-    rows = [row for e in own for row in e.data["rows"] if row["name"] in phases and row["seconds"] is not None]
-    exact = [row["seconds"] for row in rows if row["graph"] == event.graph]
-    return sum(exact or [row["seconds"] for row in rows if not row["graph"]]) or None
+    of_frame = (row for timeline in timelines if timeline.frame == event.frame for row in typed(Phases, timeline.data).rows)
+    timed = [(row.graph, row.seconds) for row in of_frame if row.name in phases and row.seconds is not None]
+    of_graph = [seconds for graph, seconds in timed if graph == event.graph]
+    return sum(of_graph or [seconds for graph, seconds in timed if not graph]) or None
 
 
 STAGE = Stage(

@@ -6,11 +6,11 @@ from explorer.model.artifacts import ChangedSetting, ChangedSettings
 from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
-from explorer.stages.gathering import counted, one_table
+from explorer.stages.gathering import counted, data_as, one_table
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a setting; the event holds all of one frame's, see `replay`."""
+    """One line a setting of the frame."""
     data = typed(ChangedSettings, event.data)
     return text_artifact(event, id, "Settings", "text", text="\n".join(map(readable, data.rows)), data=data)
 
@@ -26,6 +26,6 @@ STAGE = Stage(
     language="text",
     render=render,
     summary=counted("setting"),
-    gather=one_table,
+    gather=one_table(data_as(ChangedSetting), ChangedSettings),
     about="Each setting of Dynamo, Inductor and functorch that was not at its default, and who set it.",
 )

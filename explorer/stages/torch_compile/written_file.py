@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from explorer.model.stage import Stage, text_artifact
-from explorer.model.values import Artifact, Event, Plain
-from explorer.stages.gathering import counted, one_table
+from explorer.model.artifacts import WrittenFiles
+from explorer.model.events import FoundFiles
+from explorer.model.records import typed
+from explorer.model.rows import WrittenFile
+from explorer.model.stage import Frames, Stage, text_artifact
+from explorer.model.values import Artifact, Event
+from explorer.stages.gathering import by_frame, counted, table_event
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a file, each once; the event holds all of one frame's, see `replay`."""
-    rows = list(listed(event.data["rows"]))
-    return text_artifact(event, id, "Files written", "text", text="\n".join(map(readable, rows)), data={"rows": rows})
+    """One line a file of the frame."""
+    data = typed(WrittenFiles, event.data)
+    return text_artifact(event, id, "Files written", "text", text="\n".join(map(readable, data.rows)), data=data)
 
 
-def listed(rows: Sequence[Mapping[str, Plain]]) -> Iterator[Mapping[str, Plain]]:
-    """The files of the rows one after the other, each path once."""
-    paths: set[str] = set()
-    for row in (one for given in rows for one in given["files"]):
-        if row["path"] not in paths:
-            paths.add(row["path"])
-            yield row
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """One table a frame, each path once."""
+    for group in by_frame(events).values():
+        by_path: dict[str, WrittenFile] = {}
+        for file in (file for event in group for file in typed(FoundFiles, event.data).files):
+            by_path.setdefault(file.path, file)
+        yield table_event(group[0], WrittenFiles(rows=tuple(by_path.values())))
 
 
-def readable(row: Mapping[str, Plain]) -> str:
+def readable(row: WrittenFile) -> str:
     """A file as one line: who wrote it, its size, its path."""
-    size = "gone" if row["bytes"] is None else f"{row['bytes']:,} bytes"
-    return f"{row['by']}: {row['path']}  ({size})"
+    size = "gone" if row.bytes is None else f"{row.bytes:,} bytes"
+    return f"{row.by}: {row.path}  ({size})"
 
 
 STAGE = Stage(
@@ -36,6 +40,6 @@ STAGE = Stage(
     language="text",
     render=render,
     summary=counted("file"),
-    gather=one_table,
+    gather=gather,
     about="The files that Inductor and triton wrote in this process: generated sources, and what was compiled of them.",
 )

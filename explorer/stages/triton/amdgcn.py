@@ -11,7 +11,7 @@ from explorer.stages.triton.instruction_mix import amdgcn_mix
 
 def render(event: Event, id: str) -> Artifact:
     """The kernel's AMDGCN, with the number of its instructions of each class as `mix`."""
-    return origins.kernel_artifact(event, id, "AMDGCN", "amdgcn", mix=amdgcn_mix(str(event.data["text"])))
+    return origins.kernel_artifact(event, id, "AMDGCN", "amdgcn", amdgcn_mix)
 
 
 STAGE = Stage(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from posixpath import basename
+from types import MappingProxyType
 
+from explorer.model.artifacts import KernelForm
+from explorer.model.events import KernelFormText
+from explorer.model.records import typed
 from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Link, Plain, text_lines
+from explorer.model.values import Artifact, Event, Link, text_lines
 from explorer.stages.triton.instructions import is_instruction
 from explorer.stages.triton.packed import misplaced
 
@@ -27,11 +32,13 @@ _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 _INLINED = re.compile(r"([^\s\[\]]+):(\d+):\d+")
 
 
-def kernel_artifact(event: Event, id: str, what: str, language: str, **facts: Plain) -> Artifact:
-    """The artifact of one form of a kernel."""
-    name = str(event.data["name"])
-    rest = {k: v for k, v in event.data.items() if k not in ("text", "title")}
-    return text_artifact(event, id, f"{what} of {name}", language, kernel=name, data={**rest, **facts})
+def kernel_artifact(
+    event: Event, id: str, what: str, language: str, mix_of: Callable[[str], Mapping[str, int]] | None = None
+) -> Artifact:
+    """The artifact of one form of a kernel, with the number of its instructions of each class where `mix_of` counts them."""
+    form = typed(KernelFormText, event.data)
+    counted = event if mix_of is None else replace(event, data=replace(form, mix=MappingProxyType(mix_of(form.text))))
+    return text_artifact(counted, id, f"{what} of {form.name}", language, kernel=form.name)
 
 
 def kernel_of(artifact: Artifact, trace: TraceData) -> Artifact | None:
@@ -54,8 +61,9 @@ def links(chains: Callable[[str], Chains], how: str) -> Callable[[Artifact, Trac
 
 def own_lines(chains: Callable[[str], Chains], artifact: Artifact, kernel: Artifact) -> Iterator[tuple[int, int]]:
     """Each line of a text that leads to one of the kernel's own source, and that."""
+    form = typed(KernelForm, artifact.data)
     for number, chain in chains(artifact.text):
-        if line := own_line(chain, artifact.data, len(kernel.lines)):
+        if line := own_line(chain, form, len(kernel.lines)):
             yield number, line
 
 
@@ -135,13 +143,13 @@ def products(llir: Artifact, kernel: Artifact) -> dict[int, set[int]]:
     return {line: places for line, places in found.items() if places}
 
 
-def own_line(chain: Chain, data: Mapping[str, Plain], lines: int) -> int:
+def own_line(chain: Chain, form: KernelForm, lines: int) -> int:
     """The line of the kernel's own source that a chain leads to, counted from 1; 0 where it leads to none."""
     for file, line in chain:
-        same = file == data["file"] or ("/" not in file and file == basename(data["file"]))
-        own = line - data["first_line"] + 1
-        if same and 1 <= own <= lines:
-            return int(own)
+        same = file == form.file or ("/" not in file and file == basename(form.file))
+        line_of_kernel = line - form.first_line + 1
+        if same and 1 <= line_of_kernel <= lines:
+            return line_of_kernel
     return 0
 
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from posixpath import basename
 
+from explorer.model.artifacts import KernelForm
 from explorer.model.events import event_data
+from explorer.model.records import typed
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Call, Event, Link, text_lines
@@ -24,7 +26,7 @@ _LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)"
 
 def render(event: Event, id: str) -> Artifact:
     """The kernel's SASS, with the number of its instructions of each class as `mix`."""
-    return origins.kernel_artifact(event, id, "SASS", "sass", mix=sass_mix(str(event.data["text"])))
+    return origins.kernel_artifact(event, id, "SASS", "sass", sass_mix)
 
 
 def event_of(ptx: Event | Artifact, text: str, ptx_lines: Sequence[int] = (), path: tuple[Call, ...] | None = None) -> Event:
@@ -61,13 +63,14 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     ptx = next((a for a in trace.find("ptx", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
     if kernel is None:
         return
-    if ptx is not None and artifact.data.get("ptx_lines"):
+    form = typed(KernelForm, artifact.data)
+    if ptx is not None and form.ptx_lines:
         yield from _link_assembled(artifact, ptx, kernel, trace)
         return
     inlined = _inlined(artifact, trace, len(kernel.lines))
     known = owners(kernel)
     for number, chain in chains(artifact.text):
-        line = origins.own_line(chain, artifact.data, len(kernel.lines))
+        line = origins.own_line(chain, form, len(kernel.lines))
         if line:
             yield Link(artifact.id, (number,), kernel.id, (line,), "nvdisasm line")
         elif chain:
@@ -83,7 +86,7 @@ def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: 
         for number in link.source_lines:
             stated.setdefault(number, []).extend(link.target_lines)
     instructions = (n for n, line in enumerate(artifact.lines, 1) if SASS_INSTRUCTION.match(line))
-    for number, origin in zip(instructions, artifact.data["ptx_lines"], strict=True):
+    for number, origin in zip(instructions, typed(KernelForm, artifact.data).ptx_lines or (), strict=True):
         if origin:
             yield Link(artifact.id, (number,), ptx.id, (origin,), ASSEMBLED)
         if origins.CONSTANT.match(artifact.lines[number - 1]):
@@ -94,13 +97,14 @@ def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: 
 
 def _inlined(artifact: Artifact, trace: TraceData, lines: int) -> dict[tuple[str, int], set[int]]:
     """Each place of the PTX → the lines of the kernel that it was inlined into."""
-    found: dict[tuple[str, int], set[int]] = {}
+    form = typed(KernelForm, artifact.data)
+    inlined_into: dict[tuple[str, int], set[int]] = {}
     for ptx in trace.find("ptx", artifact.frame, artifact.graph):
         if ptx.kernel == artifact.kernel:
             for _, chain in origins.loc_chains(ptx.text):
-                if chain and (line := origins.own_line(chain, artifact.data, lines)):
-                    found.setdefault((basename(chain[0][0]), chain[0][1]), set()).add(line)
-    return found
+                if chain and (line := origins.own_line(chain, form, lines)):
+                    inlined_into.setdefault((basename(chain[0][0]), chain[0][1]), set()).add(line)
+    return inlined_into
 
 
 def kinds(artifact: Artifact) -> list[str]:

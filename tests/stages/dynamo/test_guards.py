@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from explorer.model.artifacts import Guard
+from explorer.model.rows import GuardPlace
 from explorer.model.values import Event, plain
-from explorer.stages.dynamo.guards import NOWHERE, STAGE, guard_rows, with_origins
+from explorer.stages.dynamo.guards import STAGE, guard_rows, with_origins
 from explorer.traced import Trace
 
 TREE = """
@@ -89,16 +91,17 @@ def test_a_manager_without_a_source_passes_on_the_one_above() -> None:
 def test_a_guard_names_the_users_line() -> None:
     """Expression, code, file and line are told apart at the two comments."""
     row = next(row for row in guard_rows(TREE) if row["kind"] == "NO_HASATTR")
-    assert row == {
-        **NOWHERE,
-        "function": "toy_example",
-        "kind": "NO_HASATTR",
-        "source": "L['b']",
-        "expression": "hasattr(L['b'], '_dynamo_dynamic_indices') == False",
-        "code": "if b.sum() < 0:",
-        "file": "tests/programs.py",
-        "line": 25,
-    }
+    assert row == Guard(
+        kind="NO_HASATTR",
+        source="L['b']",
+        expression="hasattr(L['b'], '_dynamo_dynamic_indices') == False",
+        code="if b.sum() < 0:",
+        file="tests/programs.py",
+        line=25,
+        function="toy_example",
+        framework="",
+        note="",
+    )
 
 
 def test_a_guard_without_code_still_names_its_line() -> None:
@@ -169,7 +172,7 @@ DYNAMIC = tree(
 
 def test_every_guard_has_an_origin() -> None:
     """A line of the user's, torch's own place, what it is derived from, or that the whole program's state is meant."""
-    made_at = [{"kind": "GLOBAL_STATE", "source": "", "place": "_dynamo/output_graph.py:1124 in init_ambient_guards"}]
+    made_at = [GuardPlace(kind="GLOBAL_STATE", source="", place="_dynamo/output_graph.py:1124 in init_ambient_guards")]
     state, kind, x, alias, z, index, more, two, stride = with_origins(guard_rows(DYNAMIC), made_at)
     assert state["origin"] == "torch: _dynamo/output_graph.py:1124 in init_ambient_guards"
     assert (kind["origin"], kind["note"]) == ("a/b.py:5 in f", "type Tensor")

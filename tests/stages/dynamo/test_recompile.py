@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from explorer.model.values import Event, plain
+from explorer.model.artifacts import Recompiles
+from explorer.model.events import Text
+from explorer.model.stage import Frames
+from explorer.model.values import Event
 from explorer.stages.dynamo.recompile import STAGE, reasons
 
 ONE = "0/0: tensor 'x' dtype mismatch. expected Float, actual Double"
@@ -37,9 +40,10 @@ def test_a_reason_without_a_compile_is_kept() -> None:
 
 
 def test_the_stage_shows_a_line_a_reason_and_is_titled_by_the_first() -> None:
-    """Title, text and rows agree; an event that replay has already read is taken as it is."""
-    made = STAGE.render(Event("recompile", 0.0, "0/2", data=plain({"text": SEVERAL})), "id")
+    """Title, text and rows agree, from the event as Dynamo's words gave it to the artifact."""
+    recorded = Event("recompile", 0.0, "0/2", data=Text(text=SEVERAL))
+    (gathered,) = STAGE.gather([recorded], Frames({}))
+    made = STAGE.render(gathered, "id")
     assert made.title == "Recompile: tensor 'x' dtype mismatch. expected Double, actual Float"
     assert [line.partition(": ")[0] for line in made.lines] == ["0/1", "0/0"]
-    again = STAGE.render(Event("recompile", 0.0, "0/2", data=plain({"rows": made.data["rows"]})), "id")
-    assert (again.text, again.data["rows"]) == (made.text, made.data["rows"])
+    assert made.data == Recompiles(rows=reasons(SEVERAL))

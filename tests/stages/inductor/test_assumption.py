@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from explorer.model.values import Event, Failure, plain
-from explorer.stages.inductor.assumption import STAGE, readable
+from explorer.model.artifacts import Assumption
+from explorer.model.stage import Frames
+from explorer.model.values import Event, Failure
+from explorer.stages.inductor.assumption import STAGE, readable, row_of
 from explorer.traced import Trace
 
-ROW = {"where": "aten.mm of (1023, 1023) and (1023, 1023)", "assumed": "faster with padding", "why": "nothing can be timed"}
-FORWARD = {**ROW, "graph": "forward"}
+ROW = Assumption(where="aten.mm of (1023, 1023) and (1023, 1023)", assumed="faster with padding", why="nothing can be timed")
 
 
 def test_an_assumption_is_a_line_that_says_where_what_and_why() -> None:
     """The line has the operation, what was assumed of it, and the reason behind a hash."""
-    assert readable(ROW) == "aten.mm of (1023, 1023) and (1023, 1023): faster with padding  # nothing can be timed"
+    assert (
+        readable(row_of(Event("assumption", 0.0, "0/0", data=ROW)))
+        == "aten.mm of (1023, 1023) and (1023, 1023): faster with padding  # nothing can be timed"
+    )
 
 
 def test_the_same_assumption_stands_once() -> None:
     """Inductor asks about the same product more than once; the table and the text have it once."""
-    made = STAGE.render(
-        Event("assumption", 0.0, "0/0", data=plain({"rows": [FORWARD, {**ROW, "graph": "joint"}, FORWARD]})), "id"
-    )
-    assert len(made.lines) == len(made.data["rows"]) == 2
+    events = [Event("assumption", 0.0, "0/0", graph, data=ROW) for graph in ("forward", "joint", "forward")]
+    (table,) = STAGE.gather(events, Frames({}))
+    made = STAGE.render(table, "id")
+    assert len(made.lines) == 2
+    assert [row["graph"] for row in made.data["rows"]] == ["forward", "joint"]
 
 
 def test_assumptions_are_the_traces_own_and_no_failures() -> None:
     """They are rows with frame and graph, are counted and printed as assumed, and raise nothing."""
-    events = [Event("assumption", 0.1, "3/0", "forward", plain(ROW)), Event("assumption", 0.2, "3/0", "backward", plain(ROW))]
+    events = [Event("assumption", 0.1, "3/0", "forward", ROW), Event("assumption", 0.2, "3/0", "backward", ROW)]
     trace = Trace.of_events(events)
     assert [(row["frame"], row["graph"], row["assumed"]) for row in trace.assumptions] == [
         ("0/0", "forward", "faster with padding"),

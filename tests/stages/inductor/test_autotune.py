@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+from explorer.model.rows import Choice
 from explorer.model.values import Event, plain
 from explorer.stages.inductor.autotune import STAGE, readable
 from explorer.traced import Trace
 
 
-def choice(name: str, ms: float | None, fastest: bool = False, config: str = "") -> dict[str, object]:
-    return {
-        "choice": name,
-        "kind": "TritonTemplateCaller",
-        "config": config,
-        "ms": ms,
-        "fastest": fastest,
-        "grid": [],
-        "source": "",
-    }
+def choice(name: str, ms: float | None, fastest: bool = False, config: str = "") -> Choice:
+    return Choice(choice=name, kind="TritonTemplateCaller", config=config, ms=ms, fastest=fastest, grid=(), source="")
 
 
 TIMED = [choice("mm", 0.2), choice("triton_mm_3", None), choice("triton_mm_1", 0.1, True, "BLOCK_M=64")]
 INPUTS = ["bfloat16[512, 64]", "bfloat16[64, 32]"]
 
 
-def event(choices: list[dict[str, object]]) -> Event:
+def event(choices: list[Choice]) -> Event:
     return Event("autotune", 0.0, "0/0", "inference", plain({"operation": "mm", "inputs": INPUTS, "choices": choices}))
 
 
