@@ -305,8 +305,8 @@ def test_follow_refuses_lines_and_artifacts_that_are_not_there(toy: Trace) -> No
 
 def test_source_line_finds_the_artifact_and_line_of_a_file_and_line() -> None:
     """A line of a file is found in the source that holds it, also by the end of the path; other lines are not."""
-    data = {"file": "home/a/model.py", "first_line": 10, "resume": False}
-    trace = Trace(artifacts=(artifact("s", "source", "def f():\n    a\n    b", data=plain(data)),))
+    data = blank(Source, file="home/a/model.py", first_line=10)
+    trace = Trace(artifacts=(artifact("s", "source", "def f():\n    a\n    b", data=data),))
     assert trace.source_line("home/a/model.py", 12) == ("s", 3)
     assert trace.source_line("a/model.py", 10) == ("s", 1)
     assert trace.source_line("home/a/model.py", 13) is None and trace.source_line("home/a/model.py", 9) is None
@@ -315,9 +315,8 @@ def test_source_line_finds_the_artifact_and_line_of_a_file_and_line() -> None:
 
 def test_source_line_prefers_the_frame_and_then_the_whole_function() -> None:
     """A line that several sources hold is the one of the frame asked for; else the function's, not a resume function's."""
-    place = {"file": "f.py", "first_line": 1, "resume": False}
-    whole = artifact("whole", "source", "a\nb\nc", data=plain(place))
-    resume = artifact("resume", "source", "b\nc", frame="1/0", data=plain({**place, "first_line": 2, "resume": True}))
+    whole = artifact("whole", "source", "a\nb\nc", data=blank(Source, file="f.py", first_line=1))
+    resume = artifact("resume", "source", "b\nc", frame="1/0", data=blank(Source, file="f.py", first_line=2, resume=True))
     trace = Trace(artifacts=(resume, whole))
     assert trace.source_line("f.py", 3) == ("whole", 3)
     assert trace.source_line("f.py", 3, frame="1/0") == ("resume", 2)

@@ -154,7 +154,7 @@ def passes_trace() -> Trace:
         data = blank(FxPass, name=name, section="joint", seconds=0.1, erased=("x",), before=before)
         return Artifact(f"p{n}", "fx_pass", "0/0", "joint", name, "fx-lines", after, time=time, data=data)
 
-    match = plain({"pattern": "pointless", "file": "joint_graph.py", "line": 7, "matched": ["x"], "made": []})
+    match = blank(PatternMatch, pattern="pointless", file="joint_graph.py", line=7, matched=("x",))
     artifacts = (
         Artifact("m", "pattern_match", "0/0", "joint", "m", "fx-lines", "matched\n  x = view(a)\nmade", time=2.5, data=match),
         fx(1, "first", "a\nb\nc", "a\nc", 1.0),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from types import MappingProxyType
 
 from explorer.model.artifacts import Assembly
 from explorer.model.events import AssemblyText
@@ -44,7 +43,7 @@ def render(event: Event, id: str) -> Artifact:
     data = Assembly(
         name=recorded.name,
         file=recorded.file,
-        stated=MappingProxyType({how: tuple(pairs) for how, pairs in stated.items()}),
+        stated={how: tuple(pairs) for how, pairs in stated.items()},
         unlinked=recorded.unlinked,
     )
     text = "\n".join(whole[number - 1] for number in kept)

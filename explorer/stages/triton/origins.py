@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from posixpath import basename
-from types import MappingProxyType
 
 from explorer.model.artifacts import KernelForm
 from explorer.model.events import KernelFormText
@@ -37,7 +36,7 @@ def kernel_artifact(
 ) -> Artifact:
     """The artifact of one form of a kernel, with the number of its instructions of each class where `mix_of` counts them."""
     form = typed(KernelFormText, event.data)
-    counted = event if mix_of is None else replace(event, data=replace(form, mix=MappingProxyType(mix_of(form.text))))
+    counted = event if mix_of is None else replace(event, data=replace(form, mix=mix_of(form.text)))
     return text_artifact(counted, id, f"{what} of {form.name}", language, kernel=form.name)
 
 

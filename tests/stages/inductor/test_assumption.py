@@ -13,10 +13,8 @@ ROW = Assumption(where="aten.mm of (1023, 1023) and (1023, 1023)", assumed="fast
 
 def test_an_assumption_is_a_line_that_says_where_what_and_why() -> None:
     """The line has the operation, what was assumed of it, and the reason behind a hash."""
-    assert (
-        readable(row_of(Event("assumption", 0.0, "0/0", data=ROW)))
-        == "aten.mm of (1023, 1023) and (1023, 1023): faster with padding  # nothing can be timed"
-    )
+    row = row_of(Event("assumption", 0.0, "0/0", data=ROW))
+    assert readable(row) == "aten.mm of (1023, 1023) and (1023, 1023): faster with padding  # nothing can be timed"
 
 
 def test_the_same_assumption_stands_once() -> None:
