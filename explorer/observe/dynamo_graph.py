@@ -13,7 +13,7 @@ from explorer.model.stage import Emit
 from explorer.observe.context import current_compile_id
 from explorer.observe.functions import emit_inlined_functions
 from explorer.observe.fx import graph_record
-from explorer.observe.patch import replaced
+from explorer.observe.patch import followed, replaced
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def graph(emit: Emit) -> Iterator[None]:
 
         return call_user_compiler
 
-    with replaced(OutputGraph, "call_user_compiler", make), made.watching(emit):
+    with replaced(OutputGraph, "call_user_compiler", make), made.watching():
         yield
     emit.attempt("source", "inlined functions", lambda: emit_inlined_functions(emit, stacks, made.codes))
 
@@ -58,29 +58,19 @@ class MadeAt:
         self.codes: dict[CodeType, None] = {}  # of all calls seen
 
     @contextmanager
-    def watching(self, emit: Emit) -> Iterator[None]:
+    def watching(self) -> Iterator[None]:
         """Note the calls whenever Dynamo makes a node."""
         from torch._dynamo.output_graph import SubgraphTracer
         from torch.fx import Graph
 
-        def make_copy(original: Any) -> Any:
-            def node_copy(graph: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
-                copied = original(graph, node, *args, **kwargs)
-                if node in self._calls:  # such as of the body of an autograd.Function, which Dynamo writes anew
-                    self._calls[copied] = self._calls[node]
-                return copied
+        def copied(copy: Any, graph: Any, node: Any, *args: Any, **kwargs: Any) -> None:
+            if node in self._calls:  # such as of the body of an autograd.Function, which Dynamo writes anew
+                self._calls[copy] = self._calls[node]
 
-            return node_copy
+        def created(node: Any, tracer: Any, *args: Any, **kwargs: Any) -> None:
+            self._note(node, tracer.output_graph.current_tx)
 
-        def make(original: Any) -> Any:
-            def create_node(tracer: Any, *args: Any, **kwargs: Any) -> Any:
-                node = original(tracer, *args, **kwargs)
-                emit.attempt("dynamo", "stack", lambda: self._note(node, tracer.output_graph.current_tx))
-                return node
-
-            return create_node
-
-        with replaced(SubgraphTracer, "create_node", make), replaced(Graph, "node_copy", make_copy):
+        with followed(SubgraphTracer, "create_node", created), followed(Graph, "node_copy", copied):
             yield
         self.forget()
 

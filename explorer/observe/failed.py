@@ -12,7 +12,7 @@ from typing import Any
 
 from explorer.model.events import CompileError, CompileSwallowed, Stance, Text
 from explorer.model.stage import Emit
-from explorer.observe.patch import replaced
+from explorer.observe.patch import followed, replaced
 from explorer.observe.versions import compiles_backward_apart, compiles_in_stages
 
 #: The settings that limit how often a frame is compiled.
@@ -161,17 +161,13 @@ class FailedCompiles:
         """Watch under which stance compiled functions are called: under some of them nothing is compiled."""
         from torch._dynamo import eval_frame
 
-        def make(original: Any) -> Any:
-            def _callback_from_stance(callback: Any) -> Any:
-                stance = eval_frame._stance.stance
-                if stance != "default" and stance not in self._stances and callback not in (None, False):
-                    self._stances.add(stance)
-                    self._emit("stance", lambda: Stance(stance=stance))
-                return original(callback)
+        def asked(_: Any, callback: Any) -> None:
+            stance = eval_frame._stance.stance
+            if stance != "default" and stance not in self._stances and callback not in (None, False):
+                self._stances.add(stance)
+                self._emit("stance", lambda: Stance(stance=stance))
 
-            return _callback_from_stance
-
-        with replaced(eval_frame, "_callback_from_stance", make):
+        with followed(eval_frame, "_callback_from_stance", asked):
             yield
 
 

@@ -24,7 +24,7 @@ from explorer.model.artifacts import KernelLines
 from explorer.model.rows import Names
 from explorer.model.stage import Emit
 from explorer.observe.nested import inner_graphs, lowered_path
-from explorer.observe.patch import beside, observed, replaced
+from explorer.observe.patch import beside, followed, observed, replaced
 from explorer.observe.subclasses import subclasses
 from explorer.observe.versions import cpp_rewriters, keeps_original_inner_fn, localizes_functions
 from explorer.observe.views import Views, views
@@ -148,12 +148,8 @@ def _lowering(emit: Emit, state: _State) -> Iterator[None]:
     """Each loop of Inductor's IR remembers the FX node that is lowered when it is made."""
     from torch._inductor import ir
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def __post_init__(self: Any) -> None:
-            original(self)
-            emit.attempt("kernel", "inner_fn", lambda: remember(self, state))
-
-        return __post_init__
+    def made(_: None, loops: Any) -> None:
+        remember(loops, state)
 
     def make_store(original: Callable[..., Any]) -> Callable[..., Any]:
         def store(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -165,7 +161,7 @@ def _lowering(emit: Emit, state: _State) -> Iterator[None]:
     make_original = beside(lambda buffer: state.during(own_node(buffer.data)), "with_original_inner_fn")
 
     with ExitStack() as stack:
-        stack.enter_context(replaced(ir.Loops, "__post_init__", make))
+        stack.enter_context(followed(ir.Loops, "__post_init__", made))
         for kind in subclasses(ir.Loops):
             for name in {"store_output", "store_reduction"} & set(vars(kind)):
                 stack.enter_context(replaced(kind, name, make_store))
@@ -268,16 +264,11 @@ def _tracing(emit: Emit, state: _State) -> Iterator[None]:
     """A LoopBody's node takes over the FX node under way when it is made, and is it while it is run."""
     from torch._inductor import loop_body
 
-    def make_node(original: Callable[..., Any]) -> Callable[..., Any]:
-        def create_node(self: Any, *args: Any, **kwargs: Any) -> Any:
-            node = original(self, *args, **kwargs)
-            if state.node is not None:
-                node.meta[KEY] = state.node
-            if state.views.nodes and node.target == "load":
-                node.meta[VIEWS] = state.views.nodes
-            return node
-
-        return create_node
+    def created(node: Any, *_: Any, **__: Any) -> None:
+        if state.node is not None:
+            node.meta[KEY] = state.node
+        if state.views.nodes and node.target == "load":
+            node.meta[VIEWS] = state.views.nodes
 
     def make_run(original: Callable[..., Any]) -> Callable[..., Any]:
         def run_node(self: Any, n: Any) -> Any:
@@ -290,7 +281,7 @@ def _tracing(emit: Emit, state: _State) -> Iterator[None]:
         return run_node
 
     with (
-        replaced(loop_body.LightTracer, "create_node", make_node),
+        followed(loop_body.LightTracer, "create_node", created),
         replaced(loop_body.InterpreterShim, "run_node", make_run),
     ):
         yield
@@ -298,7 +289,9 @@ def _tracing(emit: Emit, state: _State) -> Iterator[None]:
 
 def with_views(node: Any) -> str:
     """The FX node of a LoopBody's node, and with a space before each the view operators that a load's index is of."""
-    return " ".join(dict.fromkeys((node.meta[KEY], *node.meta.get(VIEWS, ())))) if KEY in node.meta else ""
+    meta = node.meta
+    own: str = meta.get(KEY, "")
+    return " ".join(dict.fromkeys((own, *meta[VIEWS]))) if own and VIEWS in meta else own
 
 
 def _neighbour(node: Any) -> str | None:
@@ -328,15 +321,10 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
     from torch._inductor.codegen import cpp
     from torch._inductor.utils import IndentedBuffer
 
-    def make_line(original: Callable[..., Any]) -> Callable[..., Any]:
-        def writeline(self: Any, line: Any) -> Any:
-            result = original(self, line)
-            node = state.node if type(line) is str else node_of(line) or state.node
-            if node is not None:
-                emit.attempt("kernel", "line", lambda: mark(self._lines, node))
-            return result
-
-        return writeline
+    def line_written(_: None, buffer: Any, line: Any) -> None:
+        node = state.node if type(line) is str else node_of(line) or state.node
+        if node is not None:
+            mark(buffer._lines, node)
 
     def make_value(original: Callable[..., Any]) -> Callable[..., Any]:
         def getvaluewithlinemap(self: Any) -> Any:
@@ -357,7 +345,7 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
         return rewrite
 
     with ExitStack() as stack:
-        stack.enter_context(replaced(IndentedBuffer, "writeline", make_line))
+        stack.enter_context(followed(IndentedBuffer, "writeline", line_written))
         stack.enter_context(replaced(IndentedBuffer, "getvaluewithlinemap", make_value))
         for name in cpp_rewriters():
             stack.enter_context(replaced(cpp, name, make_rewrite))

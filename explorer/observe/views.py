@@ -14,7 +14,7 @@ from typing import Any
 
 from explorer.model.stage import Emit
 from explorer.observe.nested import lowered_path
-from explorer.observe.patch import replaced
+from explorer.observe.patch import followed, replaced
 
 #: Under this name a view of Inductor's IR has the FX nodes that it is for.
 NODES = "explorer_view_nodes"
@@ -32,13 +32,9 @@ def views(emit: Emit, state: Views) -> Iterator[None]:
     """Each view of Inductor's IR remembers its FX nodes, and is under way while what is behind it is loaded."""
     from torch._inductor import ir
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def __post_init__(self: Any) -> None:
-            original(self)
-            if isinstance(self, ir.BaseView):
-                emit.attempt("kernel", "view", lambda: remember_view(self))
-
-        return __post_init__
+    def made(_: None, node: Any) -> None:
+        if isinstance(node, ir.BaseView):
+            remember_view(node)
 
     def make_loader(original: Callable[..., Any]) -> Callable[..., Any]:
         def loader(self: Any) -> Any:
@@ -49,7 +45,7 @@ def views(emit: Emit, state: Views) -> Iterator[None]:
         return loader
 
     with ExitStack() as stack:
-        stack.enter_context(replaced(ir.IRNode, "__post_init__", make))
+        stack.enter_context(followed(ir.IRNode, "__post_init__", made))
         for kind in (ir.BaseView, *ir.BaseView.__subclasses__(), *ir.View.__subclasses__()):
             if "make_loader" in vars(kind):
                 stack.enter_context(replaced(kind, "make_loader", make_loader))

@@ -56,7 +56,7 @@ class Recorder:
         self._every_thread = every_thread
         self._frames: set[str] = set()
         self._here = _Here()
-        self.guard = Guard(self.covers, {})
+        self.guard = Guard(self.covers, {}, here=True)
         self._deferred: list[tuple[str, str, Callable[[], Facts], float]] = []
         self._progress = progress
 

@@ -14,7 +14,18 @@ from typing import Any
 import pytest
 
 from explorer.errors import InputError
-from explorer.observe.patch import Guard, added, added_in_plain_sight, beside, guarded, guarding, observed, replaced, shielded
+from explorer.observe.patch import (
+    Guard,
+    added,
+    added_in_plain_sight,
+    beside,
+    followed,
+    guarded,
+    guarding,
+    observed,
+    replaced,
+    shielded,
+)
 
 
 class Base:
@@ -169,6 +180,29 @@ def test_an_essential_answer_that_fails_is_raised_and_written_down() -> None:
     with guarding(guard), replaced(owner, "f", lambda original: fails), pytest.raises(RuntimeError, match="ours"):
         owner.f(1)
     assert guard.failed and len(guard.failures()) == 1
+
+
+def test_what_follows_a_call_has_its_result_and_arguments() -> None:
+    """It runs after each call that returned, in the guard's thread; the result stays the function's own."""
+    seen: list[Any] = []
+    owner, guard = SimpleNamespace(f=lambda x, by=2: x // by), Guard(lambda: False, {}, here=True)
+    with guarding(guard), followed(owner, "f", lambda result, *args, **kwargs: seen.append((result, args, kwargs))):
+        with replaced(owner, "f", lambda original: lambda x, by=2: original(x, by=by) + 100):
+            assert owner.f(9, by=3) == 103
+        assert elsewhere(lambda: owner.f(8)) == 4
+        with pytest.raises(ZeroDivisionError) as caught:
+            owner.f(1, by=0)
+    assert seen == [(3, (9,), {"by": 3})]
+    assert len(traceback.extract_tb(caught.value.__traceback__)) == 2
+    assert owner.f(8) == 4 and len(seen) == 1
+
+
+def test_where_what_follows_a_call_fails_the_result_is_the_functions() -> None:
+    """The loss is written down once."""
+    owner, guard = SimpleNamespace(f=doubled), Guard(losses={}, stage="stage")
+    with guarding(guard), followed(owner, "f", fails):
+        assert [owner.f(4), owner.f(5)] == [8, 10]
+    assert [(f.stage, f.step, f.message) for f in guard.failures()] == [("stage", "SimpleNamespace.f", "RuntimeError: ours")]
 
 
 def test_a_guard_that_fails_lets_the_original_answer() -> None:

@@ -60,8 +60,8 @@ def layers(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     most: dict[str, int] = {}
     put_on = patch._put_on
 
-    def counted(owner: Any, name: str, make: Any) -> Any:
-        layer = put_on(owner, name, make)
+    def counted(owner: Any, name: str, make: Any, *kind: Any) -> Any:
+        layer = put_on(owner, name, make, *kind)
         most[layer.step] = max(most.get(layer.step, 0), len(layer.slot.layers))
         return layer
 
