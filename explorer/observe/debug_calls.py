@@ -11,7 +11,7 @@ from explorer.model.events import OutputCodeText, SchedulerText
 from explorer.model.stage import Emit, Facts
 from explorer.observe.fx import graph_record
 from explorer.observe.patch import guard_here, guarded, guarding, replaced
-from explorer.observe.scheduler_ir import ir_record, written_once
+from explorer.observe.scheduler_ir import Texts
 
 
 @contextmanager
@@ -50,21 +50,25 @@ def debug_calls(emit: Emit, listeners: Mapping[str, tuple[str, Callable[..., Fac
 @contextmanager
 def written_for_debugging(emit: Emit) -> Iterator[None]:
     """Record the graph that is lowered, the scheduler's nodes before and after fusion, and the file that is run."""
-    with written_once() as forget:
+    texts, guard = Texts(), guard_here()
 
-        def after_fusion(nodes: Any) -> SchedulerText:
-            record = ir_record(nodes)
-            forget()
-            return record
+    def of_nodes(nodes: Any) -> SchedulerText:
+        with guarding(guard):
+            return texts.record(nodes)
 
-        listeners: dict[str, tuple[str, Callable[..., Facts]]] = {
-            "fx_graph_transformed": ("post_grad", lambda gm, *rest: graph_record(gm)),
-            "ir_pre_fusion": ("ir_pre_fusion", ir_record),
-            "ir_post_fusion": ("ir_post_fusion", after_fusion),
-            "output_code": ("output_code", _output_code),
-        }
-        with debug_calls(emit, listeners):
-            yield
+    def after_fusion(nodes: Any) -> SchedulerText:
+        record = of_nodes(nodes)
+        texts.forget()
+        return record
+
+    listeners: dict[str, tuple[str, Callable[..., Facts]]] = {
+        "fx_graph_transformed": ("post_grad", lambda gm, *rest: graph_record(gm)),
+        "ir_pre_fusion": ("ir_pre_fusion", of_nodes),
+        "ir_post_fusion": ("ir_post_fusion", after_fusion),
+        "output_code": ("output_code", _output_code),
+    }
+    with debug_calls(emit, listeners):
+        yield
 
 
 def _output_code(path: str, *rest: Any) -> OutputCodeText:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Set as AnySet
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from explorer.model.events import SchedulerText
@@ -16,62 +17,93 @@ from explorer.observe.nested import lowered_path
 from explorer.observe.patch import replaced
 
 
-@contextmanager
-def written_once() -> Iterator[Callable[[], None]]:
-    """Inductor's texts of loop bodies and dependencies, which most nodes have in common before and after fusion, made once.
+class Texts:
+    """The texts that the nodes of a graph have in common, most of them before and after fusion, each made once by Inductor."""
 
-    A block's text is made as Inductor makes it, but that nothing is compiled for it. What is given forgets the texts.
-    """
-    from torch._inductor.dependencies import MemoryDep
-    from torch._inductor.loop_body import LoopBody, LoopBodyBlock
+    def __init__(self) -> None:
+        self._made: dict[Any, str] = {}
 
-    codes: dict[Any, str] = {}
-    deps: dict[Any, str] = {}
-    indices: dict[tuple[type, Any], str] = {}
+    def record(self, nodes: Any) -> SchedulerText:
+        """`ir_record` of scheduler nodes."""
+        with self._made_once():
+            return ir_record(nodes)
 
-    def index_text(index: Any) -> str:
-        """Write an index as sympy does, which takes 0.1 ms; the layers of a model have the same ones."""
-        key = type(index), index
-        if key not in indices:
-            indices[key] = str(index)
-        return indices[key]
+    def forget(self) -> None:
+        """Keep nothing of the graphs seen so far."""
+        self._made.clear()
 
-    def of_body(original: Any) -> Any:
-        def debug_str(self: Any) -> str:
-            body = copy(self)
-            body.indexing_exprs = {name: index_text(index) for name, index in self.indexing_exprs.items()}
-            text: str = original(body)
-            return text
+    @contextmanager
+    def _made_once(self) -> Iterator[None]:
+        """Inside the block the same text is not made again: sympy takes 0.1 ms for an index, and layers have the same ones."""
+        from sympy.printing.defaults import Printable
+        from torch._inductor import ir, scheduler
+        from torch._inductor.dependencies import MemoryDep
+        from torch._inductor.loop_body import LoopBodyBlock
+
+        with ExitStack() as stack:
+            for owner, name, key in (
+                (Printable, "__str__", _expression),
+                (Printable, "__repr__", _expression),
+                (MemoryDep, "__repr__", _dependency),
+                (ir.Layout, "__str__", _layout_key),
+                (scheduler, "pformat", _formatted),
+            ):
+                stack.enter_context(replaced(owner, name, partial(self._once, key)))
+            stack.enter_context(replaced(LoopBodyBlock, "debug_str", self._of_block))
+            yield
+
+    def _once(self, key: Callable[[Any], Any], original: Callable[[Any], str]) -> Callable[[Any], str]:
+        """A function that asks the original once for all values of the same key; each time for one whose key is None."""
+        made = self._made
+
+        def write(value: Any) -> str:
+            known = key(value)
+            if known is None:
+                return original(value)
+            if known not in made:
+                made[known] = original(value)
+            return made[known]
+
+        return write
+
+    def _of_block(self, _: Any) -> Callable[..., str]:
+        """The text of a block as Inductor makes it, but that nothing is compiled for it."""
+        made = self._made
+
+        def debug_str(block: Any, name: str = "block") -> str:
+            graph = block.graph  # a block and its clones share it, and it is not changed once it is made
+            if graph not in made:
+                made[graph] = re.sub(r";[^\n]*", "", graph.python_code("self").src.strip())
+            return made[graph].replace("def forward(", f"def {name}(")
 
         return debug_str
 
-    def of_block(_: Any) -> Any:
-        def debug_str(self: Any, name: str = "block") -> str:
-            if self.graph not in codes:  # a block and its clones share the graph, which is not changed once it is made
-                codes[self.graph] = self.graph.python_code("self").src.strip()
-            return re.sub(r";[^\n]*", "", codes[self.graph].replace("def forward(", f"def {name}("))
 
-        return debug_str
+def _expression(value: Any) -> Any:
+    """What the text of sympy's depends on."""
+    return type(value), value
 
-    def of_dep(original: Any) -> Any:
-        def __repr__(self: Any) -> str:
-            if self not in deps:
-                deps[self] = original(self)
-            return deps[self]
 
-        return __repr__
+def _dependency(value: Any) -> Any:
+    """What a dependency's text depends on: deps are frozen."""
+    return value
 
-    def forget() -> None:
-        codes.clear()
-        deps.clear()
-        indices.clear()
 
-    with (
-        replaced(LoopBody, "debug_str", of_body),
-        replaced(LoopBodyBlock, "debug_str", of_block),
-        replaced(MemoryDep, "__repr__", of_dep),
-    ):
-        yield forget
+def _layout_key(value: Any) -> Any:
+    """What a layout's text depends on: all that it has, which may change; None for a layout that has more than plain facts."""
+    from torch._inductor.ir import FixedLayout, FlexibleLayout
+
+    if type(value) not in (FixedLayout, FlexibleLayout):
+        return None
+    return type(value), *(tuple(part) if isinstance(part, list) else part for part in vars(value).values())
+
+
+def _formatted(value: Any) -> Any:
+    """What `pformat` makes its text of: a set of dependencies, or a layout."""
+    if isinstance(value, AnySet):
+        return frozenset(value)
+    known = _layout_key(value)
+    return known and ("pformat", *known)
 
 
 def ir_record(nodes: Any) -> SchedulerText:
