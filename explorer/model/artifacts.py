@@ -19,13 +19,18 @@ from explorer.model.rows import (
     Group,
     KernelMetadata,
     Launch,
+    LoopOrder,
+    LoweredNode,
+    LoweredOperation,
     MadeBuffer,
     Names,
     Place,
+    ReductionSplit,
     Round,
     Rule,
     SchedulerNode,
     Setting,
+    Tiling,
     VerdictRow,
     WrittenFile,
 )
@@ -357,6 +362,19 @@ class PatternMatch(Record):
 
 
 @record
+class Lowering(Record):
+    """How each FX node of one graph was lowered, and Inductor's decisions on its loops; see `observe/lowering.py`."""
+
+    of: str
+    path: str
+    nodes: tuple[LoweredNode, ...]
+    operations: tuple[LoweredOperation, ...]
+    splits: tuple[ReductionSplit, ...]
+    orders: tuple[LoopOrder, ...]
+    tilings: tuple[Tiling, ...]
+
+
+@record
 class SchedulerGraph(Record):
     """The scheduler's nodes before or after fusion; `of` is Inductor's name of the graph, `path` its path in the outermost."""
 
@@ -572,6 +590,7 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "fx_pass": FxPass,
         "assumption": Assumptions,
         "autotune": Autotune,
+        "lowering": Lowering,
         "ir_pre_fusion": SchedulerGraph,
         "ir_post_fusion": SchedulerGraph,
         "fusion": Fusion,

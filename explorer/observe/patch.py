@@ -406,7 +406,8 @@ def _put_on(owner: Any, name: str, make: Callable[[Any], Any], kind: type[_Layer
             slot = _Slot(original)
         layer = kind(slot, _step_of(owner, name), guard_here())
         made = make(layer.original())
-        static = isinstance(made, (staticmethod, classmethod))
+        # one of the owner's that is static must not be bound to the object through which it is called
+        static = isinstance(made, (staticmethod, classmethod)) or isinstance(own, staticmethod)
         layer.ours = made.__get__(None, owner) if static else made
         if not slot.layers:
             slot.own = own

@@ -14,6 +14,7 @@ from explorer.observe.debug_calls import written_for_debugging
 from explorer.observe.dynamo_graph import graph
 from explorer.observe.guards import guards
 from explorer.observe.kernel_lines import kernel_lines
+from explorer.observe.lowering import lowerings
 from explorer.observe.scheduler import verdicts
 from explorer.observe.settings import settings
 from explorer.observe.symbols import symbols
@@ -58,6 +59,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("fx_pass", passes.passes, ("fx_pass", "fx_pass_idle")),
     Probe("output_code", written_for_debugging, ("post_grad", "ir_pre_fusion", "ir_post_fusion", "output_code")),
     Probe("autotune", autotuning.algorithm_choices, ("autotune", "autotune_taken", "choice_source")),
+    Probe("lowering", lowerings, ("lowering",)),
     Probe("fusion", verdicts, ("fusion",)),
     Probe("perf_hint", perf_hints.perf_hints, ("perf_hint",)),
     Probe("cuda_graph", cuda_graphs.cuda_graphs, ("cuda_graph",)),

@@ -57,7 +57,7 @@ def verdicts(emit: Emit) -> Iterator[None]:
     with ExitStack() as stack:
         for owner, name, make in (*_scheduler_hooks(logs), *_graph_hooks(logs), *_kernel_hooks(logs)):
             stack.enter_context(replaced(owner, name, make))
-        for observing in _kernel_definitions(logs):
+        for observing in (*_graph_ends(logs), *_kernel_definitions(logs)):
             stack.enter_context(observing)
         yield
 
@@ -560,17 +560,8 @@ def _heard(log: Log, logs: Logs) -> Iterator[None]:
 
 
 def _graph_hooks(logs: Logs) -> list[Hook]:
-    """A graph's lowering, where buffers are made, and its end, where its event is emitted."""
-    from torch._inductor import graph, ir
-
-    def make_codegen(original: Any) -> Any:
-        def codegen(self: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return original(self, *args, **kwargs)
-            finally:
-                logs.attempt("graph", lambda: logs.close(self))
-
-        return codegen
+    """A graph's lowering, where buffers are made."""
+    from torch._inductor import ir
 
     def make_realize(original: Any) -> Any:
         def realize(self: Any) -> Any:
@@ -583,8 +574,21 @@ def _graph_hooks(logs: Logs) -> list[Hook]:
 
         return realize
 
-    names = graph_generators()
-    return [(ir.StorageBox, "realize", make_realize), *((graph.GraphLowering, name, make_codegen) for name in names)]
+    return [(ir.StorageBox, "realize", make_realize)]
+
+
+def _graph_ends(logs: Logs) -> Iterator[AbstractContextManager[None]]:
+    """Observe the end of each graph, where its event is emitted."""
+    from torch._inductor import graph
+
+    def generated(self: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            logs.attempt("graph", lambda: logs.close(self))
+
+    for name in graph_generators():
+        yield observed(graph.GraphLowering, name, generated)
 
 
 def _kernel_hooks(logs: Logs) -> list[Hook]:

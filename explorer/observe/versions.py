@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 def version_of(package: str) -> str:
@@ -90,6 +92,14 @@ def draws_four_numbers() -> bool:
     from torch._inductor.runtime import triton_helpers
 
     return hasattr(triton_helpers, "rand4x")
+
+
+def user_lowerings() -> Mapping[Any, Any]:
+    """The lowerings that the user registered, which Inductor asks before its own; none where this torch does not know them."""
+    from torch._inductor import lowering
+
+    found: Mapping[Any, Any] = getattr(lowering, "user_lowerings", {})
+    return found
 
 
 def oldest_capability() -> int:

@@ -22,9 +22,11 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto
 from explorer.process.progress import in_notebook
 from explorer.questions import coverage, missing, provenance, summary, tables
+from explorer.questions import lowering as lowered
 from explorer.questions.costs import call_table
 from explorer.questions.diagram import diagram
 from explorer.questions.fusion import Fusion, fusion_of
+from explorer.questions.lowering import Lowered
 from explorer.questions.memory import Memory, memory_of
 from explorer.questions.provenance import Index
 from explorer.stages import STAGES
@@ -349,6 +351,25 @@ class Trace(TraceData):
     def fusion(self) -> Fusion:
         """What became one kernel and what did not: `fusion.groups()`, `.table()`, `.why("op3", "op7")`, see `fusion.py`."""
         return fusion_of(self)
+
+    @property
+    def lowerings(self) -> Rows:
+        """One row an FX node that computes, fetches or views something: how Inductor lowered it, and the kernel it ended in.
+
+        `kind` is "pointwise", "reduction", "scan", "sort", "scatter", "template", "extern call", "fallback", "view" and the
+        like, `kinds` all that the node became. `function` and `lowered_at` are Inductor's, `file`, `line` and `code` the user's.
+        `why` says why an operator is called, by the conditions that Inductor tested, or why its result is in memory.
+        `realized` is None for what computes nothing. `kernels` and `calls` compute it, `with` the FX nodes named there.
+        """
+        return lowered.lowerings(self)
+
+    def lowering(self, name: str, graph: str | None = None, frame: str | None = None) -> Lowered:
+        """Say in sentences how an FX node was lowered, with Inductor's decisions on its loops.
+
+        `name` may also be an operator ("cumsum", "aten.cumsum.default"), a buffer, or a kernel, for all nodes that ended in it.
+        InputError, with the nearest names, for a name that no graph has.
+        """
+        return lowered.lowering(self, name, graph, frame)
 
     def what_if(
         self,

@@ -1,0 +1,83 @@
+"""How Inductor lowered each FX node: by which function, to what, and why a library is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Event, Link, Plain
+from explorer.stages.fx_graph import of_graph
+from explorer.stages.inductor.lowered import (
+    kinds_of_node,
+    said_of_order,
+    said_of_split,
+    said_of_tiling,
+    sections,
+    why_fallback,
+)
+from explorer.stages.inductor.scheduler_ir import post_grad_lines
+
+#: A line of the text and the FX node that it is about, "" for none.
+Line = tuple[str, str]
+
+
+def render(event: Event, id: str) -> Artifact:
+    """A line a node, and Inductor's decisions on loops; `data` has them as recorded, see `Trace.lowerings`."""
+    text = "\n".join(text for text, _ in readable(event.data))
+    return text_artifact(event, id, f"Lowering{of_graph(event)}", "text", text=text)
+
+
+def readable(data: Mapping[str, Plain]) -> Iterator[Line]:
+    """The text, line by line."""
+    for node in data["nodes"]:
+        yield _node_line(node, operations_of(data, node["node"])), node["node"]
+    nodes = {operation["operation"]: operation["node"] for operation in data["operations"]}
+    say = {"reductions": said_of_split, "order of loops": said_of_order, "tiling": said_of_tiling}
+    for title, rows in sections(data):
+        yield "", ""
+        yield title, ""
+        for row in rows:
+            of = str(row.get("node") or nodes.get(row.get("operation", ""), ""))
+            yield f"  {of}: {say[title](row)}" if of else f"  {say[title](row)}", of
+
+
+def operations_of(data: Mapping[str, Plain], node: str) -> list[Mapping[str, Plain]]:
+    """The operations that are of an FX node, in the order in which they were made."""
+    return [operation for operation in data["operations"] if operation["node"] == node]
+
+
+def _node_line(node: Mapping[str, Plain], operations: Sequence[Mapping[str, Plain]]) -> str:
+    kinds = " + ".join(kinds_of_node(node, operations))
+    by = f", by {node['function']} ({node['file']}:{node['line']})" if node["function"] else ""
+    buffers = ", ".join(name for operation in operations for name in operation["buffers"])
+    why = next((f": {why_fallback(one['reason'])}" for one in operations if "reason" in one), "")
+    return f"{node['node']} = {node['target']} → {kinds}{f' in {buffers}' if buffers else ''}{by}{why}"
+
+
+def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
+    """Each line to the FX node that it is about, in the post-grad graph."""
+    graph, lines = post_grad_lines(artifact, trace)
+    within = f"{artifact.data['path']}." if artifact.data["path"] else ""
+    for number, (_, node) in enumerate(readable(artifact.data), 1):
+        if node and within + node in lines:
+            yield Link(artifact.id, (number,), graph, (lines[within + node],), "FX node")
+
+
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """How many nodes were lowered, and how many of them call a library for want of a lowering."""
+    nodes = sum(len(a.data["nodes"]) for a in artifacts)
+    called = {(a.id, one["node"]) for a in artifacts for one in a.data["operations"] if "reason" in one}
+    return f"{nodes} nodes" + (f", {len(called)} fallback{'s' * (len(called) != 1)}" if called else "")
+
+
+STAGE = Stage(
+    name="lowering",
+    title="Lowering",
+    language="text",
+    render=render,
+    link=link,
+    summary=summary,
+    phases=(),
+    about="Which function lowered each FX node to a loop nest, a template or a call, and why a library is called.",
+)
