@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from explorer.model.artifacts import Lowering
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
@@ -24,8 +26,9 @@ Line = tuple[str, str]
 
 def render(event: Event, id: str) -> Artifact:
     """A line a node, and Inductor's decisions on loops; `data` has them as recorded, see `Trace.lowerings`."""
-    text = "\n".join(text for text, _ in readable(event.data))
-    return text_artifact(event, id, f"Lowering{of_graph(event)}", "text", text=text)
+    recorded = typed(Lowering, event.data)
+    text = "\n".join(text for text, _ in readable(recorded))
+    return text_artifact(event, id, f"Lowering{of_graph(recorded.of)}", "text", text=text)
 
 
 def readable(data: Mapping[str, Plain]) -> Iterator[Line]:
