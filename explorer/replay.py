@@ -154,8 +154,8 @@ def extended(trace: T, made: Sequence[Artifact], *, at_end: bool = False) -> T:
     place = len(trace.artifacts) if at_end or not made else _place(trace, made[0])
     whole = replace(trace, artifacts=(*trace.artifacts[:place], *made, *trace.artifacts[place:]))
     links = merged(link for a in made for link in stage_of(trace, a.stage).link(a, whole))
-    why = dict.fromkeys(Failure(a.stage, "inlining", a.data["unlinked"]) for a in made if a.data.get("unlinked"))
-    new = (failure for failure in why if failure not in trace.failures)
+    losses = dict.fromkeys(failure for a in made for failure in stage_of(trace, a.stage).losses(a))
+    new = (failure for failure in losses if failure not in trace.failures)
     return replace(whole, links=(*trace.links, *links), failures=(*trace.failures, *new))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from explorer.model.artifacts import artifact_data
 from explorer.model.context import Context
 from explorer.model.events import CompileError
-from explorer.model.values import Artifact, Event, Link, Plain
+from explorer.model.values import Artifact, Event, Failure, Link, Plain
 
 if TYPE_CHECKING:
     from explorer.model.trace_data import TraceData
@@ -88,6 +88,11 @@ def link_nothing(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     return ()
 
 
+def no_losses(artifact: Artifact) -> Iterable[Failure]:
+    """The losses of a stage that links all lines whose origin is stated."""
+    return ()
+
+
 def rows_in_data(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:
     """The rows that the artifact holds; none where it holds no table."""
     rows: Iterable[Mapping[str, Plain]] = artifact.data.get("rows", ())
@@ -115,8 +120,11 @@ class Stage:
     line which kind it is, "" for those that compute, for `Trace.coverage`; without it no line is made of a user's line.
 
     `phases` names the compiler's timed phases that make up this stage's seconds. `per_kernel` says that each artifact is of one
-    kernel, whose name is in the artifact's id. `watch(emit)` is the probe of a stage of your own: a context manager that
-    observes the compiler; explorer's stages have none, since its own probes are always on.
+    kernel, whose name is in the artifact's id. `over_wholes` says that a line counts as linked also where only a whole leads to
+    it, as a launch's line to all nodes of its kernel. `losses(artifact)` gives a Failure for each reason why some of its lines
+    are not linked. `backend` is the backend of torch.compile that alone has the stage, "" where every one may. `why_absent` says
+    why a sound compile may lack the stage, and what to do to get it. `watch(emit)` is the probe of a stage of your own: a context
+    manager that observes the compiler; explorer's stages have none, since its own probes are always on.
     """
 
     name: str
@@ -133,6 +141,10 @@ class Stage:
     rows: Callable[[Artifact, TraceData], Iterable[Mapping[str, Plain]]] = rows_in_data
     kinds: Callable[[Artifact], Sequence[str]] | None = None
     per_kernel: bool = False
+    over_wholes: bool = False
+    losses: Callable[[Artifact], Iterable[Failure]] = no_losses
+    backend: str = ""
+    why_absent: str = ""
 
 
 def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:

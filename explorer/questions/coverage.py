@@ -19,8 +19,6 @@ from explorer.questions.provenance import from_sources, index
 from explorer.stages import stage_of
 from explorer.stages.kinds import BRACES, SETUP, SIGNATURE
 
-#: A line of these counts as linked also over a whole: a launch computes all that its kernel does.
-WHOLE = ("output_code",)
 #: What the instructions are that were made of a kernel's lines of these kinds.
 MADE_OF = {BRACES: SETUP, SIGNATURE: SETUP}
 
@@ -93,7 +91,7 @@ def _read(trace: TraceData) -> list[Read]:
             continue
         if artifact.kernel and artifact.id not in kernels:
             kinds = _inherited(trace, artifact, kinds, kernels)
-        lines = (over_wholes if artifact.stage in WHOLE else linked).get(artifact.id, set())
+        lines = (over_wholes if stage_of(trace, artifact.stage).over_wholes else linked).get(artifact.id, set())
         texts.append(Read(artifact, tuple(kinds), frozenset(lines)))
     return texts
 

@@ -5,49 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from explorer.errors import CompileError, InputError, NoKernelError, unknown_name
+from explorer.model.artifacts import FORMS
 from explorer.model.trace_data import TraceData
-from explorer.stages import STAGES
+from explorer.stages import STAGES, stage_of
 
-#: The ladder of a Triton kernel below its source, and the forms that only NVIDIA's or only AMD's kernels have.
-LADDER = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
+#: The forms that only NVIDIA's or only AMD's kernels have.
 NVIDIA, AMD = ("ptx", "sass"), ("amdgcn",)
-#: Stages that only Inductor has.
-INDUCTORS = (
-    "pre_grad",
-    "fx_graph_runnable",
-    "inductor_input",
-    "pattern_match",
-    "fx_pass",
-    "post_grad",
-    "ir_pre_fusion",
-    "fusion",
-    "ir_post_fusion",
-    "output_code",
-    "kernel",
-    "perf_hint",
-    "assumption",
-    "autotune",
-    *LADDER,
-    "assembly",
-)
-#: Stages that a sound compile may lack, and why it lacks them.
-WHEN = {
-    "graph_break": "no graph ended early",
-    "recompile": "no function was compiled a second time",
-    "symbol": "no size is dynamic; trace with dynamic=True, or call with other sizes inside explorer.record()",
-    "pattern_match": "no pattern of Inductor's matched",
-    "fx_pass": "no pass changed a graph",
-    "assumption": "Inductor had nothing to time",
-    "autotune": "no operator had several choices; trace with mode='max-autotune' for those of matrix products",
-    "cuda_graph": "CUDA graphs were not asked for; trace with mode='reduce-overhead'",
-    "perf_hint": "Inductor gave no hint",
-    "cache": "a trace reads no cache; explorer.record() records each lookup in a cache",
-    "backward": "there is no backward; trace with train=True, and a parameter or input that requires grad",
-    "joint": "there is no backward; trace with train=True, and a parameter or input that requires grad",
-    "inductor_input": "only inference has it; with train=True the graphs are forward and backward",
-    "decompiled": "depyf is not installed, or nothing was compiled",
-    "written_file": "Inductor wrote no file",
-}
 A_GPU = "name a GPU, even one you don't have: explorer.trace(f, x, target='h100')"
 
 
@@ -71,7 +34,7 @@ def no_text(trace: TraceData, stage: object, *, is_live: bool = False) -> InputE
 
     `is_live` says that this process made the trace.
     """
-    known = {s.name for s in STAGES} | {a.stage for a in trace.artifacts}
+    known = {s.name for s in (*trace.stages, *STAGES)} | {a.stage for a in trace.artifacts}
     if stage not in known:
         return unknown_name("stage of this trace", stage, {a.stage for a in trace.artifacts} or known)
     why = why_no_text(trace, str(stage), is_live=is_live)
@@ -85,10 +48,11 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
         return "it is empty"
     if why := why_no_graph(trace):
         return why
-    if stage in INDUCTORS and backend != "inductor":
-        return f"backend {backend!r} is not Inductor; trace with backend='inductor'"
+    needed = stage_of(trace, stage).backend
+    if needed not in ("", backend):
+        return f"backend {backend!r} is not {needed.title()}; trace with backend={needed!r}"
     languages = {kernel.language for kernel in trace.find("kernel")}
-    if stage in LADDER and "triton" not in languages:
+    if stage in FORMS and "triton" not in languages:
         return f"its target is {target!r}, and {_kernels(languages)}; {A_GPU}" if target else f"{_kernels(languages)}; {A_GPU}"
     if stage in NVIDIA and trace.find("amdgcn"):
         return f"{target!r} is an AMD GPU, and its machine code is 'amdgcn'; for {stage} name an NVIDIA GPU, such as 'h100'"
@@ -99,13 +63,13 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
     if stage == "assembly":
         return f"only C++ kernels have it, and {_kernels(languages)}; trace with target='cpu'"
     said = next((failure.message for failure in trace.failures if failure.stage == stage), "")
-    return said or WHEN.get(stage, "the compile did not run this stage, or stages= left it out")
+    return said or stage_of(trace, stage).why_absent or "the compile did not run this stage, or stages= left it out"
 
 
 def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> InputError:
     """Build the error for a form that a kernel lacks."""
     written = {"cpp": "C++", "triton": "Triton"}.get(language, language)
-    if language == "cpp" and stage in LADDER:
+    if language == "cpp" and stage in FORMS:
         return InputError(f"kernel {name} is {written} and has no {stage!r}: {A_GPU}")
     if language != "cpp" and stage == "assembly":
         return InputError(f"kernel {name} is {written}: its machine code is 'sass' or 'amdgcn', and 'assembly' is a C++ kernel's")

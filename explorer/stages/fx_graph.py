@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from explorer.model.artifacts import CudaGraph, FxGraph, PerfHint
 from explorer.model.events import FxGraphText
-from explorer.model.records import typed
+from explorer.model.records import FieldError, typed
 from explorer.model.rows import FxNode
 from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
@@ -209,13 +209,21 @@ def operator_counts(artifact: Artifact) -> Iterator[dict[str, Plain]]:
     found: dict[str, Counter[str]] = {}
     if artifact.language == "inductor-ir":
         found["loop IR"] = Counter(_LOOP_OPERATOR.findall(artifact.text))
-    elif artifact.nodes and artifact.stage != "fx_pass":
-        for node in all_fx_nodes(artifact):
+    else:
+        for node in _readable_nodes(artifact):
             if node.op.startswith("call_") and "getitem" not in node.target:
                 found.setdefault(level_of(node.target, artifact.stage), Counter())[node.target] += 1
     for level, names in found.items():
         place = {"frame": artifact.frame, "graph": artifact.graph, "stage": artifact.stage, "level": level}
         yield {**place, "operators": names.total(), "distinct": len(names), "names": dict(names.most_common())}
+
+
+def _readable_nodes(artifact: Artifact) -> tuple[FxNode, ...]:
+    """The nodes of an FX graph; none of a stage of the user's own, whose nodes have another form."""
+    try:
+        return all_fx_nodes(artifact)
+    except FieldError:
+        return ()
 
 
 def level_of(target: str, stage: str) -> str:

@@ -17,5 +17,6 @@ STAGE = Stage(
     kinds=fx_kinds,
     link=link_graph,
     phases=(),
+    why_absent="there is no backward; trace with train=True, and a parameter or input that requires grad",
     about="The backward in Core ATen: what the partitioner chose to save from the forward are its inputs.",
 )

@@ -17,5 +17,6 @@ STAGE = Stage(
     kinds=fx_kinds,
     link=link_graph,
     phases=("aot_trace_joint_graph",),
+    why_absent="there is no backward; trace with train=True, and a parameter or input that requires grad",
     about="Forward and backward traced together in ATen operators, so that one can be optimised knowing the other.",
 )

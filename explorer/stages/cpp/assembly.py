@@ -10,7 +10,7 @@ from explorer.model.events import AssemblyText
 from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Link, text_lines
+from explorer.model.values import Artifact, Event, Failure, Link, text_lines
 
 #: Where a function was inlined, the innermost call first: file, line.
 Calls = tuple[tuple[str, int], ...]
@@ -152,6 +152,12 @@ def kinds(artifact: Artifact) -> list[str]:
     return ["" if is_instruction(line) else "directives" for line in artifact.lines]
 
 
+def losses(artifact: Artifact) -> Iterable[Failure]:
+    """Why instructions of inlined functions are not linked, where they are not."""
+    if why := typed(Assembly, artifact.data).unlinked:
+        yield Failure(artifact.stage, "inlining", why)
+
+
 STAGE = Stage(
     name="assembly",
     title="Assembly",
@@ -160,5 +166,7 @@ STAGE = Stage(
     per_kernel=True,
     kinds=kinds,
     link=link,
+    backend="inductor",
+    losses=losses,
     about="What the C++ compiler made of the kernel: the instructions the CPU runs.",
 )

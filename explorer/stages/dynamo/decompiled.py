@@ -31,5 +31,6 @@ STAGE = Stage(
     language="python",
     render=render,
     kinds=kinds,
+    why_absent="depyf is not installed, or nothing was compiled",
     about="Dynamo's bytecode turned back into Python by depyf, to be read.",
 )

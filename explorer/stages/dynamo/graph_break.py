@@ -80,5 +80,6 @@ STAGE = Stage(
     summary=summary,
     gather=gather,
     link=link,
+    why_absent="no graph ended early",
     about="Something Dynamo cannot put in a graph: it compiles what came before, runs this in Python, and goes on after it.",
 )

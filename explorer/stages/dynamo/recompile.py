@@ -52,5 +52,6 @@ STAGE = Stage(
     language="text",
     render=render,
     gather=gather,
+    why_absent="no function was compiled a second time",
     about="The frame was compiled before, but a guard of each earlier version failed for this call.",
 )

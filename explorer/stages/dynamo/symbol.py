@@ -46,5 +46,6 @@ STAGE = Stage(
     language="text",
     render=render,
     gather=gather,
+    why_absent="no size is dynamic; trace with dynamic=True, or call with other sizes inside explorer.record()",
     about="The symbol for each dynamic size, its range, and the conditions that your code put on it.",
 )

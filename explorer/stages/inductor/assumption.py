@@ -40,5 +40,7 @@ STAGE = Stage(
     render=render,
     summary=summary,
     gather=one_table(row_of, Assumptions, distinct=True),
+    backend="inductor",
+    why_absent="Inductor had nothing to time",
     about="What Inductor decides by timing it on the device, and what was assumed instead, because the device is not there.",
 )

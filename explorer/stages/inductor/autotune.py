@@ -79,5 +79,7 @@ STAGE = Stage(
     summary=summary,
     gather=gather,
     consumes=(TAKEN,),
+    backend="inductor",
+    why_absent="no operator had several choices; trace with mode='max-autotune' for those of matrix products",
     about="The library's kernels and the templates that could do one operation, with the time that Inductor measured of each.",
 )

@@ -52,5 +52,6 @@ STAGE = Stage(
     summary=summary,
     gather=one_table(row_of, CudaGraphs, distinct=True),
     link=link,
+    why_absent="CUDA graphs were not asked for; trace with mode='reduce-overhead'",
     about="Where CUDA graphs are asked for (reduce-overhead, max-autotune): which graphs are captured, and why others are not.",
 )

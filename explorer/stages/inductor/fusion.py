@@ -95,5 +95,6 @@ STAGE = Stage(
     render=render,
     link=link,
     phases=("Scheduler.fused_nodes",),
+    backend="inductor",
     about="What became one kernel and what did not: each pair that the scheduler considered, and the rule that refused it.",
 )

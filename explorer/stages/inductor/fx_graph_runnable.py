@@ -16,5 +16,6 @@ STAGE = Stage(
     title="Runnable FX graph",
     language="python",
     render=render,
+    backend="inductor",
     about="The same graph as a program: it makes inputs of the right shapes and compiles the graph.",
 )

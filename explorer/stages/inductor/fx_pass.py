@@ -88,5 +88,7 @@ STAGE = Stage(
     kinds=fx_kinds,
     link=link_pass,
     consumes=(IDLE,),
+    backend="inductor",
+    why_absent="no pass changed a graph",
     about="One pass over an FX graph that changed it: cleaning up, pattern matching, reordering, in-placing.",
 )

@@ -15,5 +15,7 @@ STAGE = Stage(
     kinds=fx_kinds,
     link=link_graph,
     phases=("_recursive_joint_graph_passes",),
+    backend="inductor",
+    why_absent="only inference has it; with train=True the graphs are forward and backward",
     about="The inference graph after constant folding and the joint graph's patterns, such as attention.",
 )

@@ -37,5 +37,6 @@ STAGE = Stage(
     kinds=ir_kinds,
     link=link,
     phases=("Scheduler.__init__",),
+    backend="inductor",
     about="The same nodes after the scheduler has fused them: each is one kernel or one library call.",
 )

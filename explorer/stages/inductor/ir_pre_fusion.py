@@ -21,5 +21,6 @@ STAGE = Stage(
     kinds=ir_kinds,
     link=link_nodes,
     phases=("GraphLowering.run",),
+    backend="inductor",
     about="Each buffer to compute as a loop nest: what it reads, writes and is made of; pointwise chains are already one.",
 )

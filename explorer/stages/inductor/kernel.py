@@ -167,5 +167,6 @@ STAGE = Stage(
     kinds=kernel_kinds,
     link=link,
     consumes=(WRAPPER, LINES),
+    backend="inductor",
     about="One fused loop nest as source: Triton for GPUs, C++ for CPUs.",
 )

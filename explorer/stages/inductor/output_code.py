@@ -128,5 +128,7 @@ STAGE = Stage(
     kinds=kinds,
     link=link,
     phases=("GraphLowering.codegen",),
+    backend="inductor",
+    over_wholes=True,
     about="The program that runs at each call: it checks inputs, allocates buffers and launches the kernels below.",
 )

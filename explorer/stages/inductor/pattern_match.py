@@ -49,5 +49,7 @@ STAGE = Stage(
     summary=summary,
     kinds=fx_kinds,
     link=link_pattern,
+    backend="inductor",
+    why_absent="no pattern of Inductor's matched",
     about="A subgraph that a pattern recognised and replaced by something better.",
 )

@@ -48,5 +48,7 @@ STAGE = Stage(
     summary=counted("hint"),
     gather=one_table(row_of, PerfHints, distinct=True),
     link=link,
+    backend="inductor",
+    why_absent="Inductor gave no hint",
     about="What Inductor hints at while it compiles (TORCH_LOGS=perf_hints), with the line of the node that it is about.",
 )

@@ -15,5 +15,6 @@ STAGE = Stage(
     kinds=fx_kinds,
     link=link_graph,
     phases=("_recursive_post_grad_passes",),
+    backend="inductor",
     about="The last FX graph: patterns have been matched and replaced, and in-place updates are back where they are safe.",
 )

@@ -15,5 +15,6 @@ STAGE = Stage(
     kinds=fx_kinds,
     link=link_graph,
     phases=("_recursive_pre_grad_passes",),
+    backend="inductor",
     about="Inductor's passes on the graph before autograd, such as folding batch norm; it still has torch functions and modules.",
 )

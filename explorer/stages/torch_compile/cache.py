@@ -62,5 +62,6 @@ STAGE = Stage(
     rows=rows,
     summary=summary,
     gather=one_table(data_as(CacheLookup), CacheLookups),
+    why_absent="a trace reads no cache; explorer.record() records each lookup in a cache",
     about="What was loaded from a cache instead of compiled, and what was not and why.",
 )

@@ -41,5 +41,6 @@ STAGE = Stage(
     render=render,
     summary=counted("file"),
     gather=gather,
+    why_absent="Inductor wrote no file",
     about="The files that Inductor and triton wrote in this process: generated sources, and what was compiled of them.",
 )

@@ -22,5 +22,6 @@ STAGE = Stage(
     per_kernel=True,
     kinds=instruction_kinds,
     link=origins.assembly_links("amdgcn .loc"),
+    backend="inductor",
     about="The instructions an AMD GPU runs: vector registers, scalar registers, and explicit waits.",
 )

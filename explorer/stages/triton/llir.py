@@ -38,5 +38,6 @@ STAGE = Stage(
     per_kernel=True,
     kinds=kinds,
     link=origins.link_llvm,
+    backend="inductor",
     about="The program of one thread, in LLVM's language, after its optimizer.",
 )

@@ -21,5 +21,6 @@ STAGE = Stage(
     per_kernel=True,
     kinds=instruction_kinds,
     link=origins.assembly_links("ptx .loc"),
+    backend="inductor",
     about="NVIDIA's virtual assembly, with any number of registers; ptxas makes machine code of it.",
 )

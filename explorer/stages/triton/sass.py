@@ -132,5 +132,6 @@ STAGE = Stage(
     per_kernel=True,
     kinds=kinds,
     link=link,
+    backend="inductor",
     about="The instructions an NVIDIA GPU runs, with real registers, in the order they are issued.",
 )

@@ -21,5 +21,6 @@ STAGE = Stage(
     per_kernel=True,
     kinds=mlir_kinds,
     link=origins.links(origins.mlir_chains, "mlir loc"),
+    backend="inductor",
     about="The same with a layout for every block: which thread holds what, what goes through shared memory, what is pipelined.",
 )

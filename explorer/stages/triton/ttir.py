@@ -21,5 +21,6 @@ STAGE = Stage(
     per_kernel=True,
     kinds=mlir_kinds,
     link=origins.links(origins.mlir_chains, "mlir loc"),
+    backend="inductor",
     about="Triton's own operations on whole blocks of values, before anything is decided about threads.",
 )
