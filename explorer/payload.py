@@ -14,10 +14,11 @@ from explorer.model.artifacts import Autotune, FxPass, KernelForm
 from explorer.model.records import blank, typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link, Plain, jsonable, text_lines
-from explorer.questions.costs import kernel_table
+from explorer.questions.costs import kernel_rows
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.kernels import KernelData, kernels_of, texts_of_kernel, triton_forms
 from explorer.questions.memory import memory_of
+from explorer.questions.rows import KernelRow
 from explorer.questions.summary import counts
 from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines
@@ -27,8 +28,6 @@ FORMAT = 3
 SMALL = 400
 #: What an artifact's data has of each node of a graph: more than facts for a tooltip, however short it is.
 LONG = ("nodes", "inner", "names", "targets", "users", "matched_targets", "made_targets")
-#: The columns of `Kernels.table` that the view shows.
-COSTS = ("launches", "read", "written", "bytes_known", "seconds", "timed", "seconds_known")
 _HEADING = re.compile(r"^(\w+): ", re.MULTILINE)
 
 Run = tuple[int, int, int, int]
@@ -46,7 +45,7 @@ def payload(trace: TraceData) -> wire.Payload:
         "stages": list(stages(trace)),
         "artifacts": [_artifact(trace, a, strings, texts) for a in trace.artifacts],
         "strings": list(strings),
-        "kernels": [_kernel(trace, k, cost) for k, cost in zip(kernels_of(trace), kernel_table(trace), strict=True)],
+        "kernels": [_kernel(trace, k, row) for k, row in zip(kernels_of(trace), kernel_rows(trace), strict=True)],
         "fusion": [_fusion(trace, graph) for graph in fusion_of(trace).graphs],
         "choices": list(_choices(trace)),
         "memory": _memory(trace),
@@ -197,7 +196,7 @@ def _headings(text: str) -> dict[str, int]:
     return found
 
 
-def _kernel(trace: TraceData, kernel: KernelData, cost: Mapping[str, Plain]) -> wire.KernelInfo:
+def _kernel(trace: TraceData, kernel: KernelData, row: KernelRow) -> wire.KernelInfo:
     """Return a kernel for the table of kernels: its texts, operators, GPU resources and cost."""
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
     form = next(iter(triton_forms(trace, kernel.artifact)), blank(KernelForm))
@@ -214,7 +213,15 @@ def _kernel(trace: TraceData, kernel: KernelData, cost: Mapping[str, Plain]) -> 
         "candidates": jsonable(form.candidates),
         "config": jsonable(form.config),
         "chosen": form.chosen,
-        "cost": jsonable({key: cost[key] for key in COSTS}),
+        "cost": {
+            "launches": row["launches"],
+            "read": row["read"],
+            "written": row["written"],
+            "bytes_known": row["bytes_known"],
+            "seconds": row["seconds"],
+            "timed": row["timed"],
+            "seconds_known": row["seconds_known"],
+        },
     }
 
 

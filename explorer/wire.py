@@ -10,6 +10,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from explorer.model.artifacts import FxPass, GraphBreak, Guard, PatternMatch, Phase, Recompile, Source, Symbol
 from explorer.model.rows import Setting
+from explorer.questions.rows import BufferRow, Cost, GroupRow, InlinedRow, MomentRow, StorageRow, UnreadRow
 
 Names = list[str]
 #: Facts of which the front end shows whatever there is.
@@ -110,18 +111,6 @@ class LaunchInfo(TypedDict):
     place: NotRequired[Facts]
 
 
-class Cost(TypedDict):
-    """What one run moves and takes, over all launches: bytes, seconds, "measured" or "estimated", and how each is known."""
-
-    launches: int | None
-    read: int | None
-    written: int | None
-    bytes_known: str
-    seconds: float | None
-    timed: str
-    seconds_known: str
-
-
 class KernelInfo(TypedDict):
     """A generated kernel: its artifact, its texts by stage, what it computes, takes and costs."""
 
@@ -138,32 +127,6 @@ class KernelInfo(TypedDict):
     config: Facts
     chosen: str
     cost: Cost
-
-
-class GroupInfo(TypedDict):
-    """A node of the scheduler after fusion, a row of `Fusion.groups`; bytes read and written."""
-
-    frame: str
-    graph: str
-    name: str
-    nodes: Names
-    kind: str
-    kernels: Names
-    call: str
-    buffers: Names
-    fx_nodes: Names
-    read: int
-    written: int
-    unsized: Names
-    calls: list[Facts] | None
-    elementwise: dict[str, int] | None
-    one_block: dict[str, int] | None
-    rows: int | None
-    run: int | None
-    before: Names
-    after: Names
-    prologue: Names
-    epilogue: Names
 
 
 class VerdictInfo(TypedDict):
@@ -184,27 +147,6 @@ class VerdictInfo(TypedDict):
     after: list[int]
 
 
-class BufferInfo(TypedDict):
-    """A buffer that lowering put in memory, and why: a row of `Fusion.made`."""
-
-    frame: str
-    graph: str
-    buffer: str
-    node: str
-    lowering: str
-    why: str
-    where: str
-
-
-class InlinedInfo(TypedDict):
-    """An FX node that never had a buffer, and the nodes that compute it: a row of `Fusion.inlined`."""
-
-    frame: str
-    graph: str
-    fx_node: str
-    into: Names
-
-
 class FusionInfo(TypedDict):
     """The scheduler's verdicts on one graph, and what answers `Fusion.why` for any two of its nodes.
 
@@ -217,9 +159,9 @@ class FusionInfo(TypedDict):
     graph: str
     of: str
     nodes: int
-    groups: list[GroupInfo]
-    made: list[BufferInfo]
-    inlined: list[InlinedInfo]
+    groups: list[GroupRow]
+    made: list[BufferRow]
+    inlined: list[InlinedRow]
     verdicts: list[VerdictInfo]
     names: Names
     members: list[list[int]]
@@ -251,56 +193,12 @@ class ChoiceInfo(TypedDict):
     line: int
 
 
-class StorageInfo(TypedDict):
-    """A piece of memory of a graph, a row of `Memory.table`; "born", "last_use" and "freed" are lines of the output code."""
-
-    frame: str
-    graph: str
-    artifact: str
-    names: Names
-    bytes: int | None
-    dtype: str
-    size: Names
-    born: int
-    last_use: int
-    freed: int | None
-    reuses: int
-    made_by: str
-    kind: str
-    saved: bool
-    nodes: Names
-    lines: Names
-    inputs: Names
-
-
-class Moment(TypedDict):
-    """How much is live after a line of the output code, in bytes, a row of `Memory.timeline`."""
-
-    frame: str
-    graph: str
-    artifact: str
-    step: int
-    line: int
-    live: int
-    allocated: int
-    unsized: int
-
-
-class UnreadMemory(TypedDict):
-    """A graph whose memory is not known, and why, a row of `Memory.unread`."""
-
-    frame: str
-    graph: str
-    artifact: str
-    why: str
-
-
 class MemoryInfo(TypedDict, total=False):
     """What is live in each compiled graph; {} where there is no output code."""
 
-    table: list[StorageInfo]
-    timeline: list[Moment]
-    unread: list[UnreadMemory]
+    table: list[StorageRow]
+    timeline: list[MomentRow]
+    unread: list[UnreadRow]
 
 
 class FailureInfo(TypedDict):

@@ -20,9 +20,10 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain, Rows
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.kernels import KernelData, kernels_of
+from explorer.questions.rows import CallRow, GroupRow, KernelRow
 
 #: The groups of scheduler nodes that a kernel computes, each with its graph.
-Groups = Sequence[tuple[Graph, Mapping[str, Plain]]]
+Groups = Sequence[tuple[Graph, GroupRow]]
 
 #: The source of bytes and seconds, or why they are unknown.
 BYTES = (
@@ -41,16 +42,21 @@ ATTACHED = ("cpu", "cuda", "xpu", "auto", "None")
 
 def kernel_table(trace: TraceData) -> Rows:
     """See `Kernels.table`."""
-    groups: dict[tuple[str, str, str], list[tuple[Graph, Mapping[str, Plain]]]] = {}
+    return Rows(kernel_rows(trace))
+
+
+def kernel_rows(trace: TraceData) -> list[KernelRow]:
+    """List a row for each of `kernels_of`, in its order."""
+    groups: dict[tuple[str, str, str], list[tuple[Graph, GroupRow]]] = {}
     for graph in fusion_of(trace).graphs:
         for group in graph.groups():
             for name in group["kernels"]:
                 groups.setdefault((graph.artifact.frame, graph.artifact.graph, name), []).append((graph, group))
     places = [(k, (k.artifact.frame, k.artifact.graph, k.name)) for k in kernels_of(trace)]
-    return Rows(_row(kernel, groups.get(place, ())) for kernel, place in places)
+    return [_row(kernel, groups.get(place, ())) for kernel, place in places]
 
 
-def _row(kernel: KernelData, groups: Groups) -> dict[str, Plain]:
+def _row(kernel: KernelData, groups: Groups) -> KernelRow:
     a, taken = kernel.artifact, kernel.resources
     spills = [taken[key] for key in ("spill_stores", "spill_loads") if taken.get(key) is not None]
     launches = _launches(kernel, groups)
@@ -64,7 +70,7 @@ def _row(kernel: KernelData, groups: Groups) -> dict[str, Plain]:
         "language": kernel.language,
         "operators": kernel.operators,
         "launches": launches,
-        "grid": tuple(dict.fromkeys(row.get("grid") for row in kernel.launches)),
+        "grid": tuple(dict.fromkeys(row["grid"] for row in kernel.launches)),
         "registers": taken.get("registers"),
         "shared": taken.get("shared"),
         "spills": sum(spills) if spills else None,
@@ -85,12 +91,12 @@ def call_table(trace: TraceData) -> Rows:
     return Rows(_call_row(trace, graph, group) for graph, group in groups if is_call(group))
 
 
-def is_call(group: Mapping[str, Plain]) -> bool:
+def is_call(group: GroupRow) -> bool:
     """Tell whether a group is a library call, or a template that became one."""
     return group["kind"] == "extern" or (group["kind"] == "template" and not group["kernels"])
 
 
-def _call_row(trace: TraceData, graph: Graph, group: Mapping[str, Plain]) -> dict[str, Plain]:
+def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
     unknown, target = unsized([group]), target_of(trace)
     found = estimate(target, group) if target and not unknown else None
     call: Mapping[str, Plain] = next(iter(group["calls"] or ()), {})
@@ -127,7 +133,7 @@ def _unknown(groups: Groups) -> str:
     return TOGETHER.format(names=", ".join(shared)) if shared else unsized([group for _, group in groups])
 
 
-def unsized(groups: Sequence[Mapping[str, Plain]]) -> str:
+def unsized(groups: Sequence[GroupRow]) -> str:
     """Say why the bytes of some groups are unknown; "" if they are known."""
     names = dict.fromkeys(name for group in groups for name in group["unsized"])
     return UNSIZED.format(names=", ".join(names)) if names else ""
@@ -240,12 +246,12 @@ class Estimate:
     outside: str = ""
 
 
-def estimate(target: Target, group: Mapping[str, Plain]) -> Estimate:
+def estimate(target: Target, group: GroupRow) -> Estimate:
     """Estimate a group's seconds: a launch, and the longer of bytes and operations; 0 if it runs nothing."""
     if group["kind"] in ("nop", "output of a call") or not (group["kernels"] or group["read"] or group["written"]):
         return Estimate(0.0, "launch")
     moved = group["read"] + group["written"] + copied(group)
-    kept = 0.0 if group.get("run") else resident(target, moved)
+    kept = 0.0 if group["run"] else resident(target, moved)
     parts = {
         "L2" if kept else "memory": moved / _bandwidth(target, group) / (1 + (L2_SPEED - 1) * kept),
         "operations": _operation_seconds(target, group),
@@ -255,9 +261,9 @@ def estimate(target: Target, group: Mapping[str, Plain]) -> Estimate:
     return Estimate(launch + parts[limit], limit if parts[limit] > launch else "launch", _outside(target, group))
 
 
-def _launch(group: Mapping[str, Plain]) -> str:
+def _launch(group: GroupRow) -> str:
     if group["kernels"]:
-        return "waiting" if group.get("rows") or group.get("run") else "generated"
+        return "waiting" if group["rows"] or group["run"] else "generated"
     return "attention" if any("attention" in str(call["operator"]) for call in group["calls"] or ()) else "library"
 
 
@@ -267,27 +273,27 @@ def resident(target: Target, moved: float) -> float:
     return min(1.0, max(0.0, (most - moved / target.l2) / (most - least)))
 
 
-def _bandwidth(target: Target, group: Mapping[str, Plain]) -> float:
+def _bandwidth(target: Target, group: GroupRow) -> float:
     """Estimate bytes per second: the memory's rate, or less for a reduction of few rows on few multiprocessors."""
     whole = target.bandwidth * SHARES["memory"]
-    rows = group.get("rows")
+    rows = group["rows"]
     return min(whole, ALONE * whole * rows / target.multiprocessors) if rows else whole
 
 
-def copied(group: Mapping[str, Plain]) -> int:
+def copied(group: GroupRow) -> int:
     """Count the bytes that a group moves beside its own.
 
     A transposing copy touches each sector of rows that are shorter several times. Where the channels of a convolution's input
     do not lie side by side, cuDNN copies what goes in and comes out.
     """
-    if group.get("run"):
-        return int((group["read"] + group["written"]) * max(0, SECTOR // group["run"] - 1))
+    if run := group["run"]:
+        return int((group["read"] + group["written"]) * max(0, SECTOR // run - 1))
     calls = [call for call in group["calls"] or () if "conv" in str(call["operator"]) and call.get("strides")]
     elsewhere = any(call.get("groups") == 1 and len(call["strides"][0]) > 3 and call["strides"][0][1] != 1 for call in calls)
     return 2 * int(group["read"] + group["written"]) if elsewhere else 0
 
 
-def _operation_seconds(target: Target, group: Mapping[str, Plain]) -> float:
+def _operation_seconds(target: Target, group: GroupRow) -> float:
     """Estimate the time of a group's library operators and of its loops."""
     whole = [_call_seconds(target, call) for call in group["calls"] or ()]
     loops = [
@@ -300,13 +306,13 @@ def _operation_seconds(target: Target, group: Mapping[str, Plain]) -> float:
     return float(sum(whole) + sum(loops))
 
 
-def loop_operations(group: Mapping[str, Plain]) -> Mapping[str, int]:
+def loop_operations(group: GroupRow) -> Mapping[str, int]:
     """Count the operations of a group's loops by dtype, for a reduction with one block per row or with a loop.
 
     Inductor writes the category of a Triton kernel into its name (`get_kernel_category_by_source_code`).
     """
     in_one_block = any(str(name).startswith(IN_ONE_BLOCK) for name in group["kernels"])
-    counts: Mapping[str, int] | None = group.get("one_block") if in_one_block else None
+    counts: Mapping[str, int] | None = group["one_block"] if in_one_block else None
     return counts or group["elementwise"] or {}
 
 
@@ -399,7 +405,7 @@ RATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def operations(group: Mapping[str, Plain]) -> int | None:
+def operations(group: GroupRow) -> int | None:
     """Count the operations of a group's matrix products, convolutions and attention; None if some are unknown."""
     return None if group["calls"] is None else summed(call["operations"] for call in group["calls"])
 
@@ -410,7 +416,7 @@ def summed(counts: Iterable[int | None]) -> int | None:
     return None if None in listed else sum(count or 0 for count in listed)
 
 
-def _outside(target: Target, group: Mapping[str, Plain]) -> str:
+def _outside(target: Target, group: GroupRow) -> str:
     """Say how a group differs from those that were compared with measured times; "" if it does not."""
     if group["calls"] is None:
         return NOT_COUNTED

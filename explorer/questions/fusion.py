@@ -25,6 +25,7 @@ from explorer.model.records import typed
 from explorer.model.rows import FinalNode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto, once
+from explorer.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
 from explorer.stages.inductor.verdicts import Verdict, Verdicts
 
 #: Plain names for the scheduler's classes of nodes.
@@ -253,11 +254,11 @@ class Graph:
 
     # Tables --------------------------------------------------------------------------------------------------------
 
-    def table(self) -> Iterator[dict[str, Plain]]:
+    def table(self) -> Iterator[PairRow]:
         """Yield one row per verdict, in the order of the rounds."""
         yield from map(self.row, sorted(self.verdicts.each(), key=lambda v: (v.rounds, v.first, v.second)))
 
-    def row(self, v: Verdict) -> dict[str, Plain]:
+    def row(self, v: Verdict) -> PairRow:
         """Return a verdict as a row of `table`."""
         known = self.verdicts
         return {
@@ -283,7 +284,7 @@ class Graph:
         both = sorted(self.touched(self.verdicts.members(v.first)) & self.touched(self.verdicts.members(v.second)))
         return f"{said} Both touch {', '.join(both[:MOST_LISTED])}, but at other places or in another order." if both else said
 
-    def groups(self) -> Iterator[dict[str, Plain]]:
+    def groups(self) -> Iterator[GroupRow]:
         """Yield one row per node after fusion, in the order in which they run."""
         for group in self.verdicts.data.final:
             members = self.verdicts.members(group.number)
@@ -327,14 +328,22 @@ class Graph:
             name for name in calls.values() if ours & set(self.nodes.get(name, {}).get("inputs", ())) and name not in ours
         )
 
-    def made(self) -> Iterator[dict[str, Plain]]:
+    def made(self) -> Iterator[BufferRow]:
         """Yield one row per buffer that lowering realized."""
         for row in self.verdicts.made():
             found = self.find(row["buffer"])
             node = self.verdicts.names[found[0]] if found else ""
-            yield {"frame": self.artifact.frame, "graph": self.artifact.graph, "buffer": row["buffer"], "node": node, **row}
+            yield {
+                "frame": self.artifact.frame,
+                "graph": self.artifact.graph,
+                "buffer": row["buffer"],
+                "node": node,
+                "lowering": row["lowering"],
+                "why": row["why"],
+                "where": row["where"],
+            }
 
-    def inlined(self) -> Iterator[dict[str, Plain]]:
+    def inlined(self) -> Iterator[InlinedRow]:
         """Yield one row per FX node that lowering inlined into other scheduler nodes."""
         into: dict[str, list[str]] = {}
         for name in self.verdicts.names:

@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from explorer.model.artifacts import Fusion, SchedulerGraph
 from explorer.model.integers import evaluated
@@ -18,6 +19,7 @@ from explorer.model.rows import TensorLayout
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.questions.missing import explain_place
+from explorer.questions.rows import MomentRow, PeakRow, StorageRow, UnreadRow
 from explorer.questions.tables import symbols
 from explorer.stages.fx_graph import input_names, node_lines
 
@@ -104,7 +106,7 @@ class Memory:
     def unread(self) -> Rows:
         """One row per graph of unknown memory, with the reason as `why`; other methods have no row for it."""
         cpp = (artifact for artifact, _ in self._graphs if artifact.language == "cpp")
-        return Rows({"frame": a.frame, "graph": a.graph, "artifact": a.id, "why": IN_CPP} for a in cpp)
+        return Rows(UnreadRow(frame=a.frame, graph=a.graph, artifact=a.id, why=IN_CPP) for a in cpp)
 
     def _of(self, frame: str | None, graph: str | None) -> Iterator[tuple[Artifact, tuple[Storage, ...]]]:
         explain_place(self._trace, "output_code", frame, graph)
@@ -147,72 +149,74 @@ def readable(size: float) -> str:
 # Rows ------------------------------------------------------------------------------------------------------------------
 
 
-def _rows(trace: TraceData, artifact: Artifact, storages: Iterable[Storage]) -> list[dict[str, Plain]]:
+def _rows(trace: TraceData, artifact: Artifact, storages: Iterable[Storage]) -> list[StorageRow]:
     values = symbol_values(trace, artifact.frame)
     outputs, kept = _returned_names(trace, artifact)
     origins = _origins(trace, artifact)
     inputs = input_names(trace, artifact.frame, artifact.graph)
-    place = {"frame": artifact.frame, "graph": artifact.graph, "artifact": artifact.id}
-    return [
-        {
-            **place,
-            **_life(storage, values),
-            **_role(storage, outputs, kept),
-            **_origin(storage, origins),
-            "inputs": tuple(inputs[name] for name in storage.names if name in inputs),
-        }
-        for storage in storages
-    ]
+    rows: list[StorageRow] = []
+    for storage in storages:
+        layout = storage.layout
+        saved = not kept.isdisjoint(storage.names)
+        nodes, lines = _nodes_and_lines(storage, origins)
+        rows.append(
+            {
+                "frame": artifact.frame,
+                "graph": artifact.graph,
+                "artifact": artifact.id,
+                "names": tuple(storage.names),
+                "bytes": size_in_bytes(layout, values) if layout else None,
+                "dtype": layout.dtype.removeprefix("torch.") if layout else "",
+                "size": layout.size if layout else (),
+                "born": storage.born,
+                "last_use": storage.last_use or storage.born,
+                "freed": storage.freed,
+                "reuses": len(storage.names) - 1,
+                "made_by": storage.made_by,
+                "kind": _kind(storage, saved=saved, returned=not outputs.isdisjoint(storage.names)),
+                "saved": saved,
+                "nodes": nodes,
+                "lines": lines,
+                "inputs": tuple(inputs[name] for name in storage.names if name in inputs),
+            }
+        )
+    return rows
 
 
-def _life(storage: Storage, values: Mapping[str, int]) -> dict[str, Plain]:
-    layout = storage.layout
-    return {
-        "names": tuple(storage.names),
-        "bytes": size_in_bytes(layout, values) if layout else None,
-        "dtype": layout.dtype.removeprefix("torch.") if layout else "",
-        "size": layout.size if layout else (),
-        "born": storage.born,
-        "last_use": storage.last_use or storage.born,
-        "freed": storage.freed,
-        "reuses": len(storage.names) - 1,
-        "made_by": storage.made_by,
-    }
-
-
-def _role(storage: Storage, outputs: set[str], kept: set[str]) -> dict[str, Plain]:
+def _kind(storage: Storage, *, saved: bool, returned: bool) -> str:
     """Classify a storage: input, output, saved for backward, temporary or constant; an output may be saved too."""
-    saved, returned = bool(kept & set(storage.names)), bool(outputs & set(storage.names))
-    return {"kind": "saved for backward" if saved and not returned and storage.kind == "output" else storage.kind, "saved": saved}
+    return "saved for backward" if saved and not returned and storage.kind == "output" else storage.kind
 
 
-def _origin(storage: Storage, origins: Mapping[str, tuple[Shape, Shape]]) -> dict[str, Plain]:
-    found = [origins[name] for name in storage.names if name in origins]
-    nodes, lines = (tuple(dict.fromkeys(one for pair in found for one in pair[n])) for n in (0, 1))
-    return {"nodes": nodes, "lines": lines}
+def _nodes_and_lines(storage: Storage, origins: Mapping[str, tuple[Shape, Shape]]) -> tuple[Shape, Shape]:
+    """List the FX nodes that a storage holds, and the user's lines they come from."""
+    held = [origins[name] for name in storage.names if name in origins]
+    nodes, lines = (tuple(dict.fromkeys(one for pair in held for one in pair[n])) for n in (0, 1))
+    return nodes, lines
 
 
-def _timeline(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...]) -> list[dict[str, Plain]]:
+def _timeline(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...]) -> list[MomentRow]:
     values = symbol_values(trace, artifact.frame)
     known = [(s, size_in_bytes(s.layout, values) if s.layout else None) for s in storages]
     sizes, unsized = [(s, n or 0) for s, n in known], [s for s, n in known if n is None]
     born = {s.steps[0]: s.born for s in storages}
-    freed = {s.steps[1]: s.freed for s in storages if s.steps[1] is not None}
-    place = {"frame": artifact.frame, "graph": artifact.graph, "artifact": artifact.id}
+    freed = {last: s.freed for s in storages if (last := s.steps[1]) is not None and s.freed is not None}
     return [
         {
-            **place,
+            "frame": artifact.frame,
+            "graph": artifact.graph,
+            "artifact": artifact.id,
             "step": step,
             "line": line,
             "live": sum(n for s, n in sizes if s.lives(step)),
             "allocated": sum(n for s, n in sizes if s.lives(step) and s.kind != "input"),
             "unsized": sum(s.lives(step) for s in unsized),
         }
-        for step, line in sorted({**freed, **born}.items(), key=lambda pair: pair[0] or 0)
+        for step, line in sorted({**freed, **born}.items(), key=itemgetter(0))
     ]
 
 
-def _peak(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...]) -> list[dict[str, Plain]]:
+def _peak(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...]) -> list[PeakRow]:
     moments = _timeline(trace, artifact, storages)
     if not moments:
         return []

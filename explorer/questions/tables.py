@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypedDict
 
 from explorer.model.artifacts import GraphBreak, Source
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
+from explorer.questions.rows import FunctionRow
 from explorer.stages import stage_of
 from explorer.stages.fx_graph import operator_counts as counts_of
 from explorer.stages.inductor import fx_pass
@@ -23,17 +23,6 @@ def table(trace: TraceData, stage: str) -> Rows:
 def functions(trace: TraceData) -> Rows:
     """One row per function that Dynamo compiled, and per resume function: name, frame, whether it was compiled."""
     return Rows(compiled_functions(trace))
-
-
-class FunctionRow(TypedDict):
-    """A row of `functions`: `first_line` is where its source begins in the file, `resume` says that it goes on after a break."""
-
-    frame: str
-    qualname: str
-    file: str
-    first_line: int
-    compiled: bool
-    resume: bool
 
 
 def compiled_functions(trace: TraceData) -> Iterator[FunctionRow]:

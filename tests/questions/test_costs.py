@@ -119,7 +119,16 @@ def call(operator: str, operations: int, dtype: str = "bfloat16", sizes: tuple[i
 def work(*calls: dict[str, Any], read: int = 0, written: int = 1, kind: str = "extern", **facts: Any) -> dict[str, Any]:
     """A group as `Graph.groups` gives it, as far as an estimate asks."""
     kernels = () if kind == "extern" else ("k",)
-    row = {"kind": kind, "kernels": kernels, "read": read, "written": written, "unsized": (), "calls": calls, "elementwise": {}}
+    row = {
+        "kind": kind,
+        "kernels": kernels,
+        "read": read,
+        "written": written,
+        "unsized": (),
+        "calls": calls,
+        "elementwise": {},
+        "one_block": None,
+    }
     return {**row, "rows": None, "run": None, **facts}
 
 

@@ -7,7 +7,7 @@ import { title } from "./why.js";
 
 /** @import { Store } from "./store.js" */
 /** @import { Column } from "./table.js" */
-/** @import { BufferInfo, FusionInfo, GroupInfo, InlinedInfo, PatternMatch, VerdictInfo } from "./wire.js" */
+/** @import { BufferRow, FusionInfo, GroupRow, InlinedRow, PatternMatch, VerdictInfo } from "./wire.js" */
 /** @typedef {{ pattern: string, graph: string, place: string, times: number, index: number }} Pattern */
 
 /**
@@ -44,7 +44,7 @@ const VERDICTS = [
   { key: "rule", title: "the scheduler's rule" },
 ];
 
-/** @type {Column<GroupInfo>[]} */
+/** @type {Column<GroupRow>[]} */
 const GROUPS = [
   { key: "name", title: "group", code: true, narrow: true },
   { key: "kind", title: "kind" },
@@ -67,7 +67,7 @@ const GROUPS = [
   { key: "fx_nodes", title: "FX nodes", text: (row) => row.fx_nodes.join(", "), code: true },
 ];
 
-/** @type {Column<BufferInfo>[]} */
+/** @type {Column<BufferRow>[]} */
 const BUFFERS = [
   { key: "buffer", title: "buffer", code: true },
   { key: "node", title: "node", code: true },
@@ -76,7 +76,7 @@ const BUFFERS = [
   { key: "where", title: "where Inductor says so", code: true },
 ];
 
-/** @type {Column<InlinedInfo>[]} */
+/** @type {Column<InlinedRow>[]} */
 const INLINED = [
   { key: "fx_node", title: "FX node", code: true },
   { key: "into", title: "computed in", text: (row) => row.into.join(", "), code: true },

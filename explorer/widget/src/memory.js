@@ -5,7 +5,7 @@ import { bytes, element } from "./dom.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
-/** @import { MemoryInfo, Moment, StorageInfo, UnreadMemory } from "./wire.js" */
+/** @import { MemoryInfo, MomentRow, StorageRow, UnreadRow } from "./wire.js" */
 
 // So many storages of unknown size are named, the others counted; as in explorer/questions/memory.py.
 const MOST_NAMED = 4;
@@ -44,7 +44,7 @@ export class Memory {
       {
         key: "names",
         title: "buffers",
-        /** @param {StorageInfo} row */
+        /** @param {StorageRow} row */
         text: (row) => [row.names.join(" → "), ...row.inputs].join(" = "),
         code: true,
         about: "the buffers that live here one after the other",
@@ -53,7 +53,7 @@ export class Memory {
       {
         key: "bytes",
         title: "size",
-        /** @param {StorageInfo} row */
+        /** @param {StorageRow} row */
         text: (row) => (row.bytes === null ? "?" : bytes(row.bytes)),
         number: true,
       },
@@ -72,7 +72,7 @@ export class Memory {
 /**
  * A graph of which nothing is known.
  *
- * @param {UnreadMemory} row
+ * @param {UnreadRow} row
  */
 const unread = (row) => [element("h3", {}, `${row.frame} ${row.graph}`), element("p", {}, row.why)];
 
@@ -80,7 +80,7 @@ const unread = (row) => [element("h3", {}, `${row.frame} ${row.graph}`), element
  * "at most", or "at least" where storages whose size only the run knows are left out, with the names of
  * those.
  *
- * @param {StorageInfo[]} rows
+ * @param {StorageRow[]} rows
  */
 function boundOf(rows) {
   const left = rows.filter((row) => row.bytes === null);
@@ -96,8 +96,8 @@ function boundOf(rows) {
 /**
  * Live bytes over the lines of the output code; a click goes to the line.
  *
- * @param {Moment[]} points
- * @param {StorageInfo[]} rows
+ * @param {MomentRow[]} points
+ * @param {StorageRow[]} rows
  * @param {(line: number) => void} goTo
  */
 function chart(points, rows, goTo) {

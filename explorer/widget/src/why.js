@@ -1,7 +1,7 @@
 // Why two scheduler nodes are one kernel or not, from the trace's own verdicts: what `Fusion.why` of
 // explorer/fusion.py says, in its words. No element is made here.
 
-/** @import { FusionInfo, GroupInfo, VerdictInfo } from "./wire.js" */
+/** @import { FusionInfo, GroupRow, VerdictInfo } from "./wire.js" */
 /** @typedef {"prologue" | "epilogue"} Role where in a template a node is computed */
 
 // Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
@@ -30,7 +30,7 @@ export class Verdicts {
     /** @type {Map<string, number[]>} every name that a node has */
     this.numbers = new Map(Object.entries(graph.known));
     for (const [name, number] of single) this.numbers.set(name, [number]);
-    /** @type {Map<string, GroupInfo>} by the names of its single nodes */
+    /** @type {Map<string, GroupRow>} by the names of its single nodes */
     this.group = new Map();
     /** @type {Map<number | undefined, number>} the place of a group by the numbers of its single nodes */
     this.groupOf = new Map();
@@ -142,7 +142,7 @@ export class Verdicts {
    * Where in a template two nodes are computed; "" outside of one.
    *
    * @param {string[]} names
-   * @param {GroupInfo} group
+   * @param {GroupRow} group
    */
   roles(names, group) {
     /** @param {string} name @param {Role} role */
@@ -227,7 +227,7 @@ function place({ pair: [a, b], rounds }) {
 /**
  * What people call a group: its kernels, or the library call it is.
  *
- * @param {GroupInfo} group
+ * @param {GroupRow} group
  * @returns {string}
  */
 export const title = (group) => group.kernels.join(", ") || group.call || group.name;

@@ -131,8 +131,41 @@ export interface KernelInfo {
   cost: Cost;
 }
 
+/**
+ * A tensor that an operator returns: sizes and strides in elements; without any field for what is no tensor.
+ */
+export interface TensorLayout {
+  size?: string[];
+  stride?: string[];
+  dtype?: string;
+  alias?: boolean;
+}
+
+/**
+ * An operator that is computed as a whole, by a library or a template; see `observe/work.py`.
+ *
+ * `operations` counts floating-point or integer operations, None where no formula is known. `sizes` are
+ * batch, rows, columns and inner size of the product behind it. `strides` are those of its first two inputs,
+ * in elements.
+ */
+export interface OperatorCall {
+  operator: string;
+  operations: number | null;
+  template: boolean;
+  buffer?: string;
+  node?: string;
+  dtype?: string;
+  tf32?: boolean;
+  sizes?: number[];
+  groups?: number;
+  channels?: number;
+  transposed?: boolean;
+  strides?: number[][];
+  results?: TensorLayout[];
+}
+
 /** A node of the scheduler after fusion, a row of `Fusion.groups`; bytes read and written. */
-export interface GroupInfo {
+export interface GroupRow {
   frame: string;
   graph: string;
   name: string;
@@ -145,7 +178,7 @@ export interface GroupInfo {
   read: number;
   written: number;
   unsized: string[];
-  calls: { [key: string]: unknown }[] | null;
+  calls: OperatorCall[] | null;
   elementwise: { [key: string]: number } | null;
   one_block: { [key: string]: number } | null;
   rows: number | null;
@@ -157,7 +190,7 @@ export interface GroupInfo {
 }
 
 /** A buffer that lowering put in memory, and why: a row of `Fusion.made`. */
-export interface BufferInfo {
+export interface BufferRow {
   frame: string;
   graph: string;
   buffer: string;
@@ -168,7 +201,7 @@ export interface BufferInfo {
 }
 
 /** An FX node that never had a buffer, and the nodes that compute it: a row of `Fusion.inlined`. */
-export interface InlinedInfo {
+export interface InlinedRow {
   frame: string;
   graph: string;
   fx_node: string;
@@ -208,9 +241,9 @@ export interface FusionInfo {
   graph: string;
   of: string;
   nodes: number;
-  groups: GroupInfo[];
-  made: BufferInfo[];
-  inlined: InlinedInfo[];
+  groups: GroupRow[];
+  made: BufferRow[];
+  inlined: InlinedRow[];
   verdicts: VerdictInfo[];
   names: string[];
   members: number[][];
@@ -248,7 +281,7 @@ export interface ChoiceInfo {
  * A piece of memory of a graph, a row of `Memory.table`; "born", "last_use" and "freed" are lines of the
  * output code.
  */
-export interface StorageInfo {
+export interface StorageRow {
   frame: string;
   graph: string;
   artifact: string;
@@ -269,7 +302,7 @@ export interface StorageInfo {
 }
 
 /** How much is live after a line of the output code, in bytes, a row of `Memory.timeline`. */
-export interface Moment {
+export interface MomentRow {
   frame: string;
   graph: string;
   artifact: string;
@@ -281,7 +314,7 @@ export interface Moment {
 }
 
 /** A graph whose memory is not known, and why, a row of `Memory.unread`. */
-export interface UnreadMemory {
+export interface UnreadRow {
   frame: string;
   graph: string;
   artifact: string;
@@ -290,9 +323,9 @@ export interface UnreadMemory {
 
 /** What is live in each compiled graph; {} where there is no output code. */
 export interface MemoryInfo {
-  table?: StorageInfo[];
-  timeline?: Moment[];
-  unread?: UnreadMemory[];
+  table?: StorageRow[];
+  timeline?: MomentRow[];
+  unread?: UnreadRow[];
 }
 
 /** Something that went wrong. */
