@@ -265,6 +265,7 @@ def assert_groups_are_kernels(trace: Trace) -> None:
         assert len(nodes) == len(set(nodes)), "each scheduler node is in one group"
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("name", MODELS)
