@@ -30,6 +30,7 @@ class Stopping:
         self._lock = Lock()
         self._asked = False
         self._thread: int | None = None  # set only inside a call that may be interrupted
+        self._raised = False  # whether Stopped was raised in that call; it may not have arrived yet
 
     @property
     def asked(self) -> bool:
@@ -41,6 +42,7 @@ class Stopping:
         with self._lock:
             self._asked = True
             if self._thread is not None:
+                self._raised = True
                 _raise_in(self._thread, Stopped)
 
     @contextmanager
@@ -68,9 +70,10 @@ class Stopping:
 
     def _leave(self) -> None:
         with self._lock:
-            if self._thread is not None:
-                _raise_in(self._thread, None)
             self._thread = None
+            if self._raised:
+                _catch_pending()
+                self._raised = False
 
     def _drop_request(self) -> None:
         """Drop the request, and again if `Stopped` is raised only here."""
@@ -97,6 +100,20 @@ def interruptible() -> Iterator[None]:
         yield
 
 
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Raise an error in another thread at its next bytecode; None withdraws one that is still pending."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error) if error else None)
+def _raise_in(thread: int, error: type[BaseException]) -> None:
+    """Raise an error in a thread at its next bytecode, in place of one that is still pending there."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
+
+
+def _catch_pending() -> None:
+    """Let a pending Stopped arrive in this thread, and catch it; raise one first, since it may have arrived already.
+
+    CPython could withdraw it, but 3.11 then keeps its flag for the whole interpreter that an error is pending. With that
+    flag a thread that has a trace function, as under a debugger, runs the first bytecode of a function for ever.
+    """
+    try:
+        _raise_in(get_ident(), Stopped)
+        while True:
+            pass
+    except Stopped:
+        pass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -94,3 +96,47 @@ def test_an_error_of_the_call_is_its_own() -> None:
     """Where nobody asks, an error goes through as it is."""
     with pytest.raises(ValueError, match="mine"), Stopping().during(), interruptible():
         raise ValueError("mine")
+
+
+@pytest.mark.parametrize("asked", ["never", "in a call", "at a moment when the program swallows it"])
+def test_a_debugger_goes_on_after_a_call_that_could_be_stopped(asked: str) -> None:
+    """A trace function in another thread is called to the end: CPython does not wait for an error that nobody gets."""
+    program = f"""
+import sys, threading, time
+from explorer.process.stopping import Stopped, Stopping, interruptible
+
+stopping, inside, asked, over = Stopping(), threading.Event(), {asked!r}, threading.Event()
+
+def call():
+    with interruptible():
+        inside.set()
+        if asked != "never":
+            try:
+                while True:
+                    time.sleep(0.001)
+            except Stopped:
+                if asked == "in a call":
+                    raise
+
+def work():
+    try:
+        with stopping.during():
+            call()
+    except Stopped:
+        print("stopped")
+    over.set()
+    time.sleep(60)
+
+threading.Thread(target=work, daemon=True).start()
+inside.wait()
+if asked != "never":
+    stopping.ask()
+over.wait()
+lines = []
+sys.settrace(lambda *event: lines.append(event[1]))
+(lambda: None)()
+sys.settrace(None)
+print(lines)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.splitlines() == ["stopped"] * (asked == "in a call") + ["['call']"]
