@@ -33,6 +33,8 @@ MISUSE = 2
 #: The exit status of a program that Ctrl-C ended, by the convention of shells: 128 + SIGINT.
 INTERRUPTED = 130
 
+#: Seconds in which `explorer backends` tries all backends.
+TRIALS_LIMIT = 600.0
 USE_CACHES = (
     "read torch's caches, as the program does without explorer; a graph that comes from a cache is not compiled, so its stages "
     "are missing (default: caches are written, not read)"
@@ -184,14 +186,15 @@ def backends(options: argparse.Namespace) -> int:
     """Print one line per backend as soon as it was tried; refuse an unknown name before the first try."""
     from explorer import backends as tried
     from explorer.compilers.backend import registered, resolve
+    from explorer.compilers.catalogue import known_backend
 
-    names = options.names or registered()
-    for name in names:
-        resolve(name)
-    width = max(map(len, names))
-    for name in names:
-        (row,) = tried([name])
-        print(f"{name:<{width}}  {'yes' if row['works'] else 'no ':<3}  {row['why']}".rstrip(), flush=True)
+    names = options.names or None
+    for name in names or ():
+        if not known_backend(name):
+            resolve(name)
+    width = max(map(len, names or registered()))
+    for row in tried(names, timeout=TRIALS_LIMIT).as_tried():
+        print(f"{row['backend']:<{width}}  {'yes' if row['works'] else 'no ':<3}  {row['why']}".rstrip(), flush=True)
     return 0
 
 

@@ -12,12 +12,14 @@ import torch
 import explorer
 from explorer import STAGES, Artifact, Event, Failure, Link, Stage
 from explorer.model.values import record_to_json
+from explorer.stages import OTHER_COMPILERS
 from explorer.traced import Trace
 
 Recorded = tuple[list[Event], list[Failure], dict[str, object]]
 #: An inference and a training trace, on the CPU and on a GPU.
 PROGRAMS = ("attention-torch2.13-cpu", "attention-torch2.11-cuda", "mlp_train-torch2.15-cpu", "mlp_train-torch2.11-cuda")
-NAMES = [stage.name for stage in STAGES]
+#: No recording here has texts of other compilers.
+NAMES = [stage.name for stage in STAGES if stage not in OTHER_COMPILERS]
 
 
 def without(name: str) -> tuple[Stage, ...]:

@@ -89,6 +89,7 @@ CATCHES_EVERYTHING = {
     "widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
     "ladder/triton_worker.py": "a process of its own: what fails is its answer",
     "observe/patch.py": "an error of explorer's in place of torch's function must not break the compile: the original answers",
+    "compilers/trial_process.py": "a process of its own: what fails is its answer",
     "absent/retarget.py": "a compile for a GPU you don't have, that explorer breaks is given up: the graph runs",
 }
 

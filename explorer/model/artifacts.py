@@ -12,6 +12,7 @@ from explorer.model.records import Record, record, typed
 from explorer.model.rows import (
     Choice,
     Config,
+    FileSection,
     FinalNode,
     FxNode,
     GraphInput,
@@ -563,6 +564,76 @@ class Assembly(Record):
     unlinked: str
 
 
+# Other compilers -----------------------------------------------------------------------------------------------------------
+
+
+@record
+class ExecutedPart(Record):
+    """What ran a part of a graph: an engine, or PyTorch in its place, and why; `calls` is how often it did while recorded.
+
+    `device` is the engine's own name for where it ran, and `what` the part: the whole graph, or its operators.
+    """
+
+    graph: str
+    engine: str
+    device: str
+    what: str
+    calls: int
+    why: str
+
+
+@record
+class Execution(Record):
+    """What ran the graphs of one frame."""
+
+    rows: tuple[ExecutedPart, ...]
+
+
+@record
+class IreeModule(Record):
+    """A module of IREE's in one of its dialects; `fx_nodes` are the nodes of the graph it was handed, in their order."""
+
+    fx_nodes: Names
+
+
+@record
+class IreeFunction(Record):
+    """A function of a dispatch: for each line of its text that states one the place (file, line) that it comes from."""
+
+    name: str
+    fx_nodes: Names
+    places: tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
+
+
+@record
+class Vmfb(Record):
+    """The file that IREE's runtime loads: its bytes and their SHA-256, its sections, the command that made it, its seconds."""
+
+    rows: tuple[FileSection, ...]
+    bytes: int
+    sha256: str
+    seconds: float
+    command: Names
+
+
+#: The stages that are a module of IREE's in MLIR.
+IREE_MODULES = (
+    "iree_torch",
+    "iree_input",
+    "iree_abi",
+    "iree_preprocessing",
+    "iree_global_optimization",
+    "iree_dispatch_creation",
+    "iree_flow",
+    "iree_stream",
+    "iree_executable_sources",
+    "iree_executable_configurations",
+    "iree_executable_targets",
+    "iree_hal",
+    "iree_vm",
+)
+#: The stages that are a function of a dispatch.
+IREE_FUNCTIONS = ("iree_llvm", "iree_assembly")
 #: The stages that are FX graphs of a whole round.
 GRAPHS = ("dynamo", "pre_grad", "joint", "forward", "backward", "inductor_input", "post_grad")
 #: The stages of the forms of a Triton kernel.
@@ -601,6 +672,11 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "kernel": Kernel,
         **dict.fromkeys(FORMS, KernelForm),
         "assembly": Assembly,
+        "execution": Execution,
+        **dict.fromkeys(IREE_MODULES, IreeModule),
+        **dict.fromkeys(IREE_FUNCTIONS, IreeFunction),
+        "iree_vm_module": Nothing,
+        "iree_vmfb": Vmfb,
     }
 )
 

@@ -13,6 +13,8 @@ from types import MappingProxyType
 from explorer.model.artifacts import (
     FORMS,
     GRAPHS,
+    IREE_FUNCTIONS,
+    IREE_MODULES,
     AotMetadata,
     Assumption,
     Autotune,
@@ -23,9 +25,11 @@ from explorer.model.artifacts import (
     CompileCall,
     Decompiled,
     DynamoBytecode,
+    ExecutedPart,
     Fusion,
     FxGraph,
     FxPass,
+    IreeModule,
     Kernel,
     KernelForm,
     KernelLines,
@@ -35,6 +39,7 @@ from explorer.model.artifacts import (
     SchedulerGraph,
     Source,
     Symbol,
+    Vmfb,
 )
 from explorer.model.records import Record, record, typed
 from explorer.model.rows import GuardPlace, Names, Place, WishOutcome, WrittenFile
@@ -273,6 +278,25 @@ class AssemblyText(Record):
     unlinked: str
 
 
+# Other compilers -----------------------------------------------------------------------------------------------------------
+
+
+@record
+class IreeModuleText(IreeModule):
+    """A module of IREE's in one of its dialects, with its locations."""
+
+    text: str
+
+
+@record
+class IreeExecutableText(Record):
+    """The LLVM IR or the assembly of IREE's executables, with the names of the dispatches' functions in it."""
+
+    text: str
+    fx_nodes: Names
+    functions: Names
+
+
 #: What the events of each kind hold.
 EVENTS: Mapping[str, type[Record]] = MappingProxyType(
     {
@@ -316,6 +340,11 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "kernel": KernelText,
         **dict.fromkeys(FORMS, KernelFormText),
         "assembly": AssemblyText,
+        "execution": ExecutedPart,
+        **dict.fromkeys(IREE_MODULES, IreeModuleText),
+        **dict.fromkeys(IREE_FUNCTIONS, IreeExecutableText),
+        "iree_vm_module": Text,
+        "iree_vmfb": Vmfb,
     }
 )
 

@@ -514,3 +514,14 @@ class GraphOutput(Record):
     kind: str
     base: int | None
     requires_grad: bool
+
+
+# Other compilers -----------------------------------------------------------------------------------------------------------
+
+
+@record
+class FileSection(Record):
+    """A section of a file, and its bytes."""
+
+    name: str
+    bytes: int

@@ -17,6 +17,11 @@ def version_of(package: str) -> str:
         return ""
 
 
+def installed_distributions() -> tuple[str, ...]:
+    """Every installed distribution with its version, such as "torch==2.13.0"; imports none of them."""
+    return tuple(sorted({f"{each.name}=={each.version}" for each in importlib.metadata.distributions()}))
+
+
 def python_version() -> str:
     """The running Python, as "3.11.7"."""
     return ".".join(map(str, sys.version_info[:3]))

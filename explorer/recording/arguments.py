@@ -10,6 +10,7 @@ from typing import Any
 
 from explorer.compilers import backend as backends
 from explorer.compilers import torch_compile as compiling
+from explorer.compilers.compilers import compiler_named
 from explorer.errors import InputError, unknown_name
 from explorer.gpus.figures import Target
 from explorer.model.stage import Stage
@@ -106,15 +107,17 @@ def check_settings(request: TraceRequest) -> None:
 def check_names(request: TraceRequest) -> None:
     """Raise InputError for a backend, mode or option that torch.compile does not have."""
     backends.resolve(request.backend)
+    if request.mode is not None and compiler_named(request.backend) is not None:
+        raise InputError(f"mode is Inductor's, and the backend {request.backend!r} has none")
     if request.mode is not None and request.mode not in compiling.valid_modes():
         raise unknown_name("mode", request.mode, compiling.valid_modes())
     if request.mode is not None and request.options:
         raise InputError("torch.compile takes mode or options, not both: put the mode's settings into options")
-    valid = {name.replace("-", "_") for name in compiling.valid_options(request.backend)}
+    valid = {name.replace("-", "_") for name in backends.valid_options(request.backend)}
     for option, value in (request.options or {}).items():
         if valid and str(option).replace("-", "_") not in valid:
             raise unknown_name("option", option, valid)
-        if valid and (kind := compiling.wrong_type(str(option), value)):
+        if request.backend == "inductor" and (kind := compiling.wrong_type(str(option), value)):
             raise InputError(f"option {option!r} is of type {kind}, not {value!r}")
 
 

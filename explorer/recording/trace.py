@@ -219,7 +219,7 @@ def _compile_and_call(live: LiveFunction, plan: _Plan, recorder: Recorder, kerne
     )
     with shielded(record_it, recorder.guard, "set up", "take down"):
         try:
-            live.compiled = _compiled_afresh(plan.request, plan.call.function)
+            live.compiled = _compiled_afresh(plan.request, plan.call.function, recorder)
             live.returned, live.gradients_by_name = run_call(live.compiled, plan.call)
         except InterpretError as error:
             live.error = error
@@ -234,18 +234,20 @@ def _compile_and_call(live: LiveFunction, plan: _Plan, recorder: Recorder, kerne
             _record_function(plan.call.function, recorder)
 
 
-def _compiled_afresh(request: TraceRequest, function: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled_afresh(request: TraceRequest, function: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     """Hand the function to the compiler, without what earlier compiles of it left."""
     if backends.is_module_compiler(request.backend):
         return compiling.compiled_by(request.backend, function)
-    return compiling.compiled_afresh(function, request.backend, request.compile_settings())
+    backend, settings = backends.given_to_torch(request.backend, recorder, request.compile_settings())
+    return compiling.compiled_afresh(function, backend, settings)
 
 
 def _compiled_without_explorer(request: TraceRequest, function: Callable[..., Any]) -> Any:
     """Hand the function to the compiler as a program without explorer does."""
     if backends.is_module_compiler(request.backend):
         return request.backend(function)
-    return compiling.plain(function, request.backend, request.compile_settings())
+    backend, settings = backends.given_to_torch(request.backend, Recorder(), request.compile_settings())
+    return compiling.plain(function, backend, settings)
 
 
 def _note_compiler_error(live: LiveFunction, recorder: Recorder, error: Exception) -> None:

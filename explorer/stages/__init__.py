@@ -28,9 +28,12 @@ from explorer.stages.inductor import (
     post_grad,
     pre_grad,
 )
-from explorer.stages.torch_compile import cache, compilation_metrics, compile_call, phase, setting, written_file
+from explorer.stages.iree import STAGES as IREE_STAGES
+from explorer.stages.torch_compile import cache, compilation_metrics, compile_call, execution, phase, setting, written_file
 from explorer.stages.triton import amdgcn, llir, ptx, sass, ttgir, ttir
 
+#: The stages of the compilers other than Inductor, each in its compiler's order.
+OTHER_COMPILERS: tuple[Stage, ...] = (*IREE_STAGES, execution.STAGE)
 #: Every stage, in the order in which the compiler comes to it.
 STAGES: tuple[Stage, ...] = (
     source.STAGE,
@@ -75,6 +78,7 @@ STAGES: tuple[Stage, ...] = (
     amdgcn.STAGE,
     sass.STAGE,
     assembly.STAGE,
+    *OTHER_COMPILERS,
 )
 
 
@@ -86,4 +90,4 @@ def stage_of(trace: TraceData, name: str) -> Stage:
     )
 
 
-__all__ = ["STAGES", "stage_of"]
+__all__ = ["OTHER_COMPILERS", "STAGES", "stage_of"]

@@ -2,28 +2,109 @@
 
 from __future__ import annotations
 
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
 import explorer
-from explorer.compilers.backend import is_module_compiler, registered
+from explorer.compilers import trials
+from explorer.compilers.backend import is_module_compiler, registered, resolve
+from explorer.compilers.catalogue import KNOWN
+from explorer.compilers.trial_process import tried
 
 
-def test_backends_are_tried() -> None:
-    """A backend that works says so; one that cannot run here says why, in its own words."""
-    rows = {row["backend"]: row for row in explorer.backends(["eager", "openxla"])}
-    assert rows["eager"] == {"backend": "eager", "works": True, "why": ""}
-    assert not rows["openxla"]["works"]
-    assert "torch_xla" in rows["openxla"]["why"]
+@pytest.fixture(autouse=True)
+def remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The tests remember in a folder of their own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    yield tmp_path
+
+
+def test_backends_are_tried_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that works says so, one that cannot run here says why; a second table starts no process."""
+    rows = {row["backend"]: row for row in explorer.backends(["eager", "aot_ts", "hidet"], timeout=300)}
+    assert rows["eager"]["works"] is True and rows["eager"]["registered"] and not rows["eager"]["why"]
+    assert rows["aot_ts"]["works"] is False and "RuntimeError" in rows["aot_ts"]["why"]
+    assert (rows["hidet"]["works"], rows["hidet"]["registered"], rows["hidet"]["installed"]) == (False, False, False)
+    assert "pip install hidet" in rows["hidet"]["why"]
+    monkeypatch.setattr(trials, "tried", None)
+    again = explorer.backends(["eager", "aot_ts"])
+    assert [row["tried"] for row in again] == [rows[name]["tried"] for name in ("eager", "aot_ts")]
+
+
+def test_what_is_remembered_is_of_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of any package, or another compiler, is another key."""
+    before = trials.key()
+    assert before == trials.key()
+    monkeypatch.setattr(trials, "installed_distributions", lambda: ("torch==0.1",))
+    other = trials.key()
+    monkeypatch.setenv("CXX", "another-compiler")
+    assert len({before, other, trials.key()}) == 3
+
+
+def test_the_table_shows_before_the_trials_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows at once what is known, and says which backends are being tried."""
+
+    def slowly(names: Any, limit: float) -> Iterator[dict[str, Any]]:
+        shown.wait()
+        yield {"registered": ["eager", "mine"]}
+        yield from ({"backend": name, "works": True, "why": ""} for name in names)
+
+    shown = threading.Event()
+    monkeypatch.setattr(trials, "tried", slowly)
+    table = explorer.backends()
+    assert table.rows.where(backend="eager")[0]["works"] is None
+    assert re.search(r"\d+ are being tried: inductor, cudagraphs, eager", repr(table))
+    shown.set()
+    assert {row["backend"] for row in table.wait()} == {*(known.name for known in KNOWN), "mine"}
+    assert table.where(backend="mine")[0]["works"] is True and "being tried" not in repr(table)
+
+
+def test_a_damaged_file_is_no_answer(remembered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be read is tried again."""
+    file = trials.folder() / f"backends-{trials.key()}.json"
+    file.parent.mkdir()
+    file.write_text("{", encoding="utf-8")
+    monkeypatch.setattr(trials, "tried", lambda names, limit: iter([{"backend": n, "works": True, "why": ""} for n in names]))
+    assert explorer.backends(["eager"])[0]["works"] is True
+    assert json.loads(file.read_text(encoding="utf-8"))["eager"]["works"] is True
 
 
 def test_every_registered_backend_is_known() -> None:
-    """Debugging backends are listed too."""
-    assert {"inductor", "eager", "aot_eager"} <= set(registered())
+    """Debugging backends and those that explorer brings are listed too."""
+    assert {"inductor", "eager", "aot_eager", "iree"} <= set(registered())
 
 
-def test_a_backend_that_does_not_answer_is_given_up() -> None:
-    """A trial has a time limit and says that it ran out."""
+def test_a_backend_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch, remembered: Path) -> None:
+    """The trials have a time limit; who gave no answer says so, and that is not remembered."""
+    monkeypatch.setattr(trials, "GRACE", 0.0)
     (row,) = explorer.backends(["eager"], timeout=0.01)
     assert row["works"] is False
     assert "no answer in 0.01 s" in row["why"]
+    assert not list(remembered.rglob("*.json"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU torch captures the graph")
+def test_cudagraphs_do_not_work_without_a_gpu() -> None:
+    """torch runs the graph, and leaves the capture out: the row says so in torch's words."""
+    works, why = tried("cudagraphs")
+    assert not works and "captured none" in why and "cpu device" in why
+
+
+@pytest.mark.parametrize("name", ["hidet", "ipex", "onnxrt"])
+def test_a_backend_that_is_not_installed_says_what_it_is(name: str) -> None:
+    """A user who names it learns what it is and what to install, not a name that is spelled alike."""
+    known = next(known for known in KNOWN if known.name == name)
+    if known.installed:
+        pytest.skip(f"{known.package} is installed")
+    with pytest.raises(explorer.InputError, match=re.escape(f"backend {name!r}: {known.what}. It is not installed: pip install")):
+        resolve(name)
 
 
 def test_module_compilers_are_told_from_backends() -> None:

@@ -14,6 +14,7 @@ import torch
 
 import explorer
 from explorer import STAGES
+from explorer.compilers.compilers import COMPILERS
 from explorer.model.stage import watch_nothing
 from explorer.observe import patch, probes
 from explorer.observe.probes import PROBES
@@ -101,7 +102,7 @@ def test_what_is_observed_does_not_depend_on_the_stages() -> None:
 
 def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
     """Each kind of event that a stage consumes is emitted by a probe, or made of another stage's events or by a ladder."""
-    emitted = {kind for probe in PROBES for kind in probe.kinds}
+    emitted = {kind for watches in (*PROBES, *COMPILERS) for kind in watches.kinds}
     later = {"kernel", "assumption", "ttir", "ttgir", "llir", "ptx", "amdgcn", "sass", "assembly"}
     assert {kind for stage in STAGES for kind in (stage.name, *stage.consumes)} - emitted == later
     assert all(stage.watch is watch_nothing for stage in STAGES)

@@ -1,0 +1,54 @@
+"""Compiler: a compiler other than Inductor that explorer can hand graphs to itself, as a frozen value."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.model.stage import Emit, Watch, watch_nothing
+
+#: What explorer is installed as, for `pip install`.
+DISTRIBUTION = "torch-compile-explorer"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """One compiler: how it is asked for, whether it is here, and how it compiles.
+
+    `name` is what `trace(f, x, backend=name)` takes, and `extra` the extra of explorer that installs it. It is here when all
+    of its `modules` can be found. `backend(emit, options)` makes a backend for torch.compile, which emits what it sees as
+    events of these `kinds`; it imports the compiler then, and not before. `options` names what `options=` may hold, each with
+    what it does. `watch` is the probe for the compiler's own backends, which torch knows as `registered`: a program that is
+    recorded may use them without explorer.
+    """
+
+    name: str
+    title: str
+    about: str
+    extra: str
+    modules: tuple[str, ...]
+    backend: Callable[[Emit, Mapping[str, Any]], Callable[..., Any]]
+    kinds: tuple[str, ...]
+    options: Mapping[str, str]
+    registered: tuple[str, ...] = ()
+    watch: Watch = watch_nothing
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those of its modules that are not installed."""
+        return tuple(module for module in self.modules if not is_installed(module))
+
+    @property
+    def remedy(self) -> str:
+        """The command that installs it."""
+        return f"pip install '{DISTRIBUTION}[{self.extra}]'"
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be found; of "a.b" `a` is imported, which for the packages named here is empty."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

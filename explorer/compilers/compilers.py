@@ -1,0 +1,14 @@
+"""The compilers other than Inductor that explorer hands graphs to itself: the written-out tuple of them."""
+
+from __future__ import annotations
+
+from explorer.compilers.compiler import Compiler
+from explorer.compilers.iree.compiler import IREE
+
+#: Every compiler, in the order of the docs. Another one: see "Adding a compiler" in CONTRIBUTING.md.
+COMPILERS: tuple[Compiler, ...] = (IREE,)
+
+
+def compiler_named(name: object) -> Compiler | None:
+    """The compiler that `backend=name` asks for; None for Inductor, for a callable and for what only torch knows."""
+    return next((compiler for compiler in COMPILERS if compiler.name == name), None)

@@ -1,0 +1,87 @@
+"""IREE as a backend of torch.compile, which emits every text that its compiler makes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from explorer.compilers.iree.compile import Compiled, compiled
+from explorer.compilers.iree.execution import DRIVER, Module
+from explorer.compilers.iree.importing import Imported, imported
+from explorer.errors import InputError
+from explorer.model.stage import Emit
+from explorer.observe.fx import graph_record
+
+
+class IreeError(RuntimeError):
+    """IREE could not compile a graph; the message is its own."""
+
+
+def iree_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """A backend for torch.compile: AOTAutograd's graphs, each compiled by IREE and run by its runtime."""
+    from iree.turbine.dynamo.decompositions import DEFAULT_DECOMPOSITIONS
+    from torch._decomp import get_decompositions
+    from torch._dynamo.backends.common import aot_autograd
+
+    flags = tuple(map(str, options.get("flags", ())))
+    made: Callable[..., Any] = aot_autograd(
+        fw_compiler=partial(compile_graph, emit=emit, graph="forward", flags=flags),
+        bw_compiler=partial(compile_graph, emit=emit, graph="backward", flags=flags),
+        inference_compiler=partial(compile_graph, emit=emit, graph="inference", flags=flags),
+        decompositions=get_decompositions(DEFAULT_DECOMPOSITIONS),
+    )
+    return made
+
+
+def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, flags: Sequence[str]) -> Callable[..., Any]:
+    """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them."""
+    _check_devices(inputs)
+    with emit.during(graph):
+        emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+        source = imported(gm)
+        emit("iree_torch", lambda: {"text": source.text, "fx_nodes": source.nodes})
+        made = compiled(source.text, flags)
+        emit_texts(emit, source, made)
+    if made.error:
+        raise IreeError(f"IREE could not compile the {graph} graph:\n{made.error}")
+    module = Module(made.vmfb, source.values)
+    emit.later("execution", lambda: execution(graph, module))
+
+    def run(given: list[Any]) -> tuple[Any, ...]:
+        inputs = list(given)
+        given.clear()
+        return source.put_together(module(*inputs))
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def emit_texts(emit: Emit, source: Imported, made: Compiled) -> None:
+    """Emit each text of a compile, also of one that failed."""
+    of_functions = {"iree_llvm", "iree_assembly"}
+    for stage, text in made.texts.items():
+        if stage in of_functions:
+            emit(stage, lambda t=text: {"text": t, "fx_nodes": source.nodes, "functions": made.functions})  # type: ignore[misc]
+        elif stage == "iree_vm_module":
+            emit(stage, lambda t=text: {"text": t})  # type: ignore[misc]
+        else:
+            emit(stage, lambda t=text: {"text": t, "fx_nodes": source.nodes})  # type: ignore[misc]
+    if made.vmfb:
+        rows = [{"name": name, "bytes": size} for name, size in made.sections]
+        digest = hashlib.sha256(made.vmfb).hexdigest()
+        facts = {"rows": rows, "bytes": len(made.vmfb), "sha256": digest, "seconds": made.seconds, "command": made.command}
+        emit("iree_vmfb", lambda: facts)
+
+
+def execution(graph: str, module: Module) -> dict[str, Any]:
+    """The row that says what ran a graph."""
+    return {"graph": graph, "engine": "IREE", "device": DRIVER, "what": "the whole graph", "calls": module.calls, "why": ""}
+
+
+def _check_devices(inputs: Sequence[Any]) -> None:
+    """InputError for tensors that are not the CPU's."""
+    elsewhere = {str(value.device) for value in inputs if hasattr(value, "device") and value.device.type != "cpu"}
+    if elsewhere:
+        raise InputError(f"explorer runs IREE's modules on the CPU, and an input is on {elsewhere.pop()}: use target='cpu'")

@@ -1,0 +1,35 @@
+"""IREE as a Compiler: what it is called, whether it is here, what it emits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from explorer.compilers.compiler import Compiler
+from explorer.model.stage import Emit
+from explorer.stages.iree import STAGES as IREE_STAGES
+
+
+def backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """A backend for torch.compile that compiles by IREE; what needs IREE is imported here."""
+    from explorer.compilers.iree.backend import iree_backend
+
+    return iree_backend(emit, options)
+
+
+IREE = Compiler(
+    name="iree",
+    title="IREE",
+    about="an MLIR compiler for CPUs and GPUs, which makes one portable module of a whole graph",
+    extra="iree",
+    modules=("iree.compiler", "iree.runtime", "iree.turbine"),
+    backend=backend,
+    kinds=("forward", "backward", "execution", *(stage.name for stage in IREE_STAGES)),
+    options=MappingProxyType(
+        {
+            "flags": "flags of iree-compile, as it lists them itself, behind explorer's own",
+        }
+    ),
+    registered=("turbine_cpu", "iree_turbine"),
+)

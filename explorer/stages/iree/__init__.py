@@ -1,0 +1,10 @@
+"""The stages of IREE, in its compiler's order."""
+
+from __future__ import annotations
+
+from explorer.model.stage import Stage
+from explorer.stages.iree import assembly, llvm, phases, vm_module, vmfb
+
+STAGES: tuple[Stage, ...] = (*phases.STAGES, llvm.STAGE, assembly.STAGE, vm_module.STAGE, vmfb.STAGE)
+
+__all__ = ["STAGES"]

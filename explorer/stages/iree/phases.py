@@ -1,0 +1,92 @@
+"""The phases of IREE's compiler, each the whole module in MLIR: from the torch dialect to IREE's virtual machine."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event
+from explorer.stages.iree.locations import Places, links, of_whole_graph
+from explorer.stages.kinds import Kinds, by_rules, rules
+from explorer.stages.triton.origins import mlir_chains
+
+#: What each phase does, by the name that iree-compile has for it, in its order.
+PHASES: tuple[tuple[str, str], ...] = (
+    ("input", "the torch dialect as linear algebra on tensors"),
+    ("abi", "the functions as a caller of the module sees them, with buffers in and out"),
+    ("preprocessing", "what a target or a plugin rewrites before all else"),
+    ("global-optimization", "operators of the whole program folded, transposes and reshapes moved, constants hoisted"),
+    ("dispatch-creation", "operators fused into dispatches, each of which will be one kernel"),
+    ("flow", "the dispatches as functions of their own, and the program as calls of them"),
+    ("stream", "the program as asynchronous commands on memory whose sizes and lifetimes are known"),
+    ("executable-sources", "each dispatch as the source of an executable for a target"),
+    ("executable-configurations", "the same with the tile sizes and the strategy that were chosen"),
+    ("executable-targets", "each dispatch in the dialect of its target: for a CPU that of LLVM"),
+    ("hal", "the program as calls of the hardware abstraction layer, the executables as binaries"),
+    ("vm", "the program in the dialect of IREE's virtual machine"),
+)
+
+MLIR = rules(
+    blank=r"^\s*$",
+    locations=r"^#loc",
+    layouts=r"^#[\w$.]+ = ",
+    signature=(
+        r"^\s*(builtin\.)?module\b|^\s*(func\.func|util\.func|util\.initializer|llvm\.func|vm\.func|vm\.initializer|vm\.module)\b"
+        r"|^\s*(flow|stream|hal)\.executable\b|^\s*hal\.executable\.(variant|export|condition)"
+    ),
+    braces=r"^\s*[}\])]+( loc\(.*\))?,?$|^\s*\} else \{|^\s*\} attributes ",
+    declarations=(
+        r"^\s*(util|vm)\.global\b|^\s*util\.global\.\w+ private|^\s*vm\.(rodata|export|import|global\.\w+ private)\b"
+        r"|^\s*llvm\.(mlir\.global|comdat)\b|^\s*torch\.operator_set"
+    ),
+    constants=(
+        r"= (arith|torch|util|llvm\.mlir|complex|ub)\.(constant|poison|undef|zero)\b|= torch\.constant\.|= vm\.const\."
+        r"|= hal\.(element_type|encoding_type)\b|= llvm\.mlir\.(addressof|poison)\b"
+    ),
+    loop_control=(
+        r"^\s*\^bb|^\s*(func\.|util\.|flow\.|hal\.|stream\.|llvm\.|vm\.|scf\.)?(return|yield)\b|^\s*(cf|llvm)\.(br|cond_br)\b"
+        r"|^\s*vm\.(br|cond_br)\b"
+    ),
+    output=r"^\s*torch\.\w+\.return\b",
+)
+
+
+def places(artifact: Artifact) -> Places:
+    """The locations that each line states, through the table of #loc aliases."""
+    return mlir_chains(artifact.text)
+
+
+def kinds(artifact: Artifact) -> Kinds:
+    """Operations compute, but those of the graph's inputs and results, of constants and of control flow."""
+    of_inputs = of_whole_graph(places(artifact))
+    found = by_rules(artifact.lines, MLIR)
+    return [kind or ("inputs" if number in of_inputs else "") for number, kind in enumerate(found, 1)]
+
+
+def stage_name(phase: str) -> str:
+    """The stage of a phase: "iree_executable_targets" for "executable-targets"."""
+    return f"iree_{phase.replace('-', '_')}"
+
+
+def render(event: Event, id: str, *, title: str) -> Artifact:
+    """The module's text."""
+    return text_artifact(event, id, title, "mlir")
+
+
+def _stage(phase: str, title: str, about: str) -> Stage:
+    return Stage(
+        name=stage_name(phase),
+        title=title,
+        language="mlir",
+        about=about,
+        render=partial(render, title=title),
+        link=links(places, "loc"),
+        kinds=kinds,
+        summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
+    )
+
+
+STAGES: tuple[Stage, ...] = (
+    _stage("torch", "IREE: torch dialect", "The graph as IREE's importer makes it: an operation of MLIR's torch dialect a node."),
+    *(_stage(phase, f"IREE: {phase}", f"After IREE's phase {phase!r}: {about}.") for phase, about in PHASES),
+)

@@ -1,0 +1,21 @@
+"""The module of IREE's virtual machine, as iree-dump-module lists it: imports, exports and byte code."""
+
+from __future__ import annotations
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The listing."""
+    return text_artifact(event, id, "IREE: VM module", "text")
+
+
+STAGE = Stage(
+    name="iree_vm_module",
+    title="IREE: VM module",
+    language="text",
+    render=render,
+    summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
+    about="The module that IREE's virtual machine loads: what it imports and exports, its sections, its byte code.",
+)

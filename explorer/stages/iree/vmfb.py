@@ -1,0 +1,31 @@
+"""The VMFB: the file that IREE's runtime loads, its size and what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event
+
+
+def render(event: Event, id: str) -> Artifact:
+    """One line a section; `rows` has the same as a table."""
+    rows, size = event.data["rows"], event.data["bytes"]
+    lines = [f"{row['bytes']:>12,}  {row['name']}" for row in rows]
+    text = "\n".join([f"{size:>12,}  bytes in all", *lines])
+    return text_artifact(event, id, "IREE: VMFB", "text", text=text)
+
+
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """The size of the files."""
+    return f"{sum(a.data['bytes'] for a in artifacts):,} bytes"
+
+
+STAGE = Stage(
+    name="iree_vmfb",
+    title="IREE: VMFB",
+    language="text",
+    render=render,
+    summary=summary,
+    about="The file that IREE's runtime loads: the module of its virtual machine and the dispatches' executables, in bytes.",
+)

@@ -1,0 +1,151 @@
+"""IREE, live: what it makes of a graph, what runs, and what a user's line became."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import explorer
+from explorer import Trace
+from explorer.compilers import compiler
+from explorer.compilers.compilers import compiler_named
+from explorer.compilers.iree.compile import HOST, compiled, tool
+from explorer.stages.fx_graph import node_lines
+from explorer.stages.iree import STAGES
+
+IREE = compiler_named("iree")
+assert IREE is not None
+live = pytest.mark.skipif(bool(IREE.missing), reason=f"IREE is not installed: {IREE.remedy}")
+
+
+class Small(nn.Module):
+    """A linear layer and something behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        z = torch.relu(y)
+        return z + 1.5
+
+
+@pytest.fixture(scope="module")
+def trace() -> Iterator[Trace]:
+    """One inference by IREE."""
+    torch.manual_seed(0)
+    yield explorer.trace(Small(), torch.randn(2, 8), backend="iree")
+
+
+@live
+def test_iree_runs_the_graph(trace: Trace) -> None:
+    """The whole graph ran on IREE, once, and gives what eager gives; each stage is there."""
+    trace.raise_for_failures()
+    (row,) = trace.table("execution")
+    assert (row["graph"], row["engine"], row["device"], row["calls"]) == ("inference", "IREE", "local-task", 1)
+    assert all(row["equal"] for row in trace.check())
+    assert {stage.name for stage in STAGES} <= {artifact.stage for artifact in trace.artifacts}
+
+
+@live
+def test_what_is_shown_is_what_runs(trace: Trace, tmp_path: Path) -> None:
+    """iree-compile makes the same file, byte for byte, of the same module without any text being asked for."""
+    (tmp_path / "module.mlir").write_text(trace.text("iree_torch"), encoding="utf-8")
+    plain = ("--iree-input-type=torch", "--use-unknown-locations=Enable", "--iree-vm-emit-polyglot-zip", *HOST)
+    subprocess.run([tool("iree-compile"), "module.mlir", *plain, "-o", "module.vmfb"], cwd=tmp_path, check=True)
+    (shown,) = trace.find("iree_vmfb")
+    assert hashlib.sha256((tmp_path / "module.vmfb").read_bytes()).hexdigest() == shown.data["sha256"]
+    sections = {row["name"]: row["bytes"] for row in shown.data["rows"]}
+    assert sections["module.fb"] > 1000 and sum(sections.values()) < shown.data["bytes"]
+
+
+@live
+def test_operations_are_linked_to_the_nodes_they_are_of(trace: Trace) -> None:
+    """Each aten operation of the torch dialect is linked to the FX node of that operator, and to no other."""
+    (graph,) = trace.find("forward")
+    targets = {node_lines(graph)[node["name"]]: node["target"] for node in graph.nodes if node["op"] == "call_function"}
+    (module,) = trace.find("iree_torch")
+    found = 0
+    for link in (link for link in trace.links if link.source == module.id):
+        for line in link.source_lines:
+            if operation := re.search(r"torch\.aten\.(\w+)", module.lines[line - 1]):
+                assert [targets[node].split(".")[1] for node in link.target_lines] == [operation[1]], module.lines[line - 1]
+                found += 1
+    assert found == len(targets) > 4
+
+
+@live
+@pytest.mark.parametrize(
+    ("code", "flow", "instruction"), [("torch.relu", "arith.cmpf", "vmax|vcmp|fcmp|fmax"), ("1.5", "addf", "add")]
+)
+def test_a_users_line_leads_to_the_dispatch_and_its_instructions(trace: Trace, code: str, flow: str, instruction: str) -> None:
+    """The lines of the dispatch that a user's line became are those of its operation, and so are the instructions."""
+    (source,) = [a for a in trace.find("source") if "self.linear(x)" in a.text]
+    line = next(n for n, text in enumerate(source.lines, 1) if code in text)
+    reached = {row["artifact"]: row["lines"] for row in trace.follow(source.id, line)}
+    (dispatch,) = trace.find("iree_flow")
+    (machine,) = trace.find("iree_assembly")
+    assert any(flow in dispatch.lines[n - 1] for n in reached[dispatch.id])
+    assert not any("matmul ins" in dispatch.lines[n - 1] for n in reached[dispatch.id])
+    assert any(re.search(instruction, machine.lines[n - 1]) for n in reached[machine.id])
+
+
+@live
+def test_every_operation_before_the_machine_code_is_linked(trace: Trace) -> None:
+    """Down to the flow dialect IREE keeps the location of each operation; below, the share of lines is what it states."""
+    share = {row["stage"]: row["share"] for row in trace.coverage() if row["stage"].startswith("iree_")}
+    assert [share[f"iree_{name}"] for name in ("torch", "input", "abi", "preprocessing", "flow")] == [1.0] * 5
+    assert all(share[stage.name] > 0 for stage in STAGES if stage.kinds is not None)
+
+
+@live
+def test_training_and_dynamic_sizes_run(trace: Trace) -> None:
+    """Forward and backward are IREE's, for a size that is not known when they are compiled."""
+    torch.manual_seed(0)
+    trained = explorer.trace(Small(), torch.randn(3, 8), train=True, dynamic=True, backend="iree")
+    trained.raise_for_failures()
+    assert {(row["graph"], row["engine"]) for row in trained.table("execution")} == {("forward", "IREE"), ("backward", "IREE")}
+    assert all(row["equal"] for row in trained.check())
+    assert {a.graph for a in trained.find("iree_flow")} == {"forward", "backward"}
+    assert "?x8xf32" in trained.find("iree_flow")[0].text
+
+
+@live
+def test_an_unknown_target_ends_another_process() -> None:
+    """A target that crashes iree-compile is an error in the answer, with what it said, and this process goes on."""
+    text = "func.func @main(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> {\n  return %x : !torch.vtensor<[2],f32>\n}"
+    made = compiled(text, target=("--iree-hal-target-device=hip", "--iree-rocm-target=gfx0000"))
+    assert made.error and not made.vmfb
+
+
+@live
+def test_an_error_of_iree_is_a_failure_and_the_trace_stands_up_to_there() -> None:
+    """With a flag that iree-compile does not have the Failure has its words, and the graph that it was handed is there."""
+    trace = explorer.trace(Small(), torch.randn(2, 8), backend="iree", options={"flags": ["--no-such-flag"]})
+    assert any(failure.fatal and "no-such-flag" in failure.message for failure in trace.failures)
+    assert trace.find("forward") and trace.find("iree_torch") and not trace.find("iree_vmfb")
+
+
+def test_without_iree_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not installed, the error says what IREE is and how to install it."""
+    monkeypatch.setattr(compiler, "is_installed", lambda module: False)
+    with pytest.raises(explorer.InputError, match=r"backend 'iree': IREE, an MLIR compiler .*torch-compile-explorer\[iree\]"):
+        explorer.trace(Small(), torch.randn(2, 8), backend="iree")
+
+
+@pytest.mark.parametrize(
+    ("how", "message"), [({"mode": "max-autotune"}, "mode is Inductor's"), ({"options": {"flag": 1}}, "'flags'")]
+)
+def test_what_iree_does_not_take_is_refused(how: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mode, and an option that it does not have, are the user's mistake."""
+    monkeypatch.setattr(compiler, "is_installed", lambda module: True)
+    with pytest.raises(explorer.InputError, match=message):
+        explorer.trace(Small(), torch.randn(2, 8), backend="iree", **how)  # type: ignore[arg-type]
