@@ -368,7 +368,7 @@ class Lowering(Record):
 
     of: str
     path: str
-    nodes: tuple[LoweredNode, ...]
+    lowered: tuple[LoweredNode, ...]
     operations: tuple[LoweredOperation, ...]
     splits: tuple[ReductionSplit, ...]
     orders: tuple[LoopOrder, ...]

@@ -228,7 +228,7 @@ class _Log:
         return {
             "of": str(getattr(self.graph, "name", None) or ""),
             "path": lowered_path(self.graph),
-            "nodes": self.nodes,
+            "lowered": self.nodes,
             "operations": [{**row, **_names(operation)} for operation, row in self.operations],
             "splits": self.splits,
             "orders": self.orders,

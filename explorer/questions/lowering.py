@@ -112,7 +112,7 @@ class _Graph:
     def rows(self) -> list[dict[str, Plain]]:
         """One row a node, made once."""
         if not self._rows:
-            self._rows = [self._row(node) for node in self.data["nodes"]]
+            self._rows = [self._row(node) for node in self.data["lowered"]]
         return self._rows
 
     def _row(self, node: Mapping[str, Plain]) -> dict[str, Plain]:

@@ -33,7 +33,7 @@ def render(event: Event, id: str) -> Artifact:
 
 def readable(data: Mapping[str, Plain]) -> Iterator[Line]:
     """The text, line by line."""
-    for node in data["nodes"]:
+    for node in data["lowered"]:
         yield _node_line(node, operations_of(data, node["node"])), node["node"]
     nodes = {operation["operation"]: operation["node"] for operation in data["operations"]}
     say = {"reductions": said_of_split, "order of loops": said_of_order, "tiling": said_of_tiling}
@@ -69,7 +69,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How many nodes were lowered, and how many of them call a library for want of a lowering."""
-    nodes = sum(len(a.data["nodes"]) for a in artifacts)
+    nodes = sum(len(a.data["lowered"]) for a in artifacts)
     called = {(a.id, one["node"]) for a in artifacts for one in a.data["operations"] if "reason" in one}
     return f"{nodes} nodes" + (f", {len(called)} fallback{'s' * (len(called) != 1)}" if called else "")
 
