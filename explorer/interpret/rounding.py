@@ -64,48 +64,10 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
     sums are made in float32, are rounded up or down. Random numbers come from `seed`, None moves nothing; those of torch
     are left alone. With `decomposed` operators are those that Inductor would decompose them into.
     """
-    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    generators: dict[Any, Any] = {}
+    rounding = _VariedRounding(seed)
     table = _decompositions() if decomposed else {}
-
-    def noise(like: Any) -> Any:
-        """Random numbers from -1 to 1 in the shape of a tensor, with 32 bits or more."""
-        if like.device not in generators:
-            generators[like.device] = torch.Generator(like.device).manual_seed(0 if seed is None else seed)
-        dtype = torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32
-        return 2 * torch.rand(like.shape, generator=generators[like.device], dtype=dtype, device=like.device) - 1
-
-    def moved(tensor: Any, units: float) -> Any:
-        """Move a tensor by up to `units` in the last place, except numbers with few digits, which are exact."""
-        if tensor.is_complex():
-            parts = torch.view_as_real(tensor.resolve_conj())
-            size = tensor.abs().unsqueeze(-1)
-            return torch.view_as_complex((parts + units * torch.finfo(parts.dtype).eps * size * noise(parts)).contiguous())
-        if tensor.dtype.itemsize < 4:
-            wide = tensor.float()
-            _, exponent = torch.frexp(wide)
-            unit = torch.ldexp(torch.full_like(wide, torch.finfo(tensor.dtype).eps), exponent - 1)
-            return torch.where(_few_digits(tensor), tensor, (wide + 0.6 * units * unit * noise(tensor)).to(tensor.dtype))
-        return torch.where(_few_digits(tensor), tensor, tensor * (1 + units * torch.finfo(tensor.dtype).eps * noise(tensor)))
-
-    def summands(function: Any, args: Any, kwargs: Any, written: set[int]) -> tuple[Any, Any]:
-        """Move the arguments that the operator sums."""
-        from torch.utils import _pytree as pytree
-
-        tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and _rounds(t)]
-        units = _growth(function, args, kwargs, tensors)
-        name = function._schema.name.partition("::")[2]
-        if _PRODUCTS.match(name):
-            units = max(units, _product_units(name, tensors))
-
-        def one(value: Any) -> Any:
-            fits = isinstance(value, torch.Tensor) and _rounds(value) and id(value) not in written
-            return moved(value, units) if fits and value.dtype.itemsize >= 4 else value
-
-        made: tuple[Any, Any] = pytree.tree_map(one, (args, kwargs))
-        return made
 
     class Varied(TorchDispatchMode):  # type: ignore[misc]
         supports_higher_order_operators = True
@@ -114,36 +76,93 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
             kwargs = kwargs or {}
             if not hasattr(function, "_schema") or _is_random(function):
                 return function(*args, **kwargs)
-            mutable = function._schema.is_mutable
-            if function in table and not mutable:
+            if function in table and not function._schema.is_mutable:
                 with self:
-                    made = table[function](*args, **kwargs)
-                if made is not NotImplemented:
-                    return made
-            name = f"{function._schema.name.partition('::')[2]}.{function._overloadname}"
-            narrowed = name.startswith("_to_copy") and kwargs.get("dtype") in (torch.float16, torch.bfloat16, torch.float32)
-            if seed is None or (_EXACT.match(name) and not narrowed):
-                return function(*args, **kwargs)
-            places = _written(function, args, kwargs)
-            if torch.Tag.pointwise not in function.tags and not narrowed:
-                args, kwargs = summands(function, args, kwargs, {id(t) for t in places})
-            given = function(*args, **kwargs)
-            return _with_results(function, given, places, lambda t: moved(t, 1.0))
+                    result = table[function](*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+            return rounding.call(function, args, kwargs)
 
     return Varied()
 
 
-def _with_results(function: Any, given: Any, places: Sequence[Any], change: Callable[[Any], Any]) -> Any:
+class _VariedRounding:
+    """Moves the numbers in tensors by units in their last place, at random, as one seed decides; None moves nothing."""
+
+    def __init__(self, seed: int | None) -> None:
+        self._seed = seed
+        self._generators: dict[Any, Any] = {}
+
+    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call an operator, with what it sums and what it gives moved, unless it computes without rounding."""
+        import torch
+
+        name = f"{function._schema.name.partition('::')[2]}.{function._overloadname}"
+        narrows = name.startswith("_to_copy") and kwargs.get("dtype") in (torch.float16, torch.bfloat16, torch.float32)
+        if self._seed is None or (_EXACT.match(name) and not narrows):
+            return function(*args, **kwargs)
+        written = _written(function, args, kwargs)
+        if torch.Tag.pointwise not in function.tags and not narrows:
+            args, kwargs = self._move_summands(function, args, kwargs, {id(tensor) for tensor in written})
+        return _with_results(function, function(*args, **kwargs), written, lambda tensor: self._move(tensor, 1.0))
+
+    def _move_summands(self, function: Any, args: Any, kwargs: Any, written: set[int]) -> tuple[Any, Any]:
+        """Move the arguments that the operator sums, by more units for more of them."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and _rounds(t)]
+        units = _growth(function, args, kwargs, tensors)
+        name = function._schema.name.partition("::")[2]
+        if _PRODUCTS.match(name):
+            units = max(units, _product_units(name, tensors))
+
+        def move(value: Any) -> Any:
+            fits = isinstance(value, torch.Tensor) and _rounds(value) and id(value) not in written
+            return self._move(value, units) if fits and value.dtype.itemsize >= 4 else value
+
+        moved: tuple[Any, Any] = pytree.tree_map(move, (args, kwargs))
+        return moved
+
+    def _move(self, tensor: Any, units: float) -> Any:
+        """Move a tensor by up to `units` in the last place, except numbers with few digits, which are exact."""
+        import torch
+
+        if tensor.is_complex():
+            parts = torch.view_as_real(tensor.resolve_conj())
+            size = tensor.abs().unsqueeze(-1)
+            moved = parts + units * torch.finfo(parts.dtype).eps * size * self._noise(parts)
+            return torch.view_as_complex(moved.contiguous())
+        if tensor.dtype.itemsize < 4:
+            wide = tensor.float()
+            _, exponent = torch.frexp(wide)
+            unit = torch.ldexp(torch.full_like(wide, torch.finfo(tensor.dtype).eps), exponent - 1)
+            moved = (wide + 0.6 * units * unit * self._noise(tensor)).to(tensor.dtype)
+        else:
+            moved = tensor * (1 + units * torch.finfo(tensor.dtype).eps * self._noise(tensor))
+        return torch.where(_few_digits(tensor), tensor, moved)
+
+    def _noise(self, like: Any) -> Any:
+        """Random numbers from -1 to 1 in the shape of a tensor, with 32 bits or more."""
+        import torch
+
+        if like.device not in self._generators:
+            self._generators[like.device] = torch.Generator(like.device).manual_seed(0 if self._seed is None else self._seed)
+        dtype = torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32
+        return 2 * torch.rand(like.shape, generator=self._generators[like.device], dtype=dtype, device=like.device) - 1
+
+
+def _with_results(function: Any, result: Any, written: Sequence[Any], change: Callable[[Any], Any]) -> Any:
     """Change an operator's new results, and in place the tensors it wrote to."""
     import torch
     from torch.utils import _pytree as pytree
 
-    for tensor in places:
+    for tensor in written:
         if _rounds(tensor):
             tensor.copy_(change(tensor))
     if any(r.alias_info is not None for r in function._schema.returns):
-        return given
-    return pytree.tree_map(lambda v: change(v) if isinstance(v, torch.Tensor) and _rounds(v) else v, given)
+        return result
+    return pytree.tree_map(lambda v: change(v) if isinstance(v, torch.Tensor) and _rounds(v) else v, result)
 
 
 def _rounds(tensor: Any) -> bool:
@@ -238,11 +257,11 @@ def random_numbers(results: list[Any]) -> Iterator[None]:
         supports_higher_order_operators = True
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            given = function(*args, **(kwargs or {}))
+            result = function(*args, **(kwargs or {}))
             if hasattr(function, "_schema") and _is_random(function):
-                kept = pytree.tree_map(lambda v: v.clone() if isinstance(v, torch.Tensor) else v, given)
+                kept = pytree.tree_map(lambda v: v.clone() if isinstance(v, torch.Tensor) else v, result)
                 results.append((str(function), kept))
-            return given
+            return result
 
     with Listened():
         yield
@@ -255,52 +274,74 @@ def widened(drawn: Sequence[Any]) -> TorchDispatchMode:
     another floating type is made in float64; what is written in place stays what it is. RuntimeError where the function
     draws others.
     """
-    import torch
-    from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    wide = {
-        torch.float16: torch.float64,
-        torch.bfloat16: torch.float64,
-        torch.float32: torch.float64,
-        torch.complex32: torch.complex128,
-        torch.complex64: torch.complex128,
-    }
-    left = list(drawn)
-
-    def one(value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and value.dtype in wide:
-            return value.to(wide[value.dtype])
-        return wide.get(value, value) if isinstance(value, torch.dtype) else value
-
-    def replayed(function: Any, args: Any) -> Any:
-        name, given = left.pop(0) if left else ("", None)
-        if name != str(function):
-            raise RuntimeError(f"in float64 {function} draws other random numbers")
-        if function._schema.is_mutable:
-            return args[0].copy_(given)
-        return pytree.tree_map(one, given)
+    widening = _Widening(drawn)
 
     class Widened(TorchDispatchMode):  # type: ignore[misc]
         supports_higher_order_operators = True
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs = kwargs or {}
-            if not hasattr(function, "_schema"):
-                return function(*args, **kwargs)
-            if _is_random(function):
-                return replayed(function, args)
-            shares = any(r.alias_info is not None for r in function._schema.returns)
-            if shares and not function._schema.is_mutable:
-                return function(*args, **kwargs)
-            written = {id(t) for t in _written(function, args, kwargs)}
-            if written:
-                kept = pytree.tree_map(lambda v: v if id(v) in written or isinstance(v, torch.dtype) else one(v), (args, kwargs))
-                return function(*kept[0], **kept[1])
-            args, kwargs = pytree.tree_map(one, (args, kwargs))
-            return pytree.tree_map(one, function(*args, **kwargs))
+            return widening.call(function, args, kwargs or {})
 
     return Widened()
+
+
+class _Widening:
+    """Calls operators in float64, and gives out the random numbers that were drawn before."""
+
+    def __init__(self, drawn: Sequence[Any]) -> None:
+        import torch
+
+        self._remaining = list(drawn)
+        self._wide = {
+            torch.float16: torch.float64,
+            torch.bfloat16: torch.float64,
+            torch.float32: torch.float64,
+            torch.complex32: torch.complex128,
+            torch.complex64: torch.complex128,
+        }
+
+    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call an operator with wide arguments, and widen what it gives; views and what it writes to stay as they are."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        if not hasattr(function, "_schema"):
+            return function(*args, **kwargs)
+        if _is_random(function):
+            return self._draw_again(function, args)
+        shares = any(r.alias_info is not None for r in function._schema.returns)
+        if shares and not function._schema.is_mutable:
+            return function(*args, **kwargs)
+        written = {id(tensor) for tensor in _written(function, args, kwargs)}
+        if written:
+            kept = pytree.tree_map(
+                lambda value: value if id(value) in written or isinstance(value, torch.dtype) else self._widen(value),
+                (args, kwargs),
+            )
+            return function(*kept[0], **kept[1])
+        args, kwargs = pytree.tree_map(self._widen, (args, kwargs))
+        return pytree.tree_map(self._widen, function(*args, **kwargs))
+
+    def _widen(self, value: Any) -> Any:
+        """A tensor or dtype in its wide type; anything else as it is."""
+        import torch
+
+        if isinstance(value, torch.Tensor) and value.dtype in self._wide:
+            return value.to(self._wide[value.dtype])
+        return self._wide.get(value, value) if isinstance(value, torch.dtype) else value
+
+    def _draw_again(self, function: Any, args: Any) -> Any:
+        """The numbers that this operator drew before, also in place."""
+        from torch.utils import _pytree as pytree
+
+        name, numbers = self._remaining.pop(0) if self._remaining else ("", None)
+        if name != str(function):
+            raise RuntimeError(f"in float64 {function} draws other random numbers")
+        if function._schema.is_mutable:
+            return args[0].copy_(numbers)
+        return pytree.tree_map(self._widen, numbers)
 
 
 __all__ = ["random_numbers", "varied", "widened"]
