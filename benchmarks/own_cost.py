@@ -34,6 +34,9 @@ OWN = (TEXTS, LINKS, VERDICTS, REST)
 #: A file of explorer's and the beginning of a function's name in it → what its time counts as; the first found counts.
 FILES = (
     ("observe/scheduler.py", "", VERDICTS),
+    ("observe/scheduler_log.py", "", VERDICTS),
+    ("observe/refusals.py", "", VERDICTS),
+    ("observe/realized.py", "", VERDICTS),
     ("stages/inductor/fusion.py", "", VERDICTS),
     ("observe/kernel_lines.py", "", LINKS),
     ("questions/provenance.py", "", LINKS),

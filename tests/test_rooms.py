@@ -75,7 +75,7 @@ ASKED_OF_TORCH_ALLOWED = {
     ("absent/seen_by_dynamo.py", "TensorVariable, name"): "of a list of names each that there is is answered",
     ("absent/user_kernels.py", "asked, 'has_triton_tensor_descriptor_host_tma'"): "it is answered where there is one",
     ("interpret/interpreter.py", "cuda, name"): "of a list of names each that there is is answered",
-    ("observe/scheduler.py", "config, device_default"): "whether a setting has a default for the device",
+    ("observe/realized.py", "config, device_default"): "whether a setting has a default for the device",
 }
 
 #: Files in which an error of any kind is caught, and why.

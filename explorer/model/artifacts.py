@@ -386,7 +386,7 @@ class SchedulerGraph(Record):
 
 @record
 class Fusion(Record):
-    """What the scheduler considered in one graph, what it fused, and why it refused; see `observe/scheduler.py`.
+    """What the scheduler considered in one graph, what it fused, and why it refused; see `observe/scheduler_log.py`.
 
     Scheduler nodes are numbers: places in `names`, and after these in `groups`. `scores` has round, both nodes and the parts
     named in `score_parts`; `kernels` each kernel's name and nodes; `paths` calls in Inductor, innermost first. `about` has the

@@ -15,6 +15,7 @@ from typing import Any
 from explorer.model.stage import Emit
 from explorer.observe.nested import lowered_path
 from explorer.observe.patch import followed, replaced
+from explorer.observe.subclasses import subclasses
 
 #: Under this name a view of Inductor's IR has the FX nodes that it is for.
 NODES = "explorer_view_nodes"
@@ -46,7 +47,7 @@ def views(emit: Emit, state: Views) -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(followed(ir.IRNode, "__post_init__", made))
-        for kind in (ir.BaseView, *ir.BaseView.__subclasses__(), *ir.View.__subclasses__()):
+        for kind in (ir.BaseView, *subclasses(ir.BaseView)):
             if "make_loader" in vars(kind):
                 stack.enter_context(replaced(kind, "make_loader", make_loader))
         yield

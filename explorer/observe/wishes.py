@@ -18,7 +18,7 @@ from explorer.model.stage import Emit
 from explorer.model.values import Force, Veto
 from explorer.observe.patch import replaced
 from explorer.observe.patterns import pattern_name
-from explorer.observe.scheduler import OVERRIDDEN
+from explorer.observe.scheduler_log import OVERRIDDEN
 
 Wish = Veto | Force
 #: Why a template was taken that a forced fusion needed.

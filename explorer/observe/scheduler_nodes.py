@@ -1,0 +1,51 @@
+"""What a node of the scheduler is: loops, a call or a result, what it takes and gives, and its sizes in the traced call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+
+def is_loops(part: Any) -> bool:
+    """True for what Inductor generates code for: loops, and templates, whose accesses it knows."""
+    return bool(type(part).__name__ == "SchedulerNode")
+
+
+def is_result(part: Any) -> bool:
+    """True for a result of a call that has several, which moves nothing itself, and for what runs nothing."""
+    from torch._inductor import ir
+
+    return type(part).__name__ == "NopKernelSchedulerNode" or isinstance(part.node, ir.MultiOutput)
+
+
+def written_names(part: Any) -> Iterator[str]:
+    """The buffers that a node makes."""
+    return (buffer.get_name() for buffer in part.get_outputs())
+
+
+def inputs(inner: Any) -> Iterator[Any]:
+    """The tensors that a library call takes, lists of them one by one; of a constant only its place is taken."""
+    waiting = list(getattr(inner, "inputs", ()))
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, (list, tuple)):
+            waiting[:0] = one
+        elif hasattr(one, "get_size") and hasattr(one, "get_name"):
+            yield one
+
+
+def iterations(part: Any) -> int:
+    """How often a loop body runs."""
+    return math.prod(hint(size) for sizes in part.get_ranges() for size in sizes)
+
+
+def hint(size: Any) -> int:
+    """A size as it is in the traced call, 0 for one that only the run knows."""
+    from torch._inductor.virtualized import V
+
+    if isinstance(size, int):
+        return size
+    sizevars = V.graph.sizevars
+    ask = getattr(sizevars, "optimization_hint", None) or sizevars.size_hint  # the latter before torch 2.12
+    return int(ask(size, fallback=0))
