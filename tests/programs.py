@@ -97,6 +97,26 @@ def run_attention(device: str) -> None:
         torch.compile(model)(torch.randn(2, 8, 32, device=device))
 
 
+class Small(nn.Module):
+    """A linear layer, and two operators behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        z = torch.relu(y)
+        return z + 1.5
+
+
+def run_iree_linear(device: str) -> None:
+    """One inference by IREE."""
+    model = Small().to(device)
+    with torch.no_grad():
+        torch.compile(model, backend="iree")(torch.randn(2, 8, device=device))
+
+
 #: What is recorded, by the name of its file in `data/`.
 PROGRAMS: dict[str, Callable[[str], None]] = {
     "sin_cos": run_sin_cos,
@@ -104,4 +124,5 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
     "mlp_train": run_mlp_train,
     "recompile": run_recompile,
     "attention": run_attention,
+    "iree_linear": run_iree_linear,
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, overload
 
 from explorer.compilers import trials
 from explorer.compilers.catalogue import DEBUGGING, KNOWN, KnownBackend, known_backend, why_not_here
+from explorer.compilers.compiler import Compiler
 from explorer.compilers.compilers import COMPILERS, compiler_named
 from explorer.compilers.torch_compile import registered_backends
 from explorer.compilers.torch_compile import valid_options as options_of_inductor
@@ -213,6 +215,36 @@ def given_to_torch(backend: Any, emit: Emit, chosen: Mapping[str, Any]) -> tuple
         return backend, chosen
     made = compiler.backend(emit, chosen.get("options") or {})
     return _named(made, compiler.name), {**chosen, "options": None}
+
+
+@contextmanager
+def offered(emit: Emit) -> Iterator[None]:
+    """Inside the block torch.compile takes the names of `COMPILERS` too, and what they compile is emitted.
+
+    A name that torch registers itself stays torch's.
+    """
+    from torch._dynamo.backends import registry
+
+    registered_backends()  # torch fills its table when first asked
+    own = [compiler for compiler in COMPILERS if not compiler.missing and compiler.name not in registry._BACKENDS]
+    for compiler in own:
+        registry.register_backend(_offer(compiler, emit), name=compiler.name)
+    try:
+        yield
+    finally:
+        for compiler in own:
+            registry._BACKENDS.pop(compiler.name, None)
+            registry._COMPILER_FNS.pop(compiler.name, None)
+
+
+def _offer(compiler: Compiler, emit: Emit) -> Callable[..., Any]:
+    """A backend as torch registers one: the compiler is imported when a graph comes."""
+
+    def backend(gm: Any, inputs: Any, options: Mapping[str, Any] | None = None) -> Any:
+        return compiler.backend(emit, options or {})(gm, inputs)
+
+    backend.__name__ = backend.__qualname__ = compiler.name
+    return backend
 
 
 def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:

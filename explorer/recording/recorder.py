@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from explorer.absent.generated import Generated
 from explorer.absent.retarget import retargeted
+from explorer.compilers.backend import offered
+from explorer.compilers.compilers import COMPILERS
 from explorer.errors import BusyError
 from explorer.model.context import Context
 from explorer.model.events import CompileError, event_data
@@ -208,7 +210,7 @@ def recording(
     try:
         with ExitStack() as stack:
             guard = stack.enter_context(guarding(recorder.guard))
-            probes = (*((probe.name, probe.watch) for probe in PROBES), *_probes_of_users(stages))
+            probes = (*((probe.name, probe.watch) for probe in PROBES), *_of_compilers(), *_probes_of_users(stages))
             if cold:
                 stack.enter_context(shielded(cold_compile, guard, "cold compile"))
             elif fresh:
@@ -230,6 +232,12 @@ def recording(
         _UNDER_WAY.release()
         recorder.failures += recorder.guard.failures(recorder.failures)
         recorder.finish()
+
+
+def _of_compilers() -> Iterator[tuple[str, Watch]]:
+    """What offers the compilers other than Inductor to the program, and their own probes."""
+    yield "execution", offered
+    yield from ((c.kinds[-1], c.watch) for c in COMPILERS if c.watch is not watch_nothing and not c.missing)
 
 
 def _probes_of_users(stages: Sequence[Stage]) -> Iterator[tuple[str, Watch]]:

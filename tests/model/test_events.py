@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer.model.artifacts import IREE_FUNCTIONS, IREE_MODULES
 from explorer.model.events import EVENTS, FORMS, event_data
 from explorer.model.records import FieldError
 from explorer.model.upgrades import upgraded
@@ -31,7 +30,6 @@ ELSEWHERE = {
     **dict.fromkeys(("assumption", "autotune", "autotune_taken", "choice_source"), "tests/questions/test_choices.py"),
     **dict.fromkeys(("cache", "cuda_graph", "perf_hint"), "tests/observe"),
     **dict.fromkeys(("compilation_metrics", "compile_call", "setting", "written_file"), "tests/observe/test_metrics.py"),
-    **dict.fromkeys((*IREE_MODULES, *IREE_FUNCTIONS, "iree_vm_module", "iree_vmfb", "execution"), "tests/compilers/test_iree.py"),
     **dict.fromkeys(("fusion_wish", "fx_pass_idle"), "tests/questions/test_what_if.py, tests/observe/test_inductor.py"),
 }
 

@@ -70,6 +70,7 @@ STAGE = Stage(
     name="iree_assembly",
     title="IREE: assembly",
     language="asm",
+    backend="iree",
     render=render,
     gather=one_a_dispatch(bounds, chains),
     per_kernel=True,

@@ -42,6 +42,7 @@ STAGE = Stage(
     name="iree_llvm",
     title="IREE: LLVM IR",
     language="llvm",
+    backend="iree",
     render=render,
     gather=one_a_dispatch(bounds, llvm_chains),
     per_kernel=True,

@@ -47,6 +47,7 @@ MLIR = rules(
         r"^\s*\^bb|^\s*(func\.|util\.|flow\.|hal\.|stream\.|llvm\.|vm\.|scf\.)?(return|yield)\b|^\s*(cf|llvm)\.(br|cond_br)\b"
         r"|^\s*vm\.(br|cond_br)\b"
     ),
+    inputs=r"^\s*(ro|wo|rw) %",
     output=r"^\s*torch\.\w+\.return\b",
 )
 
@@ -78,6 +79,7 @@ def _stage(phase: str, title: str, about: str) -> Stage:
         name=stage_name(phase),
         title=title,
         language="mlir",
+        backend="iree",
         about=about,
         render=partial(render, title=title),
         link=links(places, "loc"),

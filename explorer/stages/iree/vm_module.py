@@ -15,6 +15,7 @@ STAGE = Stage(
     name="iree_vm_module",
     title="IREE: VM module",
     language="text",
+    backend="iree",
     render=render,
     summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
     about="The module that IREE's virtual machine loads: what it imports and exports, its sections, its byte code.",

@@ -25,6 +25,7 @@ STAGE = Stage(
     name="iree_vmfb",
     title="IREE: VMFB",
     language="text",
+    backend="iree",
     render=render,
     summary=summary,
     about="The file that IREE's runtime loads: the module of its virtual machine and the dispatches' executables, in bytes.",

@@ -35,6 +35,7 @@ STAGE = Stage(
     language="text",
     render=render,
     summary=summary,
+    why_absent="Inductor has no other engine: what it compiled is what ran",
     gather=one_table(data_as(ExecutedPart), Execution),
     about="Which part of each graph the compiler's own engine ran, and which part PyTorch ran in its place, and why.",
 )
