@@ -29,6 +29,7 @@ from explorer.model.artifacts import (
     Fusion,
     FxGraph,
     FxPass,
+    IreeFunction,
     IreeModule,
     Kernel,
     KernelForm,
@@ -284,6 +285,13 @@ class AssemblyText(Record):
 @record
 class IreeModuleText(IreeModule):
     """A module of IREE's in one of its dialects, with its locations."""
+
+    text: str
+
+
+@record
+class IreeFunctionText(IreeFunction):
+    """A function of a dispatch, cut out of the text of IREE's executables."""
 
     text: str
 

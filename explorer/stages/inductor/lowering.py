@@ -61,16 +61,18 @@ def _node_line(node: Mapping[str, Plain], operations: Sequence[Mapping[str, Plai
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each line to the FX node that it is about, in the post-grad graph."""
     graph, lines = post_grad_lines(artifact, trace)
-    within = f"{artifact.data['path']}." if artifact.data["path"] else ""
-    for number, (_, node) in enumerate(readable(artifact.data), 1):
+    data = typed(Lowering, artifact.data)
+    within = f"{data.path}." if data.path else ""
+    for number, (_, node) in enumerate(readable(data), 1):
         if node and within + node in lines:
             yield Link(artifact.id, (number,), graph, (lines[within + node],), "FX node")
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How many nodes were lowered, and how many of them call a library for want of a lowering."""
-    nodes = sum(len(a.data["lowered"]) for a in artifacts)
-    called = {(a.id, one["node"]) for a in artifacts for one in a.data["operations"] if "reason" in one}
+    recorded = [(artifact.id, typed(Lowering, artifact.data)) for artifact in artifacts]
+    nodes = sum(len(data.lowered) for _, data in recorded)
+    called = {(id, one.node) for id, data in recorded for one in data.operations if one.reason is not None}
     return f"{nodes} nodes" + (f", {len(called)} fallback{'s' * (len(called) != 1)}" if called else "")
 
 
@@ -81,6 +83,6 @@ STAGE = Stage(
     render=render,
     link=link,
     summary=summary,
-    phases=(),
+    backend="inductor",
     about="Which function lowered each FX node to a loop nest, a template or a call, and why a library is called.",
 )

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from explorer.model.artifacts import IreeFunction
+from explorer.model.events import IreeExecutableText, IreeFunctionText
+from explorer.model.records import typed
 from explorer.model.stage import Frames, text_artifact
-from explorer.model.values import Artifact, Event, Plain, plain, text_lines
+from explorer.model.values import Artifact, Event, text_lines
 
 #: The name of each function of a text, with its first and its last line, counted from 1.
 Bounds = Callable[[Sequence[str]], Iterator[tuple[str, int, int]]]
@@ -24,30 +27,24 @@ def one_a_dispatch(bounds: Bounds, chains: Chains) -> Callable[[Sequence[Event],
     def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
         """Each dispatch's function, with the places that its lines state."""
         for event in events:
-            text = str(event.data["text"])
-            lines, stated = text_lines(text), dict(chains(text))
+            executable = typed(IreeExecutableText, event.data)
+            lines, stated = text_lines(executable.text), dict(chains(executable.text))
             for name, first, last in bounds(lines):
-                if name in event.data["functions"]:
-                    places = [(n - first + 1, stated[n]) for n in range(first, last + 1) if stated.get(n)]
-                    yield replace(event, data=plain({**_rest(event), **_function(name, lines[first - 1 : last], places)}))
+                if name in executable.functions:
+                    places = tuple((n - first + 1, stated[n]) for n in range(first, last + 1) if stated.get(n))
+                    text = "\n".join(lines[first - 1 : last])
+                    function = IreeFunctionText(name=name, fx_nodes=executable.fx_nodes, places=places, text=text)
+                    yield replace(event, data=function)
 
     return gather
 
 
-def _rest(event: Event) -> dict[str, Plain]:
-    return {key: value for key, value in event.data.items() if key not in ("text", "functions")}
-
-
-def _function(name: str, lines: Sequence[str], places: Sequence[Plain]) -> dict[str, Plain]:
-    return {"name": name, "text": "\n".join(lines), "places": places}
-
-
 def function_artifact(event: Event, id: str, what: str, language: str) -> Artifact:
     """The artifact of one dispatch's function."""
-    name = str(event.data["name"])
+    name = typed(IreeFunctionText, event.data).name
     return text_artifact(event, id, f"{what} of {name}", language, kernel=name)
 
 
 def stated_places(artifact: Artifact) -> list[tuple[int, tuple[tuple[str, int], ...]]]:
     """The places that were read when the function was cut out of its file."""
-    return list(artifact.data["places"])
+    return list(typed(IreeFunction, artifact.data).places)

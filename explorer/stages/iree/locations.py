@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from explorer.model.artifacts import IREE_FUNCTIONS, IreeFunction, IreeModule
+from explorer.model.records import typed
+from explorer.model.rows import Names
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link
 from explorer.stages.fx_graph import node_lines
@@ -34,7 +37,7 @@ def links(places: Callable[[Artifact], Places], how: str) -> Callable[[Artifact,
         graph = graph_of(artifact, trace)
         if graph is None:
             return
-        lines, names = node_lines(graph), artifact.data["fx_nodes"]
+        lines, names = node_lines(graph), _fx_nodes(artifact)
         for number, chain in places(artifact):
             numbers = [line - FIRST_NODE for file, line in chain if file == FX_GRAPH]
             nodes = {names[n] for n in numbers if 0 <= n < len(names)}
@@ -43,6 +46,13 @@ def links(places: Callable[[Artifact], Places], how: str) -> Callable[[Artifact,
                 yield Link(artifact.id, (number,), graph.id, found, how)
 
     return link
+
+
+def _fx_nodes(artifact: Artifact) -> Names:
+    """The nodes of the FX graph, in the order in which locations count them."""
+    if artifact.stage in IREE_FUNCTIONS:
+        return typed(IreeFunction, artifact.data).fx_nodes
+    return typed(IreeModule, artifact.data).fx_nodes
 
 
 def of_whole_graph(places: Places) -> set[int]:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explorer.model.artifacts import Vmfb
+from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
 
 
 def render(event: Event, id: str) -> Artifact:
     """One line a section; `rows` has the same as a table."""
-    rows, size = event.data["rows"], event.data["bytes"]
-    lines = [f"{row['bytes']:>12,}  {row['name']}" for row in rows]
-    text = "\n".join([f"{size:>12,}  bytes in all", *lines])
+    file = typed(Vmfb, event.data)
+    text = "\n".join([f"{file.bytes:>12,}  bytes in all", *(f"{row.bytes:>12,}  {row.name}" for row in file.rows)])
     return text_artifact(event, id, "IREE: VMFB", "text", text=text)
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """The size of the files."""
-    return f"{sum(a.data['bytes'] for a in artifacts):,} bytes"
+    return f"{sum(typed(Vmfb, artifact.data).bytes for artifact in artifacts):,} bytes"
 
 
 STAGE = Stage(

@@ -12,7 +12,7 @@ from explorer.stages.gathering import data_as, one_table
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a part; the event holds all of one frame's, see `replay`."""
+    """One line a part of the frame's graphs."""
     data = typed(Execution, event.data)
     return text_artifact(event, id, "Execution", "text", text="\n".join(map(readable, data.rows)), data=data)
 
@@ -26,7 +26,7 @@ def readable(row: ExecutedPart) -> str:
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """What ran the graphs."""
-    return ", ".join(dict.fromkeys(str(row["engine"]) for a in artifacts for row in a.data["rows"]))
+    return ", ".join(dict.fromkeys(row.engine for a in artifacts for row in typed(Execution, a.data).rows))
 
 
 STAGE = Stage(
