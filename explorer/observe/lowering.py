@@ -576,7 +576,7 @@ def _candidates(kernel: Any, nodes: Iterable[Any]) -> Iterator[dict[str, Plain]]
         return
     seen: list[dict[str, Plain]] = []
     for node in nodes:
-        if not hasattr(node, "_body"):
+        if getattr(node, "_body", None) is None:  # a template's node, which has no loops of its own
             continue
         for one in SIMDScheduling.candidate_tilings(node, numel, reduced):
             row = {"tiling": {prefix: str(size) for prefix, size in one.tiling.items()}, "score": str(one.score)}

@@ -167,8 +167,8 @@ def test_kernels_begun_early_are_not_begun_again(source: str, monkeypatch: pytes
     real = ladders.lower
     monkeypatch.setattr(ladders, "lower", lambda text, name, *rest: (asked.append(name), real(text, name, *rest))[1])
     wrapper = f"{NAME} = async_compile.triton({NAME!r}, {source!r})\n"
-    first = Event("output_code", 0.0, "0/0", "forward", {"text": wrapper})
-    second = Event("output_code", 0.1, "0/0", "backward", {"text": wrapper.replace(NAME, "triton_poi_fused_mul_7")})
+    first = Event("output_code", 0.0, "0/0", "forward", {"text": wrapper, "file": ""})
+    second = Event("output_code", 0.1, "0/0", "backward", {"text": wrapper.replace(NAME, "triton_poi_fused_mul_7"), "file": ""})
     with Climb(H100) as climb:
         climb.begin([first])
         climb.begin([first])
@@ -379,7 +379,7 @@ def test_a_users_own_kernel_in_a_compiled_function_is_taken_down_too() -> None:
     wrapper = (
         f"scale_0 = async_compile.triton('scale', '''\n{OWN}\n''')\nscale_0.run(arg0_1, buf0, 1000, 4, 1, 1, stream=stream0)"
     )
-    made = ladder_events([Event("output_code", 0.0, "0/0", "inference", {"text": wrapper})], H100)
+    made = ladder_events([Event("output_code", 0.0, "0/0", "inference", {"text": wrapper, "file": ""})], H100)
     assert not made.failures
     (ptx,) = [e for e in made.events if e.kind == "ptx"]
     assert ".entry scale(" in ptx.data["text"] and [c["BLOCK"] for c in ptx.data["candidates"]] == [256, 512]
