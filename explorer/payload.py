@@ -86,7 +86,7 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
     `strings` gains the strings that its nodes refer to. `texts` has the index of each text of the trace.
     """
     file, line, function = a.path[-1] if a.path else ("", 0, "")
-    found: wire.ArtifactInfo = {
+    info: wire.ArtifactInfo = {
         "id": a.id,
         "stage": a.stage,
         "frame": a.frame,
@@ -103,16 +103,16 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
         "data": small(a.data),
     }
     if a.nodes:
-        found["nodes"] = columns(a, strings)
+        info["nodes"] = columns(a, strings)
     if "rows" in a.data:  # of any stage, a user's own included
-        found["rows"] = jsonable(a.data["rows"])
+        info["rows"] = jsonable(a.data["rows"])
     if isinstance(a.data, FxPass):
-        found["before"] = texts.get(a.data.before, a.data.before)
+        info["before"] = texts.get(a.data.before, a.data.before)
         if a.data.idle:
-            found["idle"] = jsonable(a.data.idle)
+            info["idle"] = jsonable(a.data.idle)
         if a.data.idle_after:
-            found["idle_after"] = jsonable(a.data.idle_after)
-    return found
+            info["idle_after"] = jsonable(a.data.idle_after)
+    return info
 
 
 def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:
@@ -125,7 +125,7 @@ def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:
     def texts(column: str) -> list[int]:
         return [strings.setdefault(fact[column], len(strings)) for fact in facts]
 
-    found: wire.Nodes = {
+    columns: wire.Nodes = {
         "name": list(at),
         "line": [lines.get(name, 0) for name in at],
         "inputs": [sorted({at[i] for i in node.get("inputs", ()) if i in at}) for node in nodes],
@@ -138,10 +138,10 @@ def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:
         "args": texts("args"),
     }
     if any(node.get("fused") for node in nodes):
-        found["fused"] = [list(node.get("fused", ())) for node in nodes]
+        columns["fused"] = [list(node.get("fused", ())) for node in nodes]
     if any(node.get("origins") for node in nodes):
-        found["origins"] = [list(node.get("origins", ())) for node in nodes]
-    return found
+        columns["origins"] = [list(node.get("origins", ())) for node in nodes]
+    return columns
 
 
 def with_inner(a: Artifact) -> tuple[Mapping[str, Plain], ...]:
@@ -189,11 +189,11 @@ def lines_of_nodes(a: Artifact) -> Mapping[str, int]:
 
 def _headings(text: str) -> dict[str, int]:
     """Map each scheduler node of an IR text to the first line that names it."""
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for number, line in enumerate(text_lines(text), 1):
         if heading := _HEADING.match(line):
-            found.setdefault(heading[1], number)
-    return found
+            lines.setdefault(heading[1], number)
+    return lines
 
 
 def _kernel(trace: TraceData, kernel: KernelData, row: KernelRow) -> wire.KernelInfo:
@@ -311,19 +311,19 @@ def runs(links: Iterable[Link]) -> Iterator[Run]:
 
 def neighbours(lines: Iterable[int]) -> list[tuple[int, int]]:
     """Group line numbers into (first, count) runs: 3, 4, 5, 9 → (3, 3), (9, 1)."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for line in sorted(set(lines)):
-        if found and line == sum(found[-1]):
-            found[-1] = (found[-1][0], found[-1][1] + 1)
+        if spans and line == sum(spans[-1]):
+            spans[-1] = (spans[-1][0], spans[-1][1] + 1)
         else:
-            found.append((line, 1))
-    return found
+            spans.append((line, 1))
+    return spans
 
 
-def merged(found: Iterable[Run]) -> list[Run]:
+def merged(runs: Iterable[Run]) -> list[Run]:
     """Join each run with the one before that it continues: the same target, or target lines one by one."""
     result: list[Run] = []
-    for run in found:
+    for run in runs:
         grown = _joined(result[-1], run) if result else None
         if grown:
             result[-1] = grown

@@ -297,7 +297,7 @@ class Memory:
 
         storage = tensor.untyped_storage()
         first = storage.data_ptr()
-        if storage.nbytes() and first not in (known for known, _, _ in self.ranges):
+        if storage.nbytes() and first not in (start for start, _, _ in self.ranges):
             self.ranges.append((first, first + storage.nbytes(), name))
             self._storages[name] = first, torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
 
@@ -310,8 +310,8 @@ class Memory:
         if view is None:
             address, mask, other = _together(address, mask, other)
             return interpreter.load(address, mask, other.astype(kind, copy=False), kind)
-        found = view.elements.take(view.index)
-        return found if view.all else np.where(mask, found, other.astype(kind, copy=False))
+        loaded = view.elements.take(view.index)
+        return loaded if view.all else np.where(mask, loaded, other.astype(kind, copy=False))
 
     def store(self, address: Array, data: Array, mask: Array) -> None:
         """Write the elements where `mask` holds."""
@@ -510,9 +510,9 @@ class Blocks:
         self.memory.touch(address, chosen, kind)
         if kind.itemsize < 4:
             return self._add_small(address, values(data, val.dtype), chosen, val.dtype, op)
-        made = self._inner.create_atomic_rmw(op, *(Handle(a, val.dtype) for a in (address, data, chosen)), sem, scope)
-        self._swapped(address, chosen, made.data)
-        return self.made(made.data, val.dtype)
+        before = self._inner.create_atomic_rmw(op, *(Handle(a, val.dtype) for a in (address, data, chosen)), sem, scope)
+        self._swapped(address, chosen, before.data)
+        return self.made(before.data, val.dtype)
 
     def _swapped(self, address: Array, mask: Array, before: Array) -> None:
         """Note an atomic operation's read, and its write if the value changed."""
@@ -541,9 +541,9 @@ class Blocks:
         """An atomic compare-and-swap."""
         address, expected, data = _together(self._each(ptr.data), bits(cmp.data, cmp.dtype), bits(val.data, val.dtype))
         self.memory.touch(address, np.ones(address.shape, bool), data.dtype)
-        made = self._inner.create_atomic_cas(*(Handle(a, cmp.dtype) for a in (address, expected, data)), sem, scope)
-        self._swapped(address, np.ones(address.shape, bool), made.data.view(data.dtype))
-        return self.made(made.data, cmp.dtype)
+        before = self._inner.create_atomic_cas(*(Handle(a, cmp.dtype) for a in (address, expected, data)), sem, scope)
+        self._swapped(address, np.ones(address.shape, bool), before.data.view(data.dtype))
+        return self.made(before.data, cmp.dtype)
 
     # Block pointers and tensor descriptors ---------------------------------------------------------------------------
 
@@ -596,13 +596,13 @@ class Blocks:
 
     def create_fp_to_fp(self, src: Handle, dst_type: Any, rounding: Any = None) -> Handle:
         """The same numbers in another float type."""
-        made = self.cast(src, dst_type)
+        result = self.cast(src, dst_type)
         if rounding is None or "RTZ" not in str(rounding):
-            return made
-        away = np.abs(made.data.astype(np.float64)) > np.abs(src.data.astype(np.float64))
-        raw = bits(made.data, made.dtype)
-        lower = values((_unsigned(raw) - away.astype(_unsigned(raw).dtype)).view(raw.dtype), made.dtype)
-        return Handle(lower, made.dtype)
+            return result
+        away = np.abs(result.data.astype(np.float64)) > np.abs(src.data.astype(np.float64))
+        raw = bits(result.data, result.dtype)
+        lower = values((_unsigned(raw) - away.astype(_unsigned(raw).dtype)).view(raw.dtype), result.dtype)
+        return Handle(lower, result.dtype)
 
     def create_bitcast(self, src: Handle, dst_type: Any) -> Handle:
         """The same bits in another type."""

@@ -46,12 +46,12 @@ class Estimate:
         return FIRST * self.launches + AROUND * (self.operations * speed[0] + self.elements * speed[1])
 
 
-def estimate_launch(source: str, known: Mapping[str, Any], grid: Sequence[int]) -> Estimate:
+def estimate_launch(source: str, arguments: Mapping[str, Any], grid: Sequence[int]) -> Estimate:
     """Estimate one launch; `known` are the kernel's constants and integer arguments."""
-    numbers = {k: v for k, v in known.items() if isinstance(v, int)}
+    numbers = {k: v for k, v in arguments.items() if isinstance(v, int)}
     tree = ast.parse(source)
     add_assigned_integers(tree, numbers)
-    programs, block = math.prod(grid), _block(numbers, known)
+    programs, block = math.prod(grid), _block(numbers, arguments)
     operations = _operations(tree, numbers)
     batches = 1 + math.ceil((programs - 1) * block / AT_ONCE)
     return Estimate(1, programs, operations * batches, operations * programs * block)
@@ -67,11 +67,11 @@ def estimate_call(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any]
     return estimate_launch(function.src, named, sizes)
 
 
-def _block(numbers: Mapping[str, int], known: Mapping[str, Any]) -> int:
+def _block(numbers: Mapping[str, int], arguments: Mapping[str, Any]) -> int:
     """Elements in one program's block: from Inductor's names, else the two largest powers of two."""
     named = [v for k, v in numbers.items() if k in ("XBLOCK", "YBLOCK", "ZBLOCK", "R0_BLOCK", "R1_BLOCK")]
-    sizes = sorted(v for k, v in numbers.items() if k in known and "BLOCK" in k.upper() and v > 0)
-    others = sorted(v for k, v in numbers.items() if k in known and k.isupper() and v >= 8 and not v & (v - 1))
+    sizes = sorted(v for k, v in numbers.items() if k in arguments and "BLOCK" in k.upper() and v > 0)
+    others = sorted(v for k, v in numbers.items() if k in arguments and k.isupper() and v >= 8 and not v & (v - 1))
     return max(1, math.prod(named or sizes[-2:] or others[-2:]))
 
 
@@ -80,17 +80,17 @@ def add_assigned_integers(tree: ast.AST, names: dict[str, Any]) -> None:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            found = value_of(node.value, names) if isinstance(target, ast.Name) else None
-            if found is not None:
-                names.setdefault(ast.unparse(target), found)
+            value = value_of(node.value, names) if isinstance(target, ast.Name) else None
+            if value is not None:
+                names.setdefault(ast.unparse(target), value)
 
 
-def _operations(node: ast.AST, known: Mapping[str, Any]) -> float:
+def _operations(node: ast.AST, arguments: Mapping[str, Any]) -> float:
     """Count operations on blocks; those in loops as often as they run, or once if that is unknown."""
     this_node = float(isinstance(node, (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)))
-    inside = sum(_operations(child, known) for child in ast.iter_child_nodes(node))
+    inside = sum(_operations(child, arguments) for child in ast.iter_child_nodes(node))
     if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
-        bounds = [b for a in node.iter.args if (b := value_of(a, known)) is not None]
+        bounds = [b for a in node.iter.args if (b := value_of(a, arguments)) is not None]
         if len(bounds) == len(node.iter.args) and bounds:
             return this_node + inside * len(range(*bounds))
     return this_node + inside

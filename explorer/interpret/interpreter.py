@@ -241,11 +241,13 @@ class Interpreter:
         tree = ast.fix_missing_locations(_Language().visit(ast.parse(source)))
         ast.increment_lineno(tree, first - 1 + _decorators(function))
         space = {**function.fn.__globals__, **inspect.getclosurevars(function.fn).nonlocals}
-        own = {key: self._libdevice[value.__name__] for key, value in space.items() if _of_libdevice(value, self._libdevice)}
-        space |= {**own, **self._names()}
-        made: dict[str, Callable[..., Any]] = {}
-        exec(compile(tree, file, "exec"), space, made)
-        return made[function.fn.__name__]
+        libdevice_functions = {
+            key: self._libdevice[value.__name__] for key, value in space.items() if _of_libdevice(value, self._libdevice)
+        }
+        space |= {**libdevice_functions, **self._names()}
+        rewritten: dict[str, Callable[..., Any]] = {}
+        exec(compile(tree, file, "exec"), space, rewritten)
+        return rewritten[function.fn.__name__]
 
     def _names(self) -> dict[str, Any]:
         """The helper functions of rewritten sources, and triton's versions of Python's built-ins."""
@@ -279,10 +281,10 @@ class Interpreter:
 
         if not any(isinstance(a, tl.tensor) for a in args):
             return builtin(*map(_plain, args))
-        made = args[0]
+        folded = args[0]
         for other in args[1:]:
-            made = getattr(tl, name)(made, other)
-        return made
+            folded = getattr(tl, name)(folded, other)
+        return folded
 
     def loop(self, first: Any, stop: Any = None, step: Any = 1, **options: Any) -> Iterator[Any]:
         """Run `range` and `tl.range`: programs of a batch may start differently, but need equal trip counts."""
@@ -410,11 +412,11 @@ class _Language(ast.NodeTransformer):
         """Make `and` and `or` of tensors elementwise."""
         self.generic_visit(node)
         name = "_explorer_and" if isinstance(node.op, ast.And) else "_explorer_or"
-        made = node.values[-1]
+        folded = node.values[-1]
         for value in reversed(node.values[:-1]):
             nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-            made = _called(name, value, ast.Lambda(args=nothing, body=made))
-        return made
+            folded = _called(name, value, ast.Lambda(args=nothing, body=folded))
+        return folded
 
     def visit_If(self, node: Any) -> ast.AST:
         """Make a condition a scalar on which the programs of a batch agree."""
@@ -534,14 +536,14 @@ def _libdevices() -> list[Any]:
 
     from triton.language.extra import libdevice
 
-    found = [sys.modules.get(f"triton.language.extra.{vendor}.libdevice") for vendor in ("cuda", "hip", "intel")]
-    return [libdevice, *(module for module in found if module is not None)]
+    modules = [sys.modules.get(f"triton.language.extra.{vendor}.libdevice") for vendor in ("cuda", "hip", "intel")]
+    return [libdevice, *(module for module in modules if module is not None)]
 
 
-def _of_libdevice(value: Any, known: Mapping[str, Any]) -> bool:
+def _of_libdevice(value: Any, functions: Mapping[str, Any]) -> bool:
     """Whether a kernel's module imported this libdevice function by name."""
     name, module = getattr(value, "__name__", None), getattr(value, "__module__", None) or ""
-    return isinstance(value, types.FunctionType) and name in known and module.endswith(".libdevice")
+    return isinstance(value, types.FunctionType) and name in functions and module.endswith(".libdevice")
 
 
 def _decorators(function: Any) -> int:

@@ -98,11 +98,11 @@ def _bessel(whole: Callable[[Array], Array], first: Callable[[Array], Array]) ->
 
     def of_order(order: Array, data: Array) -> Array:
         low, high = whole(data), first(data)
-        made: Array = np.where(order == 0, low, high)
+        result: Array = np.where(order == 0, low, high)
         for n in range(1, int(np.max(order))):
             low, high = high, 2 * n / data * high - low
-            made = np.where(order == n + 1, high, made)
-        return made
+            result = np.where(order == n + 1, high, result)
+        return result
 
     return of_order
 
@@ -204,11 +204,11 @@ def _selected_bytes(one: Array, other: Array, selector: Array) -> Array:
     """Select four of eight bytes by the nibbles of a selector."""
     pool = (other.astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF)) << np.uint64(32)
     pool = pool | (one.astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF))
-    made = np.zeros(pool.shape, np.uint64)
+    result = np.zeros(pool.shape, np.uint64)
     for place in range(4):
         which = (selector.astype(np.int64).astype(np.uint64) >> np.uint64(4 * place)) & np.uint64(7)
-        made = made | (((pool >> (np.uint64(8) * which)) & np.uint64(0xFF)) << np.uint64(8 * place))
-    return made.astype(np.uint32).view(np.int32)
+        result = result | (((pool >> (np.uint64(8) * which)) & np.uint64(0xFF)) << np.uint64(8 * place))
+    return result.astype(np.uint32).view(np.int32)
 
 
 def _product_of_24_bits(one: Array, other: Array) -> Array:
@@ -243,22 +243,22 @@ INTEGER: dict[str, Callable[..., Array]] = {
 
 def functions() -> Mapping[str, Callable[..., Any]]:
     """The functions of libdevice that can be computed here, by name; others keep failing as they do."""
-    made: dict[str, Callable[..., Any]] = {name: _language(_torch(path)) for name, path in TORCH.items()}
-    made |= {name: _language(_as_first(function)) for name, function in (SAME | NUMPY).items()}
-    made |= {name: _language(_as_type(function, kind)) for name, (kind, function) in TO_INTEGER.items()}
-    made |= {name: _language(function) for name, function in INTEGER.items()}
-    made |= {name: _language(lambda data, kind=kind: data.view(kind)) for name, kind in READ_AS.items()}
-    made |= {f"{name}_{way}": _language(_as_first(f)) for name, f in ROUNDED.items() for way in DIRECTED}
-    made |= {f"fma_{way}": made["fma"] for way in DIRECTED}
+    by_name: dict[str, Callable[..., Any]] = {name: _language(_torch(path)) for name, path in TORCH.items()}
+    by_name |= {name: _language(_as_first(function)) for name, function in (SAME | NUMPY).items()}
+    by_name |= {name: _language(_as_type(function, kind)) for name, (kind, function) in TO_INTEGER.items()}
+    by_name |= {name: _language(function) for name, function in INTEGER.items()}
+    by_name |= {name: _language(lambda data, kind=kind: data.view(kind)) for name, kind in READ_AS.items()}
+    by_name |= {f"{name}_{way}": _language(_as_first(f)) for name, f in ROUNDED.items() for way in DIRECTED}
+    by_name |= {f"fma_{way}": by_name["fma"] for way in DIRECTED}
     for source in CONVERTED:
         for target, kind in CONVERTED.items():
             for way, rounding in DIRECTED.items():
-                made[f"{source}2{target}_{way}"] = _language(_conversion(rounding, kind))
-    made |= {"ldexp": _language(_scaled), "scalbn": _language(_scaled)}
-    made["erfcinv"] = _language(lambda data: _torch("special.erfinv")(1 - data))
+                by_name[f"{source}2{target}_{way}"] = _language(_conversion(rounding, kind))
+    by_name |= {"ldexp": _language(_scaled), "scalbn": _language(_scaled)}
+    by_name["erfcinv"] = _language(lambda data: _torch("special.erfinv")(1 - data))
     bessel = {kind: (_torch(f"special.bessel_{kind}0"), _torch(f"special.bessel_{kind}1")) for kind in "jy"}
-    made |= {f"{kind}n": _language(_as_second(_bessel(*pair))) for kind, pair in bessel.items()}
-    return made
+    by_name |= {f"{kind}n": _language(_as_second(_bessel(*pair))) for kind, pair in bessel.items()}
+    return by_name
 
 
 def _scaled(data: Array, exponent: Array) -> Array:

@@ -34,10 +34,10 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **res
         arrays, place = [a.reshape(len(a), -1) for a in arrays], 1
     else:
         place = (axis % rank) + 1
-    made = _reduced(arrays, [t.dtype for t in tensors], place, combine_fn)
+    reduced = _reduced(arrays, [t.dtype for t in tensors], place, combine_fn)
     if keep:
-        made = [m.reshape((len(m),) + (1,) * rank) if axis is None else np.expand_dims(m, place) for m in made]
-    results = [_tensor(m, t.dtype) for m, t in zip(made, tensors, strict=True)]
+        reduced = [m.reshape((len(m),) + (1,) * rank) if axis is None else np.expand_dims(m, place) for m in reduced]
+    results = [_tensor(m, t.dtype) for m, t in zip(reduced, tensors, strict=True)]
     return tuple(results) if several else results[0]
 
 
@@ -48,18 +48,18 @@ def scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **rest: A
     arrays = [t.handle.data for t in tensors]
     place = (_plain(axis) % (arrays[0].ndim - 1)) + 1
     back = bool(_plain(reverse))
-    made = [np.flip(a, place) for a in arrays] if back else arrays
-    made = _scanned(made, [t.dtype for t in tensors], place, combine_fn)
-    results = [_tensor(np.flip(m, place) if back else m, t.dtype) for m, t in zip(made, tensors, strict=True)]
+    ordered = [np.flip(a, place) for a in arrays] if back else arrays
+    ordered = _scanned(ordered, [t.dtype for t in tensors], place, combine_fn)
+    results = [_tensor(np.flip(m, place) if back else m, t.dtype) for m, t in zip(ordered, tensors, strict=True)]
     return tuple(results) if several else results[0]
 
 
 def _reduced(arrays: Sequence[Array], dtypes: Sequence[Any], axis: int, combine: Any) -> list[Array]:
-    known = KNOWN.get(_name(combine))
-    if known is not None and len(arrays) == 1:
+    numpy_function = KNOWN.get(_name(combine))
+    if numpy_function is not None and len(arrays) == 1:
         data = arrays[0]
         kind = data.dtype if data.dtype.kind in "iub" else np.float64 if data.dtype == np.float64 else np.float32
-        return [fitted(known.reduce(data.astype(kind, copy=False), axis=axis), dtypes[0])]
+        return [fitted(numpy_function.reduce(data.astype(kind, copy=False), axis=axis), dtypes[0])]
     return [np.take(a, 0, axis) for a in _halved(list(arrays), dtypes, axis, combine)]
 
 
@@ -75,18 +75,18 @@ def _scanned(arrays: list[Array], dtypes: Sequence[Any], axis: int, combine: Any
     """Combine each element with those 1, 2, 4, … before it; lengths are powers of two."""
     length, step = arrays[0].shape[axis], 1
     while step < length:
-        made = _combined(combine, [np.roll(a, step, axis) for a in arrays], arrays, dtypes)
+        combined = _combined(combine, [np.roll(a, step, axis) for a in arrays], arrays, dtypes)
         has = (np.arange(length) >= step).reshape([-1 if a == axis else 1 for a in range(arrays[0].ndim)])
-        arrays = [np.where(has, m, a) for m, a in zip(made, arrays, strict=True)]
+        arrays = [np.where(has, m, a) for m, a in zip(combined, arrays, strict=True)]
         step *= 2
     return arrays
 
 
 def _combined(combine: Any, left: Sequence[Array], right: Sequence[Array], dtypes: Sequence[Any]) -> list[Array]:
     """Apply the combine function to two blocks."""
-    known = KNOWN.get(_name(combine))
-    if known is not None and len(left) == 1:
-        return [fitted(known(left[0], right[0]), dtypes[0])]
+    numpy_function = KNOWN.get(_name(combine))
+    if numpy_function is not None and len(left) == 1:
+        return [fitted(numpy_function(left[0], right[0]), dtypes[0])]
     arguments = [_tensor(a, d) for a, d in zip((*left, *right), (*dtypes, *dtypes), strict=True)]
     returned = combine(*arguments)
     parts = list(returned) if _is_several(returned) else [returned]

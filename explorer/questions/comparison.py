@@ -82,9 +82,9 @@ def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
 def _names(traces: tuple[TraceData, ...]) -> tuple[str, ...]:
     """Name the traces by the first fact that differs for all of them, else by number."""
     for fact in ("target", "mode", "name", "torch", "dynamic", "train", "fusion"):
-        found = [t.meta.get(fact) for t in traces]
-        if len({str(value) for value in found}) == len(found):
-            return tuple(v if isinstance(v, str) else f"{fact}={v}" for v in found)
+        values = [t.meta.get(fact) for t in traces]
+        if len({str(value) for value in values}) == len(values):
+            return tuple(v if isinstance(v, str) else f"{fact}={v}" for v in values)
     return tuple(f"trace {n}" for n in range(1, len(traces) + 1))
 
 
@@ -105,18 +105,18 @@ class Comparison:
         )
 
     def nodes(self) -> Rows:
-        """One row per value that a trace stores in a buffer, with the scheduler node that stores it in each trace.
+        """One row per value that a trace stores in a buffer, with its scheduler node in each trace.
 
         A trace that does not store it has "": there another kernel or other operators compute it. `same` is False if the
         traces that store it compute it from different values.
         """
-        found = [{op.key: op for op in ops} for ops in self._ops]
-        keys = dict.fromkeys(key for own in found for key in own)
+        by_trace = [{op.key: op for op in ops} for ops in self._ops]
+        keys = dict.fromkeys(key for stored in by_trace for key in stored)
         return Rows(
             {
                 **_facts(key),
-                **{n: own[key].name if key in own else "" for n, own in zip(self.names, found, strict=True)},
-                "same": len({own[key].computed_from for own in found if key in own}) == 1,
+                **{n: stored[key].name if key in stored else "" for n, stored in zip(self.names, by_trace, strict=True)},
+                "same": len({stored[key].computed_from for stored in by_trace if key in stored}) == 1,
             }
             for key in keys
         )
@@ -150,16 +150,16 @@ class Comparison:
         for places in by_key.values():
             for place in places:
                 parents[root(place)] = root(places[0])
-        found: dict[Any, list[set[tuple[str, str, str]]]] = {}
+        components: dict[Any, list[set[tuple[str, str, str]]]] = {}
         for place in parents:
-            found.setdefault(root(place), [set() for _ in self.traces])[place[0]].add(place[1])
-        return list(found.values())
+            components.setdefault(root(place), [set() for _ in self.traces])[place[0]].add(place[1])
+        return list(components.values())
 
     def _group_row(self, component: list[set[tuple[str, str, str]]]) -> dict[str, Plain]:
-        own = [[op for op in ops if op.group in groups] for ops, groups in zip(self._ops, component, strict=True)]
-        keys = [{op.key for op in ops} for ops in own]
-        values = [{(op.key, op.computed_from) for op in ops} for ops in own]
-        every = list(dict.fromkeys(op.key for ops in self._ops for op in ops if any(op.key in own for own in keys)))
+        ops_of = [[op for op in ops if op.group in groups] for ops, groups in zip(self._ops, component, strict=True)]
+        keys = [{op.key for op in ops} for ops in ops_of]
+        values = [{(op.key, op.computed_from) for op in ops} for ops in ops_of]
+        every = list(dict.fromkeys(op.key for ops in self._ops for op in ops if any(op.key in in_one for in_one in keys)))
         columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
         lines = tuple(dict.fromkeys(key.code for key in every if key.code))
         return {"graph": every[0].graph, "what": self._what(component, values), "values": len(every), **columns, "lines": lines}
@@ -170,7 +170,7 @@ class Comparison:
             return f"only in {', '.join(present)}"
         if len({len(groups) for groups in component}) > 1 or max(map(len, component)) > 1:
             return "split"
-        return "same" if all(own == values[0] for own in values) else "values differ"
+        return "same" if all(stored == values[0] for stored in values) else "values differ"
 
     def _differences(self, one: int, other: int) -> Iterator[dict[str, Plain]]:
         """Yield neighbours in a group of one trace that are apart in the other, in both directions."""
@@ -241,9 +241,9 @@ def ops(trace: TraceData) -> Iterator[Op]:
         histories = _histories(trace, ir)
         seen: Counter[Key] = Counter()
         for node in ir.nodes:
-            known = [(*keys[name], name) for name in node["origins"] if name in keys]
-            if known:
-                _, key, last = max(known, key=lambda row: row[0])
+            stored = [(*keys[name], name) for name in node["origins"] if name in keys]
+            if stored:
+                _, key, last = max(stored, key=lambda row: row[0])
                 number, seen[key] = seen[key], seen[key] + 1
                 key = (
                     key if not number else Key(key.compile, key.graph, key.code, f"{key.operator} part {number + 1}", key.number)
@@ -261,7 +261,7 @@ def _groups(trace: TraceData, ir: Artifact) -> dict[str, str]:
 def _keys(trace: TraceData, ir: Artifact, compile: int) -> dict[str, tuple[int, Key]]:
     """Map each FX node of the graph to its position and its key."""
     seen: Counter[tuple[str, str]] = Counter()
-    found: dict[str, tuple[int, Key]] = {}
+    keys: dict[str, tuple[int, Key]] = {}
     graph = SAME_GRAPH.get(ir.graph, ir.graph)
     for a in trace.find("post_grad", ir.frame, ir.graph):
         codes: dict[str, str] = {}
@@ -271,13 +271,13 @@ def _keys(trace: TraceData, ir: Artifact, compile: int) -> dict[str, tuple[int, 
             codes[node["name"]] = str(node.get("code") or near)
             what = (codes[node["name"]], str(node.get("target", "")))
             if node.get("op") not in ("placeholder", "output"):
-                found[str(node["name"])] = (place, Key(compile, graph, *what, seen[what]))
+                keys[str(node["name"])] = (place, Key(compile, graph, *what, seen[what]))
                 seen[what] += 1
-    return found
+    return keys
 
 
 def _histories(trace: TraceData, ir: Artifact) -> dict[str, str]:
-    """Map each FX node of the graph to a digest of everything that it is computed from, back to the inputs.
+    """Map each FX node of the graph to a digest of all that it is computed from.
 
     Inputs are identified by their position among the tensors. A tensor that forward saves for backward is identified by its
     digest in the forward graph.
@@ -285,26 +285,26 @@ def _histories(trace: TraceData, ir: Artifact) -> dict[str, str]:
     saved = {}
     for a in trace.find("forward", ir.frame) if ir.graph == "backward" else ():
         saved.update(_digests(a.nodes, {}))
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for a in trace.find("post_grad", ir.frame, ir.graph):
-        found.update(_digests(a.nodes, saved))
-    return found
+        digests.update(_digests(a.nodes, saved))
+    return digests
 
 
 def _digests(nodes: Iterable[Mapping[str, Plain]], saved: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     tensors = 0
     for node in nodes:
         name = str(node["name"])
         if node.get("op") == "placeholder":
             tensors += bool(node.get("shape"))
             stated = name if name.startswith("tangents") else f"input {tensors}" if node.get("shape") else "size"
-            found[name] = saved.get(name, stated)
+            digests[name] = saved.get(name, stated)
         else:
-            inputs = [found.get(str(other), "") for other in node.get("inputs", ())]
+            inputs = [digests.get(str(other), "") for other in node.get("inputs", ())]
             what = (_family(str(node.get("target", ""))), _numbers(node), *inputs)
-            found[name] = hashlib.sha256("\0".join(what).encode()).hexdigest()[:16]
-    return found
+            digests[name] = hashlib.sha256("\0".join(what).encode()).hexdigest()[:16]
+    return digests
 
 
 def _family(target: str) -> str:
@@ -318,7 +318,7 @@ def _numbers(node: Mapping[str, Plain]) -> str:
     if SIZED.search(str(node.get("target", ""))):
         return ""
     texts = (LISTS.sub("", str(node.get(key, ""))) for key in ("args", "kwargs"))
-    return " ".join(found for text in texts for found in LITERALS.findall(text))
+    return " ".join(literal for text in texts for literal in LITERALS.findall(text))
 
 
 def reason(trace: TraceData, first: Op, second: Op) -> str:
@@ -363,11 +363,11 @@ def _known(resources: Iterable[Mapping[str, Any]], *names: str) -> list[int]:
 
 
 def _sums(rows: Rows) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
+    sums: dict[tuple[str, str], int] = {}
     for row in rows:
         key = (row["frame"], row["graph"])
-        found[key] = found.get(key, 0) + (row["bytes"] or 0)
-    return found
+        sums[key] = sums.get(key, 0) + (row["bytes"] or 0)
+    return sums
 
 
 def launches(trace: TraceData) -> tuple[int, int]:

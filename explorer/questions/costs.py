@@ -98,7 +98,7 @@ def is_call(group: GroupRow) -> bool:
 
 def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
     unknown, target = unsized([group]), target_of(trace)
-    found = estimate(target, group) if target and not unknown else None
+    estimated = estimate(target, group) if target and not unknown else None
     call: Mapping[str, Plain] = next(iter(group["calls"] or ()), {})
     return {
         "frame": graph.artifact.frame,
@@ -110,10 +110,10 @@ def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
         "operations": operations(group),
         "read": None if unknown else group["read"],
         "written": None if unknown else group["written"],
-        "seconds": found.seconds if found else None,
-        "timed": "estimated" if found else "",
-        "seconds_known": unknown or (_estimated(found, target) if found and target else no_target(trace)),
-        "outside": found.outside if found else "",
+        "seconds": estimated.seconds if estimated else None,
+        "timed": "estimated" if estimated else "",
+        "seconds_known": unknown or (_how_estimated(estimated, target) if estimated and target else no_target(trace)),
+        "outside": estimated.outside if estimated else "",
     }
 
 
@@ -151,13 +151,18 @@ def _time(kernel: KernelData, groups: Groups, launches: int | None, unknown: str
     if target is None or unknown:
         why = unknown if target is not None else ""
         return None, "", why or no_target(kernel.trace, kernel.language), ""
-    found = [estimate(target, group) for _, group in groups]
-    outside = "; ".join(dict.fromkeys(one.outside for one in found if one.outside))
-    return sum(one.seconds for one in found), "estimated", _estimated(max(found, key=lambda e: e.seconds), target), outside
+    estimates = [estimate(target, group) for _, group in groups]
+    outside = "; ".join(dict.fromkeys(one.outside for one in estimates if one.outside))
+    return (
+        sum(one.seconds for one in estimates),
+        "estimated",
+        _how_estimated(max(estimates, key=lambda e: e.seconds), target),
+        outside,
+    )
 
 
-def _estimated(found: Estimate, target: Target) -> str:
-    return ESTIMATED.format(limit=LIMITS[found.limit], title=target.title)
+def _how_estimated(launch: Estimate, target: Target) -> str:
+    return ESTIMATED.format(limit=LIMITS[launch.limit], title=target.title)
 
 
 def no_target(trace: TraceData, language: str = "") -> str:
@@ -181,8 +186,8 @@ def target_of(trace: TraceData) -> Target | None:
 
     Only the process that made the trace knows the figures of an attached GPU, and of one that the caller described.
     """
-    found = trace.gpu if isinstance(trace.gpu, Target) else absent_of(trace)
-    return found if found is not None and found.bandwidth > 0 else None
+    target = trace.gpu if isinstance(trace.gpu, Target) else absent_of(trace)
+    return target if target is not None and target.bandwidth > 0 else None
 
 
 #: The part of a launch that limits its estimated time.
@@ -307,7 +312,9 @@ def _operation_seconds(target: Target, group: GroupRow) -> float:
 
 
 def loop_operations(group: GroupRow) -> Mapping[str, int]:
-    """Count the operations of a group's loops by dtype, for a reduction with one block per row or with a loop.
+    """Count the operations of a group's loops by dtype.
+
+    A reduction has others where one block holds a row than where it loops over it.
 
     Inductor writes the category of a Triton kernel into its name (`get_kernel_category_by_source_code`).
     """
@@ -422,17 +429,17 @@ def _outside(target: Target, group: GroupRow) -> str:
         return NOT_COUNTED
     if group["kind"] == "user's kernel":
         return OTHER_KERNEL
-    said = []
+    reasons = []
     for call in group["calls"]:
         operator, dtype = str(call["operator"]), str(call.get("dtype", ""))
         if call["operations"] is None or not any(name in operator for name in VALIDATED_CALLS):
-            said.append(NO_COUNT.format(operator=operator or "this call"))
+            reasons.append(NO_COUNT.format(operator=operator or "this call"))
         elif not rate_of(target, call):
-            said.append(NO_RATE.format(dtype=dtype))
+            reasons.append(NO_RATE.format(dtype=dtype))
         elif "conv" in operator and call.get("channels", 8) < 8 and call.get("groups") == 1:
-            said.append(FEW_CHANNELS)
+            reasons.append(FEW_CHANNELS)
         elif call.get("transposed") and dtype in ("float16", "bfloat16"):
-            said.append(TRANSPOSED)
+            reasons.append(TRANSPOSED)
     if not any(name in target.title for name in VALIDATED):
-        said.append(OTHER_GPU.format(title=target.title))
-    return "; ".join(dict.fromkeys(said))
+        reasons.append(OTHER_GPU.format(title=target.title))
+    return "; ".join(dict.fromkeys(reasons))

@@ -25,7 +25,7 @@ MADE_OF = {BRACES: SETUP, SIGNATURE: SETUP}
 
 @dataclass(frozen=True)
 class Read:
-    """One text: the kind of each line ("" if it computes), and the lines that lead to a user line."""
+    """A text with the kind of each line, "" if it computes, and the lines that lead to a user line."""
 
     artifact: Artifact
     kinds: tuple[str, ...]
@@ -56,10 +56,10 @@ def coverage(trace: TraceData, stage: str | None = None) -> Rows:
         return Rows(
             {"frame": frame, "stage": name, "graph": graph, **_counts(group)} for (frame, name, graph), group in groups.items()
         )
-    found = [text for text in texts if text.artifact.stage == stage]
-    if not found:
+    chosen = [text for text in texts if text.artifact.stage == stage]
+    if not chosen:
         raise unknown_name("stage with lines to link", stage, {text.artifact.stage for text in texts})
-    return Rows({"artifact": t.artifact.id, **_counts([t]), "missing": _lines(t)} for t in found)
+    return Rows({"artifact": t.artifact.id, **_counts([t]), "missing": _lines(t)} for t in chosen)
 
 
 def _counts(group: list[Read]) -> dict[str, object]:
@@ -97,7 +97,7 @@ def _read(trace: TraceData) -> list[Read]:
 
 
 def _kinds(trace: TraceData, artifact: Artifact) -> list[str] | None:
-    """The kind of each line of a text; None for a stage whose lines are not made of a user's lines."""
+    """List the kind of each line of a text; None for a stage without lines that come from the user's."""
     kinds = stage_of(trace, artifact.stage).kinds
     return None if kinds is None else list(kinds(artifact))
 
@@ -105,8 +105,8 @@ def _kinds(trace: TraceData, artifact: Artifact) -> list[str] | None:
 def _inherited(trace: TraceData, artifact: Artifact, kinds: list[str], kernels: dict[str, list[str]]) -> list[str]:
     """Return the kinds of a text below a kernel: its own, else those of the linked kernel lines."""
     down = [(kernels[id], ends) for (id, _), ends in index(trace).down.get(artifact.id, {}).items() if id in kernels]
-    found = []
+    inherited = []
     for number, kind in enumerate(kinds, 1):
-        above = {known[n - 1] for known, ends in down for n in ends.get(number, ())}
-        found.append(kind or ("" if "" in above or not above else MADE_OF.get(min(above), min(above))))
-    return found
+        above = {kernel_kinds[n - 1] for kernel_kinds, ends in down for n in ends.get(number, ())}
+        inherited.append(kind or ("" if "" in above or not above else MADE_OF.get(min(above), min(above))))
+    return inherited

@@ -21,14 +21,14 @@ _BRACKETS = re.compile(r"\._modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
 
 def diagram(trace: TraceData, stage: str, frame: str | None, graph: str | None, boxes: int | None) -> Any:
     """Draw one stage's nodes with graphviz; `Trace.diagram` explains the arguments."""
-    found = [a for a in trace.find(stage, frame, graph) if a.nodes]
-    if not found:
+    graphs = [a for a in trace.find(stage, frame, graph) if a.nodes]
+    if not graphs:
         explain_place(trace, stage, frame, graph)
         stages = sorted({a.stage for a in trace.artifacts if a.nodes})
         raise InputError(f"this trace has no graph at stage {stage!r}; those with nodes are {', '.join(stages) or 'none'}")
-    if len(found) > 1:
-        raise InputError(f"there are {len(found)} graphs at {stage!r}, name one: " + " or ".join(_named(a) for a in found))
-    return _drawn(trace, found[0], READABLE if boxes is None else boxes)
+    if len(graphs) > 1:
+        raise InputError(f"there are {len(graphs)} graphs at {stage!r}, name one: " + " or ".join(_named(a) for a in graphs))
+    return _drawn(trace, graphs[0], READABLE if boxes is None else boxes)
 
 
 def _named(a: Artifact) -> str:
@@ -64,12 +64,12 @@ def modules(nodes: Sequence[Row], boxes: int) -> dict[str, str]:
 
 def _paths(nodes: Sequence[Row]) -> dict[str, tuple[str, ...]]:
     """Map each computing node to its module path; a node made by a pass takes its input's."""
-    found: dict[str, tuple[str, ...]] = {}
+    paths: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         if node.get("op") not in ("placeholder", "get_attr", "output"):
-            near = next((found[str(name)] for name in node.get("inputs", ()) if str(name) in found), ("(no module)",))
-            found[str(node["name"])] = _path(str(node.get("module") or "")) or near
-    return found
+            near = next((paths[str(name)] for name in node.get("inputs", ()) if str(name) in paths), ("(no module)",))
+            paths[str(node["name"])] = _path(str(node.get("module") or "")) or near
+    return paths
 
 
 def _path(module: str) -> tuple[str, ...]:
@@ -126,17 +126,17 @@ def fx_diagram(nodes: Sequence[Row]) -> Any:
 def scheduler_diagram(before: Sequence[Row], after: Sequence[Row]) -> Any:
     """Draw the scheduler nodes before fusion, with a frame around each fused group."""
     graph = _digraph()
-    known = {str(node["name"]): node for node in before}
-    parts = [known.get(str(name), {"name": name}) for node in after for name in node.get("fused") or (node["name"],)]
+    nodes_by_name = {str(node["name"]): node for node in before}
+    parts = [nodes_by_name.get(str(name), {"name": name}) for node in after for name in node.get("fused") or (node["name"],)]
     names = {str(node["name"]): f"n{number}" for number, node in enumerate(parts)}
     for number, node in enumerate(after):
         if fused := node.get("fused"):
             with graph.subgraph(name=f"cluster_{number}") as cluster:
                 cluster.attr(label=_label(node["name"], node.get("kind", "")), style="rounded,filled", fillcolor="#eef3fb")
                 for name in fused:
-                    _scheduler_node(cluster, known.get(str(name), {"name": name}), names)
+                    _scheduler_node(cluster, nodes_by_name.get(str(name), {"name": name}), names)
         else:
-            _scheduler_node(graph, known.get(str(node["name"]), node), names)
+            _scheduler_node(graph, nodes_by_name.get(str(node["name"]), node), names)
     _connect(graph, parts, names)
     return graph
 

@@ -42,7 +42,7 @@ def estimated(trace: TraceData) -> str:
     rates = "" if target.peak else ", bytes alone: its peak rates are not known"
     rows = [row for g in fusion_of(trace).graphs for row in g.groups()]
     missing = unsized(rows)
-    outside = dict.fromkeys(found.outside for row in rows if (found := estimate(target, row)).outside)
+    outside = dict.fromkeys(launch.outside for row in rows if (launch := estimate(target, row)).outside)
     beyond = f"; not validated: {'; '.join(outside)}" if outside else ""
     return f"an estimate for {target.title}{rates}{f'; left out: {missing}' if missing else ''}{beyond}"
 

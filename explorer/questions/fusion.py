@@ -110,25 +110,25 @@ class Fusion:
     def why(self, first: str, second: str, graph: str | None = None, frame: str | None = None) -> Why:
         """Say why two nodes are one kernel or not; InputError, with the nearest names, for an unknown name."""
         graphs = self._chosen(graph, frame)
-        found = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
-        if len(found) == 1:
-            return found[0].why(first, second)
+        matching = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
+        if len(matching) == 1:
+            return matching[0].why(first, second)
         for name in (first, second):
             self._known(name, graphs)
-        if found:
-            raise InputError(f"{first!r} and {second!r} are in several graphs, name one of them: {_places(found)}")
+        if matching:
+            raise InputError(f"{first!r} and {second!r} are in several graphs, name one of them: {_places(matching)}")
         homes = [_places([g for g in graphs if g.find(name) is not None]) for name in (first, second)]
-        said = f"{first} is in {homes[0]} and {second} in {homes[1]}: each graph is compiled by itself."
-        return Why(first, second, False, said, considered=False)
+        sentence = f"{first} is in {homes[0]} and {second} in {homes[1]}: each graph is compiled by itself."
+        return Why(first, second, False, sentence, considered=False)
 
     def alone(self, node: str, graph: str | None = None, frame: str | None = None) -> Why:
         """Say why a node is a kernel by itself, or that it is not; InputError for an unknown name."""
         graphs = self._chosen(graph, frame)
         self._known(node, graphs)
-        found = [g for g in graphs if g.find(node) is not None]
-        if len(found) > 1:
-            raise InputError(f"{node!r} is in several graphs, name one of them: {_places(found)}")
-        return found[0].alone(node)
+        matching = [g for g in graphs if g.find(node) is not None]
+        if len(matching) > 1:
+            raise InputError(f"{node!r} is in several graphs, name one of them: {_places(matching)}")
+        return matching[0].alone(node)
 
     @property
     def summarised(self) -> str:
@@ -149,7 +149,7 @@ class Fusion:
         return chosen
 
     def _known(self, name: str, graphs: Iterable[Graph]) -> None:
-        names = {known for g in graphs for known in g.numbers_by_name}
+        names = {other for g in graphs for other in g.numbers_by_name}
         if name not in names:
             raise unknown_name("scheduler node, buffer, FX node or kernel", name, names)
 
@@ -160,8 +160,8 @@ class Fusion:
 
 def _rows_of(trace: TraceData, artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
     """Return the scheduler nodes before fusion by name, each with its reads, writes and origins."""
-    found = next((a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same_nodes(artifact, a)), None)
-    return {row["name"]: row for row in found.nodes} if found else {}
+    scheduled = next((a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same_nodes(artifact, a)), None)
+    return {row["name"]: row for row in scheduled.nodes} if scheduled else {}
 
 
 def _same_nodes(artifact: Artifact, nodes: Artifact) -> bool:
@@ -199,31 +199,31 @@ class Graph:
     def numbers_by_name(self) -> dict[str, tuple[int, ...]]:
         """The single nodes that each name stands for."""
         v = self.verdicts
-        found: dict[str, list[int]] = {}
+        numbers_of: dict[str, list[int]] = {}
         for number, name in enumerate(v.names):
             for other in (*self.nodes.get(name, {}).get("writes", ()), *self.fx_nodes(name)):
-                found.setdefault(other, []).append(number)
+                numbers_of.setdefault(other, []).append(number)
         for kernel, numbers in v.data.kernels:
-            found.setdefault(kernel, []).extend(numbers)
+            numbers_of.setdefault(kernel, []).extend(numbers)
         for group in v.data.final:
-            found["_".join(v.names_in(group.number))] = list(v.members(group.number))
-        found |= {name: [number] for number, name in enumerate(v.names)}
-        return {name: tuple(dict.fromkeys(numbers)) for name, numbers in found.items()}
+            numbers_of["_".join(v.names_in(group.number))] = list(v.members(group.number))
+        numbers_of |= {name: [number] for number, name in enumerate(v.names)}
+        return {name: tuple(dict.fromkeys(numbers)) for name, numbers in numbers_of.items()}
 
     def fx_nodes(self, name: str) -> tuple[str, ...]:
         """Return the FX nodes that a scheduler node computes; for a call or template only its own."""
         row = self.nodes.get(name, {})
-        own = row.get("node", "")
-        return (own,) if own and ("Extern" in row["kind"] or name in self._whole) else tuple(row.get("origins", ()))
+        fx_node = row.get("node", "")
+        return (fx_node,) if fx_node and ("Extern" in row["kind"] or name in self._whole) else tuple(row.get("origins", ()))
 
     @cached_property
     def _whole(self) -> set[str]:
         """The scheduler nodes that compute one whole FX node: templates, and calls that Inductor chose over a template."""
-        v, found = self.verdicts, set()
+        v, whole = self.verdicts, set()
         for group in v.data.final:
             calls = v.members(group.number) if "Extern" in group.kind else ()
-            found |= {v.names[n] for n in (*calls, group.template) if n is not None}
-        return found
+            whole |= {v.names[n] for n in (*calls, group.template) if n is not None}
+        return whole
 
     def find(self, name: str) -> tuple[int, ...] | None:
         """Find the single nodes that a name stands for; None if this graph has no such name."""
@@ -260,29 +260,33 @@ class Graph:
 
     def row(self, v: Verdict) -> PairRow:
         """Return a verdict as a row of `table`."""
-        known = self.verdicts
+        verdicts = self.verdicts
         return {
             "frame": self.artifact.frame,
             "graph": self.artifact.graph,
-            "first": "_".join(known.names_in(v.first)),
-            "second": "_".join(known.names_in(v.second)),
+            "first": "_".join(verdicts.names_in(v.first)),
+            "second": "_".join(verdicts.names_in(v.second)),
             "direction": self.direction(v.first, v.second),
             "verdict": v.verdict,
-            "rule": known.words(v),
+            "rule": verdicts.words(v),
             "reason": self.reason(v),
             "shared_bytes": v.shared,
-            "score": known.scores.get((v.first, v.second), {}),
+            "score": verdicts.scores.get((v.first, v.second), {}),
             "rounds": tuple(n + 1 for n in v.rounds),
-            "after": tuple("_".join(known.names_in(n)) for n in known.earlier(v)),
+            "after": tuple("_".join(verdicts.names_in(n)) for n in verdicts.earlier(v)),
         }
 
     def reason(self, v: Verdict) -> str:
         """Explain a verdict in plain words; for a pair that shares no data, name the buffers that both touch."""
-        said = self.verdicts.sentence(v)
+        sentence = self.verdicts.sentence(v)
         if v.rule.said != "no shared data" or v.verdict != "refused":
-            return said
+            return sentence
         both = sorted(self.touched(self.verdicts.members(v.first)) & self.touched(self.verdicts.members(v.second)))
-        return f"{said} Both touch {', '.join(both[:MOST_LISTED])}, but at other places or in another order." if both else said
+        return (
+            f"{sentence} Both touch {', '.join(both[:MOST_LISTED])}, but at other places or in another order."
+            if both
+            else sentence
+        )
 
     def groups(self) -> Iterator[GroupRow]:
         """Yield one row per node after fusion, in the order in which they run."""
@@ -319,20 +323,20 @@ class Graph:
 
     def _calls(self, members: tuple[int, ...], *, before: bool) -> tuple[str, ...]:
         """Find the calls next to these nodes: they make what the nodes read, or read what the nodes make."""
-        ours = {self.verdicts.names[n] for n in members}
-        reads = {i for name in ours for i in self.nodes.get(name, {}).get("inputs", ())}
+        inside = {self.verdicts.names[n] for n in members}
+        reads = {i for name in inside for i in self.nodes.get(name, {}).get("inputs", ())}
         calls = {n: self.verdicts.names[n] for n, group in self._group_of.items() if kind_of(group, (n,)) == "extern"}
         if before:
-            return tuple(name for name in calls.values() if name in reads - ours)
+            return tuple(name for name in calls.values() if name in reads - inside)
         return tuple(
-            name for name in calls.values() if ours & set(self.nodes.get(name, {}).get("inputs", ())) and name not in ours
+            name for name in calls.values() if inside & set(self.nodes.get(name, {}).get("inputs", ())) and name not in inside
         )
 
     def made(self) -> Iterator[BufferRow]:
         """Yield one row per buffer that lowering realized."""
         for row in self.verdicts.made():
-            found = self.find(row["buffer"])
-            node = self.verdicts.names[found[0]] if found else ""
+            numbers = self.find(row["buffer"])
+            node = self.verdicts.names[numbers[0]] if numbers else ""
             yield {
                 "frame": self.artifact.frame,
                 "graph": self.artifact.graph,
@@ -369,14 +373,14 @@ class Graph:
         refused = [v for v in verdicts if v.verdict == "refused"]
         if refused:
             return self._refused(first, second, refused, verdicts)
-        said = self._never(first, second, one, other)
-        return Why(first, second, False, said, considered=bool(verdicts), verdicts=Rows(map(self.row, verdicts)))
+        sentence = self._never(first, second, one, other)
+        return Why(first, second, False, sentence, considered=bool(verdicts), verdicts=Rows(map(self.row, verdicts)))
 
     def _between(self, one: Iterable[int], other: Iterable[int]) -> list[Verdict]:
         """Find every verdict on two nodes, or on the groups that contain them, in the order of the rounds."""
         a, b = ({n for member in side for n in self.verdicts.containing[member]} for side in (one, other))
-        found = [v for x in a for y in b for pair in ((x, y), (y, x)) for v in self.verdicts.about(*pair)]
-        return sorted(found, key=lambda v: (v.rounds[-1], max(v.first, v.second), v.first, v.second))
+        verdicts = [v for x in a for y in b for pair in ((x, y), (y, x)) for v in self.verdicts.about(*pair)]
+        return sorted(verdicts, key=lambda v: (v.rounds[-1], max(v.first, v.second), v.first, v.second))
 
     def _fused(self, first: str, second: str, group: int, verdicts: list[Verdict]) -> Why:
         kernels = self.verdicts.kernels(self.verdicts.members(group))
@@ -389,14 +393,14 @@ class Graph:
 
     def _roles(self, first: str, second: str, group: int) -> str:
         """Say where in a template two nodes are computed; "" outside of one."""
-        found = next(g for g in self.verdicts.data.final if g.number == group)
-        said = ""
+        template = next(g for g in self.verdicts.data.final if g.number == group)
+        sentences = ""
         for name in (first, second):
             numbers = self.find(name) or ()
-            for role, computed in (("prologue", found.prologue), ("epilogue", found.epilogue)):
+            for role, computed in (("prologue", template.prologue), ("epilogue", template.epilogue)):
                 if set(numbers) <= set(computed or ()):
-                    said += f" {name} is in the template's {role}: computed {ROLES[role]}."
-        return said
+                    sentences += f" {name} is in the template's {role}: computed {ROLES[role]}."
+        return sentences
 
     def _grouped(self, group: int) -> str:
         """Say how nodes became one group without a fusion of two."""
@@ -409,14 +413,16 @@ class Graph:
 
     def _refused(self, first: str, second: str, refused: list[Verdict], verdicts: list[Verdict]) -> Why:
         last = ([v for v in refused if self.verdicts.words(v) != WRONG_WAY] or refused)[-1]
-        said = self.reason(last)
+        sentence = self.reason(last)
         possible = next((v for v in verdicts if v.verdict == "possible"), None)
         if possible is not None and (possible.first, possible.second) != (last.first, last.second):
             by_then = " and ".join(self.verdicts.name(n) for n in self.verdicts.earlier(last))
-            said = f"{self.verdicts.sentence(possible)} But a fusion that scored higher came first and made {by_then}. {said}"
+            sentence = (
+                f"{self.verdicts.sentence(possible)} But a fusion that scored higher came first and made {by_then}. {sentence}"
+            )
         if kernels := self._one_kernel(last):
-            said += f" Both are in the kernel {kernels} all the same, as loops one after the other."
-        return Why(first, second, False, said, self.verdicts.words(last), verdicts=Rows(map(self.row, verdicts)))
+            sentence += f" Both are in the kernel {kernels} all the same, as loops one after the other."
+        return Why(first, second, False, sentence, self.verdicts.words(last), verdicts=Rows(map(self.row, verdicts)))
 
     def _one_kernel(self, v: Verdict) -> str:
         """Find the kernel in which two groups are separate loops, as in C++; "" if there is none."""
@@ -426,8 +432,8 @@ class Graph:
     def _never(self, first: str, second: str, one: tuple[int, ...], other: tuple[int, ...]) -> str:
         """Say why the scheduler did not consider two nodes."""
         for name, numbers in ((first, one), (second, other)):
-            if said := self.unfusable(name, numbers[0]):
-                return said
+            if sentence := self.unfusable(name, numbers[0]):
+                return sentence
         a, b = (self.touched(side) for side in (one, other))
         if not a & b:
             return f"{first} and {second} were never considered: they neither read nor write a buffer that both touch."
@@ -476,18 +482,18 @@ class Graph:
             others = ", ".join(self.verdicts.names[n] for n in members if n not in numbers)
             names = ", ".join(self.verdicts.kernels(members))
             return Why(node, node, True, f"{node} is not alone: it is in {names or 'one group'} with {others}.")
-        if said := self.unfusable(node, numbers[0]):
-            return Why(node, node, False, said, considered=False)
+        if sentence := self.unfusable(node, numbers[0]):
+            return Why(node, node, False, sentence, considered=False)
         refused = {n: self._about(numbers, n) for n in range(len(self.verdicts.names)) if n not in numbers}
-        last = [v for found in refused.values() for v in found[-1:] if v.verdict == "refused"]
+        last = [v for verdicts in refused.values() for v in verdicts[-1:] if v.verdict == "refused"]
         if not last:
             return Why(
                 node, node, False, f"{node} was never considered with any other: {self._around(members)}.", considered=False
             )
         rules = Counter(self.verdicts.words(v) for v in last)
-        told = [f"{rule} ({self._with(last, rule, numbers)})" for rule, _ in rules.most_common()]
-        said = f"{node} is alone: every fusion with it was refused. {' '.join(_firsts(self, last))}"
-        return Why(node, node, False, said, "; ".join(told), verdicts=Rows(map(self.row, last)))
+        rules_with_partners = [f"{rule} ({self._with(last, rule, numbers)})" for rule, _ in rules.most_common()]
+        sentence = f"{node} is alone: every fusion with it was refused. {' '.join(_firsts(self, last))}"
+        return Why(node, node, False, sentence, "; ".join(rules_with_partners), verdicts=Rows(map(self.row, last)))
 
     def _around(self, members: tuple[int, ...]) -> str:
         """Describe the neighbours of a node that no other could be fused with."""
@@ -515,10 +521,10 @@ class Graph:
 
 def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:
     """Return the sentence of each rule's first verdict."""
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for v in verdicts:
-        found.setdefault(str(v.rule), graph.reason(v))
-    return list(found.values())
+        sentences.setdefault(str(v.rule), graph.reason(v))
+    return list(sentences.values())
 
 
 def kind_of(group: FinalNode, members: tuple[int, ...]) -> str:
@@ -590,10 +596,10 @@ def _distinct(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
 
 
 def _any(bits: Iterable[int]) -> int:
-    found = 0
+    union = 0
     for some in bits:
-        found |= some
-    return found
+        union |= some
+    return union
 
 
 @once

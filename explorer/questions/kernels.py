@@ -51,8 +51,8 @@ class KernelData:
     @property
     def operators(self) -> tuple[str, ...]:
         """The ATen operators that the kernel computes, by Inductor's comment in the output code; () where it has none."""
-        found = _OPERATORS.search(typed(Kernel, self.artifact.data).comment)
-        return tuple(name.strip() for name in found[1].split(",") if name.strip()) if found else ()
+        comment = _OPERATORS.search(typed(Kernel, self.artifact.data).comment)
+        return tuple(name.strip() for name in comment[1].split(",") if name.strip()) if comment else ()
 
     @property
     def launches(self) -> Rows:

@@ -119,8 +119,8 @@ class Memory:
                 continue
             rows = self.peak(artifact.frame, artifact.graph)
             peak = sum(row["bytes"] or 0 for row in rows)
-            known = all(row["bytes"] is not None for row in self.table(artifact.frame, artifact.graph))
-            head = f"{artifact.frame} {artifact.graph}: {readable(peak)} {'at most' if known else 'at least'}"
+            all_sized = all(row["bytes"] is not None for row in self.table(artifact.frame, artifact.graph))
+            head = f"{artifact.frame} {artifact.graph}: {readable(peak)} {'at most' if all_sized else 'at least'}"
             where = f", line {rows[0]['peak_line']} of {artifact.id}" if rows else ""
             kept = sum(row["bytes"] or 0 for row in self.saved() if row["artifact"] == artifact.id)
             unsized = [row for row in self.table(artifact.frame, artifact.graph) if row["bytes"] is None]
@@ -197,8 +197,8 @@ def _nodes_and_lines(storage: Storage, origins: Mapping[str, tuple[Shape, Shape]
 
 def _timeline(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...]) -> list[MomentRow]:
     values = symbol_values(trace, artifact.frame)
-    known = [(s, size_in_bytes(s.layout, values) if s.layout else None) for s in storages]
-    sizes, unsized = [(s, n or 0) for s, n in known], [s for s, n in known if n is None]
+    sized = [(s, size_in_bytes(s.layout, values) if s.layout else None) for s in storages]
+    sizes, unsized = [(s, n or 0) for s, n in sized], [s for s, n in sized if n is None]
     born = {s.steps[0]: s.born for s in storages}
     freed = {last: s.freed for s in storages if (last := s.steps[1]) is not None and s.freed is not None}
     return [
@@ -249,13 +249,13 @@ def _origins(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Shape, Sha
         saved = (n for g in trace.find("forward", artifact.frame) for n in g.nodes if n["name"] in inputs and n.get("file"))
         places = {**{n["name"]: f"{n['file']}:{n['line']}" for n in saved}, **places}
     order = {name: n for g in graphs for name, n in node_lines(g).items()}
-    found: dict[str, tuple[Shape, Shape]] = {name: ((name,), (places[name],) if name in places else ()) for name in inputs}
+    origins: dict[str, tuple[Shape, Shape]] = {name: ((name,), (places[name],) if name in places else ()) for name in inputs}
     for ir in trace.find("ir_pre_fusion", artifact.frame, artifact.graph):
         for node in ir.nodes:
             names = tuple(sorted(node["origins"], key=lambda name: order.get(name, 0)))
             lines = tuple(dict.fromkeys(places[name] for name in names if name in places))
-            found.update(dict.fromkeys(node["writes"], (names, lines)))
-    return found
+            origins.update(dict.fromkeys(node["writes"], (names, lines)))
+    return origins
 
 
 # Sizes -----------------------------------------------------------------------------------------------------------------
@@ -332,12 +332,12 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def _declared(text: str) -> dict[str, Layout]:
-    """The layouts of inputs: `name = rand_strided(size, stride, device=…, dtype=…)` in the benchmark part of the code."""
-    found: dict[str, Layout] = {}
+    """Read the layouts of inputs: `name = rand_strided(size, stride, device=…, dtype=…)` in the benchmark part of the code."""
+    layouts: dict[str, Layout] = {}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Assign) and _called(node.value) == "rand_strided" and isinstance(node.targets[0], ast.Name):
-            found[node.targets[0].id] = _layout(node.value)
-    return found
+            layouts[node.targets[0].id] = _layout(node.value)
+    return layouts
 
 
 def _layouts(trace: TraceData, artifact: Artifact) -> dict[str, Layout]:
@@ -361,13 +361,13 @@ def _result(tensor: TensorLayout) -> Layout | None:
 
 
 def _takers(functions: Iterable[ast.FunctionDef]) -> dict[str, dict[str, str]]:
-    """For each name the names that parts of it get: {"buf3": {"buf3[0]": "buf4"}}; of `buf1 = buf0` the part is the whole."""
-    found: dict[str, dict[str, str]] = {}
+    """Map each name to the names that its parts get: {"buf3": {"buf3[0]": "buf4"}}; of `buf1 = buf0` the part is the whole."""
+    takers: dict[str, dict[str, str]] = {}
     for statement in (n for function in functions for n in ast.walk(function) if isinstance(n, ast.Assign)):
         value, target = statement.value, statement.targets[0]
         if isinstance(value, (ast.Subscript, ast.Name)) and isinstance(target, ast.Name):
-            found.setdefault(next(_names(value), ""), {}).setdefault(ast.unparse(value), target.id)
-    return found
+            takers.setdefault(next(_names(value), ""), {}).setdefault(ast.unparse(value), target.id)
+    return takers
 
 
 def _called(node: ast.AST) -> str:
@@ -471,9 +471,9 @@ class _Reader:
                     parts[expression] = used[0]
             elif layout is not None:
                 self.born(taker or expression, "temporary", call.lineno, layout, self._maker(call))
-                made = self._held.pop(taker or expression)
-                made.holders = {name}
-                parts[expression] = made
+                storage = self._held.pop(taker or expression)
+                storage.holders = {name}
+                parts[expression] = storage
         self._parts[name] = parts
 
     def _unpacked(self, statement: ast.Assign) -> None:

@@ -34,9 +34,9 @@ def no_text(trace: TraceData, stage: object, *, is_live: bool = False) -> InputE
 
     `is_live` says that this process made the trace.
     """
-    known = {s.name for s in (*trace.stages, *STAGES)} | {a.stage for a in trace.artifacts}
-    if stage not in known:
-        return unknown_name("stage of this trace", stage, {a.stage for a in trace.artifacts} or known)
+    names = {s.name for s in (*trace.stages, *STAGES)} | {a.stage for a in trace.artifacts}
+    if stage not in names:
+        return unknown_name("stage of this trace", stage, {a.stage for a in trace.artifacts} or names)
     why = why_no_text(trace, str(stage), is_live=is_live)
     return InputError(f"this trace has no {stage!r}: {why}")
 
@@ -62,8 +62,8 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
         return "only the process that made the trace can make it, and this trace was loaded; trace again"
     if stage == "assembly":
         return f"only C++ kernels have it, and {_kernels(languages)}; trace with target='cpu'"
-    said = next((failure.message for failure in trace.failures if failure.stage == stage), "")
-    return said or stage_of(trace, stage).why_absent or "the compile did not run this stage, or stages= left it out"
+    message = next((failure.message for failure in trace.failures if failure.stage == stage), "")
+    return message or stage_of(trace, stage).why_absent or "the compile did not run this stage, or stages= left it out"
 
 
 def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> InputError:
@@ -80,8 +80,8 @@ def why_no_graph(trace: TraceData) -> str:
     """Say why nothing was compiled; "" if something was."""
     if any(a.stage in ("dynamo", "kernel", "output_code", "forward", "post_grad") for a in trace.artifacts):
         return ""
-    said = next((f.message for f in trace.failures if f.fatal or f.step == "compile"), "")
-    return said or "nothing was compiled"
+    message = next((f.message for f in trace.failures if f.fatal or f.step == "compile"), "")
+    return message or "nothing was compiled"
 
 
 def _kernels(languages: set[str]) -> str:

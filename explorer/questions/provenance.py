@@ -24,7 +24,7 @@ _DIGITS = bytes.maketrans(b"01", b"\x00\x01")
 
 
 class Lines:
-    """The lines of one artifact that links name, in order; bit n of a set stands for the n-th of them."""
+    """The lines of an artifact that links name, in order: bit n of a set is the n-th of them."""
 
     def __init__(self, lines: Iterable[int]) -> None:
         self._lines = tuple(sorted(lines))
@@ -45,7 +45,10 @@ class Lines:
 
 
 class Ends(dict[int, tuple[int, ...]]):
-    """Line → lines at the other end of its links, of one kind and to one artifact; `ready` once all links are in it."""
+    """Map each line to the lines at the other end of its links, of one kind and to one artifact.
+
+    Call `ready` once all links are in it.
+    """
 
     def __init__(self, lines: Lines, others: Lines) -> None:
         super().__init__()
@@ -131,7 +134,7 @@ def index(trace: TraceData) -> Index:
 
 
 class Reached:
-    """The places that a walk from `start` came to: by artifact the lines, and by artifact and route those of that route.
+    """The places that a walk from `start` came to: lines by artifact, and by artifact and route.
 
     A line of `start` that no link names is in no set; it leads nowhere.
     """
@@ -151,10 +154,10 @@ class Reached:
 
     def add(self, artifact: str, lines: Bits, route: Route) -> Bits:
         """Add lines, and return the new ones."""
-        known = self._known.get(artifact, 0)
-        new = lines & ~known
+        reached = self._known.get(artifact, 0)
+        new = lines & ~reached
         if new:
-            self._known[artifact] = known | new
+            self._known[artifact] = reached | new
             self.groups[artifact, route] = self.groups.get((artifact, route), 0) | new
         return new
 
@@ -164,7 +167,7 @@ class Reached:
             self.add(artifact, lines, route)
 
     def rows(self) -> Iterator[tuple[str, Route, tuple[int, ...]]]:
-        """Artifact, route and lines of each group that was reached, the nearest first; those of the start have the route ()."""
+        """Yield artifact, route and lines of each group that was reached, the nearest first; the start has the route ()."""
         yield from ((artifact, (), lines) for artifact, lines in self._start.items() if lines)
         for (artifact, route), lines in self.groups.items():
             if route:
@@ -172,10 +175,10 @@ class Reached:
 
     def by_artifact(self) -> dict[str, set[int]]:
         """The lines of each artifact, those of the start included."""
-        found = {artifact: set(self._index.lines[artifact].of(bits)) for artifact, bits in self._known.items()}
+        lines_by_artifact = {artifact: set(self._index.lines[artifact].of(bits)) for artifact, bits in self._known.items()}
         for artifact, lines in self._start.items():
-            found.setdefault(artifact, set()).update(lines)
-        return found
+            lines_by_artifact.setdefault(artifact, set()).update(lines)
+        return lines_by_artifact
 
 
 def follow(trace: TraceData, artifact_id: str, line: int) -> Rows:
@@ -187,7 +190,7 @@ def follow(trace: TraceData, artifact_id: str, line: int) -> Rows:
     related: they are only when the call or the whole is the chosen line.
     """
     reached = walk(index(trace), {artifact_id: (line,)})
-    return _rows(trace, (found for found in reached.rows() if found[1]))  # without the line itself
+    return _rows(trace, (place for place in reached.rows() if place[1]))  # without the line itself
 
 
 def walk(index: Index, start: Mapping[str, Iterable[int]]) -> Reached:
@@ -230,10 +233,10 @@ def _reach(reached: Reached, table: Table, goes: Callable[[str, Route], bool]) -
 def _rows(trace: TraceData, reached: Iterable[tuple[str, Route, tuple[int, ...]]]) -> Rows:
     """What was reached as rows, in the trace's order."""
     order = _order(trace)
-    found = ((*order[artifact], artifact, route, lines) for artifact, route, lines in reached if artifact in order)
+    places = ((*order[artifact], artifact, route, lines) for artifact, route, lines in reached if artifact in order)
     return Rows(  # a stage of the caller's own may link to what is not in `order`
         {"artifact": artifact, "stage": stage, "lines": lines, "route": route, "coarse": not COARSE.isdisjoint(route)}
-        for _, stage, artifact, route, lines in sorted(found, key=itemgetter(0))
+        for _, stage, artifact, route, lines in sorted(places, key=itemgetter(0))
     )
 
 
@@ -251,7 +254,7 @@ def follow_module(trace: TraceData, path: str) -> Rows:
     paths = {str(node["module"]) for a in trace.artifacts for node in (*a.nodes, *a.inner) if node.get("module")}
     if not paths:
         raise InputError(f"no node of this trace is in an nn.Module, so there is nothing to follow for {path!r}")
-    if not any(known == path or known.startswith(f"{path}.") for known in paths):
+    if not any(other == path or other.startswith(f"{path}.") for other in paths):
         raise unknown_name("module of this trace", path, paths)
     start: dict[str, list[int]] = {}
     for artifact in trace.artifacts:

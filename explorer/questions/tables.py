@@ -45,13 +45,13 @@ def graph_breaks(trace: TraceData) -> Rows:
 
     A break in a function with several callers ends each frame that reaches it; `frames` lists them all.
     """
-    found: dict[tuple[str, str, int], tuple[str, GraphBreak, list[str]]] = {}
+    breaks: dict[tuple[str, str, int], tuple[str, GraphBreak, list[str]]] = {}
     for a in trace.find("graph_break"):
         data = typed(GraphBreak, a.data)
-        _, _, frames = found.setdefault((data.reason, data.file, data.line), (a.frame, data, []))
+        _, _, frames = breaks.setdefault((data.reason, data.file, data.line), (a.frame, data, []))
         if a.frame not in frames:
             frames.append(a.frame)
-    return Rows({"frame": first, **data, "frames": tuple(frames)} for first, data, frames in found.values())
+    return Rows({"frame": first, **data, "frames": tuple(frames)} for first, data, frames in breaks.values())
 
 
 def symbols(trace: TraceData) -> Rows:
@@ -86,7 +86,7 @@ def decompositions(trace: TraceData) -> Rows:
 
 
 def code_flow(trace: TraceData) -> Rows:
-    """One row per stage: the PyTorch or triton function that made it, its file and line, and the call path."""
+    """One row per artifact: the function of PyTorch or triton that made it, its place, and the call path."""
     return Rows(_flow_row(a) for a in trace.artifacts if a.path)
 
 

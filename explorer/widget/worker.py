@@ -95,9 +95,9 @@ class Worker:
     def _make(self, message: Mapping[str, Any]) -> list[Any]:
         trace, stage = self._widget.trace, str(message["stage"])
         kernel = trace.artifact(str(message["artifact"]))
-        made = forms_of(trace, trace.needs_live(f"making {stage}"), without_form(trace, [kernel], stage), stage)
-        if made:
-            grown = extended(trace, made, at_end=True)
+        artifacts = forms_of(trace, trace.needs_live(f"making {stage}"), without_form(trace, [kernel], stage), stage)
+        if artifacts:
+            grown = extended(trace, artifacts, at_end=True)
             self._widget.trace = grown
             self._widget.additions = [*self._widget.additions, addition(grown, len(trace.artifacts), len(trace.links))]
         return []
@@ -107,8 +107,8 @@ class Worker:
         rows = self._widget.trace.needs_live("passes").passes(kernel)
         texts: dict[str, int] = {}
         index = [{k: texts.setdefault(str(row[k]), len(texts)) for k in ("before", "after")} for row in rows]
-        found = [jsonable({**row, **places}) for row, places in zip(rows, index, strict=True)]
-        self._widget.passes = wire.MlirPasses(artifact=kernel.id, texts=list(texts), rows=found)
+        passes = [jsonable({**row, **places}) for row, places in zip(rows, index, strict=True)]
+        self._widget.passes = wire.MlirPasses(artifact=kernel.id, texts=list(texts), rows=passes)
         return []
 
     def _run(self, message: Mapping[str, Any]) -> list[Any]:
