@@ -63,23 +63,23 @@ class _Replay:
 
     def _rendered(self, stage: Stage) -> list[Artifact]:
         """The artifacts of one stage."""
-        made: list[Artifact] = []
+        artifacts: list[Artifact] = []
         for event in self._gathered(stage):
-            id = new_id(event, made, per_kernel=stage.per_kernel)
-            self._attempt(stage.name, "render", lambda e=event, i=id: made.append(self._timed(stage, e, i)))  # type: ignore[misc]
-        return made
+            id = new_id(event, artifacts, per_kernel=stage.per_kernel)
+            self._attempt(stage.name, "render", lambda e=event, i=id: artifacts.append(self._timed(stage, e, i)))  # type: ignore[misc]
+        return artifacts
 
     def _gathered(self, stage: Stage) -> list[Event]:
         """The stage's events, one an artifact; up to an error where there is one."""
-        found: list[Event] = []
+        gathered: list[Event] = []
 
         def gather() -> None:
-            own = sorted(pair for kind in {stage.name, *stage.consumes} for pair in self.events.get(kind, ()))
-            for event in stage.gather([event for _, event in own], self.frames):
-                found.append(event)
+            events = sorted(pair for kind in {stage.name, *stage.consumes} for pair in self.events.get(kind, ()))
+            for event in stage.gather([event for _, event in events], self.frames):
+                gathered.append(event)
 
         self._attempt(stage.name, "gather", gather)
-        return found
+        return gathered
 
     def _timed(self, stage: Stage, event: Event, id: str) -> Artifact:
         """The stage's artifact, with the seconds of the phases that the stage names."""
@@ -139,11 +139,11 @@ def _renamed(event: Event, names: Mapping[str, str], frames: int) -> Event:
 
 def rendered(trace: TraceData, events: Sequence[Event]) -> Iterator[Artifact]:
     """The artifacts of events that came after the trace was made, each by its stage."""
-    made: list[Artifact] = []
+    artifacts: list[Artifact] = []
     for event in events:
         stage = stage_of(trace, event.kind)
-        made.append(stage.render(event, new_id(event, (*trace.artifacts, *made), per_kernel=stage.per_kernel)))
-        yield made[-1]
+        artifacts.append(stage.render(event, new_id(event, (*trace.artifacts, *artifacts), per_kernel=stage.per_kernel)))
+        yield artifacts[-1]
 
 
 def extended(trace: T, made: Sequence[Artifact], *, at_end: bool = False) -> T:

@@ -239,13 +239,13 @@ def _row(readers: Sequence[Read]) -> Read:
         given = _items(value)
         if len(given) != len(readers):
             raise FieldError(f"{len(readers)} values expected, not {len(given)}")
-        found = []
+        values = []
         for number, (reader, each) in enumerate(zip(readers, given, strict=True)):
             try:
-                found.append(reader(each))
+                values.append(reader(each))
             except FieldError as error:
                 raise error.within(f"[{number}]") from None
-        return tuple(found)
+        return tuple(values)
 
     return read
 
@@ -262,13 +262,13 @@ def _mapping(reader: Read) -> Read:
     def read(value: Any) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
             raise _unfit("a mapping", value)
-        found = {}
+        values = {}
         for key, each in value.items():
             try:
-                found[str(key)] = reader(each)
+                values[str(key)] = reader(each)
             except FieldError as error:
                 raise error.within(f"[{str(key)!r}]") from None
-        return MappingProxyType(found)
+        return MappingProxyType(values)
 
     return read
 

@@ -153,8 +153,8 @@ def text_artifact(event: Event, id: str, title: str, language: str, **changes: P
     Of a stage of explorer's own `data` is the stage's record, see `artifacts`; FieldError where it is not.
     """
     rest = {k: v for k, v in event.data.items() if k not in ("text", "title")}
-    known = {"text": str(event.data.get("text", "")), "data": rest, **changes}
-    known["data"] = artifact_data(event.kind, known["data"])
+    fields = {"text": str(event.data.get("text", "")), "data": rest, **changes}
+    fields["data"] = artifact_data(event.kind, fields["data"])
     return Artifact(
         id=id,
         stage=event.kind,
@@ -164,5 +164,5 @@ def text_artifact(event: Event, id: str, title: str, language: str, **changes: P
         language=language,
         time=event.time,
         path=event.path,
-        **known,
+        **fields,
     )

@@ -42,7 +42,7 @@ def _all_metrics(data: Data) -> Data:
 
 def _nodes(lines: Iterable[str]) -> list[tuple[str, str]]:
     """Name and target of each line that is a node."""
-    return [(found["name"], found["target"]) for line in lines if (found := _NODE.match(line))]
+    return [(match["name"], match["target"]) for line in lines if (match := _NODE.match(line))]
 
 
 def _fx_pass(data: Data) -> Data:
@@ -74,7 +74,7 @@ def _pattern_match(data: Data) -> Data:
 
 def _scheduler_graph(data: Data) -> Data:
     """The layouts of buffers stood in the text alone."""
-    matches = (found for line in text_lines(str(data["text"])) if (found := _LAYOUT.match(line)))
+    matches = (match for line in text_lines(str(data["text"])) if (match := _LAYOUT.match(line)))
     layouts = {m["name"]: {"dtype": m["dtype"], "size": _parts(m["size"]), "stride": _parts(m["stride"])} for m in matches}
     nodes = [
         {**node, "layouts": {name: layouts[name] for name in (node["name"], *node["writes"]) if name in layouts}}

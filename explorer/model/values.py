@@ -93,10 +93,10 @@ def once(function: Callable[[T], R]) -> Callable[[T], R]:
 
     @wraps(function)
     def ask(value: T) -> R:
-        kept = vars(value)
-        if key not in kept:
-            kept[key] = function(value)
-        answer: R = kept[key]
+        answers = vars(value)
+        if key not in answers:
+            answers[key] = function(value)
+        answer: R = answers[key]
         return answer
 
     return ask
@@ -315,12 +315,12 @@ def record_to_json(value: Event | Artifact | Link | Failure) -> dict[str, Any]:
 
 def record_from_json(kind: type[Value], value: Mapping[str, Any]) -> Value:
     """The record of type `kind` that `record_to_json` wrote; TypeError for fields it does not have, or of another type."""
-    made = kind(**{k: plain(v) for k, v in value.items()})
-    for each in fields(made):
-        given = getattr(made, each.name)
-        if not isinstance(given, _TYPES[str(each.type)]) or (isinstance(given, bool) and each.type != "bool"):
-            raise TypeError(f"the field {each.name} of {kind.__name__} is {each.type}, not {type(given).__name__}")
-    return made
+    record = kind(**{k: plain(v) for k, v in value.items()})
+    for each in fields(record):
+        content = getattr(record, each.name)
+        if not isinstance(content, _TYPES[str(each.type)]) or (isinstance(content, bool) and each.type != "bool"):
+            raise TypeError(f"the field {each.name} of {kind.__name__} is {each.type}, not {type(content).__name__}")
+    return record
 
 
 #: What may be in a field of a record, by its annotation.

@@ -104,14 +104,14 @@ def _base(section: str, artifact: Artifact, trace: TraceData) -> Artifact | None
     """The graph with which a round of passes began."""
     inference = artifact.graph == "inference"
     if section == "pre_grad":
-        found = trace.find("dynamo", artifact.frame)
+        graphs = trace.find("dynamo", artifact.frame)
     elif section == "joint":
-        found = trace.find("forward", artifact.frame, "inference") if inference else trace.find("joint", artifact.frame)
+        graphs = trace.find("forward", artifact.frame, "inference") if inference else trace.find("joint", artifact.frame)
     elif section == "post_grad" and artifact.graph in ("inference", "forward", "backward"):
-        found = trace.find("inductor_input" if inference else artifact.graph, artifact.frame, artifact.graph)
+        graphs = trace.find("inductor_input" if inference else artifact.graph, artifact.frame, artifact.graph)
     else:
-        found = ()
-    return found[-1] if found else None
+        graphs = ()
+    return graphs[-1] if graphs else None
 
 
 def link_before(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
@@ -125,7 +125,7 @@ def link_before(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     inputs = {prefix + node.name for node in all_fx_nodes(artifact) if node.op == "placeholder"}
     unclear = _unclear(artifact, base)
     unknown = {}
-    for name, (line, target) in ((prefix + name, found) for name, found in nodes.items() if name not in unclear):
+    for name, (line, target) in ((prefix + name, place) for name, place in nodes.items() if name not in unclear):
         if name in old and (old[name][1] == target or name in inputs):
             yield Link(artifact.id, (line,), base.id, (old[name][0],), SAME)
         else:
@@ -187,8 +187,8 @@ def _link_made(artifact: Artifact, trace: TraceData, nodes: Nodes, stacks: Mappi
     """The nodes that a pass or a pattern made to the user's line that they state themselves."""
     for name, stack in stacks.items():
         place = innermost(stack)
-        if name in nodes and place and (found := trace.source_line(place.file, place.line, frame=artifact.frame)):
-            yield Link(artifact.id, (nodes[name][0],), found[0], (found[1],), "stack_trace")
+        if name in nodes and place and (source := trace.source_line(place.file, place.line, frame=artifact.frame)):
+            yield Link(artifact.id, (nodes[name][0],), source[0], (source[1],), "stack_trace")
 
 
 def link_pass(artifact: Artifact, trace: TraceData) -> Iterator[Link]:

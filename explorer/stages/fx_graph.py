@@ -95,8 +95,8 @@ def innermost(stack: str) -> StackPlace | None:
 def link_rows(artifact: Artifact, rows: Iterable[CudaGraph | PerfHint], trace: TraceData) -> Iterator[Link]:
     """Each row of a table to the user's line that its stack names."""
     for number, row in enumerate(rows, 1):
-        if row.line and (found := trace.source_line(row.file, row.line, frame=artifact.frame)):
-            yield Link(artifact.id, (number,), *_at(found), "stack_trace")
+        if row.line and (place := trace.source_line(row.file, row.line, frame=artifact.frame)):
+            yield Link(artifact.id, (number,), *_at(place), "stack_trace")
 
 
 def file_comments(text: str) -> Iterator[tuple[int, str, int]]:
@@ -116,9 +116,9 @@ def link_files(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     if artifact.nodes:
         return link_stacks(artifact, trace)
     return [
-        Link(artifact.id, (number,), *_at(found), "File comment")
+        Link(artifact.id, (number,), *_at(place), "File comment")
         for number, file, line in file_comments(artifact.text)
-        if (found := trace.source_line(file, line, frame=artifact.frame))
+        if (place := trace.source_line(file, line, frame=artifact.frame))
     ]
 
 
@@ -132,8 +132,8 @@ def link_stacks(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     for (number, of_call), where in by_stack.items():
         how = CALL_STACK if of_call else "stack_trace"
         for place in reversed(list(_PLACE.finditer(stack_of(artifact, number)))):
-            if found := trace.source_line(place["file"], int(place["line"]), frame=artifact.frame):
-                yield Link(artifact.id, tuple(where), *_at(found), how)
+            if source_line := trace.source_line(place["file"], int(place["line"]), frame=artifact.frame):
+                yield Link(artifact.id, tuple(where), *_at(source_line), how)
             how = CALLED_FROM
 
 
@@ -176,8 +176,8 @@ def _derivatives(trace: TraceData, frame: str) -> set[str]:
     return {node.name for graph in trace.find("dynamo", frame) for node in outer_nodes(graph) if _DERIVES.search(node.target)}
 
 
-def _at(found: tuple[str, int]) -> tuple[str, tuple[int]]:
-    return found[0], (found[1],)
+def _at(place: tuple[str, int]) -> tuple[str, tuple[int]]:
+    return place[0], (place[1],)
 
 
 @once
@@ -193,7 +193,7 @@ def node_lines(artifact: Artifact) -> Mapping[str, int]:
     for number, line in enumerate(artifact.lines, 1):
         if number > 1 and (nested := _NESTED.match(line)):
             indent = len(line) - len(line.lstrip())
-            classes = [*(known for known in classes if known[0] < indent), (indent, nested["name"])]
+            classes = [*(outer for outer in classes if outer[0] < indent), (indent, nested["name"])]
             inside = "".join(f"{name}." for _, name in classes)
         elif node := _NODE.match(line) or _IN_PLACE.match(line):
             lines[inside + node["name"]] = number
@@ -206,14 +206,14 @@ _LOOP_OPERATOR = re.compile(r"\bops\.(\w+)\(")
 
 def operator_counts(artifact: Artifact) -> Iterator[dict[str, Plain]]:
     """One row a level of operators in a graph: how many, how many distinct, and how often each."""
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     if artifact.language == "inductor-ir":
-        found["loop IR"] = Counter(_LOOP_OPERATOR.findall(artifact.text))
+        counts["loop IR"] = Counter(_LOOP_OPERATOR.findall(artifact.text))
     else:
         for node in _readable_nodes(artifact):
             if node.op.startswith("call_") and "getitem" not in node.target:
-                found.setdefault(level_of(node.target, artifact.stage), Counter())[node.target] += 1
-    for level, names in found.items():
+                counts.setdefault(level_of(node.target, artifact.stage), Counter())[node.target] += 1
+    for level, names in counts.items():
         place = {"frame": artifact.frame, "graph": artifact.graph, "stage": artifact.stage, "level": level}
         yield {**place, "operators": names.total(), "distinct": len(names), "names": dict(names.most_common())}
 
@@ -254,17 +254,17 @@ def input_names(trace: TraceData, frame: str, graph: str) -> dict[str, str]:
 @once
 def _input_names(trace: TraceData) -> dict[tuple[str, str], dict[str, str]]:
     """`input_names` of every graph of a trace: kernels ask for theirs one by one."""
-    given: dict[str, list[str]] = {}
+    sources_by_frame: dict[str, list[str]] = {}
     for artifact in trace.find("dynamo"):
         inputs = (node for node in outer_nodes(artifact) if node.op == "placeholder")
-        given[artifact.frame] = [of_program(node.input or "") for node in inputs]
-    found: dict[tuple[str, str], dict[str, str]] = {}
+        sources_by_frame[artifact.frame] = [of_program(node.input or "") for node in inputs]
+    names_by_graph: dict[tuple[str, str], dict[str, str]] = {}
     for artifact in (a for stage in ("forward", "inductor_input", "backward", "post_grad") for a in trace.find(stage)):
-        names = found.setdefault((artifact.frame, artifact.graph), {})
+        names = names_by_graph.setdefault((artifact.frame, artifact.graph), {})
         for node in outer_nodes(artifact):
-            if node.op == "placeholder" and (name := _of_input(node.input or "", given.get(artifact.frame, ()))):
+            if node.op == "placeholder" and (name := _of_input(node.input or "", sources_by_frame.get(artifact.frame, ()))):
                 names[node.name] = name
-    return found
+    return names_by_graph
 
 
 def of_program(source: str) -> str:
@@ -279,16 +279,16 @@ def of_program(source: str) -> str:
     return root[1] + rest
 
 
-def _of_input(expression: str, given: Sequence[str]) -> str:
+def _of_input(expression: str, sources: Sequence[str]) -> str:
     """What AOTAutograd's name for an input says; "" where it says nothing of the program."""
     if of_module := _OF_A_MODULE.match(expression):
         return of_module[1]
     if tangent := _TANGENT.match(expression):
         return f"gradient of output {tangent[1]}"
     numbers = [int(number) for number in _ARGUMENT.findall(expression)]
-    if not numbers or any(number >= len(given) or not given[number] for number in numbers):
+    if not numbers or any(number >= len(sources) or not sources[number] for number in numbers):
         return ""
-    return _ARGUMENT.sub(lambda match: given[int(match[1])], expression)
+    return _ARGUMENT.sub(lambda match: sources[int(match[1])], expression)
 
 
 def short(file: str) -> str:

@@ -25,10 +25,10 @@ class Table(Protocol[RowOfTable]):
 
 def by_frame(events: Sequence[Event]) -> dict[str, list[Event]]:
     """The events of each frame, frames in the order in which they first come."""
-    found: dict[str, list[Event]] = {}
+    groups: dict[str, list[Event]] = {}
     for event in events:
-        found.setdefault(event.frame, []).append(event)
-    return found
+        groups.setdefault(event.frame, []).append(event)
+    return groups
 
 
 def table_event(first: Event, table: Record) -> Event:

@@ -123,13 +123,13 @@ def fx_kinds(artifact: Artifact) -> Kinds:
 
 def ir_kinds(artifact: Artifact) -> Kinds:
     """Operations of the LoopBodies compute; the rest describes the scheduler node."""
-    found: Kinds = []
+    kinds: Kinds = []
     inside = False
     for line, kind in zip(artifact.lines, by_rules(artifact.lines, IR_BODY), strict=True):
         inside = line.startswith("    def ") or (inside and line.startswith("        "))
         body = inside and line.startswith("        ")
-        found.append(kind if body else BLANK if not line.strip() else "description")
-    return found
+        kinds.append(kind if body else BLANK if not line.strip() else "description")
+    return kinds
 
 
 def kernel_kinds(artifact: Artifact) -> Kinds:
@@ -139,32 +139,32 @@ def kernel_kinds(artifact: Artifact) -> Kinds:
 
 def _triton(lines: Sequence[str]) -> Kinds:
     """Of a Triton kernel the bodies of its functions compute, what stands before them is set-up."""
-    found = by_rules(lines, TRITON)
+    kinds = by_rules(lines, TRITON)
     inside = signature = False
     for number, line in enumerate(lines):
         signature = signature or line.startswith("def ")
         if signature:
-            inside, found[number] = True, SIGNATURE
+            inside, kinds[number] = True, SIGNATURE
             signature = not line.rstrip().endswith(":")
         elif line.strip() and not line.startswith((" ", "#")):
             inside = False
-        if not inside and found[number] in ("", CONSTANT, INDEX, CONTROL):
-            found[number] = "heuristics"
-    return found
+        if not inside and kinds[number] in ("", CONSTANT, INDEX, CONTROL):
+            kinds[number] = "heuristics"
+    return kinds
 
 
 def _cpp(lines: Sequence[str]) -> Kinds:
     """Of a C++ kernel all that is not signature, braces, loops and the count of threads computes."""
-    found = by_rules(lines, CPP)
+    kinds = by_rules(lines, CPP)
     inside = False
     for number, line in enumerate(lines):  # the functions that a template brings with it
         inside = inside or bool(_CPP_FUNCTION.match(line))
         if inside:
-            found[number] = SIGNATURE
+            kinds[number] = SIGNATURE
             inside = not line.rstrip().endswith("{")
     start = next((n for n, line in enumerate(lines) if line.startswith('extern "C"')), 0)
     body = next((n for n, line in enumerate(lines) if n >= start and line.startswith("{")), start)
-    return [SIGNATURE if start <= n < body else kind for n, kind in enumerate(found)]
+    return [SIGNATURE if start <= n < body else kind for n, kind in enumerate(kinds)]
 
 
 def mlir_kinds(artifact: Artifact) -> Kinds:

@@ -34,19 +34,19 @@ def render(event: Event, id: str) -> Artifact:
     """
     recorded = typed(AssemblyText, event.data)
     whole = text_lines(recorded.text)
-    kept = own_lines(whole, recorded.file)
-    place = {number: n for n, number in enumerate(kept, 1)}
-    stated: dict[str, list[tuple[int, int]]] = {}
+    numbers = own_lines(whole, recorded.file)
+    place = {number: n for n, number in enumerate(numbers, 1)}
+    lines_by_how: dict[str, list[tuple[int, int]]] = {}
     for number, (line, how) in own_places(whole, recorded.file, recorded.inlined, recorded.nested).items():
         if number in place:
-            stated.setdefault(how, []).append((place[number], line))
+            lines_by_how.setdefault(how, []).append((place[number], line))
     data = Assembly(
         name=recorded.name,
         file=recorded.file,
-        stated={how: tuple(pairs) for how, pairs in stated.items()},
+        stated={how: tuple(pairs) for how, pairs in lines_by_how.items()},
         unlinked=recorded.unlinked,
     )
-    text = "\n".join(whole[number - 1] for number in kept)
+    text = "\n".join(whole[number - 1] for number in numbers)
     return text_artifact(event, id, f"Assembly of {data.name}", "asm", text=text, kernel=data.name, data=data)
 
 
@@ -59,7 +59,7 @@ def own_lines(lines: Sequence[str], file: str) -> list[int]:
     """The numbers of the .file lines, and of each function that has a .loc of `file`: the headers' functions are left out."""
     files = [n for n, line in enumerate(lines) if _FILE.match(line)]
     ours = _numbers((lines[n] for n in files), file)
-    kept: list[int] = []
+    numbers: list[int] = []
     done = 0
     for start, name in ((n, m["name"]) for n, line in enumerate(lines) if (m := _FUNCTION.match(line))):
         end = next(
@@ -67,11 +67,11 @@ def own_lines(lines: Sequence[str], file: str) -> list[int]:
         )
         body = range(max(start, done), end + 1)  # "kernel.cold" begins inside "kernel"
         if any((loc := _LOC.match(lines[n])) and loc["file"] in ours for n in body):
-            kept += body
+            numbers += body
             done = end + 1
-    used = {loc["file"] for n in kept if (loc := _LOC.match(lines[n]))}
+    used = {loc["file"] for n in numbers if (loc := _LOC.match(lines[n]))}
     named = [n for n in files if (m := _FILE.match(lines[n])) and m["number"] in used]
-    return [n + 1 for n in ([*named, *kept] if kept else range(len(lines)))]
+    return [n + 1 for n in ([*named, *numbers] if numbers else range(len(lines)))]
 
 
 def _numbers(lines: Iterable[str], file: str) -> set[str]:
@@ -90,27 +90,27 @@ def own_places(
     """
     ours, own_functions = _numbers(lines, file), set(nested)
     calls = dict(inlined)
-    found: dict[int, tuple[int, str]] = {}
+    line_by_number: dict[int, tuple[int, str]] = {}
     for number, (where, line) in _locs(lines).items():
         places = calls.get(number, ())
         outer = next((at for name, at in places if name.rpartition("/")[2] == file and at), 0)
         if where in ours and line and (not places or line in own_functions):
-            found[number] = (line, LOC)
+            line_by_number[number] = (line, LOC)
         elif outer:
-            found[number] = (outer, INLINED)
-    return found
+            line_by_number[number] = (outer, INLINED)
+    return line_by_number
 
 
 def nested_lines(source: str) -> list[int]:
     """The lines of a C++ kernel's source that are in a function of their own: in a lambda, or above the kernel itself."""
     start = source.find('extern "C"')
     above = range(1, source.count("\n", 0, max(start, 0)) + 1)
-    found = set(above)
+    numbers = set(above)
     for begin in _LAMBDA.finditer(source):
         end = _closing(source, begin.end() - 1)
         first = source.count("\n", 0, begin.end()) + 1
-        found.update(range(first, source.count("\n", 0, end) + 2))
-    return sorted(found)
+        numbers.update(range(first, source.count("\n", 0, end) + 2))
+    return sorted(numbers)
 
 
 def _closing(source: str, at: int) -> int:
@@ -125,14 +125,14 @@ def _closing(source: str, at: int) -> int:
 
 def _locs(lines: Sequence[str]) -> dict[int, tuple[str, int]]:
     """For each instruction the file's number and the line of the last .loc before it."""
-    found: dict[int, tuple[str, int]] = {}
+    loc_by_number: dict[int, tuple[str, int]] = {}
     last = ("", 0)
     for number, text in enumerate(lines, 1):
         if loc := _LOC.match(text):
             last = (loc["file"], int(loc["line"]))
         elif is_instruction(text):
-            found[number] = last
-    return found
+            loc_by_number[number] = last
+    return loc_by_number
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:

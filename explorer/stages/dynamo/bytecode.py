@@ -32,22 +32,22 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
         if start := LINE_START.match(text):
             current = int(start["line"]) if start["line"] != "--" else 0
         if current and text.strip():
-            found = trace.source_line(file, current, frame=artifact.frame)
-            if found:
-                yield Link(artifact.id, (number,), found[0], (found[1],), "bytecode line table")
+            place = trace.source_line(file, current, frame=artifact.frame)
+            if place:
+                yield Link(artifact.id, (number,), place[0], (place[1],), "bytecode line table")
 
 
 def kinds(artifact: Artifact) -> list[str]:
     """Instructions of the frame; those that make its cells, before the first line, and what `dis` gives no line are named."""
-    found: list[str] = []
+    kinds_of_lines: list[str] = []
     kind = SETUP
     for line in artifact.lines:
         if line.startswith("ExceptionTable:"):
             kind = "exception table"
         elif kind != "exception table" and (start := LINE_START.match(line)):
             kind = NOT_STATED if start["line"] == "--" else ""
-        found.append(kind if line.strip() else BLANK)
-    return found
+        kinds_of_lines.append(kind if line.strip() else BLANK)
+    return kinds_of_lines
 
 
 STAGE = Stage(

@@ -23,8 +23,8 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each instruction that Dynamo copied from the function to its line there; Dynamo's own come from no line."""
     data = typed(DynamoBytecode, artifact.data)
     for number, line in data.copied or ():
-        if found := trace.source_line(data.file, line, frame=artifact.frame):
-            yield Link(artifact.id, (number,), found[0], (found[1],), "instruction positions")
+        if place := trace.source_line(data.file, line, frame=artifact.frame):
+            yield Link(artifact.id, (number,), place[0], (place[1],), "instruction positions")
 
 
 def kinds(artifact: Artifact) -> list[str]:
@@ -32,11 +32,11 @@ def kinds(artifact: Artifact) -> list[str]:
     copied_lines = typed(DynamoBytecode, artifact.data).copied
     copied = {number for number, _ in copied_lines or ()}
     other = NOT_STATED if copied_lines is None else OWN
-    found = bytecode_kinds(artifact)
-    instructions = [line.strip() != "" and kind != "exception table" for line, kind in zip(artifact.lines, found, strict=True)]
+    kinds = bytecode_kinds(artifact)
+    instructions = [line.strip() != "" and kind != "exception table" for line, kind in zip(artifact.lines, kinds, strict=True)]
     return [
         ("" if number in copied else other) if instruction else kind
-        for number, (kind, instruction) in enumerate(zip(found, instructions, strict=True), 1)
+        for number, (kind, instruction) in enumerate(zip(kinds, instructions, strict=True), 1)
     ]
 
 

@@ -46,9 +46,9 @@ def render(event: Event, id: str) -> Artifact:
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """The break to the user's line that caused it."""
     data = typed(GraphBreak, artifact.data)
-    found = trace.source_line(data.file, data.line, frame=artifact.frame)
-    if found:
-        yield Link(artifact.id, (1,), found[0], (found[1],), "graph break message")
+    place = trace.source_line(data.file, data.line, frame=artifact.frame)
+    if place:
+        yield Link(artifact.id, (1,), place[0], (place[1],), "graph break message")
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:

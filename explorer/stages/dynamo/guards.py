@@ -39,8 +39,8 @@ def guard_rows(tree: str) -> Iterator[Guard]:
             continue
         depth, rest = len(item["depth"]) // 2, item["rest"] or ""
         if item["kind"].endswith("Manager"):
-            found = _SOURCE.search(rest)
-            sources = {d: s for d, s in sources.items() if d < depth} | {depth: found["source"] if found else ""}
+            source_match = _SOURCE.search(rest)
+            sources = {d: s for d, s in sources.items() if d < depth} | {depth: source_match["source"] if source_match else ""}
             continue
         source = next((sources[d] for d in range(depth - 1, -1, -1) if sources.get(d)), "")
         yield _guard(item["kind"], source, rest)

@@ -37,24 +37,24 @@ def is_cpp(text: str) -> bool:
 
 def definitions(text: str) -> tuple[Definition, ...]:
     """The kernels of a wrapper in C++, Triton's first, each name once: what is tuned while compiling stands there twice."""
-    found = {d.name: d for d in _triton(text)}
-    return tuple((found | {d.name: d for d in _cpp(text.split("\n"))}).values())
+    by_name = {d.name: d for d in _triton(text)}
+    return tuple((by_name | {d.name: d for d in _cpp(text.split("\n"))}).values())
 
 
 def _triton(text: str) -> Iterator[Definition]:
     """Kernels that stand in a C++ string or comment as the Python that compiles them."""
-    for found in _TRITON.finditer(text):
-        source = found["text"]
-        start = found.start("text") + len(source) - len(source.lstrip("\n"))
+    for match in _TRITON.finditer(text):
+        source = match["text"]
+        start = match.start("text") + len(source) - len(source.lstrip("\n"))
         # AOTInductor's comment is indented
-        yield Definition(found["name"], found["method"], dedent(source).strip("\n"), 1 + text.count("\n", 0, start))
+        yield Definition(match["name"], match["method"], dedent(source).strip("\n"), 1 + text.count("\n", 0, start))
 
 
 def _cpp(lines: Sequence[str]) -> Iterator[Definition]:
     """Kernels in C++: from the includes above a function that is `extern "C"` to the end of its body."""
     free = 0  # the first line that is no earlier kernel's
     for number, line in enumerate(lines):
-        if number < free or not (found := _FUNCTION.match(line)):
+        if number < free or not (match := _FUNCTION.match(line)):
             continue
         head = next(
             (n for n in range(number, len(lines)) if lines[n].startswith("{") or lines[n].rstrip().endswith((";", "{"))), None
@@ -65,30 +65,30 @@ def _cpp(lines: Sequence[str]) -> Iterator[Definition]:
         start = next((n for n in range(number, free - 1, -1) if lines[n].startswith("#include")), number)
         while start > free and (lines[start - 1].startswith("#include")):
             start -= 1
-        yield Definition(found["name"], "cpp", "\n".join(lines[start : end + 1]), start + 1)
+        yield Definition(match["name"], "cpp", "\n".join(lines[start : end + 1]), start + 1)
         free = end + 1
 
 
 def calls(text: str) -> tuple[tuple[int, str], ...]:
     """(line, name) of each call of a kernel or of a library, in order."""
-    made: list[tuple[int, str]] = []
+    named: list[tuple[int, str]] = []
     for number, line in enumerate(text.split("\n"), 1):
-        if found := _KERNEL_CALL.match(line):
-            made.append((number, found["triton"] or found["cpp"]))
-        elif found := _LIBRARY_CALL.match(line):
-            made.append((number, found["name"]))
-    return tuple(made)
+        if match := _KERNEL_CALL.match(line):
+            named.append((number, match["triton"] or match["cpp"]))
+        elif match := _LIBRARY_CALL.match(line):
+            named.append((number, match["name"]))
+    return tuple(named)
 
 
 @lru_cache(maxsize=2)
 def runs(text: str) -> Mapping[str, Sequence[tuple[int, Sequence[str]]]]:
     """Each kernel's name → the line and arguments of its calls; C++ writes numbers with the letter of their type."""
-    found: dict[str, list[tuple[int, list[str]]]] = {}
+    calls_by_name: dict[str, list[tuple[int, list[str]]]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if call := _KERNEL_CALL.match(line):
-            given = [re.sub(r"^(-?\d+)LL?$", r"\1", argument) for argument in _arguments(call["arguments"])]
-            found.setdefault(call["triton"] or call["cpp"], []).append((number, given))
-    return found
+            arguments = [re.sub(r"^(-?\d+)LL?$", r"\1", argument) for argument in _arguments(call["arguments"])]
+            calls_by_name.setdefault(call["triton"] or call["cpp"], []).append((number, arguments))
+    return calls_by_name
 
 
 def _arguments(text: str) -> list[str]:

@@ -60,8 +60,8 @@ def _verdict(verdicts: Verdicts, v: Verdict, others: tuple[int, ...]) -> Line:
     when = ", ".join(str(n + 1) for n in v.rounds)
     if v.verdict == "fused":
         return f"  {verdicts.name(v.first)} + {partners}  (round {when}, {v.shared or 0} bytes shared)", about
-    said = verdicts.words(v)
-    return f"  {verdicts.name(v.first)} | {partners}  (round {when}): {said}", about
+    why = verdicts.words(v)
+    return f"  {verdicts.name(v.first)} | {partners}  (round {when}): {why}", about
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:

@@ -22,11 +22,11 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     before = [a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if a.time <= artifact.time]
     if not before:
         return
-    mine, theirs = headers(artifact), headers(before[-1])
+    lines_after, lines_before = headers(artifact), headers(before[-1])
     for node in scheduler_nodes(artifact):
-        parts = tuple(sorted(theirs[name] for name in node.fused or (node.name,) if name in theirs))
-        if node.name in mine and parts:
-            yield Link(artifact.id, (mine[node.name],), before[-1].id, parts, FUSED)
+        parts = tuple(sorted(lines_before[name] for name in node.fused or (node.name,) if name in lines_before))
+        if node.name in lines_after and parts:
+            yield Link(artifact.id, (lines_after[node.name],), before[-1].id, parts, FUSED)
 
 
 STAGE = Stage(

@@ -46,10 +46,10 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
             yield Link(artifact.id, (number,), wrapper[-1].id, (first + number - 1,), "cut out of the output code")
     graph, nodes = post_grad_lines(artifact, trace)
     for number, (names, how) in owners(artifact).items():
-        if found := tuple(sorted(nodes[name] for name in names if name in nodes)):
-            yield Link(artifact.id, (number,), graph, found, how)
+        if node_lines := tuple(sorted(nodes[name] for name in names if name in nodes)):
+            yield Link(artifact.id, (number,), graph, node_lines, how)
             if wrapper:
-                yield Link(wrapper[-1].id, (first + number - 1,), graph, found, how)
+                yield Link(wrapper[-1].id, (first + number - 1,), graph, node_lines, how)
     yield from _link_scheduler(artifact, trace)
     yield from _link_launches(artifact, trace)
 
@@ -66,8 +66,8 @@ def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
                 yield Link(artifact.id, (number,), place[0], (place[1],), "the program's own line")
     places = {(call.file, call.line) for call in data.launched_from if call}
     for file, line in sorted(places):
-        if found := trace.source_line(file, line):
-            yield Link(artifact.id, whole, found[0], (found[1],), CALLED_FROM)
+        if launching := trace.source_line(file, line):
+            yield Link(artifact.id, whole, launching[0], (launching[1],), CALLED_FROM)
 
 
 def _link_scheduler(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
@@ -90,55 +90,55 @@ def owners(artifact: Artifact) -> Owners:
     """The FX nodes of each line: one, or as many as the kernel is launched for."""
     definitions = typed(Kernel, artifact.data).definitions or ()
     kinds = kernel_kinds(artifact)
-    found: dict[int, dict[str, None]] = {}
+    nodes_by_line: dict[int, dict[str, None]] = {}
     for definition in definitions:
         for number, node in definition.lines:
             if number <= len(kinds) and kinds[number - 1] not in SHARED:
-                found.setdefault(number, {})[node] = None
-    known: Owners = {number: (tuple(names), CODEGEN) for number, names in found.items()}
+                nodes_by_line.setdefault(number, {})[node] = None
+    owned: Owners = {number: (tuple(names), CODEGEN) for number, names in nodes_by_line.items()}
     if templates := tuple(dict.fromkeys(node for definition in definitions for node in definition.template)):
-        return {number: (templates, TEMPLATE) for number, kind in enumerate(kinds, 1) if not kind} | known
-    if known:
-        known |= _by_call(artifact.lines, kinds, known)
-        known |= _by_variable(artifact.lines, kinds, known)
-    return known
+        return {number: (templates, TEMPLATE) for number, kind in enumerate(kinds, 1) if not kind} | owned
+    if owned:
+        owned |= _by_call(artifact.lines, kinds, owned)
+        owned |= _by_variable(artifact.lines, kinds, owned)
+    return owned
 
 
-def _by_variable(lines: Sequence[str], kinds: Sequence[str], known: Owners) -> Owners:
+def _by_variable(lines: Sequence[str], kinds: Sequence[str], owned: Owners) -> Owners:
     """Lines that only begin a variable, such as an accumulator, belong to the first line below that uses it.
 
     `tmp_acc0` is also begun where only its vector `tmp_acc0_vec` is used; a local buffer is begun in two steps.
     """
-    found: Owners = {}
+    owned_by_variable: Owners = {}
     for number, line in reversed(list(enumerate(lines, 1))):
-        if kinds[number - 1] or number in known or not (made := _MADE.search(line)):
+        if kinds[number - 1] or number in owned or not (variable := _MADE.search(line)):
             continue
-        use = re.compile(rf"\b{re.escape(made[1])}(?![0-9])")
+        use = re.compile(rf"\b{re.escape(variable[1])}(?![0-9])")
         below = takewhile(lambda n: not lines[n - 1] or lines[n - 1].startswith((" ", "}")), range(number + 1, len(lines) + 1))
-        user = next((n for n in below if (n in known or n in found) and use.search(lines[n - 1])), 0)
+        user = next((n for n in below if (n in owned or n in owned_by_variable) and use.search(lines[n - 1])), 0)
         if user:
-            found[number] = ((known.get(user) or found[user])[0], VARIABLE)
-    return found
+            owned_by_variable[number] = ((owned.get(user) or owned_by_variable[user])[0], VARIABLE)
+    return owned_by_variable
 
 
-def _by_call(lines: Sequence[str], kinds: Sequence[str], known: Owners) -> Owners:
+def _by_call(lines: Sequence[str], kinds: Sequence[str], owned: Owners) -> Owners:
     """The lines of a helper function, such as what a scan combines by, belong to the nodes of the lines that name it."""
-    found: Owners = {}
+    owned_by_call: Owners = {}
     helper = ""
     for number, line in enumerate(lines, 1):
         if start := _HELPER.match(line):
             helper = start[1]
         elif not line.startswith(" "):
             helper = ""
-        elif helper and not kinds[number - 1] and number not in known and (names := _callers(helper, lines, known)):
-            found[number] = (names, HELPER)
-    return found
+        elif helper and not kinds[number - 1] and number not in owned and (names := _callers(helper, lines, owned)):
+            owned_by_call[number] = (names, HELPER)
+    return owned_by_call
 
 
-def _callers(helper: str, lines: Sequence[str], known: Mapping[int, tuple[tuple[str, ...], str]]) -> tuple[str, ...]:
+def _callers(helper: str, lines: Sequence[str], owned: Mapping[int, tuple[tuple[str, ...], str]]) -> tuple[str, ...]:
     """The nodes of the lines that name a helper function."""
     use = re.compile(rf"\b{helper}\b")
-    return tuple(dict.fromkeys(name for n, (names, _) in known.items() if use.search(lines[n - 1]) for name in names))
+    return tuple(dict.fromkeys(name for n, (names, _) in owned.items() if use.search(lines[n - 1]) for name in names))
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:

@@ -19,28 +19,28 @@ def launches(
     `grid` has the three expressions of the launch grid in the arguments' names, `prefix` assignments that these need.
     A part of the grid is a number where the wrapper gives numbers, else its expression, as with dynamic sizes.
     """
-    found = []
-    stated = _cpp_wrapper.runs(wrapper) if _cpp_wrapper.is_cpp(wrapper) else _runs(wrapper)
-    for line, given in stated.get(name, ()):
-        values = dict(zip(arguments, given, strict=False))
-        found.append({"line": line, "arguments": values, "grid": _grid(values, grid, prefix)})
-    return tuple(found)
+    rows = []
+    runs_by_name = _cpp_wrapper.runs(wrapper) if _cpp_wrapper.is_cpp(wrapper) else _runs(wrapper)
+    for line, texts in runs_by_name.get(name, ()):
+        values = dict(zip(arguments, texts, strict=False))
+        rows.append({"line": line, "arguments": values, "grid": _grid(values, grid, prefix)})
+    return tuple(rows)
 
 
 @lru_cache(maxsize=2)
 def _runs(wrapper: str) -> Mapping[str, Sequence[tuple[int, Sequence[str]]]]:
     """Each kernel's name → the line and arguments of its launches; a wrapper is parsed once for all of its kernels."""
-    found: dict[str, list[tuple[int, list[str]]]] = {}
+    runs_by_name: dict[str, list[tuple[int, list[str]]]] = {}
     for node in ast.walk(ast.parse(wrapper)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
-            given = [ast.unparse(a) for a in node.args if not isinstance(a, ast.Starred)]
-            found.setdefault(ast.unparse(node.func.value), []).append((node.lineno, given))
-    return found
+            arguments = [ast.unparse(a) for a in node.args if not isinstance(a, ast.Starred)]
+            runs_by_name.setdefault(ast.unparse(node.func.value), []).append((node.lineno, arguments))
+    return runs_by_name
 
 
 def _grid(values: Mapping[str, str], grid: Sequence[str], prefix: Sequence[str]) -> tuple[int | str, ...]:
-    known: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for key, text in [*values.items(), *((p.partition(" = ")[0], p.partition(" = ")[2]) for p in prefix)]:
-        if (number := evaluated(text, known)) is not None:
-            known[key] = number
-    return tuple(number if (number := evaluated(part, known)) is not None else values.get(part, part) for part in grid)
+        if (number := evaluated(text, numbers)) is not None:
+            numbers[key] = number
+    return tuple(number if (number := evaluated(part, numbers)) is not None else values.get(part, part) for part in grid)

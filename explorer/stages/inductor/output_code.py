@@ -34,7 +34,7 @@ def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
     """(line, name) of each call in the wrapper's `call` that launches a kernel or goes into a library."""
     if artifact.language == "cpp":
         return _cpp_wrapper.calls(artifact.text)
-    made: list[tuple[int, str]] = []
+    calls: list[tuple[int, str]] = []
     try:
         tree = ast.parse(artifact.text)
     except SyntaxError:
@@ -44,8 +44,8 @@ def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
             for statement in ast.walk(function):
                 value = getattr(statement, "value", None)
                 if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(value, ast.Call):
-                    made.append((statement.lineno, ast.unparse(value.func)))
-    return tuple((line, name) for line, name in made if _computes(name))
+                    calls.append((statement.lineno, ast.unparse(value.func)))
+    return tuple((line, name) for line, name in calls if _computes(name))
 
 
 def _computes(name: str) -> bool:
@@ -68,34 +68,34 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 def _link_buffers(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """The lines that make a buffer, by the buffer's name."""
     graph, nodes = post_grad_lines(artifact, trace)
-    writers = {buffer: found for found in all_nodes(artifact, trace) for buffer in found[2].writes}
+    writers = {buffer: fx_lines for fx_lines in all_nodes(artifact, trace) for buffer in fx_lines[2].writes}
     launched = {number for number, _ in calls_of(artifact)}
     made_by_name: set[int] = set()
     makes = _cpp_wrapper.BUFFER if artifact.language == "cpp" else _BUFFER
     for number, line in enumerate(artifact.lines, 1):
-        if not (made := makes.search(line)) or (made[1] or made[2]) not in writers:
+        if not (buffer_match := makes.search(line)) or (buffer_match[1] or buffer_match[2]) not in writers:
             continue
-        after, first, node = writers[made[1] or made[2]]
+        after, first, node = writers[buffer_match[1] or buffer_match[2]]
         made_by_name.add(number)
         yield Link(artifact.id, (number,), after.id, (first,), BUFFER)
         names = (node.node,) if node.node else node.origins
-        found = tuple(sorted(nodes[name] for name in names if name in nodes))
-        if found and node.kind.startswith("Extern") and (number in launched or "[" in line):
-            yield Link(artifact.id, (number,), graph, found, EXTERN)
+        fx_lines = tuple(sorted(nodes[name] for name in names if name in nodes))
+        if fx_lines and node.kind.startswith("Extern") and (number in launched or "[" in line):
+            yield Link(artifact.id, (number,), graph, fx_lines, EXTERN)
     yield from _link_calls(artifact, trace, made_by_name)
 
 
-def _link_calls(artifact: Artifact, trace: TraceData, known: set[int]) -> Iterator[Link]:
+def _link_calls(artifact: Artifact, trace: TraceData, linked_lines: set[int]) -> Iterator[Link]:
     """Calls that make no buffer, such as an operator's that changes its argument, by the operator and their order.
 
     The wrapper calls in the order of the scheduler nodes; where there are not as many of both, nothing is said.
     """
     graph, lines = post_grad_lines(artifact, trace)
-    found = trace.find("post_grad", artifact.frame, artifact.graph)
-    targets = {node.name: node.target for node in all_fx_nodes(found[-1]) if node.name in lines} if found else {}
+    graphs = trace.find("post_grad", artifact.frame, artifact.graph)
+    targets = {node.name: node.target for node in all_fx_nodes(graphs[-1]) if node.name in lines} if graphs else {}
     calls: dict[str, list[int]] = {}
     for number, called in calls_of(artifact):
-        if number not in known:
+        if number not in linked_lines:
             calls.setdefault(called.removeprefix("torch.ops."), []).append(number)
     nodes: dict[str, list[tuple[Artifact, int, str]]] = {}
     for after, first, node in all_nodes(artifact, trace):
@@ -111,13 +111,13 @@ def _link_calls(artifact: Artifact, trace: TraceData, known: set[int]) -> Iterat
 
 def kinds(artifact: Artifact) -> list[str]:
     """Launches and calls of other kernels compute; everything else of the wrapper serves them."""
-    found = ["checks, buffers and imports"] * len(artifact.lines)
+    kinds_of_lines = ["checks, buffers and imports"] * len(artifact.lines)
     for number, _ in calls_of(artifact):
-        found[number - 1] = ""
+        kinds_of_lines[number - 1] = ""
     for number, line in enumerate(artifact.lines):
         if not line.strip():
-            found[number] = BLANK
-    return found
+            kinds_of_lines[number] = BLANK
+    return kinds_of_lines
 
 
 STAGE = Stage(

@@ -144,7 +144,7 @@ def words(rule: Rule, args: Sequence[str]) -> str:
     return f"{rule.function} ({rule.file}:{rule.line})" if rule.function else "(no reason given)"
 
 
-def sentence(rule: Rule, args: Sequence[str], *, a: str, b: str, **known: object) -> str:
+def sentence(rule: Rule, args: Sequence[str], *, a: str, b: str, **settings: object) -> str:
     """One plain sentence for people; a rule that is not in the tables is quoted."""
     template = SAID.get(rule.said) or (SILENT.get(rule.function) if not rule.said else None)
     if template is None:
@@ -152,7 +152,7 @@ def sentence(rule: Rule, args: Sequence[str], *, a: str, b: str, **known: object
         if rule.said:
             return f"The scheduler refuses {a} with {b}: {quoted}."
         return f"The scheduler refuses {a} with {b} without giving a reason; it says no in {quoted}."
-    values = _Known(known, a=a, b=b, **{str(n): arg for n, arg in enumerate(args)})
+    values = _Known(settings, a=a, b=b, **{str(n): arg for n, arg in enumerate(args)})
     return re.sub(r"\{([\w.]+)\}", lambda m: str(values[m[1]]), template)
 
 

@@ -56,14 +56,14 @@ def operations(artifact: Artifact) -> Iterator[tuple[int, str, str, str]]:
             node = ""
         elif node and (start := _BLOCK.match(line)):
             block = start["name"]
-        elif node and block and (made := _OPERATION.match(line)):
-            yield number, node, block, made["name"]
+        elif node and block and (operation := _OPERATION.match(line)):
+            yield number, node, block, operation["name"]
 
 
 def post_grad_lines(artifact: Artifact, trace: TraceData) -> tuple[str, Mapping[str, int]]:
     """The id of the post-grad graph of an artifact's frame and graph, and the line of each of its nodes."""
-    found = trace.find("post_grad", artifact.frame, artifact.graph)
-    return (found[-1].id, node_lines(found[-1])) if found else ("", {})
+    graphs = trace.find("post_grad", artifact.frame, artifact.graph)
+    return (graphs[-1].id, node_lines(graphs[-1])) if graphs else ("", {})
 
 
 def link_nodes(artifact: Artifact, trace: TraceData) -> Iterator[Link]:

@@ -68,11 +68,11 @@ class Verdicts:
     @cached_property
     def containing(self) -> dict[int, list[int]]:
         """For each single node every node that it was part of, itself first, in the order in which they were made."""
-        found: dict[int, list[int]] = {n: [n] for n in range(len(self.names))}
+        groups_by_node: dict[int, list[int]] = {n: [n] for n in range(len(self.names))}
         for number in range(len(self.names), len(self._members)):
             for member in self._members[number]:
-                found[member].append(number)
-        return found
+                groups_by_node[member].append(number)
+        return groups_by_node
 
     @property
     def settings(self) -> Mapping[str, Setting]:
@@ -92,15 +92,15 @@ class Verdicts:
 
     @cached_property
     def _by_first(self) -> dict[int, list[tuple[Verdict, Spans]]]:
-        found: dict[int, list[tuple[Verdict, Spans]]] = {}
-        for verdict, theirs in self._recorded:
-            found.setdefault(verdict.first, []).append((verdict, theirs))
-        return found
+        by_first: dict[int, list[tuple[Verdict, Spans]]] = {}
+        for verdict, partners in self._recorded:
+            by_first.setdefault(verdict.first, []).append((verdict, partners))
+        return by_first
 
     def rows(self) -> Iterator[tuple[Verdict, tuple[int, ...]]]:
         """One for each row as recorded: the verdict on a node's first partner, and all its partners with the same."""
-        for verdict, theirs in self._recorded:
-            yield verdict, tuple(n for low, high in theirs for n in range(low, high + 1))
+        for verdict, partners in self._recorded:
+            yield verdict, tuple(n for low, high in partners for n in range(low, high + 1))
 
     def each(self) -> Iterator[Verdict]:
         """One for each verdict on each pair of nodes."""
@@ -110,7 +110,7 @@ class Verdicts:
     def about(self, first: int, second: int) -> list[Verdict]:
         """Every verdict on two nodes in this order of them."""
         rows = self._by_first.get(first, ())
-        return [replace(v, second=second) for v, theirs in rows if any(low <= second <= high for low, high in theirs)]
+        return [replace(v, second=second) for v, partners in rows if any(low <= second <= high for low, high in partners)]
 
     @cached_property
     def scores(self) -> dict[tuple[int, int], dict[str, Setting]]:

@@ -31,8 +31,8 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Both places to the user's lines, where the trace shows them."""
     data = typed(CompileCall, artifact.data)
     for number, file, line in ((1, data.file, data.line), (2, data.called_file, data.called_line)):
-        if line and (found := trace.source_line(file, line, frame=artifact.frame)):
-            yield Link(artifact.id, (number,), found[0], (found[1],), "call stack")
+        if line and (place := trace.source_line(file, line, frame=artifact.frame)):
+            yield Link(artifact.id, (number,), place[0], (place[1],), "call stack")
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:

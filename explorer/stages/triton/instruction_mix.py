@@ -71,5 +71,5 @@ def amdgcn_mix(text: str) -> dict[str, int]:
 
 
 def _counted(opcodes: Iterable[str], classes: Sequence[tuple[str, str]]) -> dict[str, int]:
-    counts = Counter(next((name for name, known in classes if re.fullmatch(known, code)), "other") for code in opcodes)
+    counts = Counter(next((name for name, pattern in classes if re.fullmatch(pattern, code)), "other") for code in opcodes)
     return dict(counts.most_common())

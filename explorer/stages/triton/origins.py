@@ -42,8 +42,8 @@ def kernel_artifact(
 
 def kernel_of(artifact: Artifact, trace: TraceData) -> Artifact | None:
     """The artifact of stage "kernel" that this is a form of."""
-    found = (a for a in trace.find("kernel", artifact.frame, artifact.graph) if a.kernel == artifact.kernel)
-    return next(found, None)
+    kernels = (a for a in trace.find("kernel", artifact.frame, artifact.graph) if a.kernel == artifact.kernel)
+    return next(kernels, None)
 
 
 def links(chains: Callable[[str], Chains], how: str) -> Callable[[Artifact, TraceData], Iterable[Link]]:
@@ -101,21 +101,23 @@ def assembly_links(how: str) -> Callable[[Artifact, TraceData], Iterable[Link]]:
         kernel = kernel_of(artifact, trace)
         llir = next((a for a in trace.find("llir", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
         packed = {line for n, line in own_lines(llvm_chains, llir, kernel) if n in misplaced(llir)} if kernel and llir else set()
-        stated: dict[int, int] = {}
+        lines: dict[int, int] = {}
         for each in by_loc(artifact, trace):
             number, line = each.source_lines[0], each.target_lines[0]
             text = artifact.lines[number - 1]
             if not CONSTANT.match(text) and not (line in packed and _PACKED.match(text)):
-                stated[number] = line
+                lines[number] = line
                 yield each
         if kernel is None or llir is None:
             return
-        multiplied = {line for number, line in stated.items() if _MULTIPLY.match(artifact.lines[number - 1])}
-        taken_in = {line: found - multiplied if len(found) > 1 else found for line, found in products(llir, kernel).items()}
-        for number, line in stated.items():
-            found = taken_in.get(line, set())
-            if len(found) == 1 and line not in found and _MULTIPLY_ADD.match(artifact.lines[number - 1]):
-                yield Link(artifact.id, (number,), kernel.id, tuple(found), PRODUCT)
+        multiplied = {line for number, line in lines.items() if _MULTIPLY.match(artifact.lines[number - 1])}
+        taken_in = {
+            line: factors - multiplied if len(factors) > 1 else factors for line, factors in products(llir, kernel).items()
+        }
+        for number, line in lines.items():
+            factors = taken_in.get(line, set())
+            if len(factors) == 1 and line not in factors and _MULTIPLY_ADD.match(artifact.lines[number - 1]):
+                yield Link(artifact.id, (number,), kernel.id, tuple(factors), PRODUCT)
 
     return link
 
@@ -126,20 +128,22 @@ def products(llir: Artifact, kernel: Artifact) -> dict[int, set[int]]:
     Lines on which the program itself asks for a fused multiply-add are left out: theirs have no product elsewhere.
     """
     lines = dict(own_lines(llvm_chains, llir, kernel))
-    made: dict[str, tuple[str, int, list[str]]] = {}
+    operations: dict[str, tuple[str, int, list[str]]] = {}
     explicit: set[int] = set()
     for number, text in enumerate(llir.lines, 1):
         line = lines.get(number, 0)
         if _EXPLICIT.search(text):
             explicit.add(line)
         elif operation := _FLOAT.match(text):
-            made[operation["name"]] = operation["op"], line, _VALUE.findall(operation["rest"])
-    found: dict[int, set[int]] = {}
-    for op, line, values in made.values():
+            operations[operation["name"]] = operation["op"], line, _VALUE.findall(operation["rest"])
+    products_by_line: dict[int, set[int]] = {}
+    for op, line, values in operations.values():
         if op in ("fadd", "fsub") and line and line not in explicit:
-            factors = (made[v][2][0] if v in made and made[v][0] == "fneg" else v for v in values)
-            found.setdefault(line, set()).update(made[v][1] for v in factors if v in made and made[v][0] == "fmul" and made[v][1])
-    return {line: places for line, places in found.items() if places}
+            negated = {v: operations[v][2][0] for v in values if v in operations and operations[v][0] == "fneg"}
+            factors = (operations.get(negated.get(v, v)) for v in values)
+            lines_of_products = {factor[1] for factor in factors if factor and factor[0] == "fmul" and factor[1]}
+            products_by_line.setdefault(line, set()).update(lines_of_products)
+    return {line: places for line, places in products_by_line.items() if places}
 
 
 def own_line(chain: Chain, form: KernelForm, lines: int) -> int:
@@ -158,16 +162,16 @@ def mlir_chains(text: str) -> Chains:
     memory: dict[str, Chain] = {}
 
     def chain(expression: str) -> Chain:
-        made: list[tuple[str, int]] = []
+        places_of_parts: list[tuple[str, int]] = []
         for part in _MLIR_PART.finditer(expression):
             if part[3]:
                 if part[3] not in memory:
                     memory[part[3]] = ()
                     memory[part[3]] = chain(table.get(part[3], ""))
-                made += memory[part[3]]
+                places_of_parts += memory[part[3]]
             else:
-                made.append((part[1], int(part[2])))
-        return tuple(made)
+                places_of_parts.append((part[1], int(part[2])))
+        return tuple(places_of_parts)
 
     lines = text_lines(text)
     places: dict[int, Chain] = {}

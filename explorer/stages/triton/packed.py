@@ -29,16 +29,16 @@ def misplaced(llir: Artifact) -> frozenset[int]:
     their lanes, or whose lanes were put together of values of several locations, and what is computed of such.
     """
     operations = {n: matched for n, line in enumerate(llir.lines, 1) if (matched := _OPERATION.match(line))}
-    places = {n: stated[1] for n in operations if (stated := _DEBUG.search(llir.lines[n - 1]))}
+    places = {n: location[1] for n in operations if (location := _DEBUG.search(llir.lines[n - 1]))}
     memory = {places[n] for n, operation in operations.items() if n in places and _moves_memory(operation)}
-    made = {operation["name"]: n for n, operation in operations.items() if operation["name"]}
-    found: set[int] = set()
+    makers = {operation["name"]: n for n, operation in operations.items() if operation["name"]}
+    lines: set[int] = set()
     for number, operation in operations.items():
         if operation["op"] in _ARITHMETIC and _VECTOR.search(operation["rest"]):
-            origins = {place for n in _operands(operation, made) for place in _gathered(n, operations, places, made, found)}
+            origins = {place for n in _operands(operation, makers) for place in _gathered(n, operations, places, makers, lines)}
             if places.get(number) in memory or _unequal(operation["rest"]) or len(origins) > 1:
-                found.add(number)
-    return frozenset(found)
+                lines.add(number)
+    return frozenset(lines)
 
 
 def _moves_memory(operation: re.Match[str]) -> bool:
@@ -50,26 +50,30 @@ def _unequal(rest: str) -> bool:
     return any(len({part.strip() for part in listed.split(",")}) > 1 for listed in _LISTED.findall(rest))
 
 
-def _operands(operation: re.Match[str], made: Mapping[str, int]) -> list[int]:
-    return [made[value] for value in _VALUE.findall(operation["rest"].partition(", !dbg")[0]) if value in made]
+def _operands(operation: re.Match[str], makers: Mapping[str, int]) -> list[int]:
+    return [makers[value] for value in _VALUE.findall(operation["rest"].partition(", !dbg")[0]) if value in makers]
 
 
 def _gathered(
-    number: int, operations: Mapping[int, re.Match[str]], places: Mapping[int, str], made: Mapping[str, int], mixed: set[int]
+    number: int,
+    operations: Mapping[int, re.Match[str]],
+    places: Mapping[int, str],
+    makers: Mapping[str, int],
+    mixed: set[int],
 ) -> set[str]:
     """The locations of what an operand's lanes were put together of; one for an operand that was not, two for a mixed one."""
     if number in mixed:
         return {"", "mixed"}
     if operations[number]["op"] not in _SHUFFLES:
         return set()
-    found: set[str] = set()
+    locations: set[str] = set()
     queue, seen = [number], {number}
     while queue:
         at = queue.pop()
         if operations[at]["op"] in _SHUFFLES:
-            new = [n for n in _operands(operations[at], made) if n not in seen]
+            new = [n for n in _operands(operations[at], makers) if n not in seen]
             seen.update(new)
             queue += new
         else:
-            found |= {"", "mixed"} if at in mixed else {places.get(at, "")}
-    return found
+            locations |= {"", "mixed"} if at in mixed else {places.get(at, "")}
+    return locations

@@ -43,8 +43,8 @@ def chains(text: str) -> Iterator[tuple[int, origins.Chain]]:
     chain: list[tuple[str, int]] = []
     fresh = True
     for number, line in enumerate(text_lines(text), 1):
-        if stated := _LINE.match(line):
-            places = [(stated[1], int(stated[2])), *([(stated[3], int(stated[4]))] if stated[3] else [])]
+        if location := _LINE.match(line):
+            places = [(location[1], int(location[2])), *([(location[3], int(location[4]))] if location[3] else [])]
             chain = places if fresh else [*chain, *places]
             fresh = False
         elif SASS_INSTRUCTION.match(line):
@@ -68,30 +68,30 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
         yield from _link_assembled(artifact, ptx, kernel, trace)
         return
     inlined = _inlined(artifact, trace, len(kernel.lines))
-    known = owners(kernel)
+    nodes_by_line = owners(kernel)
     for number, chain in chains(artifact.text):
         line = origins.own_line(chain, form, len(kernel.lines))
         if line:
             yield Link(artifact.id, (number,), kernel.id, (line,), "nvdisasm line")
         elif chain:
             places = inlined.get((basename(chain[0][0]), chain[0][1]), set())
-            if len(places) == 1 or (places and len({known.get(n, ((), ""))[0] or n for n in places}) == 1):
+            if len(places) == 1 or (places and len({nodes_by_line.get(n, ((), ""))[0] or n for n in places}) == 1):
                 yield Link(artifact.id, (number,), kernel.id, tuple(sorted(places)), "nvdisasm line, inlined as ptx .loc says")
 
 
 def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: TraceData) -> Iterator[Link]:
     """Each instruction by ptxas's line table of the PTX, in which each instruction has a line of its own."""
-    stated: dict[int, list[int]] = {}
+    kernel_lines: dict[int, list[int]] = {}
     for link in origins.assembly_links("")(ptx, trace):
         for number in link.source_lines:
-            stated.setdefault(number, []).extend(link.target_lines)
+            kernel_lines.setdefault(number, []).extend(link.target_lines)
     instructions = (n for n, line in enumerate(artifact.lines, 1) if SASS_INSTRUCTION.match(line))
     for number, origin in zip(instructions, typed(KernelForm, artifact.data).ptx_lines or (), strict=True):
         if origin:
             yield Link(artifact.id, (number,), ptx.id, (origin,), ASSEMBLED)
         if origins.CONSTANT.match(artifact.lines[number - 1]):
             continue
-        if lines := stated.get(origin):
+        if lines := kernel_lines.get(origin):
             yield Link(artifact.id, (number,), kernel.id, tuple(sorted(lines)), ASSEMBLED_LOC)
 
 
@@ -109,19 +109,19 @@ def _inlined(artifact: Artifact, trace: TraceData, lines: int) -> dict[tuple[str
 
 def kinds(artifact: Artifact) -> list[str]:
     """Instructions up to the jump to itself behind the end, and the empty ones that fill the rest up."""
-    found: list[str] = []
+    kinds_of_lines: list[str] = []
     label = ""
     for line in artifact.lines:
         instruction = SASS_INSTRUCTION.match(line)
         here = _LABEL.match(line)
         label = here[1] if here else label
         if instruction is None:
-            found.append("directives")
+            kinds_of_lines.append("directives")
             continue
         padding = instruction[1] == "NOP" or (instruction[1] == "BRA" and f"({label})" in line.replace("`", ""))
-        found.append("padding" if padding else CONSTANT if origins.CONSTANT.match(line) else "")
+        kinds_of_lines.append("padding" if padding else CONSTANT if origins.CONSTANT.match(line) else "")
         label = ""
-    return found
+    return kinds_of_lines
 
 
 STAGE = Stage(
