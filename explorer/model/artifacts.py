@@ -42,7 +42,7 @@ from explorer.model.values import Call, Plain, plain
 
 @record
 class Nothing(Record):
-    """A text of which nothing more is known."""
+    """A text without further facts."""
 
 
 @record
@@ -331,7 +331,7 @@ class FxPass(Record):
 
 @record
 class AotMetadata(Record):
-    """What AOTAutograd found of a graph: which inputs are changed in place, and which outputs are views of what."""
+    """AOTAutograd's metadata of a graph: the inputs that are changed in place, and the outputs that are views."""
 
     inputs: tuple[GraphInput, ...]
     outputs: tuple[GraphOutput, ...]

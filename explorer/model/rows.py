@@ -83,7 +83,7 @@ class FxNode(Record):
 
 @record
 class GuardPlace(Record):
-    """Where in torch a guard was made that is for no line of the user's: "guards.py:12 in f", by the guard's kind and source."""
+    """The place in torch that made a guard without a line of the user's: "guards.py:12 in f", by its kind and source."""
 
     kind: str
     source: str
@@ -146,7 +146,7 @@ class Round(Record):
 
 
 class Rule(NamedTuple):
-    """What the scheduler said, or, where it said nothing, the file, line and function that refused."""
+    """The scheduler's reason, or where it gave none the file, line and function that refused."""
 
     said: str
     file: str

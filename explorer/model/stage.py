@@ -22,7 +22,7 @@ Facts = Mapping[str, Plain]
 
 
 class Emit(Protocol):
-    """What a hook calls when it has seen something; it never raises and never slows the compile for long."""
+    """What a probe calls to record an event; it never raises and never slows the compile for long."""
 
     def __call__(self, kind: str, facts: Callable[[], Facts], *, time: float | None = None) -> None:
         """Record an event of `kind` now; `facts` is called at once, and an error in it becomes a Failure."""
@@ -49,7 +49,7 @@ class Emit(Protocol):
         """The frame and graph under way, by the names that the trace will have for them."""
 
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
-        """Run `action`, the explorer's own work inside a hook; an error in it becomes a Failure of `kind`."""
+        """Run `action`, the explorer's own work inside a probe; an error in it becomes a Failure of `kind`."""
 
     def compile_failed(self, error: BaseException, failed: CompileError) -> None:
         """Record an error of a compile, so that it can be told from the program's own should it reach the program.

@@ -36,7 +36,7 @@ class TraceData:
 
     @property
     def gpu(self) -> object | None:
-        """The figures of the GPU that the trace was made for, where a process at hand knows them: see `costs.target_of`."""
+        """The figures of the GPU that the trace was made for; None without a process that has them, see `costs.target_of`."""
         return None
 
     def artifact(self, id: str | Artifact) -> Artifact:
@@ -103,7 +103,7 @@ def _frame_order(frame: str) -> tuple[int, ...]:
 
 
 def merged(links: Iterable[Link]) -> tuple[Link, ...]:
-    """The same links with those of equal ends and kind as one: a kernel's line and the hundred instructions made of it."""
+    """Merge links of the same kind to the same lines: a kernel's line has one link from its hundred instructions."""
     groups: dict[tuple[str, str, tuple[int, ...], str], set[int]] = {}
     for link in links:
         groups.setdefault((link.source, link.target, link.target_lines, link.how), set()).update(link.source_lines)

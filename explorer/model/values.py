@@ -88,7 +88,7 @@ def text_lines(text: str, *, ends: bool = False) -> list[str]:
 
 
 def once(function: Callable[[T], R]) -> Callable[[T], R]:
-    """`function` of a frozen value, asked once: the answer stays with the value, as that of a cached_property does."""
+    """Cache a function's result on the frozen value it is called with, as cached_property does."""
     key = f"{function.__module__}.{function.__qualname__}"
 
     @wraps(function)
@@ -104,7 +104,7 @@ def once(function: Callable[[T], R]) -> Callable[[T], R]:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing a hook saw, copied at that instant.
+    """One thing that a probe saw, copied at that instant.
 
     `time` is in seconds since the recording began. `frame` is the compiler's own compile id, such as "0/1"
     (frame 0, its second compile), "" where there is none. `graph` is the part of the frame under way:
@@ -121,7 +121,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Artifact:
-    """One text of one stage, with what is known of it.
+    """One text of one stage, and the facts about it.
 
     `id` is unique in its trace and readable, such as "0/0:post_grad:inference". `language` names the syntax
     of `text`. `seconds` is how long the compiler spent on it, None where that is not known. `data` holds
@@ -212,7 +212,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that went wrong, as a value: in which stage, at which step, and what was said.
+    """Something that went wrong, as a value: the stage, the step and the message.
 
     `fatal` is True where the compile itself stopped, False where only the explorer lost a view.
     """

@@ -1,4 +1,4 @@
-"""How the nodes of an FX graph are known in the graph before it: by name, by from_node, by what made them. Pure.
+"""Link the nodes of an FX graph to the graph before it: by name, by from_node, by the pass that made them. Pure.
 
     dynamo → (passes) → pre_grad → joint → (passes) → forward, backward → (passes) → post_grad
                                  → forward → (passes) → inductor_input → (passes) → post_grad      in inference
@@ -33,7 +33,7 @@ Nodes = Mapping[str, tuple[int, str]]
 
 
 def link_graph(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """The links of an FX graph: to the user's lines, and to the graph before it."""
+    """Link an FX graph to the user's lines and to the graph before it."""
     yield from link_files(artifact, trace)
     yield from link_before(artifact, trace)
     yield from _link_traced(artifact, trace)
@@ -56,7 +56,7 @@ def _numbered(names: Iterable[str], targets: Iterable[str], first: int) -> Nodes
 
 @once
 def made_nodes(pattern: Artifact) -> Nodes:
-    """The nodes that a pattern made; in its text they stand under those that it matched, each part under a line of its own."""
+    """The nodes that a pattern made, by their lines: below those it matched, each part of the text under a heading."""
     data = typed(PatternMatch, pattern.data)
     return _numbered(data.made, data.made_targets or (), len(data.matched) + 3)
 
@@ -69,7 +69,7 @@ def matched_nodes(pattern: Artifact) -> Nodes:
 
 
 def within(artifact: Artifact) -> str:
-    """What stands before the names of a pass's nodes in the text of the outermost graph: the path of the graph it changed."""
+    """The prefix of a pass's nodes in the outermost graph's text: the path of the graph that the pass changed."""
     path = _path(artifact)
     return f"{path}." if path else ""
 
@@ -115,7 +115,7 @@ def _base(section: str, artifact: Artifact, trace: TraceData) -> Artifact | None
 
 
 def link_before(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each node of a graph or of a pass to itself in the round's first graph, or to what made it."""
+    """Link each node to itself in the graph that the round of passes began with, or to the pass or pattern that made it."""
     section = section_of(artifact)
     base = _base(section, artifact, trace)
     if base is None:
@@ -175,7 +175,7 @@ def _makers(section: str, artifact: Artifact, trace: TraceData) -> dict[str, tup
 
 
 def link_pattern(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """What a pattern made to all that it replaced, and that to the graph before."""
+    """Link a pattern's new nodes to those it replaced, and these to the graph before."""
     made, matched = ({line for line, _ in nodes(artifact).values()} for nodes in (made_nodes, matched_nodes))
     if made and matched:
         yield Link(artifact.id, tuple(sorted(made)), artifact.id, tuple(sorted(matched)), REPLACED)
@@ -184,7 +184,7 @@ def link_pattern(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 def _link_made(artifact: Artifact, trace: TraceData, nodes: Nodes, stacks: Mapping[str, str]) -> Iterator[Link]:
-    """The nodes that a pass or a pattern made to the user's line that they state themselves."""
+    """Link new nodes of a pass or a pattern to the user's line on their own stack."""
     for name, stack in stacks.items():
         place = innermost(stack)
         if name in nodes and place and (source := trace.source_line(place.file, place.line, frame=artifact.frame)):
@@ -192,7 +192,7 @@ def _link_made(artifact: Artifact, trace: TraceData, nodes: Nodes, stacks: Mappi
 
 
 def link_pass(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """The nodes that a pass left or made; what it made, as a whole, to what it erased."""
+    """Link the nodes that a pass left alone, those it made, and all it made together to all it erased."""
     data = typed(FxPass, artifact.data)
     yield from link_before(artifact, trace)
     yield from _link_made(artifact, trace, nodes_of(artifact), data.stacks or {})
@@ -208,7 +208,7 @@ def link_pass(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trace: TraceData) -> Iterator[Link]:
-    """What a pass made to what it took the place of."""
+    """Link each new node of a pass to the nodes whose uses it took."""
     data = typed(FxPass, artifact.data)
     replaced, parts = data.replaced or {}, data.parts or ()
     makers = _makers(data.section, artifact, trace) if replaced else {}
@@ -223,7 +223,7 @@ def _link_replaced(artifact: Artifact, base: str, old: Nodes, nodes: Nodes, trac
 
 
 def _made_for(users: Mapping[str, Sequence[str]], replaced: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """What a pass replaced by the nodes that use a node it made, where no other node does and it states no line itself.
+    """For each new node that only replacing nodes use, the nodes that those replaced.
 
     Such as the one tensor of seeds that all random operators of a graph take theirs from.
     """

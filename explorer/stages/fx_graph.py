@@ -1,4 +1,4 @@
-"""What the stages that are FX graphs share: the links their text states."""
+"""Render FX graphs, and link their nodes to the user's lines; shared by the stages that are FX graphs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def innermost(stack: str) -> StackPlace | None:
 
 
 def link_rows(artifact: Artifact, rows: Iterable[CudaGraph | PerfHint], trace: TraceData) -> Iterator[Link]:
-    """Each row of a table to the user's line that its stack names."""
+    """Link each row of a table to the user's line on its stack."""
     for number, row in enumerate(rows, 1):
         if row.line and (place := trace.source_line(row.file, row.line, frame=artifact.frame)):
             yield Link(artifact.id, (number,), *_at(place), "stack_trace")
@@ -112,7 +112,7 @@ def file_comments(text: str) -> Iterator[tuple[int, str, int]]:
 
 
 def link_files(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """Each line of a graph to the user's lines on its node's stack, or else to the one its comment names."""
+    """Link each line of a graph to the user's lines on its node's stack, or else to the line that its comment names."""
     if artifact.nodes:
         return link_stacks(artifact, trace)
     return [
@@ -123,7 +123,7 @@ def link_files(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
 
 def link_stacks(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """The lines of all nodes made by one stack, to the user's line that made them and to the calls that led there."""
+    """Link the nodes of each stack to the user's innermost line on it, and to the calls that led there."""
     lines, calls = node_lines(artifact), nodes_of_calls(artifact, trace)
     by_stack: dict[tuple[int, bool], list[int]] = {}
     for node in all_fx_nodes(artifact):
@@ -144,7 +144,7 @@ def stack_of(artifact: Artifact, number: int | None) -> str:
 
 
 def nodes_of_calls(artifact: Artifact, trace: TraceData) -> set[str]:
-    """The nodes that state where a call stands which led to them, and no line inside it.
+    """The nodes whose stack ends at a call, without a line inside the called function.
 
     Those of a graph that is an argument of a node, where they have the stack of that node, and the gradients of torch.func.
     """
@@ -244,7 +244,7 @@ _TANGENT = re.compile(r"^__output_tangent\(output\[(\d+)\]\)$")
 
 
 def input_names(trace: TraceData, frame: str, graph: str) -> dict[str, str]:
-    """What the inputs of a compiled graph are to the program: "h.0.attn.weight" for "primals_3", "x" for "arg0_1".
+    """The program's names for the inputs of a compiled graph: "h.0.attn.weight" for "primals_3", "x" for "arg0_1".
 
     A parameter or buffer is called as its module calls it, by the path below the module that was compiled.
     """
@@ -268,7 +268,7 @@ def _input_names(trace: TraceData) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def of_program(source: str) -> str:
-    """A value as the program calls it, by Dynamo's name: "0.weight" for "L['self']._modules['0']._parameters['weight']"."""
+    """The program's name for a value of Dynamo's: "0.weight" for "L['self']._modules['0']._parameters['weight']"."""
     name = _MODULE_PART.sub(r".\1", source)
     root = _ROOT.match(name)
     if root is None:
@@ -280,7 +280,7 @@ def of_program(source: str) -> str:
 
 
 def _of_input(expression: str, sources: Sequence[str]) -> str:
-    """What AOTAutograd's name for an input says; "" where it says nothing of the program."""
+    """The program's name in AOTAutograd's name for an input; "" where it has none."""
     if of_module := _OF_A_MODULE.match(expression):
         return of_module[1]
     if tangent := _TANGENT.match(expression):

@@ -1,4 +1,4 @@
-"""What AOTAutograd found of a graph's inputs and outputs: what is changed in place, and what is a view of what."""
+"""AOTAutograd's view-and-mutation metadata: inputs that are changed in place, and outputs that are views."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rows(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """Each input to the input of Dynamo's graph, each output to the node that makes it; none where their numbers differ."""
+    """Link inputs and outputs to the nodes of Dynamo's graph by position; none where their numbers differ."""
     data = typed(AotMetadata, artifact.data)
     for graph in trace.find("dynamo", artifact.frame)[:1]:
         lines = node_lines(graph)

@@ -136,7 +136,7 @@ def _locs(lines: Sequence[str]) -> dict[int, tuple[str, int]]:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """Each instruction to the line of the C++ kernel that it was compiled from, also out of what that line calls."""
+    """Link each instruction to its line of the C++ kernel, also from functions inlined into that line."""
     kernel = next((a for a in trace.find("kernel", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
     if kernel is None:
         return

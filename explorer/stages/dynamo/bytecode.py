@@ -24,7 +24,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """Each instruction to the source line that the bytecode's line table gives it."""
+    """Link each instruction to its source line in the bytecode's line table."""
     current, file = 0, typed(Bytecode, artifact.data).file
     for number, text in enumerate(artifact.lines, 1):
         if text.startswith("ExceptionTable:"):

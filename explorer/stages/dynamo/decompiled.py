@@ -21,7 +21,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def kinds(artifact: Artifact) -> list[str]:
-    """The decompiler says of no line which instructions it is made of."""
+    """Mark every line as one without a stated origin: depyf does not say which instructions a line is made of."""
     return [NOT_STATED if line.strip() else BLANK for line in artifact.lines]
 
 

@@ -20,7 +20,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """Each instruction that Dynamo copied from the function to its line there; Dynamo's own come from no line."""
+    """Link each instruction that Dynamo copied from the function to its line there; Dynamo's own have none."""
     data = typed(DynamoBytecode, artifact.data)
     for number, line in data.copied or ():
         if place := trace.source_line(data.file, line, frame=artifact.frame):

@@ -44,7 +44,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """The break to the user's line that caused it."""
+    """Link the break to the user's line that caused it."""
     data = typed(GraphBreak, artifact.data)
     place = trace.source_line(data.file, data.line, frame=artifact.frame)
     if place:
@@ -52,7 +52,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """Each break of a frame once: Dynamo says it again when it begins the frame anew."""
+    """Keep each break of a frame once: Dynamo reports it again when it restarts the frame."""
     seen: set[tuple[str, str]] = set()
     for event in events:
         key = (event.frame, typed(Text, event.data).text)

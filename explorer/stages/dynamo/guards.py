@@ -156,7 +156,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """Each guard to the user's line that made it necessary."""
+    """Link each guard to the user's line that made it necessary."""
     for number, row in enumerate(typed(Guards, artifact.data).rows, 1):
         place = trace.source_line(row.file, row.line, frame=artifact.frame) if row.line else None
         if place:

@@ -35,7 +35,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each line to itself in the text of the function around this one, in each compile of it.
+    """Link each line to the same line in the enclosing function's text, in each compile of that.
 
     Graphs link to the innermost text that has the line, so that this leads on to the function that the user wrote.
     """

@@ -1,4 +1,4 @@
-"""What a wrapper in C++ states, of cpp_wrapper or AOTInductor: the kernels in it, and where it calls them. Pure."""
+"""Read a wrapper in C++, of cpp_wrapper or AOTInductor: its kernels, and where it calls them. Pure."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _verdict(verdicts: Verdicts, v: Verdict, others: tuple[int, ...]) -> Line:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """Each line to the scheduler nodes that it is about, before fusion."""
+    """Link each line to the scheduler nodes, before fusion, that it is about."""
     data = typed(Fusion, artifact.data)
     before = [a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same_graph(data, a)]
     if not before:

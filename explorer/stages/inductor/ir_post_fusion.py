@@ -17,7 +17,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """The FX nodes of each scheduler node and of its operations, and the scheduler nodes that were fused into it."""
+    """Link each scheduler node and its operations to FX nodes, and to the scheduler nodes that were fused into it."""
     yield from link_nodes(artifact, trace)
     before = [a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if a.time <= artifact.time]
     if not before:

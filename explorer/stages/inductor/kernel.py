@@ -38,7 +38,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each line to the FX node it computes and to the wrapper's line it was cut out of; the kernel to its scheduler nodes."""
+    """Link each line to its FX node and to its line of the wrapper, and the kernel to its scheduler nodes."""
     wrapper = trace.find("output_code", artifact.frame, artifact.graph)
     first = typed(Kernel, artifact.data).wrapper_line
     if wrapper:
@@ -55,7 +55,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """The kernel to its own lines in the program, and to the lines that launch it, where that is outside of torch.compile."""
+    """Link a kernel that the program launches itself to its lines there, and to the lines that launch it."""
     data = typed(Kernel, artifact.data)
     if data.launched_from is None:
         return
@@ -71,7 +71,7 @@ def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 def _link_scheduler(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """The line on which the kernel begins, to the scheduler nodes that it was generated for."""
+    """Link the kernel's first line to the scheduler nodes that it was generated for."""
     begin = definition_line(artifact)
     operations = {name for definition in typed(Kernel, artifact.data).definitions or () for name in definition.operations}
     if begin and operations:
@@ -105,7 +105,7 @@ def owners(artifact: Artifact) -> Owners:
 
 
 def _by_variable(lines: Sequence[str], kinds: Sequence[str], owned: Owners) -> Owners:
-    """Lines that only begin a variable, such as an accumulator, belong to the first line below that uses it.
+    """Give a line that only begins a variable, such as an accumulator, to the nodes of the first line that uses it.
 
     `tmp_acc0` is also begun where only its vector `tmp_acc0_vec` is used; a local buffer is begun in two steps.
     """
@@ -122,7 +122,7 @@ def _by_variable(lines: Sequence[str], kinds: Sequence[str], owned: Owners) -> O
 
 
 def _by_call(lines: Sequence[str], kinds: Sequence[str], owned: Owners) -> Owners:
-    """The lines of a helper function, such as what a scan combines by, belong to the nodes of the lines that name it."""
+    """Give the lines of a helper function, such as a scan's combine function, to the nodes of the lines that name it."""
     owned_by_call: Owners = {}
     helper = ""
     for number, line in enumerate(lines, 1):
@@ -142,7 +142,7 @@ def _callers(helper: str, lines: Sequence[str], owned: Mapping[int, tuple[tuple[
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """The kernels that were recorded themselves, such as the program's own, and those that the output code defines."""
+    """The recorded kernels, such as those the program launches itself, and those that the output code defines."""
     yield from (event for event in events if event.kind not in (WRAPPER, LINES))
     for wrapper in (event for event in events if event.kind == WRAPPER):
         for kernel in kernel_events(wrapper):
@@ -150,7 +150,7 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
 
 
 def _with_definitions(kernel: Event, events: Sequence[Event]) -> Event:
-    """The kernel with what was recorded each time it was defined: once for each group of nodes that it computes."""
+    """The kernel with its lines' nodes, recorded once for each group of nodes that it computes."""
     data = typed(KernelText, kernel.data)
     of_graph = (e for e in events if e.kind == LINES and (e.frame, e.graph) == (kernel.frame, kernel.graph))
     definitions = tuple(lines for e in of_graph if (lines := typed(KernelLines, e.data)).name == data.name)

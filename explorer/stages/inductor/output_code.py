@@ -1,4 +1,4 @@
-"""The wrapper that Inductor writes: the program that allocates buffers and launches kernels, whole and runnable."""
+"""The wrapper that Inductor writes: the runnable program that allocates buffers and launches kernels."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _computes(name: str) -> bool:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each launch to its kernel; each buffer's line to its scheduler node, and where a library computes it to the FX node."""
+    """Link launches to kernels, buffers to scheduler nodes, and calls into a library to FX nodes."""
     kernels = {a.kernel: a for a in trace.find("kernel", artifact.frame, artifact.graph)}
     several = {m[1]: re.findall(r"\w+", m[2]) for m in _MULTI.finditer(artifact.text)}
     for number, called in calls_of(artifact):
@@ -66,7 +66,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 def _link_buffers(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """The lines that make a buffer, by the buffer's name."""
+    """Link the lines that make a buffer, by the buffer's name."""
     graph, nodes = post_grad_lines(artifact, trace)
     writers = {buffer: fx_lines for fx_lines in all_nodes(artifact, trace) for buffer in fx_lines[2].writes}
     launched = {number for number, _ in calls_of(artifact)}
@@ -86,7 +86,7 @@ def _link_buffers(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 def _link_calls(artifact: Artifact, trace: TraceData, linked_lines: set[int]) -> Iterator[Link]:
-    """Calls that make no buffer, such as an operator's that changes its argument, by the operator and their order.
+    """Link calls that make no buffer, such as an in-place operator's, by the operator and their order.
 
     The wrapper calls in the order of the scheduler nodes; where there are not as many of both, nothing is said.
     """

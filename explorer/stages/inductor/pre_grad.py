@@ -1,4 +1,4 @@
-"""The graph after Inductor's passes on what Dynamo made."""
+"""Dynamo's graph after Inductor's pre-grad passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scheduler's reasons mean, a plain sentence each; a reason that is not in the tables is given in its own words.
+"""Explain the scheduler's reasons in a plain sentence each; quote a reason that is not in the tables.
 
 `{a}` and `{b}` are the two nodes in the scheduler's order, `{0}`, `{1}` … what the scheduler says of them, `{shared}` the
 bytes they share, and `{max_fusion_size}` and the like are settings.
@@ -135,7 +135,7 @@ class _Known(dict[str, object]):
 
 
 def words(rule: Rule, args: Sequence[str]) -> str:
-    """A rule in the scheduler's own words, or where it said no without any."""
+    """Quote a rule in the scheduler's words, or name the function that refused without any."""
     if rule.said:
         try:
             return rule.said % tuple(args) if "%s" in rule.said else rule.said
@@ -145,7 +145,7 @@ def words(rule: Rule, args: Sequence[str]) -> str:
 
 
 def sentence(rule: Rule, args: Sequence[str], *, a: str, b: str, **settings: object) -> str:
-    """One plain sentence for people; a rule that is not in the tables is quoted."""
+    """Word a rule as one plain sentence; quote a rule that is not in the tables."""
     template = SAID.get(rule.said) or (SILENT.get(rule.function) if not rule.said else None)
     if template is None:
         quoted = words(rule, args)
@@ -182,7 +182,7 @@ MADE: tuple[tuple[str, str], ...] = (
 
 
 def why_made(row: MadeBuffer, path: Sequence[Call], settings: Mapping[str, Setting]) -> str:
-    """Why lowering made a buffer of it, in a few words."""
+    """Say in a few words why lowering put a value in memory."""
     functions = [function for _, _, function in path]
     if row.output and any("require" in f or "copy_input" in f for f in functions):
         return "it is an output of the graph, with the strides that eager gives it"
@@ -204,7 +204,7 @@ def asked_by(path: Sequence[Call]) -> Call:
 
 
 def _made_by_lowering(row: MadeBuffer, functions: Sequence[str], settings: Mapping[str, Setting]) -> str:
-    """What the lowering of every node decides after the node's own."""
+    """Why GraphLowering.run_node, which comes after each node's lowering, put the result in memory."""
     if any(f.endswith("realize_hint") for f in functions):
         if row.needed_by:
             return f"{', '.join(row.needed_by)} reads it from memory, and others use it too"
@@ -218,7 +218,7 @@ def _made_by_lowering(row: MadeBuffer, functions: Sequence[str], settings: Mappi
 
 
 def _made_for_reuse(row: MadeBuffer, settings: Mapping[str, Setting]) -> str:
-    """Why what several others use is put in memory."""
+    """Why a value that several nodes use is put in memory."""
     used = f"it is used {row.users} times, and computing it again"
     most = settings.get("realize_reads_threshold")
     if row.heavy:
@@ -231,7 +231,7 @@ def _made_for_reuse(row: MadeBuffer, settings: Mapping[str, Setting]) -> str:
 
 
 def _too_much(row: MadeBuffer, settings: Mapping[str, Setting], would: str) -> str:
-    """Which of the rules about the size of a loop body put its result in memory."""
+    """Which limit on the size of a loop body put its result in memory."""
     if row.most_operations is None:  # recorded before 0.2, by the reads alone
         most = settings.get("realize_acc_reads_threshold")
         too_many = isinstance(most, int) and _exceeds(row.reads, most)

@@ -1,4 +1,4 @@
-"""What the two stages of Inductor's IR share: the FX nodes behind a scheduler node and behind each of its operations. Pure."""
+"""Link Inductor's IR, before and after fusion: scheduler nodes and their operations to FX nodes. Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def post_grad_lines(artifact: Artifact, trace: TraceData) -> tuple[str, Mapping[
 
 
 def link_nodes(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each operation to the one FX node it was traced for, each scheduler node to all the FX nodes it comes from."""
+    """Link each operation to the FX node it was traced for, and each scheduler node to all FX nodes it comes from."""
     graph, lines = post_grad_lines(artifact, trace)
     data = typed(SchedulerGraph, artifact.data)
     path = data.of if data.path is None else data.path

@@ -67,7 +67,7 @@ class Verdicts:
 
     @cached_property
     def containing(self) -> dict[int, list[int]]:
-        """For each single node every node that it was part of, itself first, in the order in which they were made."""
+        """For each single node the nodes that it was part of, in the order of their fusion, itself first."""
         groups_by_node: dict[int, list[int]] = {n: [n] for n in range(len(self.names))}
         for number in range(len(self.names), len(self._members)):
             for member in self._members[number]:
@@ -98,12 +98,12 @@ class Verdicts:
         return by_first
 
     def rows(self) -> Iterator[tuple[Verdict, tuple[int, ...]]]:
-        """One for each row as recorded: the verdict on a node's first partner, and all its partners with the same."""
+        """Each recorded row: the verdict on a node's first partner, and all partners that it holds for."""
         for verdict, partners in self._recorded:
             yield verdict, tuple(n for low, high in partners for n in range(low, high + 1))
 
     def each(self) -> Iterator[Verdict]:
-        """One for each verdict on each pair of nodes."""
+        """Each verdict on each pair of nodes."""
         for verdict, others in self.rows():
             yield from (replace(verdict, second=second) for second in others)
 
@@ -141,7 +141,7 @@ class Verdicts:
         return CYCLE if verdict.rule.said == CYCLE else words(verdict.rule, verdict.args)
 
     def earlier(self, verdict: Verdict) -> tuple[int, ...]:
-        """The groups made before that made a fusion impossible: those in the way, or those that the two had become."""
+        """The earlier fusions that made this one impossible: those in the way, or those that the two nodes had become."""
         if verdict.rule.said == CYCLE and verdict.args:
             return tuple(int(n) for n in verdict.args[0].split())
         return tuple(n for n in (verdict.first, verdict.second) if n >= len(self.names))
@@ -152,7 +152,7 @@ class Verdicts:
         return tuple(dict.fromkeys(name for name, of in self.data.kernels if wanted & set(of)))
 
     def made(self) -> Iterator[dict[str, str]]:
-        """One row a buffer that lowering made: its name, the FX node under way, and why."""
+        """List the buffers that lowering put in memory: name, FX node under way, and why."""
         for row in self.data.made:
             path = self.data.paths[row.path]
             file, line, function = asked_by(path)

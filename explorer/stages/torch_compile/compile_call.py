@@ -28,7 +28,7 @@ def readable(row: CompileCall) -> str:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """Both places to the user's lines, where the trace shows them."""
+    """Link both places to the user's lines, where the trace shows them."""
     data = typed(CompileCall, artifact.data)
     for number, file, line in ((1, data.file, data.line), (2, data.called_file, data.called_line)):
         if line and (place := trace.source_line(file, line, frame=artifact.frame)):

@@ -1,4 +1,4 @@
-"""What the stages below a Triton kernel share: how each text states the source lines it comes from. Pure."""
+"""Read the source lines that MLIR, LLVM IR, PTX and AMDGCN state, and link a Triton kernel's forms by them. Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def own_lines(chains: Callable[[str], Chains], artifact: Artifact, kernel: Artif
 
 
 def link_llvm(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each operation to the kernel's line that its location names; none of those whose location is another's."""
+    """Link each operation to the kernel's line that its location names, without the `misplaced` ones."""
     for each in links(llvm_chains, "llvm !dbg")(artifact, trace):
         if each.source_lines[0] not in misplaced(artifact):
             yield each

@@ -1,4 +1,4 @@
-"""Vector operations that LLVM put together of several scalar ones, and what may be said of where they come from. Pure.
+"""Find the vector operations of LLVM IR whose debug location is not that of all their lanes. Pure.
 
 Triton lowers elementwise operations to one scalar operation an element; LLVM packs them, also those of different lines, and
 the packed operation keeps the location of one of its lanes, or of the store before which it is put.
@@ -23,7 +23,7 @@ _MEMORY = re.compile(r"\b(?:load|store)\b")
 
 @once
 def misplaced(llir: Artifact) -> frozenset[int]:
-    """The lines of an LLVM IR whose location is that of a part of them, or of a neighbour, by the text alone.
+    """The lines of an LLVM IR whose debug location is that of one lane, or of a neighbouring instruction.
 
     Those are vector operations of floating point that have the location of a load or store, that have different numbers in
     their lanes, or whose lanes were put together of values of several locations, and what is computed of such.

@@ -30,7 +30,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def event_of(ptx: Event | Artifact, text: str, ptx_lines: Sequence[int] = (), path: tuple[Call, ...] | None = None) -> Event:
-    """The event of a kernel's SASS, with what is known of its PTX.
+    """The event of a kernel's SASS, with the facts of its PTX.
 
     `ptx_lines` has for each instruction the line of the PTX that it was assembled from; () where that is not known.
     """
@@ -53,7 +53,7 @@ def chains(text: str) -> Iterator[tuple[int, origins.Chain]]:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
-    """Each instruction to the line of the PTX that it was assembled from, and to the kernel's lines which that states.
+    """Link each instruction to its line of the PTX, and to the kernel's lines that this line states.
 
     Where the lines of the PTX are not known, to the kernel's line that nvdisasm names. Where that is a line of triton's own
     library, the PTX says what it was inlined into; the link is made where it was inlined into one line of the kernel only, or
