@@ -17,6 +17,7 @@ from explorer.model.values import Artifact, Link, Plain, jsonable, text_lines
 from explorer.questions.costs import kernel_rows
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.kernels import KernelData, kernels_of, texts_of_kernel, triton_forms
+from explorer.questions.lowering import by_node
 from explorer.questions.memory import memory_of
 from explorer.questions.rows import KernelRow
 from explorer.questions.summary import counts
@@ -104,6 +105,8 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
     }
     if a.nodes:
         info["nodes"] = columns(a, strings)
+        if a.stage == "post_grad" and (rows := by_node(trace, a.frame, a.graph)):
+            info["nodes"]["lowered"] = lowered_columns(info["nodes"]["name"], rows, strings)
     if "rows" in a.data:  # of any stage, a user's own included
         info["rows"] = jsonable(a.data["rows"])
     if isinstance(a.data, FxPass):
@@ -142,6 +145,22 @@ def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:
     if any(node.get("origins") for node in nodes):
         columns["origins"] = [list(node.get("origins", ())) for node in nodes]
     return columns
+
+
+def lowered_columns(names: Sequence[str], rows: Mapping[str, Mapping[str, Plain]], strings: dict[str, int]) -> wire.LoweredNodes:
+    """Return how each node was lowered, as columns in the order of `names`."""
+    said = [rows.get(name, {}) for name in names]
+
+    def texts(values: Iterable[str]) -> list[int]:
+        return [strings.setdefault(value, len(strings)) for value in values]
+
+    by = (f"{row['function']} ({row['lowered_at']})" if row.get("function") else "" for row in said)
+    return {
+        "kind": texts(str(row.get("kind", "")) for row in said),
+        "by": texts(by),
+        "why": texts(str(row.get("why", "")) for row in said),
+        "kernels": [[*row.get("kernels", ()), *row.get("calls", ())] for row in said],
+    }
 
 
 def with_inner(a: Artifact) -> tuple[Mapping[str, Plain], ...]:

@@ -26,11 +26,25 @@ class StageInfo(TypedDict):
     language: str
 
 
+class LoweredNodes(TypedDict):
+    """How Inductor lowered the nodes of a graph, as columns of the length of theirs.
+
+    "kind", "by" and "why" are indexes of "strings", of "" for nodes that it did not lower. "kernels" has the kernels and calls
+    that compute a node.
+    """
+
+    kind: list[int]
+    by: list[int]
+    why: list[int]
+    kernels: list[Names]
+
+
 class Nodes(TypedDict):
     """The nodes of a graph as columns of equal length.
 
     "line" is 0 where the text does not show a node; "inputs" are indexes of nodes; "op" to "args" are indexes of "strings".
-    The scheduler's nodes have also "fused", names of scheduler nodes, and "origins", names of FX nodes.
+    The scheduler's nodes have also "fused", names of scheduler nodes, and "origins", names of FX nodes; the post-grad graph's
+    have "lowered".
     """
 
     name: Names
@@ -45,6 +59,7 @@ class Nodes(TypedDict):
     args: list[int]
     fused: NotRequired[list[Names]]
     origins: NotRequired[list[Names]]
+    lowered: NotRequired[LoweredNodes]
 
 
 class ArtifactInfo(TypedDict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -641,6 +642,32 @@ def test_the_pointer_on_a_node_is_told_what_a_text_says(opened, for_h100):
     tab.mouse.move(*at(tab, "fusion", op))
     said = panel.locator(".tip").inner_text()
     assert "aten.erf.default" in said and "triton_poi_fused_gelu_1" in said and node["code"] in said
+
+
+def test_the_graph_shows_how_each_node_was_lowered(opened, for_h100):
+    """A chosen node says kind, function and kernel; the kernel lights its nodes; colours and a legend tell the kinds."""
+    tab = opened(for_h100)
+    panel = show(tab, "Graph")
+    rows = {row["node"]: row for row in for_h100.lowerings if row["graph"] == "forward"}
+    row = next(row for row in rows.values() if len(row["kernels"]) == 1 and len(row["with"]) > 1 and row["function"])
+    panel.get_by_label("group the nodes").select_option("none")
+    tab.mouse.click(*at(tab, "graph", row["node"]))
+    facts = panel.locator(".graph-detail").inner_text()
+    assert row["kind"] in facts and f"{row['function']} ({row['lowered_at']})" in facts and row["why"] in facts
+    panel.get_by_role("button", name=row["kernels"][0]).click()
+    lit = "view => { const { canvas, nodes } = document.querySelector('#explorer').app.tabs.views.get(view);"
+    lit += " return [...canvas.marked.keys()].map(box => nodes.name[box.node]); }"
+    assert set(tab.evaluate(lit, "graph")) == {name for name in rows if row["kernels"][0] in rows[name]["kernels"]}
+    counts = Counter(one["kind"] for one in rows.values())
+    said = panel.locator(".lowered .kind").all_inner_texts()
+    assert sorted(said) == sorted(f"{kind} {count}" for kind, count in counts.most_common(8)) and len(said) >= 3
+    hue = "name => { const view = document.querySelector('#explorer').app.tabs.views.get('graph');"
+    hue += " return view.hue(view.graph.visible.get(view.nodes.name.indexOf(name))); }"
+    before = tab.evaluate(hue, row["node"])
+    panel.get_by_role("button", name="colour by lowering").click()
+    same = {tab.evaluate(hue, name) for name in rows if rows[name]["kind"] == row["kind"]}
+    assert len(same) == 1 and before not in same
+    assert panel.get_by_role("button", name="colour by lowering").get_attribute("aria-pressed") == "true"
 
 
 def test_two_nodes_of_the_graph_are_told_why(opened, for_h100):

@@ -84,6 +84,12 @@ def lowering(trace: TraceData, name: str, graph: str | None = None, frame: str |
     return Lowered(name, tuple(line for g, row in found for line in g.sentences(row)), Rows(row for _, row in found))
 
 
+def by_node(trace: TraceData, frame: str, graph: str) -> dict[str, Mapping[str, Plain]]:
+    """The rows of one graph, the graphs inside it included, by the names of their nodes."""
+    place = (frame, graph)
+    return {row["node"]: row for g in _graphs(trace) if (g.artifact.frame, g.artifact.graph) == place for row in g.rows()}
+
+
 @once
 def _graphs(trace: TraceData) -> tuple[_Graph, ...]:
     """The lowerings of each graph, with the scheduler's verdicts on it."""
@@ -219,4 +225,4 @@ def _names(row: Mapping[str, Plain]) -> tuple[str, ...]:
     return (row["node"], target, short, *row["buffers"], *row["operations"], *row["kernels"])
 
 
-__all__ = ["Lowered", "lowering", "lowerings"]
+__all__ = ["Lowered", "by_node", "lowering", "lowerings"]

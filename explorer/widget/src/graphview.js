@@ -5,6 +5,7 @@ import { Canvas } from "./canvas.js";
 import { arrange, firstOpen, groupTree } from "./graph.js";
 import { INPUTS, groupings, pathsOf } from "./grouping.js";
 import { cells, factsOfNode } from "./hover.js";
+import { HUE_OF_KIND, Legend } from "./lowering.js";
 import { Verdicts } from "./why.js";
 
 /** @import { Parts } from "./app.js" */
@@ -70,6 +71,7 @@ export class GraphView {
       hold: () => this.hold(),
     });
     this.why = element("p", { class: "why", role: "status", hidden: true });
+    this.legend = new Legend(() => this.canvas.redraw());
     const tools = [
       button("open all", "open all groups", () => this.openAll(true)),
       button("close all", "close all groups", () => this.openAll(false)),
@@ -82,6 +84,7 @@ export class GraphView {
       "div",
       { class: "panel graph" },
       bar,
+      this.legend.element,
       this.why,
       element("div", { class: "graph-body" }, this.canvas.element, this.detail),
     );
@@ -128,6 +131,7 @@ export class GraphView {
     const { frame, graph } = this.store.artifact(index);
     this.verdicts = null;
     this.mine = this.store.payload.fusion.filter((one) => one.frame === frame && one.graph === graph);
+    this.legend.show(this.nodes.name.flatMap((_, node) => this.store.lowered(index, node)?.kind ?? []));
     const ways = groupings(this.store, index);
     this.by.replaceChildren(...ways.map(([name, title]) => element("option", { value: name }, title)));
     this.group();
@@ -185,17 +189,19 @@ export class GraphView {
   }
 
   /**
-   * A group's own colour, of its outermost name; a node has its user line's.
+   * A group's own colour, of its outermost name; a node has its user line's, or that of its lowering.
    *
    * @param {Box} box
    * @returns {number | null}
    */
   hue(box) {
     if (box.kind === "node") {
+      const kind = this.legend.on ? this.store.lowered(this.artifact, box.node)?.kind : null;
+      if (kind) return HUE_OF_KIND[kind] ?? null;
       const line = this.nodes.line[box.node];
       return line ? this.store.hue(this.artifact, line) : null;
     }
-    return box.kind === "group"
+    return box.kind === "group" || this.legend.on
       ? null
       : Math.round(([...box.label].reduce((sum, c) => sum + c.charCodeAt(0), 0) * HUES) % 360);
   }
@@ -255,6 +261,13 @@ export class GraphView {
           `line ${line} of its text`,
         )
       : null;
+    const kernels = (this.store.lowered(this.artifact, node)?.kernels ?? []).map((name) =>
+      element(
+        "button",
+        { type: "button", class: "link", title: "mark its nodes", onclick: () => this.light(name) },
+        name,
+      ),
+    );
     const held = this.held === node;
     const hold = this.mine.length
       ? element(
@@ -272,7 +285,26 @@ export class GraphView {
     this.detail.replaceChildren(
       element("dl", { class: "facts-list" }, ...cells(rows)),
       element("p", { class: "actions" }, code, hold),
+      kernels.length ? element("p", { class: "actions ended" }, ...kernels) : "",
     );
+  }
+
+  /**
+   * Mark the nodes that a kernel, or a call, computes.
+   *
+   * @param {string} kernel
+   */
+  light(kernel) {
+    this.canvas.marked = new Map();
+    let count = 0;
+    this.nodes.name.forEach((_, node) => {
+      if (!this.store.lowered(this.artifact, node)?.kernels.includes(kernel)) return;
+      count += 1;
+      const box = this.graph.visible.get(node);
+      if (box) this.canvas.marked.set(box, null);
+    });
+    this.canvas.redraw();
+    this.status.say(`${plural(count, "node")} ended in ${kernel}`);
   }
 
   // Two nodes -----------------------------------------------------------------------------------------------

@@ -98,8 +98,26 @@ function* nodeFacts(store, index, node) {
     const value = store.fact(index, node, column);
     if (value) yield [label, value];
   }
+  yield* loweredFacts(store, index, node);
   if (nodes.fused && nodes.fused[node].length) yield ["fused", nodes.fused[node].join(", ")];
   if (nodes.origins && nodes.origins[node].length) yield* partFacts(store, index, nodes.origins[node]);
+}
+
+/**
+ * What Inductor lowered a node to, by which function, why, and where it ended.
+ *
+ * @param {Store} store
+ * @param {number} index
+ * @param {number} node
+ * @returns {Iterable<Fact>}
+ */
+function* loweredFacts(store, index, node) {
+  const lowered = store.lowered(index, node);
+  if (!lowered) return;
+  yield ["lowered to", lowered.kind];
+  if (lowered.by) yield ["by", lowered.by];
+  if (lowered.why) yield ["why", lowered.why];
+  if (lowered.kernels.length) yield ["ended in", listed(lowered.kernels)];
 }
 
 /**

@@ -5,6 +5,7 @@ import { Links, artifactOf, lineOf } from "./links.js";
 import { splitLines } from "./text.js";
 
 /** @import { Addition, ArtifactInfo, Nodes, Payload, StageInfo } from "./wire.js" */
+/** @typedef {{ kind: string, by: string, why: string, kernels: string[] }} Lowered how a node was lowered */
 
 /** @typedef {"op" | "target" | "type" | "module" | "place" | "code" | "args"} Column a fact of a node */
 
@@ -181,6 +182,22 @@ export class Store {
       this.nodeLines.set(index, lines);
     }
     return (line && lines.get(line)) ?? -1;
+  }
+
+  /**
+   * How Inductor lowered a node; null where the trace does not say it of this graph, or of this node.
+   *
+   * @param {number} index
+   * @param {number} node
+   * @returns {Lowered | null}
+   */
+  lowered(index, node) {
+    const { lowered } = this.nodes(index);
+    if (!lowered) return null;
+    const [kind, by, why] = [lowered.kind, lowered.by, lowered.why].map(
+      (column) => this.payload.strings[column[node]] ?? "",
+    );
+    return kind ? { kind, by, why, kernels: lowered.kernels[node] } : null;
   }
 
   /**

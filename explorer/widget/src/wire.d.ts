@@ -9,11 +9,24 @@ export interface StageInfo {
 }
 
 /**
+ * How Inductor lowered the nodes of a graph, as columns of the length of theirs.
+ *
+ * "kind", "by" and "why" are indexes of "strings", of "" for nodes that it did not lower. "kernels" has the
+ * kernels and calls that compute a node.
+ */
+export interface LoweredNodes {
+  kind: number[];
+  by: number[];
+  why: number[];
+  kernels: string[][];
+}
+
+/**
  * The nodes of a graph as columns of equal length.
  *
  * "line" is 0 where the text does not show a node; "inputs" are indexes of nodes; "op" to "args" are indexes
  * of "strings". The scheduler's nodes have also "fused", names of scheduler nodes, and "origins", names of FX
- * nodes.
+ * nodes; the post-grad graph's have "lowered".
  */
 export interface Nodes {
   name: string[];
@@ -28,6 +41,7 @@ export interface Nodes {
   args: number[];
   fused?: string[][];
   origins?: string[][];
+  lowered?: LoweredNodes;
 }
 
 /**
@@ -142,7 +156,7 @@ export interface TensorLayout {
 }
 
 /**
- * An operator that is computed as a whole, by a library or a template; see `observe/work.py`.
+ * An operator that is computed as a whole, by a library or a template; see `observe/operators.py`.
  *
  * `operations` counts floating-point or integer operations, None where no formula is known. `sizes` are
  * batch, rows, columns and inner size of the product behind it. `strides` are those of its first two inputs,

@@ -1,0 +1,67 @@
+// What Inductor lowered the nodes of a graph to, as colours with a legend.
+
+import { element } from "./dom.js";
+
+/** @type {{ [kind: string]: number }} degrees of hue */
+export const HUE_OF_KIND = {
+  pointwise: 210,
+  reduction: 130,
+  scan: 165,
+  sort: 185,
+  scatter: 235,
+  template: 275,
+  "extern call": 35,
+  fallback: 0,
+  "user's kernel": 300,
+  collective: 320,
+};
+
+const MOST_SAID = 8; // kinds that the legend names
+
+export class Legend {
+  /** @param {() => void} changed what is done when the colours are turned on or off */
+  constructor(changed) {
+    this.on = false;
+    this.changed = changed;
+    this.kinds = element("span", { class: "kinds" });
+    this.toggle = element(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": "false",
+        title: "colour each node by what Inductor lowered it to, not by its line",
+        onclick: () => this.press(),
+      },
+      "colour by lowering",
+    );
+    this.element = element("div", { class: "panel-bar lowered", hidden: true }, this.toggle, this.kinds);
+  }
+
+  press() {
+    this.on = !this.on;
+    this.toggle.setAttribute("aria-pressed", String(this.on));
+    this.changed();
+  }
+
+  /**
+   * Name the kinds that there are, the most frequent first; hidden where nothing is known of the graph.
+   *
+   * @param {string[]} kinds that of each node
+   */
+  show(kinds) {
+    /** @type {Map<string, number>} */
+    const counts = new Map();
+    for (const kind of kinds) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    this.element.hidden = !kinds.length;
+    const most = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_SAID);
+    this.kinds.replaceChildren(...most.map(([kind, count]) => chip(kind, count)));
+  }
+}
+
+/** @param {string} kind @param {number} count */
+function chip(kind, count) {
+  const mark = element("i", { "aria-hidden": "true" });
+  const hue = HUE_OF_KIND[kind];
+  mark.style.background = hue === undefined ? "var(--line)" : `hsl(${hue} 65% 50%)`;
+  return element("span", { class: "kind" }, mark, `${kind} ${count}`);
+}
