@@ -17,12 +17,13 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.absent_gpu import pretending
-from explorer.absent.active_driver import answered
+from explorer.absent.active_driver import answered, this_machines
 from explorer.absent.aot_inductor import inputs_on_gpu, not_packaged, packaging
 from explorer.absent.generated import Code, Generated
 from explorer.absent.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.absent.native import library
 from explorer.absent.seen_by_dynamo import not_seen_in_eager_mode, seen_as_they_are, seen_by_dynamo, seen_in_eager_mode
+from explorer.absent.standalone import copied_graph, fake_tensors_of_its_own, standalone, standalone_calls_noted
 from explorer.absent.untimed import assuming, untimed
 from explorer.absent.unviewed import unviewed
 from explorer.absent.user_kernels import captured_by_dynamo
@@ -68,6 +69,36 @@ def retargeted(
         compiled()
         return True
 
+    def for_standalone(graph: Any, inputs: Any, *args: Any, compile_for_the_cpu: Callable[..., Any], **kwargs: Any) -> Any:
+        def for_the_gpu(call: Callable[..., Any]) -> Any:
+            graph_for_gpu = copied_graph(graph)
+            ignores = bool(kwargs.get("ignore_shape_env"))
+            with (
+                _compiling(target, emit, graph_for_gpu, kept.codes.append, folder),
+                fake_tensors_of_its_own(ignore_shape_env=ignores),
+            ):
+                to_gpu(graph_for_gpu, target.device)
+                made = call(graph_for_gpu, inputs, *args, **kwargs)
+            compiled()
+            return made
+
+        with not_seen_in_eager_mode():
+            for_gpu = None
+            try:
+                for_gpu = _given_up_where_ours_fails(for_the_gpu, compile_for_the_cpu, guard)
+            except ON_PURPOSE:
+                raise
+            except Exception as error:  # noqa: BLE001 torch's own for that GPU: what the program saves does not need it
+                guard.lose("standalone_compile", error)
+            # what the program saves is for this machine: its cache entry names triton's driver, and a load compares it
+            with emit.muted(), this_machines():
+                for_cpu = compile_for_the_cpu(graph, inputs, *args, **kwargs)
+        if for_gpu is None:
+            return for_cpu
+        either = kept.in_place_of(for_cpu, for_gpu)
+        vars(either).update({name: value for name, value in vars(for_cpu).items() if name not in vars(either)})  # as `serialize`
+        return either
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(graph: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             if inside.compile:
@@ -81,6 +112,12 @@ def retargeted(
                         )
                         with emit.muted():  # the package that the program asked for, which runs on this machine
                             return original(graph, inputs, *args, **kwargs)
+                finally:
+                    inside.compile = False
+            if standalone():
+                inside.compile = True
+                try:
+                    return for_standalone(graph, inputs, *args, compile_for_the_cpu=original, **kwargs)
                 finally:
                     inside.compile = False
             # from here on the graph is changed in place: whatever fails, its copy runs
@@ -105,6 +142,7 @@ def retargeted(
         with (
             seen_in_eager_mode(target),
             replaced(module, "compile_fx", make),
+            standalone_calls_noted(),
             _hashed_ahead(),
             captured_by_dynamo(target),
             in_place_of_gpu(launches),

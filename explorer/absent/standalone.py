@@ -1,0 +1,92 @@
+"""`torch._inductor.standalone_compile` for an absent GPU.
+
+The program saves what this function gives, and loads it on this machine. So its graph is compiled twice: a copy for the GPU,
+which is recorded, and the graph itself for the CPU, as without explorer.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from explorer.observe.patch import observed
+
+
+class _UnderWay(threading.local):
+    """The call of standalone_compile that is under way in a thread, and the tracing context around it."""
+
+    now = False
+    outer: Any = None
+
+
+_UNDER_WAY = _UnderWay()
+
+
+@contextmanager
+def standalone_calls_noted() -> Iterator[None]:
+    """Note inside the block when standalone_compile is under way."""
+    from torch._guards import TracingContext
+
+    # an attribute of the package with this name is the function
+    module = importlib.import_module("torch._inductor.standalone_compile")
+
+    def under_way(*args: Any, **kwargs: Any) -> Iterator[None]:
+        before = _UNDER_WAY.now, _UNDER_WAY.outer
+        _UNDER_WAY.now, _UNDER_WAY.outer = True, TracingContext.try_get()
+        try:
+            yield
+        finally:
+            _UNDER_WAY.now, _UNDER_WAY.outer = before
+
+    with observed(module, "standalone_compile", under_way):
+        yield
+
+
+def standalone() -> bool:
+    """Whether standalone_compile compiles now, in this thread."""
+    return _UNDER_WAY.now
+
+
+def copied_graph(graph: Any) -> Any:
+    """Copy a graph and the graphs in it; parameters and buffers are shared."""
+    import torch
+
+    copy_of_graph = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    copy_of_graph.meta.update(graph.meta)
+    for name, child in graph.named_children():
+        if isinstance(child, torch.fx.GraphModule):
+            setattr(copy_of_graph, name, copied_graph(child))
+    return copy_of_graph
+
+
+@contextmanager
+def fake_tensors_of_its_own(*, ignore_shape_env: bool) -> Iterator[None]:
+    """Make inside the block other fake tensors of the inputs than the program's compile gets.
+
+    A fake mode keeps the fake tensor that it made of an input, on the GPU or on the CPU. Dynamo gives each backend a mode of
+    its own for such reasons. Symbols are those of the compile around it, whose tracing context knows where they come from;
+    with `ignore_shape_env` every size is static.
+    """
+    from torch import _guards
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    outer = _UNDER_WAY.outer
+    if ignore_shape_env or getattr(outer, "fake_mode", None) is None:
+        context = _guards.TracingContext(FakeTensorMode(shape_env=ShapeEnv()))
+    else:
+        context = copy.copy(outer)
+        context.fake_mode = FakeTensorMode(
+            shape_env=outer.fake_mode.shape_env, allow_non_fake_inputs=outer.fake_mode.allow_non_fake_inputs
+        )
+    before = _guards.TracingContext.try_get()
+    # `_guards.tracing` would also drop the stacks of the symbols of the compile around it
+    _guards._TLS.tracing_context = context
+    try:
+        yield
+    finally:
+        _guards._TLS.tracing_context = before
