@@ -22,6 +22,7 @@ from explorer.absent.aot_inductor import inputs_on_gpu, not_packaged, packaging
 from explorer.absent.generated import Code, Generated
 from explorer.absent.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.absent.native import library
+from explorer.absent.random_draws import noting_draws
 from explorer.absent.seen_by_dynamo import not_seen_in_eager_mode, seen_as_they_are, seen_by_dynamo, seen_in_eager_mode
 from explorer.absent.standalone import copied_graph, fake_tensors_of_its_own, standalone, standalone_calls_noted
 from explorer.absent.untimed import assuming, untimed
@@ -56,7 +57,7 @@ def retargeted(
     from torch._inductor import compile_fx as module
 
     library()
-    inside = _Inside()
+    inside, drawn = _Inside(), noting_draws(assuming(emit))
     kept = generated if generated is not None else Generated()
     guard = guard_here()
 
@@ -140,14 +141,14 @@ def retargeted(
 
     with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
         with (
-            seen_in_eager_mode(target),
+            seen_in_eager_mode(target, drawn),
             replaced(module, "compile_fx", make),
             standalone_calls_noted(),
             _hashed_ahead(),
             captured_by_dynamo(target),
             in_place_of_gpu(launches),
         ):
-            with answered(target, launches.note if launches is not None else lambda *what: False), seen_by_dynamo(target):
+            with answered(target, launches.note if launches is not None else lambda *what: False), seen_by_dynamo(target, drawn):
                 yield True
 
 

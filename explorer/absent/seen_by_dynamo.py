@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.composites import composites_off_the_cpu
+from explorer.absent.random_draws import draws_random_numbers
 from explorer.absent.torch_cuda import torch_cuda_answers
 from explorer.observe.patch import added_in_plain_sight, replaced
 
@@ -26,8 +27,8 @@ ON_CPU = "explorer_on_cpu"
 
 
 @contextmanager
-def seen_by_dynamo(target: Target) -> Iterator[None]:
-    """Show the target to a program that Dynamo traces on the CPU."""
+def seen_by_dynamo(target: Target, drawn: Callable[[], None]) -> Iterator[None]:
+    """Show the target to a program that Dynamo traces on the CPU; `drawn` is called for each draw of random numbers on it."""
     import torch
     from torch import _meta_registrations as rules
     from torch._dynamo.output_graph import SubgraphTracer
@@ -51,6 +52,8 @@ def seen_by_dynamo(target: Target) -> Iterator[None]:
     def make_proxy(original: Callable[..., Any]) -> Callable[..., Any]:
         def create_proxy(self: Any, kind: str, target: Any, args: Any, kwargs: Any, *rest: Any, **options: Any) -> Any:
             on_cpu = kind in ("call_function", "call_method") and _makes_on_cpu(target, args, kwargs)
+            if _is_on(gpu.type, kwargs.get("device")) and draws_random_numbers(getattr(target, "__name__", "")):
+                drawn()
             target, args, kwargs = _from_gpu(kind, target, args, kwargs, gpu.type)
             made = original(self, kind, target, args, kwargs, *rest, **options)
             if on_cpu:
@@ -141,6 +144,12 @@ def _from_gpu(kind: str, called: Any, args: Any, kwargs: Any, gpu: str) -> tuple
     return called, args, kwargs
 
 
+def _is_on(device: str, named: Any) -> bool:
+    """Whether a `device` argument, a text or a torch.device, names a device of this type."""
+    kind = getattr(named, "type", named)
+    return isinstance(kind, str) and kind.partition(":")[0] == device
+
+
 def _names(value: Any, gpu: str) -> bool:
     """Whether a text names the absent GPU, which is the only one."""
     return isinstance(value, str) and value in (gpu, f"{gpu}:0")
@@ -185,11 +194,12 @@ def _compiles_without_mode(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def seen_in_eager_mode(target: Target) -> Iterator[None]:
+def seen_in_eager_mode(target: Target, drawn: Callable[[], None]) -> Iterator[None]:
     """Let this thread's program create tensors on the target; they are on the CPU, and report the GPU.
 
     What it made before, and what compiled code or autograd made, is on the GPU once it has put anything there. Inside of compiled
-    functions Dynamo answers, and what they run in eager mode themselves is not told.
+    functions Dynamo answers, and what they run in eager mode themselves is not told. `drawn` is called when the program first
+    draws random numbers on the target.
     """
     import torch
     from torch._dynamo.eval_frame import _TorchDynamoContext
@@ -205,7 +215,7 @@ def seen_in_eager_mode(target: Target) -> Iterator[None]:
         vars(context)["enter_exit_hooks"] = own
 
     with added_in_plain_sight(_TorchDynamoContext, "enter_exit_hooks", property(hooks, set_hooks)):
-        with _eager_mode(target.device, used=False):
+        with _eager_mode(target.device, used=False, drawn=drawn):
             yield
 
 
@@ -294,7 +304,7 @@ class _Marks:
             return tensor
 
 
-def _eager_mode(gpu: str, used: bool = True) -> Any:
+def _eager_mode(gpu: str, used: bool = True, drawn: Callable[[], None] | None = None) -> Any:
     """A torch-function mode in which tensors on the CPU report the GPU, except those put on the CPU.
 
     Unless the GPU is `used` from the start, they report it only after the program has created something on it.
@@ -327,10 +337,10 @@ def _eager_mode(gpu: str, used: bool = True) -> Any:
             return self._made(func, args, kwargs)
 
         def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
-            nonlocal used
+            nonlocal used, drawn
             if func is torch.device:
                 return func(*args, **kwargs)
-            name = getattr(func, "__name__", "")
+            name, device_given = getattr(func, "__name__", ""), kwargs.get("device")
             method = name if func is getattr(torch.Tensor, name, None) else ""
             given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
             stays = _stays_on_cpu(method, args, kwargs, [marks.on_cpu(tensor) for tensor in given])
@@ -339,6 +349,9 @@ def _eager_mode(gpu: str, used: bool = True) -> Any:
                 used = used or _moves_to(gpu, method, args, kwargs)
             if func in constructors and kwargs.get("device") is None and getattr(default.CURRENT_DEVICE, "type", "") == gpu:
                 stays, used, kwargs = False, True, {**kwargs, "device": torch.device("cpu")}
+            if drawn is not None and used and not stays and draws_random_numbers(name) and not _is_on("cpu", device_given):
+                drawn()
+                drawn = None  # one row says it, and a program may draw in each step
             called, args, kwargs = _from_gpu("call_method" if method else "call_function", method or func, args, kwargs, gpu)
             if kwargs.get("pin_memory"):
                 kwargs = {**kwargs, "pin_memory": False}
