@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from explorer.live.outcome import Outcome, detached_of_state, on_copies, other_t
 from explorer.live.protocol import Live, TraceAgain, no_verb
 from explorer.live.reference import DRAWS, compared
 from explorer.live.timing import median_seconds
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.model.values import Artifact, Failure, Plain, Rows
 from explorer.observe.without_data import NO_DATA
 
 
@@ -31,7 +32,7 @@ class LiveFunction(Live):
     """What is live of a traced function; `compiled` is None and `error` set where the compile failed.
 
     `generated` is what Inductor generated for a GPU you don't have. `empty` says that tensors of the call have no data, so
-    that nothing was computed.
+    that nothing was computed. `late_losses` lists what explorer lost after the trace was made.
     """
 
     call: Call
@@ -44,6 +45,7 @@ class LiveFunction(Live):
     retrace: TraceAgain | None = None
     generated: Generated | None = None
     empty: bool = False
+    late_losses: Callable[[], Sequence[Failure]] = tuple
     shown_in: object = None
     assembly_by_kernel: dict[str, Artifact] = field(default_factory=dict)
 
@@ -86,7 +88,10 @@ class LiveFunction(Live):
             with on_copies(call) as copied:
                 return detached_of_state(call, run_call(compiled, copied, told=False)[0])
 
-        return once_nothing_traces(run_on_copies)
+        returned = once_nothing_traces(run_on_copies)
+        for failure in self.late_losses():  # the trace is made, and has no place for them
+            warnings.warn(f"explorer: {failure}", stacklevel=3)
+        return returned
 
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
         """Compare eager and compiled on copies of the trace's inputs, output by output: see `Trace.check`."""

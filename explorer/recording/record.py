@@ -30,14 +30,21 @@ class Recording:
 
     def __init__(self) -> None:
         self._trace: Trace | None = None
+        self._guards: list[Guard] = []  # what they lose after the block is read when the trace is asked for
         self.events: list[Event] = []
         self.failures: list[Failure] = []
 
     @property
     def trace(self) -> Trace:
-        """The trace of the block; InputError while the block still runs."""
+        """The trace of the block; InputError while the block still runs.
+
+        What was compiled in the block may run after it. What explorer loses there is a Failure from then on.
+        """
         if self._trace is None:
             raise InputError("the recording is still under way: ask for its trace after the with block")
+        for guard in self._guards:
+            if late := guard.failures(self._trace.failures):
+                self._trace = replace(self._trace, failures=(*self._trace.failures, *late))
         return self._trace
 
 
@@ -61,6 +68,7 @@ def record(
     result = Recording()
     meta: dict[str, Plain] = {"name": name, "target": absent.name if absent else str(device)}
     guard = Guard(losses={})
+    result._guards.append(guard)
     try:
         with shielded(lambda: _recorded(result, device, absent, meta, stages, fresh), guard, "set up", "take down"):
             yield result
@@ -69,9 +77,8 @@ def record(
             error.add_note(f"explorer: {note}")
         raise
     finally:
-        if lost := guard.failures():  # whatever failed in explorer, the program ran, and there is a trace that says so
-            before = result._trace or Trace(meta=meta)
-            result._trace = replace(before, failures=(*before.failures, *lost))
+        if result._trace is None:  # whatever failed in explorer, the program ran, and there is a trace that says so
+            result._trace = Trace(meta=meta)
 
 
 @contextmanager
@@ -87,6 +94,7 @@ def _recorded(
     processes_before = count_started_processes()
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show, every_thread=True)
+        result._guards.append(recorder.guard)
         with recording_kernels(device, absent) as kernels:
             start = partial(kernels.start, recorder)
             launches = kernels.launches

@@ -181,7 +181,9 @@ class _Tracing:
                     raise
                 live.ladders = kernels.finish(recorder).with_choices(recorder.events)
             live.generated = recorder.generated if plan.absent else None
-        return with_unfulfilled(finished(recorder, meta, plan.request.stages, live), recorder.events, plan.changes)
+        trace = finished(recorder, meta, plan.request.stages, live)
+        live.late_losses = partial(recorder.guard.failures, trace.failures)
+        return with_unfulfilled(trace, recorder.events, plan.changes)
 
     def trace_without_explorer(self, error: Exception) -> Trace:
         """Give the result of torch alone, in a trace that says that explorer failed.
