@@ -1,0 +1,50 @@
+"""What was not compiled is a Failure that says why."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import explorer
+
+
+def toy_example(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    x = a / (torch.abs(a) + 1)
+    if b.sum() < 0:
+        b = b * -1
+    return x * b
+
+
+def test_what_dynamo_refuses_is_a_failure_with_its_hint() -> None:
+    """fullgraph=True with a graph break gives a trace whose Failure has Dynamo's words; its result raises them."""
+    trace = explorer.trace(toy_example, torch.randn(4), torch.randn(4), fullgraph=True, backend="eager")
+    (failure,) = trace.failures
+    assert failure.fatal
+    assert "Data-dependent branching" in failure.message
+    assert "def toy_example" in trace.text("source")
+    with pytest.raises(explorer.CompileError, match="Data-dependent"):
+        trace.raise_for_failures()
+    with pytest.raises(explorer.CompileError) as caught:
+        _ = trace.result
+    assert type(caught.value.__cause__).__name__ == "Unsupported"
+
+
+def test_a_function_without_tensor_operations_says_so_and_shows_its_bytecode() -> None:
+    """Where nothing is compiled the trace says so, shows the bytecode, and has the result."""
+
+    def nothing(x: torch.Tensor) -> int:
+        return 3
+
+    trace = explorer.trace(nothing, torch.randn(4))
+    assert "nothing was compiled" in trace.failures[0].message
+    assert "RETURN" in trace.text("bytecode")
+    assert trace.result == 3
+    assert "nothing compiled" in repr(trace) or "1 failure" in repr(trace)
+
+
+def test_a_module_that_dynamo_refuses_says_why_and_what_to_do() -> None:
+    """Nothing of an LSTM is compiled unless Dynamo is told to; the failure has its reason and its hints."""
+    trace = explorer.trace(torch.nn.LSTM(4, 4), torch.randn(3, 2, 4))
+    (failure,) = trace.failures
+    assert failure.message.startswith("nothing was compiled: Dynamo leaves this function to Python: Attempted to wrap RNN")
+    assert "torch._dynamo.config.allow_rnn=True" in failure.message

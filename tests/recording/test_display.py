@@ -1,0 +1,13 @@
+"""show and explore: what can be shown."""
+
+from __future__ import annotations
+
+import pytest
+
+import explorer
+
+
+def test_show_takes_a_trace() -> None:
+    """Anything else is an InputError, not a print of it."""
+    with pytest.raises(explorer.InputError, match=r"show takes a Trace, such as explorer.trace\(f, x\) gives, not int"):
+        explorer.show(3)  # type: ignore[arg-type]

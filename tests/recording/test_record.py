@@ -1,0 +1,106 @@
+"""record: a block's compiles are recorded, and the program is as without."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import explorer
+
+
+def sin_cos(x: torch.Tensor) -> torch.Tensor:
+    return torch.sin(x) ** 2 + torch.cos(x) ** 2
+
+
+def toy_example(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    x = a / (torch.abs(a) + 1)
+    if b.sum() < 0:
+        b = b * -1
+    return x * b
+
+
+class MLP(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(16, 32)
+        self.down = nn.Linear(32, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.up(x)
+        x = nn.functional.gelu(x)
+        return self.down(x)
+
+
+def test_record_catches_a_training_loop() -> None:
+    """A training loop as it stands is recorded: one compile forward, one backward, and the weights it would have."""
+
+    def loop() -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = MLP()
+        compiled = torch.compile(model, backend="aot_eager")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            compiled(torch.ones(4, 16)).square().mean().backward()
+            optimizer.step()
+        return [p.detach().clone() for p in model.parameters()]
+
+    expected = loop()
+    torch._dynamo.reset()
+    with explorer.record() as recorded:
+        weights = loop()
+    assert all(torch.equal(a, b) for a, b in zip(weights, expected, strict=True))
+    graphs = [(a.stage, a.graph) for a in recorded.trace.artifacts]
+    assert graphs.count(("joint", "joint")) == 1
+    assert graphs.count(("backward", "backward")) == 1
+
+
+def test_both_branches_of_the_toy_example_are_three_compiled_frames() -> None:
+    """Recorded over two calls that take both branches, all three frames are compiled."""
+    with explorer.record() as recorded:
+        compiled = torch.compile(toy_example, backend="aot_eager")
+        for b in (torch.ones(10), -torch.ones(10)):
+            assert torch.equal(compiled(torch.ones(10), b), toy_example(torch.ones(10), b))
+    assert recorded.trace.frames == ("0/0", "1/0", "2/0")
+    assert all(f["compiled"] for f in recorded.trace.functions)
+
+
+def test_a_new_dtype_names_the_guard_that_failed() -> None:
+    """A recompile is a frame of its own and says which guard failed."""
+
+    def fresh(x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x) + 1
+
+    with explorer.record() as recorded:
+        compiled = torch.compile(fresh, backend="eager")
+        compiled(torch.randn(4))
+        compiled(torch.randn(4).double())
+    trace = recorded.trace
+    assert trace.frames == ("0/0", "0/1")
+    (row,) = trace.recompiles
+    assert (row["frame"], row["earlier"]) == ("0/1", "0/0")
+    assert "dtype mismatch" in row["guard"]
+    assert "expected Float, actual Double" in row["guard"]
+
+
+def test_a_recording_whose_block_raises_has_its_trace() -> None:
+    """The exception goes through and the trace holds what was compiled before it."""
+    with pytest.raises(ZeroDivisionError), explorer.record() as recorded:
+        torch.compile(sin_cos, backend="eager")(torch.randn(4))
+        raise ZeroDivisionError
+    assert recorded.trace.find("dynamo")
+
+
+def test_a_recording_under_way_has_no_trace_yet() -> None:
+    """Asking for the trace inside the block says to ask after it."""
+    with explorer.record() as recorded, pytest.raises(explorer.InputError, match="after the with block"):
+        _ = recorded.trace
+
+
+def test_a_recorded_trace_has_no_result() -> None:
+    """What only trace() has says so for a recording."""
+    with explorer.record() as recorded:
+        torch.compile(sin_cos, backend="eager")(torch.randn(4))
+    with pytest.raises(explorer.LiveError, match="the result needs the process"):
+        _ = recorded.trace.result
