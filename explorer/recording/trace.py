@@ -14,6 +14,7 @@ from explorer.absent import target as target_room
 from explorer.absent.autocast import Ambient
 from explorer.compilers import backend as backends
 from explorer.compilers import torch_compile as compiling
+from explorer.compilers.compilers import compiler_named
 from explorer.errors import InputError, InterpretError
 from explorer.gpus.figures import Target
 from explorer.live.call import Call, clone, hidden_elsewhere, run_call
@@ -248,6 +249,9 @@ def _compiled_without_explorer(request: TraceRequest, function: Callable[..., An
     """Hand the function to the compiler as a program without explorer does."""
     if backends.is_module_compiler(request.backend):
         return request.backend(function)
+    if compiler_named(request.backend) is None:
+        return compiling.plain(function, request.backend, request.compile_settings())
+    # a compiler that explorer itself brings, which emits what it sees
     backend, settings = backends.given_to_torch(request.backend, Recorder(), request.compile_settings())
     return compiling.plain(function, backend, settings)
 
