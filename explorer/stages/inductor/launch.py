@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from explorer.model.integers import evaluated
-from explorer.model.values import Plain
+from explorer.model.rows import Launch
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 
 
 def launches(
     wrapper: str, name: str, arguments: Sequence[str], grid: Sequence[str], prefix: Sequence[str] = ()
-) -> tuple[dict[str, Plain], ...]:
+) -> tuple[Launch, ...]:
     """Each `name.run(…)` of the wrapper: its line, its arguments by the kernel's names for them, and its grid.
 
     `grid` has the three expressions of the launch grid in the arguments' names, `prefix` assignments that these need.
@@ -23,7 +23,7 @@ def launches(
     runs_by_name = _cpp_wrapper.runs(wrapper) if _cpp_wrapper.is_cpp(wrapper) else _runs(wrapper)
     for line, texts in runs_by_name.get(name, ()):
         values = dict(zip(arguments, texts, strict=False))
-        rows.append({"line": line, "arguments": values, "grid": _grid(values, grid, prefix)})
+        rows.append(Launch(line=line, arguments=values, grid=_grid(values, grid, prefix)))
     return tuple(rows)
 
 
