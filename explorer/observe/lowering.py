@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
@@ -387,6 +387,11 @@ class _Return:
 Observing = AbstractContextManager[None]
 
 
+def _observed_if_any(owner: Any, name: str, observer: Callable[..., Any]) -> Observing:
+    """Observe a function that not every torch has in that place: without it the rows that it tells of are not there."""
+    return observed(owner, name, observer) if versions.has_function(owner, name) else nullcontext()
+
+
 def _of_nodes(logs: _Logs) -> Iterator[Observing]:
     """Each node as it is lowered, the operations that are registered, and the end of each graph."""
     from torch._inductor import graph
@@ -457,10 +462,10 @@ def _of_refusals(logs: _Logs) -> Iterator[Observing]:
 
         return made
 
-    yield observed(graph.GraphLowering, "has_feature", has_feature)
-    yield observed(graph, "make_fallback", made_fallback)
+    yield _observed_if_any(graph.GraphLowering, "has_feature", has_feature)
+    yield _observed_if_any(graph, "make_fallback", made_fallback)
     for name in ("unsupported_input_tensor", "unsupported_output_tensor"):
-        yield observed(lowering, name, taken)
+        yield _observed_if_any(lowering, name, taken)
     for kind in (ir.Scan, ir.Sort):
         yield observed(kind, "create", refusing(inspect.unwrap(kind.create).__code__))
 
@@ -485,7 +490,7 @@ def _of_reductions(logs: _Logs) -> Iterator[Observing]:
         logs.now().asks(f"reduction_split_factor(reduced {reduced}, rows {rows}, inner_reduction={inner})", answer)
 
     yield observed(ir.Reduction, "num_splits", num_splits)
-    yield observed(choices.InductorChoices, "reduction_split_factor", factor)
+    yield _observed_if_any(choices.InductorChoices, "reduction_split_factor", factor)
 
 
 def _of_loops(logs: _Logs) -> Iterator[Observing]:
@@ -510,9 +515,9 @@ def _of_loops(logs: _Logs) -> Iterator[Observing]:
         if (yield):
             logs.now().reordered(self, order or (), before, str(other.name))
 
-    yield observed(ir.ComputedBuffer, "simplify_and_reorder", simplified)
-    yield observed(scheduler, "pick_loop_order", picked)
-    yield observed(scheduler.SchedulerNode, "reorder_loops_by_dep_pair", matched)
+    yield _observed_if_any(ir.ComputedBuffer, "simplify_and_reorder", simplified)
+    yield _observed_if_any(scheduler, "pick_loop_order", picked)
+    yield _observed_if_any(scheduler.SchedulerNode, "reorder_loops_by_dep_pair", matched)
 
 
 def _of_kernels(logs: _Logs) -> Iterator[Observing]:
@@ -550,8 +555,8 @@ def _of_kernels(logs: _Logs) -> Iterator[Observing]:
     for kind in subclasses(BaseScheduling):
         if "define_kernel" in vars(kind):
             yield observed(kind, "define_kernel", defined)
-    yield observed(cpp.CppKernelProxy, "codegen_nodes", written_loops)
-    yield observed(cpp.TilingSelect, "select_tiling", selected)
+    yield _observed_if_any(cpp.CppKernelProxy, "codegen_nodes", written_loops)
+    yield _observed_if_any(getattr(cpp, "TilingSelect", None), "select_tiling", selected)
 
 
 def _triton_tiling(name: str, kernel: Any, nodes: Any) -> dict[str, Plain]:

@@ -99,6 +99,11 @@ def draws_four_numbers() -> bool:
     return hasattr(triton_helpers, "rand4x")
 
 
+def has_function(owner: Any, name: str) -> bool:
+    """True where this torch has a function of that name, for what another release may have moved or not have yet."""
+    return callable(getattr(owner, name, None))
+
+
 def user_lowerings() -> Mapping[Any, Any]:
     """The lowerings that the user registered, which Inductor asks before its own; none where this torch does not know them."""
     from torch._inductor import lowering

@@ -24,7 +24,7 @@ from explorer.stages.inductor.lowered import (
     said_of_tiling,
     why_fallback,
 )
-from explorer.stages.inductor.lowering import operations_of
+from explorer.stages.inductor.lowering import operations_by_node
 
 #: The kinds of a scheduler node that the wrapper calls.
 CALLED = ("extern", "template")
@@ -110,6 +110,7 @@ class _Graph:
         self.artifact = artifact
         self.data = artifact.data
         self._nodes = nodes
+        self._operations = operations_by_node(self.data)
         self._within = f"{self.data['path']}." if self.data["path"] else ""
         self._groups = list(fusion.groups()) if fusion else []
         self._why_made = {row["buffer"]: row["why"] for row in fusion.made()} if fusion else {}
@@ -122,7 +123,7 @@ class _Graph:
         return self._rows
 
     def _row(self, node: Mapping[str, Plain]) -> dict[str, Plain]:
-        operations = operations_of(self.data, node["node"])
+        operations = self._operations.get(node["node"], [])
         kinds = kinds_of_node(node, operations)
         names = tuple(one["operation"] for one in operations)
         place = self._nodes.get(self._within + node["node"], {})

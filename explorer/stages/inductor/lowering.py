@@ -33,8 +33,9 @@ def render(event: Event, id: str) -> Artifact:
 
 def readable(data: Mapping[str, Plain]) -> Iterator[Line]:
     """The text, line by line."""
+    operations = operations_by_node(data)
     for node in data["lowered"]:
-        yield _node_line(node, operations_of(data, node["node"])), node["node"]
+        yield _node_line(node, operations.get(node["node"], ())), node["node"]
     nodes = {operation["operation"]: operation["node"] for operation in data["operations"]}
     say = {"reductions": said_of_split, "order of loops": said_of_order, "tiling": said_of_tiling}
     for title, rows in sections(data):
@@ -45,9 +46,12 @@ def readable(data: Mapping[str, Plain]) -> Iterator[Line]:
             yield f"  {of}: {say[title](row)}" if of else f"  {say[title](row)}", of
 
 
-def operations_of(data: Mapping[str, Plain], node: str) -> list[Mapping[str, Plain]]:
-    """The operations that are of an FX node, in the order in which they were made."""
-    return [operation for operation in data["operations"] if operation["node"] == node]
+def operations_by_node(data: Mapping[str, Plain]) -> dict[str, list[Mapping[str, Plain]]]:
+    """The operations that are of each FX node, in the order in which they were made."""
+    operations: dict[str, list[Mapping[str, Plain]]] = {}
+    for operation in data["operations"]:
+        operations.setdefault(operation["node"], []).append(operation)
+    return operations
 
 
 def _node_line(node: Mapping[str, Plain], operations: Sequence[Mapping[str, Plain]]) -> str:
