@@ -606,6 +606,16 @@ class IreeFunction(Record):
 
 
 @record
+class IreeForTarget(Record):
+    """What IREE writes for another target, such as "cuda:sm_80": `form` is what the text is called, such as "PTX"."""
+
+    target: str
+    form: str
+    language: str
+    fx_nodes: Names
+
+
+@record
 class Vmfb(Record):
     """The file that IREE's runtime loads: its bytes and their SHA-256, its sections, the command that made it, its seconds."""
 
@@ -677,6 +687,7 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         **dict.fromkeys(IREE_FUNCTIONS, IreeFunction),
         "iree_vm_module": Nothing,
         "iree_vmfb": Vmfb,
+        "iree_target": IreeForTarget,
     }
 )
 

@@ -29,6 +29,7 @@ from explorer.model.artifacts import (
     Fusion,
     FxGraph,
     FxPass,
+    IreeForTarget,
     IreeFunction,
     IreeModule,
     Kernel,
@@ -297,6 +298,13 @@ class IreeFunctionText(IreeFunction):
 
 
 @record
+class IreeForTargetText(IreeForTarget):
+    """What IREE writes for another target."""
+
+    text: str
+
+
+@record
 class IreeExecutableText(Record):
     """The LLVM IR or the assembly of IREE's executables, with the names of the dispatches' functions in it."""
 
@@ -353,6 +361,7 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         **dict.fromkeys(IREE_FUNCTIONS, IreeExecutableText),
         "iree_vm_module": Text,
         "iree_vmfb": Vmfb,
+        "iree_target": IreeForTargetText,
     }
 )
 

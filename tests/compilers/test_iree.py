@@ -16,7 +16,7 @@ import explorer
 from explorer import Trace
 from explorer.compilers import compiler
 from explorer.compilers.compilers import compiler_named
-from explorer.compilers.iree.compile import HOST, compiled, tool
+from explorer.compilers.iree.compile import HOST, tool
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree import STAGES
 
@@ -119,11 +119,26 @@ def test_training_and_dynamic_sizes_run(trace: Trace) -> None:
 
 
 @live
-def test_an_unknown_target_ends_another_process() -> None:
-    """A target that crashes iree-compile is an error in the answer, with what it said, and this process goes on."""
-    text = "func.func @main(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> {\n  return %x : !torch.vtensor<[2],f32>\n}"
-    made = compiled(text, target=("--iree-hal-target-device=hip", "--iree-rocm-target=gfx0000"))
-    assert made.error and not made.vmfb
+def test_other_targets_are_text_and_a_crash_of_iree_is_a_failure() -> None:
+    """Each target's text is there, linked where it states lines; one that crashes iree-compile is named, and nothing is lost."""
+    targets = ["cuda:h100", "cuda", "vulkan", "aarch64"]
+    trace = explorer.trace(Small(), torch.randn(2, 8), backend="iree", options={"targets": targets})
+    texts = {artifact.data["target"]: artifact for artifact in trace.find("iree_target")}
+    assert list(texts) == targets[1:]
+    assert ".target sm_86" in texts["cuda"].text and "spirv.func" in texts["vulkan"].text and "fadd" in texts["aarch64"].text
+    assert texts["aarch64"].id in {link.source for link in trace.links}
+    assert not re.search(r"^\s*\.loc", texts["cuda"].text, re.M), "IREE writes no lines into PTX; where it does, link them"
+    (failure,) = trace.failures
+    assert (failure.stage, failure.step, failure.fatal) == ("iree_target", "cuda:h100", False)
+    assert "crashed with signal 11" in failure.message and "Unknown CUDA target 'h100'" in failure.message
+    assert "backtrace" not in failure.message and all(row["equal"] for row in trace.check())
+
+
+@live
+def test_a_target_that_iree_does_not_have_is_refused() -> None:
+    """The error has the names that there are."""
+    with pytest.raises(explorer.InputError, match="unknown target of IREE 'cudaa': did you mean 'cuda'"):
+        explorer.trace(Small(), torch.randn(2, 8), backend="iree", options={"targets": ["cudaa"]})
 
 
 @live

@@ -10,6 +10,7 @@ from typing import Any
 from explorer.compilers.iree.compile import Compiled, compiled
 from explorer.compilers.iree.execution import DRIVER, Module
 from explorer.compilers.iree.importing import Imported, imported
+from explorer.compilers.iree.targets import flags_for, target_named
 from explorer.errors import InputError
 from explorer.model.stage import Emit
 from explorer.observe.fx import graph_record
@@ -25,17 +26,22 @@ def iree_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     from torch._decomp import get_decompositions
     from torch._dynamo.backends.common import aot_autograd
 
-    flags = tuple(map(str, options.get("flags", ())))
+    flags, targets = (tuple(map(str, options.get(name, ()))) for name in ("flags", "targets"))
+    for name in targets:
+        target_named(name)
+    compile_as = partial(compile_graph, emit=emit, flags=flags, targets=targets)
     made: Callable[..., Any] = aot_autograd(
-        fw_compiler=partial(compile_graph, emit=emit, graph="forward", flags=flags),
-        bw_compiler=partial(compile_graph, emit=emit, graph="backward", flags=flags),
-        inference_compiler=partial(compile_graph, emit=emit, graph="inference", flags=flags),
+        fw_compiler=partial(compile_as, graph="forward"),
+        bw_compiler=partial(compile_as, graph="backward"),
+        inference_compiler=partial(compile_as, graph="inference"),
         decompositions=get_decompositions(DEFAULT_DECOMPOSITIONS),
     )
     return made
 
 
-def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, flags: Sequence[str]) -> Callable[..., Any]:
+def compile_graph(
+    gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, flags: Sequence[str], targets: Sequence[str]
+) -> Callable[..., Any]:
     """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them."""
     _check_devices(inputs)
     with emit.during(graph):
@@ -44,6 +50,8 @@ def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, fla
         emit("iree_torch", lambda: {"text": source.text, "fx_nodes": source.nodes})
         made = compiled(source.text, flags)
         emit_texts(emit, source, made)
+        for name in targets if not made.error else ():
+            emit.attempt("iree_target", name, partial(emit_target, emit, source, name))
     if made.error:
         raise IreeError(f"IREE could not compile the {graph} graph:\n{made.error}")
     module = Module(made.vmfb, source.values)
@@ -73,6 +81,16 @@ def emit_texts(emit: Emit, source: Imported, made: Compiled) -> None:
         digest = hashlib.sha256(made.vmfb).hexdigest()
         facts = {"rows": rows, "bytes": len(made.vmfb), "sha256": digest, "seconds": made.seconds, "command": made.command}
         emit("iree_vmfb", lambda: facts)
+
+
+def emit_target(emit: Emit, source: Imported, name: str) -> None:
+    """Emit what IREE writes for a target; IreeError, with its words, where it cannot, or crashes."""
+    target = target_named(name)
+    made = compiled(source.text, target=flags_for(name), wanted=target.ending)
+    if "wanted" not in made.texts:
+        raise IreeError(made.error or f"IREE wrote no {target.form}")
+    facts = {"target": name, "form": target.form, "language": target.language, "fx_nodes": source.nodes}
+    emit("iree_target", lambda: {**facts, "text": made.texts["wanted"]})
 
 
 def execution(graph: str, module: Module) -> dict[str, Any]:

@@ -54,8 +54,11 @@ class Compiled:
     command: tuple[str, ...] = field(default=(), repr=False)
 
 
-def compiled(text: str, flags: Sequence[str] = (), target: Sequence[str] = HOST) -> Compiled:
-    """Compile a module of the torch dialect down to a VMFB; an error of the compiler is in the answer."""
+def compiled(text: str, flags: Sequence[str] = (), target: Sequence[str] = HOST, wanted: str = "") -> Compiled:
+    """Compile a module of the torch dialect down to a VMFB; an error of the compiler is in the answer.
+
+    With `wanted`, such as "*.ptx", the files of the executables of that name are the text "wanted".
+    """
     with scratch.folder() as name:
         folder = Path(name)
         (folder / "phases").mkdir()
@@ -68,7 +71,11 @@ def compiled(text: str, flags: Sequence[str] = (), target: Sequence[str] = HOST)
         made = folder / "module.vmfb"
         listing = {} if error else {"iree_vm_module": _listing(made)}
         return Compiled(
-            texts={**dict(_phases(folder / "phases")), **dict(_machine_code(folder / "executables")), **listing},
+            texts={
+                **dict(_phases(folder / "phases")),
+                **dict(_machine_code(folder / "executables", wanted)),
+                **listing,
+            },
             error=error,
             seconds=seconds,
             vmfb=b"" if error else made.read_bytes(),
@@ -79,7 +86,13 @@ def compiled(text: str, flags: Sequence[str] = (), target: Sequence[str] = HOST)
 
 
 def _outputs() -> tuple[str, ...]:
-    return ("--dump-compilation-phases-to=phases", "--iree-hal-dump-executable-intermediates-to=executables", "-o", "module.vmfb")
+    kinds = ("intermediates", "binaries")
+    return (
+        "--dump-compilation-phases-to=phases",
+        *(f"--iree-hal-dump-executable-{kind}-to=executables" for kind in kinds),
+        "-o",
+        "module.vmfb",
+    )
 
 
 def _run(command: Sequence[str], folder: Path) -> str:
@@ -92,7 +105,8 @@ def _run(command: Sequence[str], folder: Path) -> str:
         return ""
     said = done.stderr.replace(f"{folder}/", "").strip()
     if done.returncode < 0:
-        return f"iree-compile crashed with signal {-done.returncode}:\n{said[:2000]}".strip()
+        said = said.partition("\nPlease report issues")[0]  # behind it is a stack of addresses
+        return f"iree-compile crashed with signal {-done.returncode}: {said[:2000]}".strip()
     return said or f"iree-compile ended with status {done.returncode}"
 
 
@@ -111,10 +125,10 @@ def _phases(folder: Path) -> Iterator[tuple[str, str]]:
             yield stage_name(phase), file.read_text(encoding="utf-8", errors="replace")
 
 
-def _machine_code(folder: Path) -> Iterator[tuple[str, str]]:
+def _machine_code(folder: Path, wanted: str) -> Iterator[tuple[str, str]]:
     """LLVM IR and assembly of the executables; of several, which IREE did not link, one after the other."""
-    for stage, ending in (("iree_llvm", "*.optimized.ll"), ("iree_assembly", "*.s")):
-        texts = [file.read_text(encoding="utf-8", errors="replace") for file in sorted(folder.glob(ending))]
+    for stage, ending in (("iree_llvm", "*.optimized.ll"), ("iree_assembly", "*.s"), ("wanted", wanted)):
+        texts = [file.read_text(encoding="utf-8", errors="replace") for file in sorted(folder.glob(ending))] if ending else []
         if texts:
             yield stage, "\n".join(texts)
 

@@ -28,6 +28,7 @@ IREE = Compiler(
     kinds=("forward", "backward", "execution", *(stage.name for stage in IREE_STAGES)),
     options=MappingProxyType(
         {
+            "targets": "targets that need not be here, whose text is wanted too: 'cuda:sm_80', 'vulkan', 'aarch64'",
             "flags": "flags of iree-compile, as it lists them itself, behind explorer's own",
         }
     ),

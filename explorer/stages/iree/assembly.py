@@ -68,7 +68,7 @@ def _kind(line: str, of_inputs: bool) -> str:
 
 STAGE = Stage(
     name="iree_assembly",
-    title="IREE: assembly",
+    title="Assembly · IREE",
     language="asm",
     backend="iree",
     render=render,

@@ -40,7 +40,7 @@ def kinds(artifact: Artifact) -> Kinds:
 
 STAGE = Stage(
     name="iree_llvm",
-    title="IREE: LLVM IR",
+    title="LLVM IR · IREE",
     language="llvm",
     backend="iree",
     render=render,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from explorer.model.artifacts import IREE_FUNCTIONS, IreeFunction, IreeModule
+from explorer.model.artifacts import IREE_FUNCTIONS, IreeForTarget, IreeFunction, IreeModule
 from explorer.model.records import typed
 from explorer.model.rows import Names
 from explorer.model.trace_data import TraceData
@@ -52,6 +52,8 @@ def _fx_nodes(artifact: Artifact) -> Names:
     """The nodes of the FX graph, in the order in which locations count them."""
     if artifact.stage in IREE_FUNCTIONS:
         return typed(IreeFunction, artifact.data).fx_nodes
+    if artifact.stage == "iree_target":
+        return typed(IreeForTarget, artifact.data).fx_nodes
     return typed(IreeModule, artifact.data).fx_nodes
 
 

@@ -89,6 +89,6 @@ def _stage(phase: str, title: str, about: str) -> Stage:
 
 
 STAGES: tuple[Stage, ...] = (
-    _stage("torch", "IREE: torch dialect", "The graph as IREE's importer makes it: an operation of MLIR's torch dialect a node."),
-    *(_stage(phase, f"IREE: {phase}", f"After IREE's phase {phase!r}: {about}.") for phase, about in PHASES),
+    _stage("torch", "torch dialect · IREE", "The graph as IREE's importer makes it, in MLIR's torch dialect."),
+    *(_stage(phase, f"{phase} · IREE", f"After IREE's phase {phase!r}: {about}.") for phase, about in PHASES),
 )

@@ -8,12 +8,12 @@ from explorer.model.values import Artifact, Event
 
 def render(event: Event, id: str) -> Artifact:
     """The listing."""
-    return text_artifact(event, id, "IREE: VM module", "text")
+    return text_artifact(event, id, "VM module · IREE", "text")
 
 
 STAGE = Stage(
     name="iree_vm_module",
-    title="IREE: VM module",
+    title="VM module · IREE",
     language="text",
     backend="iree",
     render=render,

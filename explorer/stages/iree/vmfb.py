@@ -14,7 +14,7 @@ def render(event: Event, id: str) -> Artifact:
     """One line a section; `rows` has the same as a table."""
     file = typed(Vmfb, event.data)
     text = "\n".join([f"{file.bytes:>12,}  bytes in all", *(f"{row.bytes:>12,}  {row.name}" for row in file.rows)])
-    return text_artifact(event, id, "IREE: VMFB", "text", text=text)
+    return text_artifact(event, id, "VMFB · IREE", "text", text=text)
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:
@@ -24,7 +24,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
 
 STAGE = Stage(
     name="iree_vmfb",
-    title="IREE: VMFB",
+    title="VMFB · IREE",
     language="text",
     backend="iree",
     render=render,

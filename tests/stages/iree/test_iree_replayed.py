@@ -27,7 +27,7 @@ def trace(replayed: Callable[[str], Trace]) -> Trace:
 
 def test_every_stage_is_there(trace: Trace) -> None:
     """Each stage has its text, and the machine code is one text a dispatch."""
-    assert {stage.name for stage in STAGES} <= {artifact.stage for artifact in trace.artifacts}
+    assert {stage.name for stage in STAGES if stage.name != "iree_target"} <= {artifact.stage for artifact in trace.artifacts}
     for stage in ("iree_llvm", "iree_assembly"):
         (artifact,) = trace.find(stage)
         assert artifact.kernel.startswith("main$async_dispatch_0_matmul") and artifact.kernel in artifact.text

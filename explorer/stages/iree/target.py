@@ -1,0 +1,47 @@
+"""What IREE writes for a target that need not be here: assembly, PTX, AMDGCN, SPIR-V or Metal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.model.artifacts import IreeForTarget
+from explorer.model.events import IreeForTargetText
+from explorer.model.records import typed
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.values import Artifact, Event
+from explorer.stages.iree import assembly, phases
+from explorer.stages.iree.locations import Places, links
+
+#: The languages whose instructions follow a .loc.
+WITH_LOC = ("asm", "ptx", "amdgcn")
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The text, in the language of its target."""
+    data = typed(IreeForTargetText, event.data)
+    return text_artifact(event, id, f"{data.form} for {data.target} · IREE", data.language)
+
+
+def places(artifact: Artifact) -> Places:
+    """The locations that the text states; none for Metal, which has none."""
+    if artifact.language == "mlir":
+        return phases.places(artifact)
+    return assembly.chains(artifact.text) if artifact.language in WITH_LOC else ()
+
+
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """The targets."""
+    return ", ".join(dict.fromkeys(typed(IreeForTarget, a.data).target for a in artifacts))
+
+
+STAGE = Stage(
+    name="iree_target",
+    title="For other targets · IREE",
+    language="text",
+    backend="iree",
+    render=render,
+    summary=summary,
+    link=links(places, "location"),
+    why_absent="no target was asked for; trace with options={'targets': ['cuda:sm_80', 'vulkan', 'aarch64']}",
+    about="What IREE's compiler writes of the same graph for a target that you name, which need not be here; nothing of it ran.",
+)
