@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -125,6 +125,14 @@ def _fits(value: Any, like: Any) -> bool:
 NOTHING = "the function returns nothing and changes nothing that explorer sees: nothing was compared"
 #: What is said of a value of the state behind its path.
 AFTER = " after the call"
+#: What was compared of a value that one side alone gives.
+PRESENCE = "whether it is there"
+#: What the note of a value begins with that is not the same with another seed.
+RANDOM = "random: depends on numbers that compiled code draws otherwise"
+#: Of fewer calls a permutation test says nothing.
+LEAST_DRAWS = 6
+#: So many bytes of random values are kept at once; for more the calls are made again.
+MOST_BYTES = 2**30
 
 
 def compared(
@@ -137,23 +145,23 @@ def compared(
     strides: str = "",
     truth: Truth | None = None,
 ) -> list[dict[str, Any]]:
-    """One row for each output, gradient and changed tensor; a single one, with `equal` None, where there is nothing.
+    """Compare two outcomes: one row for each output, gradient and changed tensor; one with `equal` None if there is nothing.
 
-    `redo` calls either side with another seed: what depends on random numbers is found so, and judged by `draws` calls of
-    each. `strides` says why strides are not compared, "" where they are.
+    `redo` calls eager, and what is compared with it, with another seed. It tells which values depend on random numbers; these
+    are judged by `draws` calls of each. `strides` says why strides are not compared, "" where they are.
     """
     truth = truth or Truth(call)
-    rows = []
-    for name, one, other in _pairs(expected, given):
-        row = _row(name, one, other, truth, strides)
-        if row["equal"] is False and redo is not None:
-            row = _or_random(row, name, one, other, truth, redo, draws)
-        rows.append({**row, "random": row.get("random", False)})
-    if not rows:
-        rows = [_blank("nothing", None, note=NOTHING)]
-    elif not (expected.whole and given.whole):
-        rows[0]["note"] = "; ".join(filter(None, [rows[0]["note"], "the function holds more than was looked at for changes"]))
-    return rows
+    pairs = {name: (one, other) for name, one, other in _pairs(expected, given)}
+    rows = {name: _row(name, one, other, truth, strides) for name, (one, other) in pairs.items()}
+    if redo is not None:
+        random = _random_names({name: pairs[name] for name, row in rows.items() if _may_be_random(row)}, truth, redo[0])
+        rows |= _random_rows({name: rows[name] for name in random}, expected, redo, draws)
+    listed = list(rows.values())
+    if not listed:
+        return [_blank("nothing", None, note=NOTHING)]
+    if not (expected.whole and given.whole):
+        listed[0]["note"] = "; ".join(filter(None, [listed[0]["note"], "the function holds more than was looked at for changes"]))
+    return listed
 
 
 def _pairs(expected: Outcome, given: Outcome) -> Iterator[tuple[str, Part | None, Part | None]]:
@@ -177,7 +185,7 @@ def _row(name: str, one: Part | None, other: Part | None, truth: Truth, strides:
 
     if one is None or other is None:
         side = "eager" if one is None else "compiled"
-        return _blank(name, False, compared="whether it is there", note=f"{side} does not give it")
+        return _blank(name, False, compared=PRESENCE, note=f"{side} does not give it")
     if any(part.why_not for part in (one, other)):
         return _blank(name, None, note=f"not compared: {one.why_not or other.why_not}")
     if name.startswith("gradient of ") and (one.value is None) != (other.value is None):
@@ -301,29 +309,69 @@ def _part_of(evidence: Evidence, number: int) -> Evidence:
     return Evidence()
 
 
-def _or_random(
-    row: dict[str, Any], name: str, one: Part | None, other: Part | None, truth: Truth, redo: tuple[Redo, Redo], draws: int
-) -> dict[str, Any]:
-    """The row of what is not equal as it is, or, where eager gives others with another seed, by the spread of several calls."""
-    import torch
+# Random numbers ----------------------------------------------------------------------------------------------------------
 
-    if one is None or other is None or row["compared"] in ("type", "layout"):
-        return row
-    again = redo[0](1)
-    second = again.returned.get(name) or again.state.get(name.removesuffix(AFTER))
-    if second is None or _row(name, one, second, truth, "of no interest")["equal"] is not False:
-        return row
-    said = {**row, "equal": None, "random": True, "error": None, "eager_error": None}
-    if draws < 6:
-        return {**said, "bound": "", "note": "random: depends on numbers that compiled code draws otherwise; not compared"}
-    found = [[_value(call(100 + n), name) for n in range(draws)] for call in redo]
-    whole = all(isinstance(t, torch.Tensor) and _fits(t, found[0][0]) for side in found for t in side)
-    alike = draws_alike(*found) if whole else None
+
+def _may_be_random(row: Mapping[str, Any]) -> bool:
+    """Whether a row is unequal in its values, which another seed could explain."""
+    return row["equal"] is False and row["compared"] not in ("type", "layout", PRESENCE)
+
+
+def _random_names(pairs: Mapping[str, tuple[Part | None, Part | None]], truth: Truth, eager: Redo) -> Iterator[str]:
+    """The names of the values that eager computes otherwise with another seed."""
+    if not pairs:
+        return
+    outcome = eager(1)
+    for name, (one, _) in pairs.items():
+        second = outcome.returned.get(name) or outcome.state.get(name.removesuffix(AFTER))
+        if second is not None and _row(name, one, second, truth, "of no interest")["equal"] is False:
+            yield name
+
+
+def _random_rows(
+    rows: Mapping[str, dict[str, Any]], expected: Outcome, redo: tuple[Redo, Redo], draws: int
+) -> dict[str, dict[str, Any]]:
+    """Judge values that depend on random numbers by several calls of each side; each call serves a group of values."""
+    blank: dict[str, Any] = {"equal": None, "random": True, "error": None, "eager_error": None, "bound": ""}
+    if draws < LEAST_DRAWS:
+        return {name: {**row, **blank, "note": f"{RANDOM}; not compared"} for name, row in rows.items()}
+    judged_rows = {}
+    for names in _groups({name: _value(expected, name) for name in rows}, draws):
+        values: dict[str, list[list[Any]]] = {name: [[], []] for name in names}
+        for side, call in enumerate(redo):
+            for n in range(draws):
+                outcome = call(100 + n)
+                for name in names:
+                    values[name][side].append(_value(outcome, name))
+        for name in names:
+            judged_rows[name] = {**rows[name], **blank, **_alike_on_average(values[name], draws)}
+    return judged_rows
+
+
+def _alike_on_average(values: Sequence[Sequence[Any]], draws: int) -> dict[str, Any]:
+    """What a row says of the values of eager's calls and of the others."""
+    comparable = all(_fits(value, values[0][0]) for side in values for value in side)
+    alike = draws_alike(values[0], values[1]) if comparable else None
     bound = f"the means of {draws} calls of each, by permutation" if alike is not None else ""
     if alike is False:
-        return {**said, "equal": False, "bound": bound, "note": "random, and on average not what eager gives"}
-    why = "on average as eager's" if alike else "not compared"
-    return {**said, "bound": bound, "note": f"random: depends on numbers that compiled code draws otherwise; {why}"}
+        return {"equal": False, "bound": bound, "note": "random, and on average not what eager gives"}
+    verdict = "on average as eager's" if alike else "not compared"
+    return {"bound": bound, "note": f"{RANDOM}; {verdict}"}
+
+
+def _groups(values: Mapping[str, Any], draws: int) -> Iterator[list[str]]:
+    """The names in groups whose values of all calls take no more than `MOST_BYTES` together; a large value is alone."""
+    group: list[str] = []
+    size = 0
+    for name, value in values.items():
+        needed = 2 * draws * value.numel() * value.element_size() if value is not None else 0
+        if group and size + needed > MOST_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(name)
+        size += needed
+    if group:
+        yield group
 
 
 # The same call otherwise ----------------------------------------------------------------------------------------------

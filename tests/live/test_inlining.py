@@ -21,6 +21,9 @@ from explorer.files.trace_file import dumps
 from explorer.live import inlining
 from explorer.live.assembly import assemble
 from explorer.live.inlining import addresses, calls_of, labelled, read_answer
+from explorer.model.artifacts import Kernel
+from explorer.model.records import blank
+from explorer.model.values import Artifact
 from explorer.observe.cpp_command import assembly_command
 from explorer.stages.cpp.assembly import INLINED, LOC, is_instruction, nested_lines, own_places
 from explorer.traced import Trace, loads
@@ -159,10 +162,12 @@ def test_the_text_is_what_runs(one_a_line: Trace) -> None:
     assert ran == [(m[1][:4], m[2]) for m in shown] != []
 
 
-def test_without_binutils_there_is_a_reason(one_a_line: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_binutils_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """The assembly is made all the same, with the links that its own text states, and a Failure says what is missing."""
     monkeypatch.setattr(inlining.shutil, "which", lambda name: None)
-    artifact = assemble(one_a_line.kernels[0].artifact)
+    source = 'extern "C" void kernel(float* x)\n{\n    for (int i = 0; i < 99; i++)\n        x[i] *= 3;\n}\n'
+    data = blank(Kernel, name="kernel", language="cpp", wrapper_line=1)
+    artifact = assemble(Artifact("0/0:kernel:k", "kernel", "0/0", "", "k", "cpp", source, kernel="kernel", data=data))
     assert "install binutils" in artifact.data["unlinked"] and set(artifact.data["stated"]) == {LOC}
 
 

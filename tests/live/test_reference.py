@@ -10,10 +10,12 @@ import torch
 from torch import nn
 
 import explorer
+from explorer.live import reference
 from explorer.live.call import Call
+from explorer.live.interpreted import interpreting_calls
 from explorer.live.judge import Evidence, Varied, beside, draws_alike, exactly, judged
-from explorer.live.outcome import outcome_of
-from explorer.live.reference import Truth, wide_call
+from explorer.live.outcome import Outcome, outcome_of
+from explorer.live.reference import DRAWS, Truth, compared, wide_call
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 
@@ -29,31 +31,47 @@ class Block(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
 
+class Deep:
+    """A trace for a GPU you don't have, with what eager gives and how that varies, which its checks share."""
+
+    def __init__(self, trace: explorer.Trace) -> None:
+        self.trace = trace
+        self.live: Any = trace.live
+        self.eager = outcome_of(self.live.call.function, self.live.call)
+        self.truth = Truth(self.live.call)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of a check of the code as it is now."""
+        with interpreting_calls(self.live.call, self.live.codes, None) as (within, _):
+            given = outcome_of(self.live.compiled, self.live.call, within=within)
+        return compared(self.live.call, self.eager, given, truth=self.truth, strides="eager's are the CPU's")
+
+
 @pytest.fixture(scope="module", params=["bfloat16", "float16"])
-def deep(request: pytest.FixtureRequest) -> Any:
+def deep(request: pytest.FixtureRequest) -> Deep:
     """Several layers of 16 bits, trained, for a GPU you don't have."""
     torch.manual_seed(0)
     dtype = getattr(torch, request.param)
     module = nn.Sequential(*(Block() for _ in range(3)), nn.LayerNorm(32)).to(dtype)
-    return explorer.trace(module, torch.randn(8, 32, dtype=dtype, requires_grad=True), target="h100", train=True)
+    return Deep(explorer.trace(module, torch.randn(8, 32, dtype=dtype, requires_grad=True), target="h100", train=True))
 
 
-def test_rounding_of_sixteen_bits_is_no_difference(deep: Any) -> None:
+def test_rounding_of_sixteen_bits_is_no_difference(deep: Deep) -> None:
     """Every gradient is as near to float64 as eager's, and each row says how near both are."""
-    rows = deep.check()
+    rows = deep.trace.check()
     assert [dict(row) for row in rows if not row["equal"]] == [] and len(rows) > 20
     assert all(row["error"] is not None and row["eager_error"] is not None for row in rows)
 
 
 @pytest.mark.parametrize(("right", "wrong"), [("0.7071067811865476", "0.77"), ("0.3989422804014327", "0.43"), ("32.0", "30.0")])
-def test_a_kernel_that_is_a_little_wrong_is_found(deep: Any, right: str, wrong: str) -> None:
+def test_a_kernel_that_is_a_little_wrong_is_found(deep: Deep, right: str, wrong: str) -> None:
     """A constant changed by a few parts in a hundred, forward or backward, is not taken for rounding."""
     texts = [code.text for code in deep.live.codes]
     assert any(right in text for text in texts), "the code has the constant that is broken here"
     try:
         for code, text in zip(deep.live.codes, texts, strict=True):
             object.__setattr__(code, "text", text.replace(right, wrong))
-        assert not all(row["equal"] for row in deep.check())
+        assert not all(row["equal"] for row in deep.rows())
     finally:
         for code, text in zip(deep.live.codes, texts, strict=True):
             object.__setattr__(code, "text", text)
@@ -141,6 +159,28 @@ def test_random_numbers_are_told_apart_by_several_calls() -> None:
     assert draws_alike(draw(torch.sin), draw(torch.sin)) is True
     assert draws_alike(draw(torch.sin), draw(torch.cos)) is False
     assert draws_alike(draw(torch.sin)[:3], draw(torch.cos)[:3]) is None
+
+
+@pytest.mark.parametrize(("most_bytes", "groups"), [(reference.MOST_BYTES, 1), (1, 3)])
+def test_random_values_share_their_calls(most_bytes: int, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several values that are random cost one call for each draw of each side, unless they are too large to be kept at once."""
+    monkeypatch.setattr(reference, "MOST_BYTES", most_bytes)
+    call = Call(lambda x: [nn.functional.dropout(x * n, 0.5) for n in (1, 2, 3)], (torch.ones(200),), {})
+    calls = []
+
+    def drawn(seed: int, shift: float = 0.0) -> Outcome:
+        calls.append(seed)
+        return outcome_of(lambda x: [y + shift for y in call.function(x)], call, seed=seed)
+
+    def other(seed: int) -> Outcome:
+        return drawn(seed + 1000)
+
+    rows = compared(call, drawn(0), other(0), redo=(drawn, other))
+    assert [(row["equal"], row["random"]) for row in rows] == [(None, True)] * 3
+    assert all("on average as eager's" in row["note"] for row in rows)
+    assert len(calls) == 2 + 1 + groups * 2 * DRAWS
+    rows = compared(call, drawn(0), other(0), redo=(drawn, lambda seed: drawn(seed + 1000, 5.0)))
+    assert [(row["equal"], row["random"]) for row in rows] == [(False, True)] * 3
 
 
 def test_the_user_s_module_stays_as_it_is() -> None:
