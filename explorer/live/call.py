@@ -22,8 +22,8 @@ from explorer.process.stopping import interruptible
 class Call:
     """A function, its arguments, and whether the outputs are differentiated.
 
-    With `absent` it is traced for a GPU you don't have: Triton kernels that it launches itself are interpreted, and where
-    the program asks it is told of that GPU. `ambient` is the autocast that it is called in.
+    `absent` is the GPU you don't have for which it is traced. Then Triton kernels that the program launches itself are
+    interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast in which it is called.
     """
 
     function: Callable[..., Any]
@@ -34,21 +34,22 @@ class Call:
     ambient: Ambient | None = None
 
     def with_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-        """The same call with other arguments."""
+        """Return the same call with other arguments."""
         return replace(self, args=args, kwargs=kwargs)
 
     def copy(self, kept: Iterable[Any] = ()) -> Call:
-        """The same call with copies of its tensors, for functions that change their inputs.
+        """Return the same call with copies of its tensors, for functions that change their inputs.
 
-        What shares memory shares it in the copies too; what does with a tensor of `kept` is not copied.
+        Tensors that share memory do so in the copies too. One that shares memory with a tensor of `kept` is not copied.
         """
         args, kwargs = map_tensors(copier(kept), (self.args, dict(self.kwargs)))
         return self.with_arguments(args, kwargs)
 
 
 def hidden_elsewhere(call: Call, device: str) -> str | None:
-    """What is to be done where an object holds a tensor that is not on the device, and cannot be moved there."""
-    for path, tensor in _hidden(call):
+    """Say what to do about an object that holds a tensor on another device, which cannot be moved; None if there is none."""
+    hidden = (*hidden_tensors(call.args, "args"), *hidden_tensors(dict(call.kwargs), "kwargs"))
+    for path, tensor in hidden:
         if tensor.device.type != device:
             return (
                 f"{path} is on {tensor.device}, held by an object that explorer does not copy: move it to {device!r} yourself, "
@@ -57,19 +58,14 @@ def hidden_elsewhere(call: Call, device: str) -> str | None:
     return None
 
 
-def _hidden(call: Call) -> Iterator[tuple[str, Any]]:
-    yield from hidden_tensors(call.args, "args")
-    yield from hidden_tensors(dict(call.kwargs), "kwargs")
-
-
 def clone(value: Any) -> Any:
-    """A copy of every tensor in a nest of tuples, lists, mappings and dataclasses; views of one storage stay views of one."""
+    """Copy every tensor in a nest of tuples, lists, mappings and dataclasses; views of one storage stay views of one."""
     return map_tensors(copier(), value)
 
 
 @contextmanager
 def _instead_of(target: Target, told: bool) -> Iterator[None]:
-    """Inside the block the CPU does what the GPU would; where the program is `told`, torch.cuda answers for it."""
+    """Let the CPU do what the GPU would inside the block; if the program is `told`, torch.cuda answers for the GPU."""
     with in_place_of_gpu(), torch_cuda_answers(target) if told else nullcontext():
         yield
 
@@ -79,13 +75,13 @@ def run_call(
 ) -> tuple[Any, dict[str, Any] | None]:
     """Call `function` with the call's arguments: (what it returned, gradients by name or None).
 
-    Without `train` no graph for a backward is kept. With it the sum of all floating outputs, each under `weigh`, is
-    differentiated by every input and parameter that asks for it; their `.grad` is left alone. Not `told` of its GPU is what
-    may be compiled anew, by torch alone and for the CPU.
+    Without `train` no graph for a backward is kept. With it, the sum of all floating outputs, each under `weigh`, is
+    differentiated by every input and parameter that requires grad; their `.grad` is left alone. `told` is False for a
+    function that torch alone may compile again, for the CPU: torch.cuda does not answer for the absent GPU then.
     """
     import torch
 
-    if call.absent is not None and function is call.function:  # what is compiled was told while it was traced
+    if call.absent is not None and function is call.function:  # the compiled function got its answers while it was traced
         function = seeing(function, call.absent)
     absent = call.absent
     in_place = shielded(lambda: _instead_of(absent, told), guard_here(), "in place of the GPU") if absent else nullcontext()
@@ -98,6 +94,7 @@ def run_call(
 
 
 def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any]) -> tuple[Any, dict[str, Any]]:
+    """Call the function and differentiate its outputs; InputError where nothing requires grad."""
     import torch
 
     with torch.enable_grad():
@@ -114,15 +111,15 @@ def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[A
 
 
 def _loss(returned: Any, weigh: Callable[[Any], Any]) -> Any:
-    """The sum of the outputs that can be differentiated; None where there is none."""
+    """Sum the outputs that can be differentiated; None if there is none."""
     parts = [weigh(t).sum() for _, t in named_tensors(returned) if t.requires_grad and (t.is_floating_point() or t.is_complex())]
     return sum(part.abs() if part.is_complex() else part for part in parts) if parts else None
 
 
 def weighted(output: Any) -> Any:
-    """An output times fixed numbers of either sign, eighths from -1 to 1, which every floating type has.
+    """Multiply an output by fixed numbers of either sign: eighths from -1 to 1, which every floating type has.
 
-    The gradient of a plain sum says little of a backward: after a layer norm it is zero, and what is computed of it noise.
+    The gradient of a plain sum tells little: before a layer norm it is zero, and what is computed is noise.
     """
     import torch
 
@@ -133,7 +130,7 @@ def weighted(output: Any) -> Any:
 
 
 def differentiable(call: Call) -> dict[str, Any]:
-    """The tensors that ask for a gradient, by name: "args[0]", "kwargs['x']", then the module's parameters."""
+    """The tensors that require grad, by name: "args[0]", "kwargs['x']", then the module's parameters."""
     import torch
 
     named = [*named_tensors(call.args, "args"), *named_tensors(dict(call.kwargs), "kwargs")]
@@ -143,7 +140,7 @@ def differentiable(call: Call) -> dict[str, Any]:
 
 
 def tensors_of(outcome: tuple[Any, Mapping[str, Any] | None]) -> list[tuple[str, Any]]:
-    """The tensors of what `run_call` gave: outputs, then gradients."""
+    """List the tensors of what `run_call` returned: outputs, then gradients."""
     returned, gradients = outcome
     named = list(named_tensors(returned, "output"))
     named += [(f"gradient of {n}", g) for n, g in (gradients or {}).items() if g is not None]

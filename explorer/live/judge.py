@@ -1,8 +1,9 @@
-"""The judge: whether two values are the same, as far as the rounding of what made them allows.
+"""The judge: decide whether two values are the same, as far as rounding allows.
 
-Floats are judged element by element. An element is right that is about as near to eager's, or to the same function's in
-float64, as that element varies when the rounding of each operator is varied. So a sum is held to the scale of what it adds
-up, and a product to its own size. What does not vary is exact: whole numbers, booleans, and where infinity and NaN are.
+Floats are judged element by element. The rounding of each operator is varied, and each element of the result varies with
+it. An element is right if it is about as near as that to eager's, or to that of the same function in float64. So a sum is
+held to the scale of what it adds up, and a product to its own size. What does not vary is exact: whole numbers, booleans,
+and where infinity and NaN are.
 """
 
 from __future__ import annotations
@@ -12,29 +13,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: So many times what an element varies it may be off: of 32 and 64 bits, whose functions differ by several units.
+#: An element of 32 or 64 bits may be off by this many times its variation: library functions differ by several units.
 VARIES = 8.0
-#: The same of 16 bits, which are varied by as much as they are rounded.
+#: The same for 16 bits, which are varied by as much as they are rounded.
 VARIES_16 = 3.0
-#: Units in the last place that a value may be off however little it varies, of 32 and 64 bits and of 16.
+#: A value may be off by this many units in the last place, however little it varies: of 32 and 64 bits, and of 16.
 UNITS, UNITS_16 = 4.0, 1.0
-#: The root mean square of the errors of 16 bits may be so many times that of the varied ones.
+#: The root mean square of the errors of 16 bits may be this many times that of the varied ones.
 MEAN_16 = 1.25
-#: That mean is also taken of the so many smallest elements, of the four times as many that are next, and so on.
+#: That mean is also taken of this many smallest elements, of the next four times as many, and so on.
 BAND = 16
-#: In that mean no error counts more than so many of its units: outliers are for the bound of each element.
+#: In that mean no error counts more than this many of its units: the bound of each element is for outliers.
 OUTLIER = 4.0
-#: Eager's own errors count so many times, at elements that are not larger.
+#: An element may be off by this many times the largest of eager's own errors at elements that are not larger.
 EAGER = 4.0
-#: Eager that is so many times farther from float64 than an element may be off is not what float64 computes.
+#: Where eager is farther from float64 than this many times the bound, eager does not compute what float64 computes.
 ELSEWHERE = 64.0
 
 
 @dataclass(frozen=True)
 class Varied:
-    """A result with the rounding of each operator varied, and the one that it varies.
+    """A result whose operators round otherwise, and the result `around` which it varies.
 
-    `native`: of eager's own operators; else of those that they are decomposed into, which say how much is lost, no more.
+    `native` is True for eager's own operators. Else they are those that Inductor decomposes eager's into: such a result tells
+    how much rounding can lose, but eager itself could not give it.
     """
 
     value: Any
@@ -44,20 +46,20 @@ class Varied:
 
 @dataclass
 class Evidence:
-    """What is known of the rounding of one value: what float64 gives, and how the value varies with its rounding."""
+    """What float64 gives for one value, and how the value varies with its rounding."""
 
     exact: Any = None
     varied: list[Varied] = field(default_factory=list)
 
     @property
     def possible(self) -> list[Any]:
-        """What eager itself could give, were it to round otherwise."""
+        """The values that eager could give if it rounded otherwise."""
         return [v.value for v in self.varied if v.native]
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a value is right, how far it is off, and by which bound; `share` is the largest error over its bound."""
+    """Whether a value is right, by which bound, and how far it is off; `share` is the largest error over its bound."""
 
     equal: bool
     bound: str
@@ -68,7 +70,7 @@ class Judgement:
 
 
 def gaps(eager: Any, given: Any) -> tuple[float, float]:
-    """The largest absolute and relative difference of two tensors of one shape."""
+    """Measure the largest absolute and relative difference of two tensors of one shape."""
     one, other = _wide(eager), _wide(given)
     if not one.numel():
         return 0.0, 0.0
@@ -82,15 +84,15 @@ def gaps(eager: Any, given: Any) -> tuple[float, float]:
 
 
 def exactly(eager: Any, given: Any, evidence: Evidence) -> Judgement:
-    """Of whole numbers and booleans: the same, but where they come from floats that round to one side or the other."""
+    """Judge whole numbers and booleans: they are the same, unless a float was rounded to one side or the other."""
     import torch
 
     wrong = eager != given
     if not bool(wrong.any()):
         return Judgement(True, "exact")
     if evidence.possible:
-        made = torch.stack([eager, *evidence.possible]).long()
-        wrong = wrong & ((given.long() < made.amin(0)) | (given.long() > made.amax(0)))
+        possible = torch.stack([eager, *evidence.possible]).long()
+        wrong = wrong & ((given.long() < possible.amin(0)) | (given.long() > possible.amax(0)))
     count, of = int(wrong.sum()), wrong.numel()
     if not count:
         return Judgement(True, "exact, but where rounding decides", "some come from floats between two whole numbers")
@@ -98,25 +100,18 @@ def exactly(eager: Any, given: Any, evidence: Evidence) -> Judgement:
 
 
 def judged(eager: Any, given: Any, evidence: Evidence) -> Judgement:
-    """Of floats and complex numbers of one shape and type, which are in strided tensors."""
+    """Judge floats or complex numbers of one shape and type, in strided tensors."""
     import torch
 
     small = eager.dtype.itemsize < (8 if eager.is_complex() else 4)
-    info = torch.finfo(eager.dtype)
     one, other = _wide(eager), _wide(given)
     if not one.numel():
         return Judgement(True, "no element")
     exact = None if evidence.exact is None else _wide(evidence.exact)
     rounded = None if exact is None else _wide(evidence.exact.to(eager.dtype))
-    unit = info.eps * _size(one).clamp_min(info.smallest_normal) + (0.0 if small else info.smallest_normal)
-    vary = _variation(one, evidence)
-    allowed = (VARIES_16 if small else VARIES) * vary + (UNITS_16 if small else UNITS) * unit
+    unit = _unit(one, torch.finfo(eager.dtype), small)
+    allowed, trusted = _allowed(one, rounded, exact, evidence, unit, small)
     off = _off(one, other, rounded, exact, evidence)
-    trusted = torch.isfinite(one.abs())
-    if exact is not None:
-        of_eager = (exact - one).abs().masked_fill((rounded == one) | _alike(rounded, one), 0.0)
-        trusted = trusted & torch.isfinite(of_eager) & (of_eager <= ELSEWHERE * allowed)
-        allowed = torch.maximum(allowed, EAGER * _up_to_size(exact, of_eager.masked_fill(~trusted, 0.0)))
     share = (off / allowed).nan_to_num(nan=math.inf)
     largest = float(share.max())
     wrong = int((share > 1).sum())
@@ -133,8 +128,29 @@ def judged(eager: Any, given: Any, evidence: Evidence) -> Judgement:
     return Judgement(True, words, "; ".join(notes), max(largest, mean), *errors)
 
 
+def _unit(one: Any, info: Any, small: bool) -> Any:
+    """The size of a unit in the last place of each element."""
+    return info.eps * _size(one).clamp_min(info.smallest_normal) + (0.0 if small else info.smallest_normal)
+
+
+def _allowed(one: Any, rounded: Any, exact: Any, evidence: Evidence, unit: Any, small: bool) -> tuple[Any, Any]:
+    """How far each element may be off, and at which elements float64 says what is right."""
+    import torch
+
+    allowed = (VARIES_16 if small else VARIES) * _variation(one, evidence) + (UNITS_16 if small else UNITS) * unit
+    trusted = torch.isfinite(one.abs())
+    if exact is not None:
+        of_eager = (exact - one).abs().masked_fill((rounded == one) | _alike(rounded, one), 0.0)
+        trusted = trusted & torch.isfinite(of_eager) & (of_eager <= ELSEWHERE * allowed)
+        allowed = torch.maximum(allowed, EAGER * _up_to_size(exact, of_eager.masked_fill(~trusted, 0.0)))
+    return allowed, trusted
+
+
 def near(eager: Any, given: Any) -> bool:
-    """Whether floats of 32 or 64 bits are within a few units in the last place of each of eager's: no more need be asked."""
+    """Tell whether all floats of 32 or 64 bits are within a few units in the last place of eager's.
+
+    Then nothing has to be computed to judge them.
+    """
     import torch
 
     if eager.dtype.itemsize < (8 if eager.is_complex() else 4):
@@ -146,16 +162,19 @@ def near(eager: Any, given: Any) -> bool:
     return bool((off <= allowed).all())
 
 
-#: What `near` goes by, in words.
+#: The bound of `near` in words.
 NEAR = f"{UNITS:.0f} units in the last place of each of eager's"
 
 
-#: Of what is expected without a function that makes it: so much of each element, and so much of their root mean square.
+#: The tolerance of `beside`: this share of each element, and this share of their root mean square.
 GIVEN = {"float64": (1e-9, 1e-10), "float32": (1e-3, 1e-4)}
 
 
 def beside(expected: Any, given: Any) -> Judgement:
-    """Of values that are only expected, of one shape and type: whole numbers exactly, floats by a tolerance of their type."""
+    """Judge a value by an expected one of the same shape and type, without the function that computes it.
+
+    Whole numbers are compared exactly, floats by a tolerance of their type.
+    """
     import torch
 
     if not expected.is_floating_point() and not expected.is_complex():
@@ -175,7 +194,7 @@ def beside(expected: Any, given: Any) -> Judgement:
 
 
 def _wide(tensor: Any) -> Any:
-    """The same numbers with 64 bits, of whole numbers and booleans as they are."""
+    """Widen floats to 64 bits; whole numbers and booleans stay as they are."""
     import torch
 
     tensor = tensor.detach()
@@ -185,30 +204,31 @@ def _wide(tensor: Any) -> Any:
 
 
 def _size(tensor: Any) -> Any:
+    """The absolute value of each element; 0 for infinity and NaN."""
     return tensor.abs().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _alike(one: Any, other: Any) -> Any:
-    """Where both are the same infinity or NaN; of complex numbers where neither is finite."""
+    """Mark where both are the same infinity or NaN; of complex numbers where neither is finite."""
     if one.is_complex():
         return ~one.abs().isfinite() & ~other.abs().isfinite()
     return one.isinf() & (one == other) | one.isnan() & other.isnan()
 
 
 def _variation(one: Any, evidence: Evidence) -> Any:
-    """How far each element is moved at most when the rounding of each operator is varied."""
+    """The most by which each element moves when the rounding of each operator is varied."""
     import torch
 
     vary = torch.zeros_like(one.abs())
-    for one_way in evidence.varied:
-        vary = torch.maximum(vary, _size(_wide(one_way.value) - _wide(one_way.around)))
+    for varied in evidence.varied:
+        vary = torch.maximum(vary, _size(_wide(varied.value) - _wide(varied.around)))
     return vary
 
 
 def _off(one: Any, other: Any, rounded: Any, exact: Any, evidence: Evidence) -> Any:
-    """How far each element is from the nearest that may be: eager's, float64's, and what lies between varied ones.
+    """The distance of each element from the nearest right value: eager's, float64's, or one between varied ones.
 
-    Infinity where an element is infinite or NaN and none of these is.
+    It is infinity where an element is infinite or NaN and none of these is.
     """
     import torch
 
@@ -227,21 +247,22 @@ def _off(one: Any, other: Any, rounded: Any, exact: Any, evidence: Evidence) -> 
 
 
 def _up_to_size(exact: Any, errors: Any) -> Any:
-    """For each element the largest error among those that are not larger than it."""
+    """For each element, the largest error among the elements that are not larger."""
     import torch
 
     sizes = _size(exact).flatten()
     order = sizes.argsort()
     running = torch.cummax(errors.flatten()[order], 0).values
-    made = torch.empty_like(running)
-    made[order] = running
-    return made.view(errors.shape)
+    in_place = torch.empty_like(running)
+    in_place[order] = running
+    return in_place.view(errors.shape)
 
 
 def _mean_share(other: Any, one: Any, exact: Any, trusted: Any, evidence: Evidence, unit: Any) -> float:
-    """The root mean square of the errors in units, over what rounding makes it; at elements of which float64 is the truth.
+    """The root mean square of the errors in units, over that which rounding gives.
 
-    That of all elements, or of those of like size where it is larger: many large elements would hide a few small ones.
+    Only elements at which float64 is the truth count. It is the mean of all of them, or of a group of like size where that is
+    larger: many large elements would hide a few small ones.
     """
     import torch
 
@@ -261,19 +282,19 @@ def _mean_share(other: Any, one: Any, exact: Any, trusted: Any, evidence: Eviden
     given, count = squares(other), len(order)
     share = _over_rounding(given, rounding) / MEAN_16
     for begin, end in _bands(count):
-        chance = 1 + (end - begin) ** -0.5  # the mean of few is off by about so much of itself
+        chance = 1 + (end - begin) ** -0.5  # the mean of few elements is off by about this much by chance
         share = max(share, _over_rounding(given[begin:end], [r[begin:end] for r in rounding]) / (MEAN_16 * chance))
     return share
 
 
 def _over_rounding(squares: Any, rounding: Sequence[Any]) -> float:
-    """The root of a mean, over the largest of those that rounding gives."""
+    """The root of a mean square, over the largest of those that rounding gives."""
     largest = max(float(other.mean()) for other in rounding)
     return math.sqrt(float(squares.mean()) / largest) if largest else 0.0
 
 
 def _bands(count: int) -> list[tuple[int, int]]:
-    """Where groups of sorted elements begin and end: the smallest few, then each time four times as many."""
+    """The begin and end of each group of sorted elements: the smallest few, then four times as many each time."""
     bands, begin, size = [], 0, BAND
     while count - begin >= BAND:
         end = min(begin + size, count)
@@ -283,15 +304,17 @@ def _bands(count: int) -> list[tuple[int, int]]:
 
 
 def _errors(one: Any, other: Any, rounded: Any, exact: Any) -> tuple[float | None, float | None]:
-    """The largest distance of the value and of eager's from float64; 0 where float64 rounds to the same infinity."""
+    """The largest distance of the given value, and of eager's, from float64; 0 where float64 rounds to the same infinity."""
     if exact is None:
         return None, None
-    found = [(exact - t).abs().masked_fill(_alike(rounded, t), 0.0).nan_to_num(nan=math.inf).max() for t in (other, one)]
-    return float(found[0]), float(found[1])
+    given, eager = [
+        (exact - value).abs().masked_fill(_alike(rounded, value), 0.0).nan_to_num(nan=math.inf).max() for value in (other, one)
+    ]
+    return float(given), float(eager)
 
 
 def _words(small: bool, evidence: Evidence, exact: Any) -> str:
-    """The bound as people read it."""
+    """State the bound in words."""
     times, units = (VARIES_16, UNITS_16) if small else (VARIES, UNITS)
     near_what = "eager or float64" if exact is not None else "eager (it cannot be had in float64)"
     unit = "unit" if units == 1 else "units"
@@ -301,7 +324,7 @@ def _words(small: bool, evidence: Evidence, exact: Any) -> str:
 
 
 def _overflows(one: Any, other: Any, exact: Any) -> list[str]:
-    """What to say where eager and compiled are not infinite or NaN at the same places, so that max_abs is infinite."""
+    """Note where only one of eager and compiled is infinite or NaN, which makes max_abs infinite."""
     import torch
 
     apart = torch.isfinite(one.abs()) != torch.isfinite(other.abs())
@@ -309,17 +332,17 @@ def _overflows(one: Any, other: Any, exact: Any) -> list[str]:
     if not count:
         return []
     side = "eager" if bool((apart & ~torch.isfinite(one.abs())).any()) else "compiled"
-    told = ""
+    in_float64 = ""
     if exact is not None and bool(torch.isfinite(exact.abs())[apart].all()):
-        told = ", where float64 has numbers"
-    return [f"{side} overflows or is NaN at {count} elements{told}: max_abs says nothing there"]
+        in_float64 = ", where float64 has numbers"
+    return [f"{side} overflows or is NaN at {count} elements{in_float64}: max_abs says nothing there"]
 
 
 def draws_alike(eager: Sequence[Any], given: Sequence[Any]) -> bool | None:
-    """Whether values that depend on random numbers agree on average over as many calls of each; None for too few calls.
+    """Tell whether random values agree on average over equally many calls of each side; None for too few calls.
 
-    A permutation test: the means of eager's calls and of the given ones lie farther apart than those of any other way to
-    part all calls in two halves, and far beyond what their variance explains. That happens by chance once in thousands.
+    It is a permutation test. They disagree if the two means lie farther apart than those of any other split of all calls into
+    two halves, and far beyond what the variance explains. By chance that happens once in thousands.
     """
     import itertools
 

@@ -10,7 +10,7 @@ from explorer.errors import InputError
 from explorer.interpret.estimate import estimate_call
 from explorer.interpret.interpreter import interpreting
 from explorer.ladder.triton_jit import argument_names, function_name, run_on_attached_gpu
-from explorer.live.interpreted import LIMIT, allowed
+from explorer.live.interpreted import LIMIT, check_limit
 from explorer.observe.without_data import NO_DATA, without_data
 from explorer.process.progress import progress
 
@@ -28,28 +28,28 @@ class KernelCall:
     def run(self, limit: float | None = None) -> tuple[dict[str, Any], bool]:
         """The tensors that the kernel writes, by the names of its arguments, and whether it was interpreted.
 
-        Tensors on a GPU are worked on by that GPU, tensors on the CPU by the interpreter.
+        Where a tensor is on a GPU, that GPU runs the kernel, else the interpreter. InputError for tensors without data, and if
+        interpreting is estimated to take more than `limit` seconds, 120 where none is given.
         """
         import torch
 
         if without_data(self.kernel, self.args, self.constants):
             raise InputError(NO_DATA.format(what="nothing can be run"))
-        made = copies((*self.args, *self.constants.values()))
-        args, constants = made[: len(self.args)], dict(zip(self.constants, made[len(self.args) :], strict=True))
-        if any(isinstance(a, torch.Tensor) and a.is_cuda for a in made):
+        copied = copies((*self.args, *self.constants.values()))
+        args, constants = copied[: len(self.args)], dict(zip(self.constants, copied[len(self.args) :], strict=True))
+        if any(isinstance(value, torch.Tensor) and value.is_cuda for value in copied):
             return run_on_attached_gpu(self.kernel, args, constants, self.grid), False
         name = function_name(self.kernel)
-        expected = estimate_call(self.kernel, args, constants, self.grid, self.config)
-        allowed(expected, 1, LIMIT if limit is None else limit)
+        check_limit(estimate_call(self.kernel, args, constants, self.grid, self.config), LIMIT if limit is None else limit)
         with progress(name, "interpreting") as show, interpreting(show) as interpreter:
-            done = interpreter.run(self.kernel, args, constants, self.grid, self.config)
+            launch = interpreter.run(self.kernel, args, constants, self.grid, self.config)
         named = {**dict(zip(argument_names(self.kernel), args, strict=False)), **constants}
         tensors = {name: tensor for key, value in named.items() for name, tensor in parts(key, value)}
-        return {key: tensors[key] for key in done.written if key in tensors}, True
+        return {key: tensors[key] for key in launch.written if key in tensors}, True
 
 
 def parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The tensors of an argument by name: itself, those of a tuple, and the one that a descriptor describes."""
+    """List the tensors of an argument by name: itself, those of a tuple, and that of a tensor descriptor."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -62,7 +62,7 @@ def parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def copies(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Copies of the tensors with their strides; views of one storage stay views of one."""
+    """Copy the tensors among the arguments, with their strides; views of one storage stay views of one."""
     import dataclasses
 
     import torch
@@ -73,21 +73,21 @@ def copies(args: Sequence[Any]) -> tuple[Any, ...]:
         if dataclasses.is_dataclass(value) and isinstance(base := getattr(value, "base", None), torch.Tensor):
             return dataclasses.replace(value, base=copied(base))  # type: ignore[type-var]
         if isinstance(value, tuple):
-            made = map(copied, value)
-            return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+            parts_copied = map(copied, value)
+            return type(value)(*parts_copied) if hasattr(value, "_fields") else tuple(parts_copied)
         if not isinstance(value, torch.Tensor):
             return value
-        own = value.untyped_storage()
-        storage = storages.setdefault(own.data_ptr(), None) or own.clone()
-        storages[own.data_ptr()] = storage
-        made = torch.empty(0, dtype=value.dtype, device=value.device)
-        return made.set_(storage, value.storage_offset(), value.shape, value.stride())
+        original = value.untyped_storage()
+        storage = storages.get(original.data_ptr()) or original.clone()
+        storages[original.data_ptr()] = storage
+        empty = torch.empty(0, dtype=value.dtype, device=value.device)
+        return empty.set_(storage, value.storage_offset(), value.shape, value.stride())
 
     return tuple(map(copied, args))
 
 
 def matched(written: Mapping[str, Any], expected: Any) -> list[tuple[str, Any, Any]]:
-    """(name, expected, written) of each tensor; InputError where they cannot be paired."""
+    """Pair what a kernel wrote with what is expected: (name, expected, written); InputError where that cannot be."""
     import torch
 
     if isinstance(expected, Mapping):

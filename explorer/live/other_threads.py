@@ -1,4 +1,4 @@
-"""Call a compiled function while another thread traces with torch.fx, during which torch refuses every such call."""
+"""Call a compiled function though another thread may be tracing with torch.fx, when torch refuses every such call."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from explorer.errors import BusyError
 
 T = TypeVar("T")
 
-#: What torch says of such a call. It keeps one flag for the whole process, so it says so in threads that trace nothing too.
+#: torch's message for such a call. Its flag is one for the whole process, so threads that trace nothing are refused too.
 REFUSED = "Detected that you are using FX to symbolically trace"
-#: Seconds that are waited for the other thread, and between two calls.
+#: The most seconds to wait for the other thread, and the seconds between two calls.
 SECONDS, PAUSE = 60.0, 0.02
 
 
 def once_nothing_traces(call: Callable[[], T], seconds: float = SECONDS) -> T:
-    """What `call` returns, made anew as long as torch refuses it because of another thread; BusyError after `seconds`.
+    """Return what `call` returns; repeat it while torch refuses it because of another thread. BusyError after `seconds`.
 
-    torch refuses before anything of the compiled function runs. `call` must put back what it did before that.
+    torch refuses before anything of the compiled function runs. `call` must undo what it did before that.
     """
     end = time.monotonic() + seconds
     while True:

@@ -1,4 +1,4 @@
-"""Outcome: everything that a call gives and changes, by name: outputs, gradients, and inputs and state afterwards."""
+"""Outcome: what a call returns and changes, by name: outputs, gradients, and the inputs and state after it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,22 @@ from explorer.observe.tensors import dense_parts, map_tensors, opened_leaves, sa
 class Part:
     """One value of an outcome: a copy of a tensor, or another value as it is.
 
-    `shares` are the inputs and the outputs before it of which it is a view; `strides` are those of the tensor itself.
+    `shares` names the inputs, and the outputs before it, with which it shares memory. `strides` are those of the tensor itself,
+    not of the copy. `why_not` says why the value cannot be compared.
     """
 
     value: Any
     shares: tuple[str, ...] = ()
     strides: tuple[int, ...] = ()
-    why_not: str = ""  # why the value cannot be compared
+    why_not: str = ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The parts by name; `changed` are those of the state afterwards that are not what they were before."""
+    """The parts by name. `changed` names the tensors of the state that the call changed.
+
+    `whole` is False where the function holds more than is looked at for changes.
+    """
 
     returned: Mapping[str, Part]
     state: Mapping[str, Part]
@@ -43,56 +47,59 @@ def outcome_of(
     within: Callable[[], AbstractContextManager[Any]] = nullcontext,
     others: tuple[tuple[str, Any], ...] = (),
 ) -> Outcome:
-    """Call a function as the call says, on copies, and put back whatever it changed; `within` holds during the call alone.
+    """Call a function on copies of the call's arguments, and put back whatever it changed.
 
-    The parts are copies: nothing of them is lost when the state is put back.
+    `within` holds during the call alone. The parts are copies, so putting the state back does not change them.
     """
-    own = State.of(call.function, *others)
-    given = call.copy(own.tensors.values())
-    arguments = _arguments(given)
-    with own.kept(seed) as before, arguments.kept(seed) as inputs:
-        before = {**inputs, **before}
+    state = State.of(call.function, *others)
+    copied = call.copy(state.tensors.values())
+    arguments = _arguments(copied)
+    with state.kept(seed) as state_before, arguments.kept(seed) as inputs:
+        before = {**inputs, **state_before}
         with within():
-            returned, gradients = run_call(function, given, weighted)
+            returned, gradients = run_call(function, copied, weighted)
         parts = dict(_returned(returned, gradients, {path: tensor for path, (tensor, _) in before.items()}))
-        after = {**_arguments(given).tensors, **State.of(call.function, *others).tensors}
-        state, changed = _afterwards(before, after)
-    return Outcome(parts, state, changed, own.whole and arguments.whole)
+        after = {**_arguments(copied).tensors, **State.of(call.function, *others).tensors}
+        state_after, changed = _afterwards(before, after)
+    return Outcome(parts, state_after, changed, state.whole and arguments.whole)
 
 
 def other_types(one: Outcome, other: Outcome) -> bool:
-    """Whether a tensor that both return has one type here and another there."""
-    kinds = [{name: getattr(part.value, "dtype", None) for name, part in outcome.returned.items()} for outcome in (one, other)]
-    return any(name in kinds[1] and kinds[1][name] != kind for name, kind in kinds[0].items())
+    """Tell whether a tensor that both return has different types."""
+    first, second = (
+        {name: getattr(part.value, "dtype", None) for name, part in outcome.returned.items()} for outcome in (one, other)
+    )
+    return any(name in second and second[name] != dtype for name, dtype in first.items())
 
 
 @contextmanager
 def on_copies(call: Call) -> Iterator[Call]:
-    """The call with copies of its arguments; after the block what the function changed besides is as it was before."""
-    own = State.of(call.function)
-    copied = call.copy(own.tensors.values())
-    with own.kept(), _arguments(copied).kept():
+    """Give the call with copies of its arguments, and put back after the block what else the function changed."""
+    state = State.of(call.function)
+    copied = call.copy(state.tensors.values())
+    with state.kept(), _arguments(copied).kept():
         yield copied
 
 
 def detached_of_state(call: Call, returned: Any) -> Any:
-    """What a call returned, with copies of the tensors that are the function's own, which are put back after it."""
-    own = {storage_of(tensor) for tensor in State.of(call.function).tensors.values()} - {None}
-    return map_tensors(lambda t: t.detach().clone() if storage_of(t) in own else t, returned)
+    """Copy those of the returned tensors that are the function's state, since the state is put back after the call."""
+    of_state = {storage_of(tensor) for tensor in State.of(call.function).tensors.values()} - {None}
+    return map_tensors(lambda t: t.detach().clone() if storage_of(t) in of_state else t, returned)
 
 
 def _arguments(call: Call) -> State:
+    """The tensors of a call's arguments."""
     return State.of(lambda: None, ("args", call.args), ("kwargs", dict(call.kwargs)))
 
 
 def _afterwards(before: Mapping[str, tuple[Any, Any]], after: Mapping[str, Any]) -> tuple[dict[str, Part], frozenset[str]]:
-    """The state afterwards, and the paths of what changed: tensors that are others now, or hold others, or are gone."""
+    """The state after a call, and the paths of what changed: tensors with other values, new ones, and those gone."""
     state, changed = {}, set()
     for path, tensor in after.items():
         same = path in before and same_bits(before[path][1], tensor)
         if not same:
             changed.add(path)
-        # what did not change is not copied: it is as it is when all is put back
+        # a tensor that did not change is the same when the state is put back: it needs no copy
         state[path] = _part(tensor if same else tensor.detach().clone())
     for path in before.keys() - after.keys():
         changed.add(path)
@@ -100,15 +107,16 @@ def _afterwards(before: Mapping[str, tuple[Any, Any]], after: Mapping[str, Any])
     return state, frozenset(changed)
 
 
-def _part(tensor: Any, **more: Any) -> Part:
+def _part(tensor: Any) -> Part:
+    """A part that is not copied."""
     import torch
 
     strides = tuple(tensor.stride()) if tensor.layout == torch.strided else ()
-    return Part(tensor, strides=strides, **more)
+    return Part(tensor, strides=strides)
 
 
 def _returned(returned: Any, gradients: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Part]]:
-    """Each leaf of what was returned, opened as far as it can be, then the gradients."""
+    """List each leaf of what was returned, objects opened where that is possible, then the gradients."""
     import torch
 
     places: dict[int, list[str]] = {}
@@ -134,6 +142,7 @@ def _returned(returned: Any, gradients: Mapping[str, Any] | None, inputs: Mappin
 
 
 def _copied(tensor: Any, shares: tuple[str, ...]) -> Part:
+    """A part with a copy of a tensor."""
     import torch
 
     if tensor.device.type == "meta":

@@ -1,7 +1,7 @@
-"""The rows of a check: what compiled code gives and changes beside eager, by the judge.
+"""The rows of a check: compare what compiled code returns and changes with eager.
 
-Eager rounds after every operator, compiled code where a kernel ends, so both are far from each other at times without either
-being wrong. What decides is the same function in float64, and how far its own rounding moves each of its numbers.
+Eager rounds after every operator, compiled code where a kernel ends. So they can differ much without either being wrong.
+The judge decides by the same function in float64, and by how far rounding moves each number of the function.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from explorer.live.judge import NEAR, Evidence, Judgement, Varied, beside, draws
 from explorer.live.outcome import Outcome, Part, outcome_of
 from explorer.observe.tensors import copier, map_tensors, strided_parts
 
-#: How many ways to round are tried before a value is called unequal; a value that is right mostly needs the first few.
+#: How many ways to round are tried before a value is called unequal. A value that is right mostly needs the first few.
 TRIALS = (3, 8, 18)
-#: Calls of eager and of compiled code from which it is judged whether their random numbers are spread alike.
+#: Calls of eager, and of compiled code, by which random values are judged.
 DRAWS = 8
-#: What a changed function can raise where it has constants, types or operators that are not for float64.
+#: What a function can raise in float64 or with its rounding varied: its constants, types or operators may not allow that.
 _IMPOSSIBLE = (
     RuntimeError,
     TypeError,
@@ -42,7 +42,10 @@ Redo = Callable[[int], Outcome]
 
 @dataclass
 class Truth:
-    """What the same function gives in float64 and with its rounding varied; each is called when it is first needed."""
+    """What the same function gives in float64, and with its rounding varied.
+
+    Each call is made when its outcome is first needed, and kept.
+    """
 
     call: Call
     _exact: list[Outcome | None] = field(default_factory=list)
@@ -51,44 +54,46 @@ class Truth:
     _tried: int = 0
 
     def exact(self) -> Outcome | None:
-        """The outcome in float64; None for a function that cannot be called so."""
+        """The outcome in float64; None for a function that does not work in float64."""
         if not self._exact:
+            # a generator draws other numbers for another type, so eager's are noted and used again
             drawn: list[Any] = []
-            self._called(self.call, lambda: random_numbers(drawn))
-            self._exact.append(self._called(wide_call(self.call), lambda: widened(drawn)))
+            self._outcome(self.call, lambda: random_numbers(drawn))
+            self._exact.append(self._outcome(wide_call(self.call), lambda: widened(drawn)))
         return self._exact[0]
 
     def samples(self, count: int) -> Sequence[tuple[Outcome, Outcome, bool]]:
-        """Outcomes with the rounding varied in so many ways, each with what it varies, and whether operators are eager's own."""
+        """Outcomes with the rounding varied in `count` ways, each with what it varies, and whether operators are eager's own."""
         while self._tried < count:
             number, self._tried = self._tried, self._tried + 1
             native = number % 3 != 2
-            around = self._center(native)
+            around = self._unvaried(native)
             mode = varied(number + 1, decomposed=not native)
-            made = self._called(self.call, lambda mode=mode: mode) if around is not None else None  # type: ignore[misc]
-            if made is not None and around is not None:
-                self._samples.append((made, around, native))
+            outcome = self._outcome(self.call, lambda mode=mode: mode) if around is not None else None  # type: ignore[misc]
+            if outcome is not None and around is not None:
+                self._samples.append((outcome, around, native))
             elif native:
                 self._nudged(number)
         return self._samples
 
-    def _center(self, native: bool) -> Outcome | None:
-        """What is varied: eager's own outcome, or that of the operators that Inductor decomposes eager's into."""
+    def _unvaried(self, native: bool) -> Outcome | None:
+        """The outcome that is varied: eager's own, or that of the operators that Inductor decomposes eager's into."""
         if native not in self._around:
             mode: Callable[[], AbstractContextManager[Any]] = nullcontext
             if not native:
                 mode = lambda: varied(None, decomposed=True)  # noqa: E731
-            self._around[native] = self._called(self.call, mode)
+            self._around[native] = self._outcome(self.call, mode)
         return self._around[native]
 
     def _nudged(self, number: int) -> None:
-        """Where operators cannot be varied: inputs and parameters are, by a unit in the last place."""
-        around = self._center(True)
-        made = self._called(nudged_call(self.call, number), nullcontext)
-        if made is not None and around is not None:
-            self._samples.append((made, around, True))
+        """Vary inputs and parameters by a unit in the last place, where operators cannot be varied."""
+        around = self._unvaried(True)
+        outcome = self._outcome(nudged_call(self.call, number), nullcontext)
+        if outcome is not None and around is not None:
+            self._samples.append((outcome, around, True))
 
-    def _called(self, call: Call | None, within: Callable[[], AbstractContextManager[Any]]) -> Outcome | None:
+    def _outcome(self, call: Call | None, within: Callable[[], AbstractContextManager[Any]]) -> Outcome | None:
+        """The outcome of a call; None where it cannot be made so."""
         if call is None:
             return None
         try:
@@ -98,17 +103,18 @@ class Truth:
             return None
 
     def of(self, name: str, like: Any, count: int) -> Evidence:
-        """What is known of one value, from so many ways to round; only what has the value's shape."""
-        from_float64 = _value(self.exact(), name)
-        evidence = Evidence(from_float64 if _fits(from_float64, like) else None)
-        for made, around, native in self.samples(count):
-            value, center = _value(made, name), _value(around, name)
-            if _fits(value, like) and _fits(center, like):
-                evidence.varied.append(Varied(value, center, native))
+        """The evidence for one value, from `count` ways to round. Values of another shape than `like` are left out."""
+        exact = _value(self.exact(), name)
+        evidence = Evidence(exact if _fits(exact, like) else None)
+        for outcome, unvaried, native in self.samples(count):
+            value, around = _value(outcome, name), _value(unvaried, name)
+            if _fits(value, like) and _fits(around, like):
+                evidence.varied.append(Varied(value, around, native))
         return evidence
 
 
 def _value(outcome: Outcome | None, name: str) -> Any:
+    """A value of an outcome as a tensor; None where it has none of that name."""
     if outcome is None:
         return None
     part = outcome.returned.get(name) or outcome.state.get(name.removesuffix(AFTER))
@@ -116,22 +122,23 @@ def _value(outcome: Outcome | None, name: str) -> Any:
 
 
 def _fits(value: Any, like: Any) -> bool:
+    """Tell whether a value is a tensor of the same shape, and complex where the other is."""
     import torch
 
     return isinstance(value, torch.Tensor) and value.shape == like.shape and value.is_complex() == like.is_complex()
 
 
-#: What the one row says where there is nothing to compare.
+#: The note of the only row where there is nothing to compare.
 NOTHING = "the function returns nothing and changes nothing that explorer sees: nothing was compared"
-#: What is said of a value of the state behind its path.
+#: What follows the path of a tensor that the call changed.
 AFTER = " after the call"
-#: What was compared of a value that one side alone gives.
+#: What was compared of a value that only one side gives.
 PRESENCE = "whether it is there"
-#: What the note of a value begins with that is not the same with another seed.
+#: How the note of a value begins that another seed changes.
 RANDOM = "random: depends on numbers that compiled code draws otherwise"
 #: Of fewer calls a permutation test says nothing.
 LEAST_DRAWS = 6
-#: So many bytes of random values are kept at once; for more the calls are made again.
+#: The most bytes of random values that are kept at once. For more, the calls are made again.
 MOST_BYTES = 2**30
 
 
@@ -165,22 +172,25 @@ def compared(
 
 
 def _pairs(expected: Outcome, given: Outcome) -> Iterator[tuple[str, Part | None, Part | None]]:
-    """The parts of both by name: all that is returned, but for None, and what either changed."""
+    """The parts of both outcomes by name: everything returned except None, and the state that either changed."""
     for name in dict.fromkeys([*expected.returned, *given.returned]):
         one, other = expected.returned.get(name), given.returned.get(name)
         if any(part is not None and part.value is not None for part in (one, other)):
             yield name, one, other
-    for name in [n for n in dict.fromkeys([*expected.state, *given.state]) if n in expected.changed | given.changed]:
-        yield f"{name}{AFTER}", expected.state.get(name), given.state.get(name)
+    changed = expected.changed | given.changed
+    for name in dict.fromkeys([*expected.state, *given.state]):
+        if name in changed:
+            yield f"{name}{AFTER}", expected.state.get(name), given.state.get(name)
 
 
 def _blank(name: str, equal: bool | None, **more: Any) -> dict[str, Any]:
+    """A row with every column, `more` of which are filled in."""
     row = {"output": name, "equal": equal, "max_abs": None, "max_rel": None, "error": None, "eager_error": None}
     return {**row, "bound": "", "compared": "", "note": "", "random": False, **more}
 
 
 def _row(name: str, one: Part | None, other: Part | None, truth: Truth, strides: str) -> dict[str, Any]:
-    """Two parts as a row of a check."""
+    """Compare two parts: the row of a check."""
     import torch
 
     if one is None or other is None:
@@ -200,7 +210,7 @@ def _row(name: str, one: Part | None, other: Part | None, truth: Truth, strides:
 
 
 def _no_gradient(one: Part, other: Part) -> tuple[Part, Part]:
-    """No gradient is one of zeros: which of both a leaf gets that nothing depends on is torch's affair."""
+    """Take an absent gradient for one of zeros: a leaf on which nothing depends may get either."""
     import torch
 
     if one.value is None:
@@ -211,7 +221,7 @@ def _no_gradient(one: Part, other: Part) -> tuple[Part, Part]:
 
 
 def _plain(name: str, one: Any, other: Any, truth: Truth) -> dict[str, Any]:
-    """Values that are no tensors: numbers as tensors without dimensions, others by ==."""
+    """Compare two values that are no tensors: numbers as tensors without dimensions, others by ==."""
     if type(one) is not type(other):
         return _blank(name, False, compared="type", note=f"eager gives a {type(one).__name__}, compiled a {type(other).__name__}")
     tensors = [_as_tensor(v) for v in (one, other)]
@@ -227,7 +237,7 @@ def _plain(name: str, one: Any, other: Any, truth: Truth) -> dict[str, Any]:
 
 
 def _as_tensor(value: Any) -> Any:
-    """A tensor as it is, a number as one of 64 bits without dimensions; None for everything else."""
+    """Make a number a tensor of 64 bits without dimensions. A tensor stays as it is; everything else is None."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -240,7 +250,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _tensors(name: str, one: Part, other: Part, truth: Truth, strides: str) -> dict[str, Any]:
-    """Two tensors: what they are, then what is in them."""
+    """Compare two tensors: type, shape and layout, then values, strides, and what they are views of."""
     a, b = one.value, other.value
     for what, mine, theirs in (
         ("type", a.dtype, b.dtype),
@@ -263,14 +273,14 @@ def _tensors(name: str, one: Part, other: Part, truth: Truth, strides: str) -> d
 
 
 def _steps(part: Part) -> list[int]:
-    """The strides of the dimensions that have any."""
+    """The strides of the dimensions of more than one element: the others have any stride."""
     if not part.value.numel():
         return []
     return [step for step, size in zip(part.strides, part.value.shape, strict=False) if size > 1]
 
 
 def _values(name: str, one: Any, other: Any, truth: Truth) -> dict[str, Any]:
-    """Two tensors of one shape and type by what is in them: a row with the judge's verdict."""
+    """Compare the values of two tensors of one shape and type: a row with the judge's verdict."""
     import torch
 
     try:
@@ -279,17 +289,21 @@ def _values(name: str, one: Any, other: Any, truth: Truth) -> dict[str, Any]:
         return _blank(name, None, note=f"not compared: {type(error).__name__}: {error}")
     if any(a.shape != b.shape for a, b in zip(ones, others, strict=True)):
         return _blank(name, False, note="another number of elements is stored than eager stores")
-    found = [_verdict(name, a, b, n, len(ones), truth) for n, (a, b) in enumerate(zip(ones, others, strict=True))]
-    verdict = next((v for v in found if not v.equal), max(found, key=lambda v: v.share or 0.0))
-    apart = [gaps(a, b) for a, b in zip(ones, others, strict=True)]
-    largest = [max((pair[n] for pair in apart), key=lambda v: (v != v, v)) for n in (0, 1)]
-    row = _blank(name, verdict.equal, max_abs=largest[0], max_rel=largest[1], bound=verdict.bound, note=verdict.note)
+    verdicts = [_verdict(name, a, b, truth, is_whole=len(ones) == 1) for a, b in zip(ones, others, strict=True)]
+    verdict = next((v for v in verdicts if not v.equal), max(verdicts, key=lambda v: v.share or 0.0))
+    differences = [gaps(a, b) for a, b in zip(ones, others, strict=True)]
+    # NaN is larger than any number here
+    max_abs, max_rel = (max((pair[n] for pair in differences), key=lambda v: (v != v, v)) for n in (0, 1))
+    row = _blank(name, verdict.equal, max_abs=max_abs, max_rel=max_rel, bound=verdict.bound, note=verdict.note)
     assert isinstance(one, torch.Tensor)
     return {**row, "error": verdict.error, "eager_error": verdict.eager_error}
 
 
-def _verdict(name: str, one: Any, other: Any, number: int, of: int, truth: Truth) -> Judgement:
-    """What the judge says: at once where both are next to each other, else from as many ways to round as it takes."""
+def _verdict(name: str, one: Any, other: Any, truth: Truth, *, is_whole: bool) -> Judgement:
+    """Ask the judge: at once if both are next to each other, else with as many ways to round as it takes.
+
+    `is_whole` is False for one of several stored parts of a sparse tensor: there is no evidence for these.
+    """
     floats = one.is_floating_point() or one.is_complex()
     if not floats and bool((one == other).all()):
         return Judgement(True, "exact")
@@ -297,16 +311,11 @@ def _verdict(name: str, one: Any, other: Any, number: int, of: int, truth: Truth
         return Judgement(True, NEAR)
     verdict = Judgement(False, "")
     for count in TRIALS:
-        evidence = _part_of(truth.of(name, one, count), number) if of > 1 else truth.of(name, one, count)
+        evidence = truth.of(name, one, count) if is_whole else Evidence()
         verdict = (judged if floats else exactly)(one, other, evidence)
         if verdict.equal:
             break
     return verdict
-
-
-def _part_of(evidence: Evidence, number: int) -> Evidence:
-    """Nothing is known of the stored parts of a sparse tensor but what eager gives."""
-    return Evidence()
 
 
 # Random numbers ----------------------------------------------------------------------------------------------------------
@@ -374,7 +383,7 @@ def _groups(values: Mapping[str, Any], draws: int) -> Iterator[list[str]]:
         yield group
 
 
-# The same call otherwise ----------------------------------------------------------------------------------------------
+# The same call in float64, and nudged -------------------------------------------------------------------------------
 
 
 def wide_call(call: Call) -> Call | None:
@@ -388,12 +397,12 @@ def wide_call(call: Call) -> Call | None:
 
 
 def _copied(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A changed copy of a module, or of the module that a method is of; any other function as it is."""
+    """Copy a module, or the module of a bound method, and change the copy. Any other function stays as it is."""
     import torch
 
     if isinstance(function, torch.nn.Module):
-        made: Callable[..., Any] = change(copy.deepcopy(function))
-        return made
+        changed: Callable[..., Any] = change(copy.deepcopy(function))
+        return changed
     if isinstance(function, types.MethodType) and isinstance(function.__self__, torch.nn.Module):
         return types.MethodType(function.__func__, _copied(function.__self__, change))
     return function
@@ -404,7 +413,7 @@ def nudged_call(call: Call, seed: int) -> Call | None:
     import torch
 
     numbers = torch.Generator().manual_seed(seed)
-    one = copier()
+    copied = copier()
 
     def moved(tensor: Any) -> Any:
         if tensor.is_floating_point() and tensor.layout == torch.strided:
@@ -420,25 +429,30 @@ def nudged_call(call: Call, seed: int) -> Call | None:
 
     try:
         function = _copied(call.function, module)
-        args, kwargs = map_tensors(lambda t: moved(one(t)), (call.args, dict(call.kwargs)))
+        args, kwargs = map_tensors(lambda t: moved(copied(t)), (call.args, dict(call.kwargs)))
     except _IMPOSSIBLE:
         return None
     return replace(call, function=function, args=args, kwargs=kwargs)
 
 
 def written_rows(pairs: Sequence[tuple[str, Any, Any]]) -> list[dict[str, Any]]:
-    """Rows for tensors that a kernel wrote beside what is expected of it: there is no function whose rounding could be varied."""
-    return [_given(name, expected, written) for name, expected, written in pairs]
+    """Compare the tensors that a kernel wrote with expected ones: a row each.
+
+    A kernel has no function whose rounding could be varied, so they are judged by a tolerance.
+    """
+    return [_written_row(name, expected, written) for name, expected, written in pairs]
 
 
-def _given(name: str, expected: Any, written: Any) -> dict[str, Any]:
+def _written_row(name: str, expected: Any, written: Any) -> dict[str, Any]:
+    """Compare a tensor that a kernel wrote with the expected one."""
     if expected.shape != written.shape or expected.dtype != written.dtype:
         nan = float("nan")
         kinds = [f"{t.dtype} of shape {tuple(t.shape)}" for t in (written, expected)]
         note = f"it is {kinds[0]}, expected {kinds[1]}"
         return _blank(name, False, max_abs=nan, max_rel=nan, compared="type, shape", note=note)
-    verdict, apart = beside(expected, written), gaps(expected, written)
-    row = _blank(name, verdict.equal, max_abs=apart[0], max_rel=apart[1], bound=verdict.bound, note=verdict.note)
+    verdict = beside(expected, written)
+    max_abs, max_rel = gaps(expected, written)
+    row = _blank(name, verdict.equal, max_abs=max_abs, max_rel=max_rel, bound=verdict.bound, note=verdict.note)
     return {**row, "compared": "values, type, shape"}
 
 

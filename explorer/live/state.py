@@ -1,7 +1,7 @@
-"""State: what a function can change besides what it returns, kept while it is called and put back afterwards.
+"""State: what a function can change besides its result, kept during a call and put back after it.
 
-That is what its module, its closure, the globals that it names and the object that it is a method of hold: tensors with
-their gradients, generators of random numbers, and the dicts, lists and attributes in which Python values are.
+It is held by the function's module, its closure, the globals that it names, and the object of a bound method. It consists of
+tensors with their gradients, generators of random numbers, and the dicts, lists and attributes that hold Python values.
 """
 
 from __future__ import annotations
@@ -17,37 +17,41 @@ from typing import Any
 
 from explorer.observe.tensors import plain_objects, put_back, same_bits, version_of
 
-#: How deep, and through how many values, it is looked for tensors.
+#: How deep, and through how many values, tensors are looked for.
 DEPTH, VALUES = 40, 100_000
 _MISSING = object()
 
 
 @dataclass
 class State:
-    """The tensors by path, and the containers on the way to them with what they hold."""
+    """The tensors by path, and the containers on the way to them with their content.
+
+    `whole` is False where there was more to look at than `DEPTH` and `VALUES` allow.
+    """
 
     tensors: dict[str, Any] = field(default_factory=dict)
     holders: list[tuple[Any, Any]] = field(default_factory=list)
     generators: list[Any] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
-    whole: bool = True  # False where there was more to look at than is looked at
+    whole: bool = True
 
     @staticmethod
     def of(function: Callable[..., Any], *others: tuple[str, Any]) -> State:
-        """What a function reaches, and what values do that are given with their names."""
-        found = State()
-        found._function(function)
+        """Collect what a function reaches, and what other values reach, which are given with their names."""
+        state = State()
+        state._add_function(function)
         for path, value in others:
-            found._walk(value, path, 0)
-        return found
+            state._add(value, path, 0)
+        return state
 
-    def _function(self, function: Any) -> None:
-        """A function's own: a module's paths are those of `named_buffers`."""
+    def _add_function(self, function: Any) -> None:
+        """Add what a function reaches; a module's paths are those of `named_buffers`."""
         import torch
 
-        self._walk(function, "" if isinstance(function, torch.nn.Module) else "function", 0)
+        self._add(function, "" if isinstance(function, torch.nn.Module) else "function", 0)
 
-    def _walk(self, value: Any, path: str, depth: int) -> None:
+    def _add(self, value: Any, path: str, depth: int) -> None:
+        """Add a value, if it is a tensor or a generator, and what it holds."""
         import torch
 
         if isinstance(value, (str, bytes, int, float, complex, type(None), type, types.ModuleType, torch.dtype, torch.device)):
@@ -59,80 +63,81 @@ class State:
             return
         self.seen.add(id(value))
         if isinstance(value, torch.Tensor):
-            self._tensor(value, path)
+            self._add_tensor(value, path)
         elif isinstance(value, torch.Generator):
             self.generators.append(value)
         elif isinstance(value, types.FunctionType):
-            self._code(value, path, depth)
+            self._add_code(value, path, depth)
         elif isinstance(value, types.MethodType):
             of_module = isinstance(value.__self__, torch.nn.Module) and path == "function"
-            self._walk(value.__self__, "" if of_module else path, depth)
-            self._walk(value.__func__, path, depth + 1)
+            self._add(value.__self__, "" if of_module else path, depth)
+            self._add(value.__func__, path, depth + 1)
         elif isinstance(value, functools.partial):
             for n, part in enumerate((value.func, value.args, value.keywords)):
-                self._walk(part, f"{path}.{('func', 'args', 'keywords')[n]}", depth + 1)
+                self._add(part, f"{path}.{('func', 'args', 'keywords')[n]}", depth + 1)
         elif isinstance(value, dict):
-            self._mapping(value, path, depth)
+            self._add_mapping(value, path, depth)
         elif isinstance(value, (list, tuple, set, frozenset)):
             if isinstance(value, (list, set)):
                 self.holders.append((value, type(value)(value)))
             for n, part in enumerate(value):
-                self._walk(part, f"{path}[{n}]", depth + 1)
-        elif (own := plain_objects(value)) is not None:
-            self._attributes(value, own, path, depth)
+                self._add(part, f"{path}[{n}]", depth + 1)
+        elif (attributes := plain_objects(value)) is not None:
+            self._add_attributes(value, attributes, path, depth)
 
-    def _tensor(self, tensor: Any, path: str) -> None:
+    def _add_tensor(self, tensor: Any, path: str) -> None:
+        """Add a tensor with data, and its gradient."""
         if tensor.device.type == "meta":
             return
         self.tensors[path] = tensor
         if tensor.is_leaf and tensor.grad is not None:
-            self._walk(tensor.grad, f"{path}.grad", 0)
+            self._add(tensor.grad, f"{path}.grad", 0)
 
-    def _mapping(self, value: MutableMapping[Any, Any], path: str, depth: int) -> None:
+    def _add_mapping(self, value: MutableMapping[Any, Any], path: str, depth: int) -> None:
+        """Add a dict and its values."""
         self.holders.append((value, dict(value)))
         for key, part in list(value.items()):
-            self._walk(part, f"{path}[{key!r}]" if isinstance(key, (str, int)) else f"{path}[…]", depth + 1)
+            self._add(part, f"{path}[{key!r}]" if isinstance(key, (str, int)) else f"{path}[…]", depth + 1)
 
-    def _attributes(self, value: Any, own: dict[str, Any], path: str, depth: int) -> None:
+    def _add_attributes(self, value: Any, attributes: dict[str, Any], path: str, depth: int) -> None:
+        """Add the attributes of an object; of a module its parameters, buffers and modules, but not its hooks."""
         import torch
 
-        self.holders.append((own, dict(own)))
-        self.seen.add(id(own))
+        self.holders.append((attributes, dict(attributes)))
+        self.seen.add(id(attributes))
         dot = f"{path}." if path else ""
-        for name, part in list(own.items()):
+        for name, part in list(attributes.items()):
             if isinstance(value, torch.nn.Module) and name in ("_parameters", "_buffers", "_modules"):
                 self.holders.append((part, dict(part)))
-                for key, held in list(part.items()):
-                    self._walk(held, f"{dot}{key}", depth + 1)
+                for key, content in list(part.items()):
+                    self._add(content, f"{dot}{key}", depth + 1)
             elif not (isinstance(value, torch.nn.Module) and "_hooks" in name):
-                self._walk(part, f"{dot}{name}", depth + 1)
+                self._add(part, f"{dot}{name}", depth + 1)
 
-    def _code(self, function: types.FunctionType, path: str, depth: int) -> None:
-        """What a function of the program holds: closure, defaults, and the globals that its code names."""
+    def _add_code(self, function: types.FunctionType, path: str, depth: int) -> None:
+        """Add what a function of the program holds: closure, defaults, and the globals that its code names."""
         if str(function.__globals__.get("__name__")).partition(".")[0] in ("torch", "triton", "numpy", "explorer"):
             return
         names = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
         for name, cell in names:
-            held = _content(cell)
-            self.holders.append((cell, held))
-            if held is not _MISSING:
-                self._walk(held, name if path == "function" else f"{path}.{name}", depth + 1)
-        self._walk(function.__defaults__, f"{path}.defaults", depth + 1)
-        self._walk(function.__kwdefaults__, f"{path}.defaults", depth + 1)
-        space = function.__globals__
-        named = {name: space[name] for name in _names(function.__code__) if name in space}
-        self.holders.append((space, _Named(named)))
-        for name, held in named.items():
-            self._walk(held, name, depth + 1)
+            content = _content(cell)
+            self.holders.append((cell, content))
+            if content is not _MISSING:
+                self._add(content, name if path == "function" else f"{path}.{name}", depth + 1)
+        self._add(function.__defaults__, f"{path}.defaults", depth + 1)
+        self._add(function.__kwdefaults__, f"{path}.defaults", depth + 1)
+        every_global = function.__globals__
+        named = {name: every_global[name] for name in _names(function.__code__) if name in every_global}
+        self.holders.append((every_global, _SomeItems(named)))
+        for name, content in named.items():
+            self._add(content, name, depth + 1)
 
     @contextmanager
     def kept(self, seed: int | None = None) -> Iterator[dict[str, tuple[Any, Any]]]:
-        """After the block everything is as it was before; inside, random numbers start from a seed, where one is given.
+        """Put everything back after the block. Inside it random numbers start from a seed, if one is given.
 
-        What is given are the tensors by path, each with a copy of what it was.
+        The block gets the tensors by path, each with a copy of its value before the block.
         """
-        import torch
-
         saved = {path: (t, t.detach().clone(), version_of(t), t.grad if t.is_leaf else None) for path, t in self.tensors.items()}
         generators = [(g, g.get_state()) for g in self.generators]
         with _random_state(seed):
@@ -142,28 +147,35 @@ class State:
                 yield {path: (tensor, before) for path, (tensor, before, _, _) in saved.items()}
             finally:
                 for holder, before in self.holders:
-                    _hold_again(holder, before)
+                    _restore_content(holder, before)
                 for tensor, before, version, grad in saved.values():
-                    if version_of(tensor) != version or not same_bits(tensor, before):
-                        put_back(tensor, before, version)
-                    if tensor.is_leaf and tensor.grad is not grad:
-                        with torch.no_grad():
-                            tensor.grad = grad
+                    _restore_tensor(tensor, before, version, grad)
                 for generator, state in generators:
                     generator.set_state(state)
 
 
-class _Named(dict[str, Any]):
-    """Some names of a dict, of which the others are nobody's business here."""
+class _SomeItems(dict[str, Any]):
+    """Some items of a dict; its others are not put back."""
 
 
-def _hold_again(holder: Any, before: Any) -> None:
-    """Let a container hold what it held; one that still does is not touched, since Dynamo watches some of them."""
+def _restore_tensor(tensor: Any, before: Any, version: Any, grad: Any) -> None:
+    """Give a tensor its value and its gradient of before the call; one that did not change is not written to."""
+    import torch
+
+    if version_of(tensor) != version or not same_bits(tensor, before):
+        put_back(tensor, before, version)
+    if tensor.is_leaf and tensor.grad is not grad:
+        with torch.no_grad():
+            tensor.grad = grad
+
+
+def _restore_content(holder: Any, before: Any) -> None:
+    """Give a container its content of before the call; if it has it still, Dynamo, which watches some, sees no change."""
     if isinstance(holder, types.CellType):
         if _content(holder) is not before and before is not _MISSING:
             holder.cell_contents = before
     elif isinstance(holder, dict):
-        if not isinstance(before, _Named):
+        if not isinstance(before, _SomeItems):
             for key in [k for k in holder if k not in before]:
                 del holder[key]
         for key, value in before.items():
@@ -178,6 +190,7 @@ def _hold_again(holder: Any, before: Any) -> None:
 
 
 def _content(cell: types.CellType) -> Any:
+    """The content of a closure's cell; `_MISSING` where it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -185,7 +198,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
-    """The names that a function and those written in it look up outside."""
+    """List the names that a function, and the functions written in it, look up outside."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -194,7 +207,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 @contextmanager
 def _random_state(seed: int | None) -> Iterator[None]:
-    """Random numbers of torch, of Python and of numpy, where that is in use, start from a seed, and go on as before after it."""
+    """Start the random numbers of torch, Python and numpy from a seed, and go on as before after the block."""
     import torch
 
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() and torch.cuda.is_initialized() else []

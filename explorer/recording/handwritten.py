@@ -17,7 +17,7 @@ from explorer.ladder.triton_pool import Worker
 from explorer.ladder.triton_tools import no_sass
 from explorer.live.kernel import LiveKernel
 from explorer.live.kernel_call import KernelCall
-from explorer.live.ladders import events_of, without_sass
+from explorer.live.ladder_events import events_of, without_sass
 from explorer.model.events import event_data
 from explorer.model.values import Event, Failure, Plain
 from explorer.replay import replay

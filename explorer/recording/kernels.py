@@ -8,7 +8,8 @@ from contextlib import contextmanager, nullcontext
 from explorer.absent import target as target_room
 from explorer.absent.launches import Launches
 from explorer.gpus.figures import Target
-from explorer.live.ladders import Climb, Compiled, Ladders, ladder_events, launch_events
+from explorer.live.ladder_events import Compiled, LadderCompiles, ladder_events, launch_events
+from explorer.live.ladders import Ladders
 from explorer.observe.launched import Find, loaded_kernels
 from explorer.recording.recorder import Recorder
 
@@ -20,7 +21,9 @@ class KernelRecorder:
     outside of torch.compile. For an attached GPU `find` finds what was launched. On the CPU all three are None.
     """
 
-    def __init__(self, device: str | Target, workers: Climb | None, find: Find | None, launches: Launches | None) -> None:
+    def __init__(
+        self, device: str | Target, workers: LadderCompiles | None, find: Find | None, launches: Launches | None
+    ) -> None:
         self.launches = launches
         self._device = device
         self._workers = workers
@@ -45,7 +48,7 @@ class KernelRecorder:
     def _record_compiled(self, recorder: Recorder) -> None:
         """Record the kernels of Inductor's output code."""
         if self._workers is not None:
-            compiled = self._workers.compiled(recorder.events)
+            compiled = self._workers.finish(recorder.events)
         else:
             gpu = target_room.attached_gpu() if isinstance(self._device, str) else self._device
             compiled = ladder_events(recorder.events, gpu, find=self._find)
@@ -68,7 +71,7 @@ def recording_kernels(device: str | Target, absent: Target | None) -> Iterator[K
     """Give what records the kernels of a recording; the first worker process for an absent GPU starts now."""
     attached = device in ("cuda", "auto")
     with (
-        Climb(absent) if absent is not None else nullcontext() as workers,
+        LadderCompiles(absent) if absent is not None else nullcontext() as workers,
         loaded_kernels() if attached else nullcontext() as find,
         Launches(absent) if absent is not None else nullcontext() as launches,
     ):

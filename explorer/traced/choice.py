@@ -1,9 +1,9 @@
-"""Choice: one way of doing an operation that Inductor chose among, and its ladder on request.
+"""Choice: one of several implementations of an operator that Inductor chose among, and its ladder on request.
 
 t.choices             one row a choice
-c = t.choice(3)       that of row 3;  t.choice("triton_mm_7") by its name
+c = t.choice(3)       the choice of row 3;  t.choice("triton_mm_7") by its name
 c.config, c.ms        its settings; its time, None where nothing was timed
-c.text("ttgir")       made now: a compile compiles no choice that it does not take
+c.text("ttgir")       made when asked for: Inductor compiles only choices that it times or takes
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 if TYPE_CHECKING:
     from explorer.traced.trace import Trace
 
-#: One setting in Inductor's description of a choice: up to the next one, for a value may have commas.
+#: One setting in Inductor's description of a choice. It ends where the next one begins, since a value may have commas.
 _SETTING = re.compile(r"(\w+)=(.*?)(?=, \w+=|$)")
-#: What a choice without a source is, by its kind.
+#: What a choice without a source is, by the class of Inductor's that it is.
 NO_SOURCE = {
     "ExternKernelCaller": "is a call into a library, whose kernels have no source here",
     "pad_mm": "is the operation itself, with or without padding; its kernels are among Trace.kernels",
@@ -38,11 +38,11 @@ NO_LADDER = {
 
 @dataclass(frozen=True)
 class Choice:
-    """One way of doing an operation that Inductor chose among: a template with its settings, or a call into a library.
+    """One implementation of an operator that Inductor chose among: a template with its settings, or a call into a library.
 
-    Its texts are those of the template as Inductor times it, with nothing fused into it yet; the kernel of a choice that
-    was taken, with what was fused into it, is in `Trace.kernels`. They are made when asked for and need the process
-    that made the trace: LiveError for one that was loaded. `row` is its row of `Trace.choices`.
+    Its texts are those of the template as Inductor times it, with nothing fused into it yet. The kernel of the choice that was
+    taken, with what was fused into it, is in `Trace.kernels`. The texts are made when asked for and need the process that made
+    the trace: LiveError for a trace that was loaded. `row` is its row of `Trace.choices`.
     """
 
     trace: Trace = field(repr=False)
@@ -55,14 +55,14 @@ class Choice:
 
     @property
     def operation(self) -> str:
-        """What it would do, such as "mm" or "convolution"."""
+        """The operator that it computes, such as "mm" or "convolution"."""
         return str(self.row["operation"])
 
     @property
     def config(self) -> Mapping[str, Plain]:
         """Its settings by name, such as BLOCK_M, num_warps, num_stages and ALLOW_TF32; {} for a call into a library."""
-        found: Mapping[str, Plain] = plain({name: _value(text) for name, text in _SETTING.findall(str(self.row["config"]))})
-        return found
+        settings: Mapping[str, Plain] = plain({name: _value(text) for name, text in _SETTING.findall(str(self.row["config"]))})
+        return settings
 
     @property
     def ms(self) -> float | None:
@@ -72,7 +72,7 @@ class Choice:
 
     @property
     def fastest(self) -> bool:
-        """True for the fastest by itself, as measured, or as assumed for a GPU you don't have."""
+        """True for the one that is the fastest by itself, as measured, or as assumed for a GPU you don't have."""
         return bool(self.row["fastest"])
 
     @property
@@ -82,7 +82,7 @@ class Choice:
 
     @property
     def why(self) -> str:
-        """Why it counts as the fastest, or was taken; "" for the others."""
+        """Why it counts as the fastest, or why it was taken; "" for the others."""
         return str(self.row.get("why", ""))
 
     @property
@@ -144,13 +144,13 @@ class Choice:
         return self.trace.needs_live("passes of a choice").choice_passes(str(self.row["source"]))
 
     def _source(self) -> Mapping[str, Plain]:
-        """What was kept of the source: name, language and text."""
+        """The name, language and text of the source; InputError for a call into a library."""
         if not self.row.get("source"):
             raise InputError(f"{self.name} {NO_SOURCE.get(str(self.row['kind']), 'has no source that Inductor keeps')}")
         return self.trace.needs_live("the source of a choice").choice_source(str(self.row["source"]))
 
     def _needs_triton(self) -> None:
-        """InputError for a choice that has no ladder."""
+        """Raise InputError for a choice that has no ladder."""
         if (language := str(self._source()["language"])) != "triton":
             raise InputError(f"{self.name} {NO_LADDER.get(language, 'is no Triton template')}; only those go down the ladder")
 
@@ -161,24 +161,21 @@ class Choice:
 
     def __repr__(self) -> str:
         time = f"{self.ms:.4f} ms" if self.ms is not None else "not timed"
-        marks = [word for word, is_so in (("fastest", self.fastest), ("taken", self.taken)) if is_so]
-        return f"<Choice {self.name} for {self.operation}: {', '.join((time, *marks, *_shown(self.config)))}>"
-
-
-def _shown(config: Mapping[str, Plain]) -> list[str]:
-    return [f"{name}={value}" for name, value in config.items()]
+        marks = [word for word, holds in (("fastest", self.fastest), ("taken", self.taken)) if holds]
+        settings = [f"{name}={value}" for name, value in self.config.items()]
+        return f"<Choice {self.name} for {self.operation}: {', '.join((time, *marks, *settings))}>"
 
 
 def _value(text: str) -> Plain:
-    """A setting's value: a number, a truth value or a string; what is none of these as it is written."""
+    """Read a setting's value as a Python literal; what is none stays text."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
 
 
-def chosen(trace: Trace, which: int | str) -> Choice:
-    """The choice of a row's number, or the one of that name; InputError where there is none or there are several."""
+def find_choice(trace: Trace, which: int | str) -> Choice:
+    """Find a choice by its row's number or its name; InputError if there is none, or if several have the name."""
     rows: Sequence[Mapping[str, Plain]] = trace.choices
     if not rows:
         raise InputError(
@@ -186,12 +183,12 @@ def chosen(trace: Trace, which: int | str) -> Choice:
             "with mode='max-autotune' or options={'max_autotune': True}"
         )
     if isinstance(which, str):
-        found = [number for number, row in enumerate(rows) if row["choice"] == which]
-        if not found:
+        numbers = [number for number, row in enumerate(rows) if row["choice"] == which]
+        if not numbers:
             raise unknown_name("choice", which, {str(row["choice"]) for row in rows})
-        if len(found) > 1:
-            raise InputError(f"{which!r} is a choice of several operations: take one by its row, {', '.join(map(str, found))}")
-        which = found[0]
+        if len(numbers) > 1:
+            raise InputError(f"{which!r} is a choice of several operations: take one by its row, {', '.join(map(str, numbers))}")
+        which = numbers[0]
     if not -len(rows) <= which < len(rows):
         raise InputError(f"there are {len(rows)} choices, numbered from 0; there is no choice {which}")
     return Choice(trace, rows[which])

@@ -1,4 +1,4 @@
-"""Kernel: one generated kernel with the verbs on it, and Kernels, those of a trace."""
+"""Kernel: one generated kernel and its verbs; Kernels: all kernels of a trace."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Kernel(KernelData):
     artifact: Artifact = field(repr=False)
 
     def text(self, stage: str = "kernel") -> str:
-        """The kernel's text in `stage`: "kernel" its source, "ttir" … "sass" its ladder, "assembly" that of a C++ kernel.
+        """The kernel's text in `stage`: "kernel" for its source, "ttir" … "sass" of its ladder, "assembly" of a C++ kernel.
 
-        Assembly and SASS are made on demand where the trace does not hold them; LiveError where this process cannot.
-        CompileError, with the reason, for a stage that could not be made.
+        Assembly and SASS are made when asked for, if the trace does not hold them. LiveError where this process cannot, and
+        NoVerbError for assembly of a Triton kernel. CompileError, with the reason, for a stage that could not be made.
         """
         for artifact in texts_of_kernel(self.trace, self.artifact):
             if artifact.stage == stage:
@@ -46,17 +46,17 @@ class Kernel(KernelData):
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that `text` takes, from the source down; SASS and a C++ kernel's assembly are made when asked for."""
-        held = [a.stage for a in texts_of_kernel(self.trace, self.artifact)]
-        made = {"ptx": "sass", "cpp": "assembly"}
-        asked = [made[k] for k in (*held, self.language) if k in made and self.trace.live is not None]
-        never = {f.stage for f in self.trace.failures if f.step == "triton"}
-        return tuple(dict.fromkeys((*held, *(stage for stage in asked if stage not in never))))
+        in_trace = [a.stage for a in texts_of_kernel(self.trace, self.artifact)]
+        form_below = {"ptx": "sass", "cpp": "assembly"}
+        on_demand = [form_below[k] for k in (*in_trace, self.language) if k in form_below and self.trace.live is not None]
+        impossible = {f.stage for f in self.trace.failures if f.step == "triton"}
+        return tuple(dict.fromkeys((*in_trace, *(stage for stage in on_demand if stage not in impossible))))
 
     @property
     def mix(self) -> Mapping[str, int]:
         """How many instructions of each class the machine code has, the most frequent first; {} without machine code.
 
-        SASS is made for it where the trace does not hold it (0.3 s); LiveError where this process cannot.
+        SASS is made (0.3 s) if the trace does not hold it; LiveError where this process cannot.
         """
         if "amdgcn" in self.stages:
             return amdgcn_mix(self.text("amdgcn"))
@@ -68,17 +68,17 @@ class Kernel(KernelData):
         return self.trace.needs_live("the binary").binary(self.artifact)
 
     def candidate(self, config: int | Mapping[str, Plain]) -> Ladder:
-        """This kernel compiled with another candidate, by number or by values: a `Ladder` with its texts and metadata.
+        """Compile this kernel with another candidate, by number or by values: a `Ladder` with its texts and metadata.
 
-        Needs the live process; InputError for a config that the kernel does not have.
+        LiveError for a loaded trace. InputError for a config that the kernel does not have.
         """
         return self.trace.needs_live("compiling another candidate").candidate(self.artifact, config)
 
     def passes(self) -> Rows:
-        """One row a pass of MLIR that this Triton kernel went through: stage, name, whether it changed anything, before, after.
+        """One row an MLIR pass of this Triton kernel: stage, name, whether it changed anything, text before and after.
 
-        Runs in a process of its own, so that a crash of MLIR or LLVM harms nothing: the rows end with the pass that
-        crashed, whose `error` says how. LiveError for a loaded trace.
+        The passes run in a process of their own, so a crash of MLIR or LLVM harms nothing: the rows end with the pass that
+        crashed, whose `error` says how. LiveError for a loaded trace, NoVerbError for a C++ kernel.
         """
         return self.trace.needs_live("passes").passes(self.artifact)
 
@@ -94,11 +94,11 @@ class Kernel(KernelData):
 class Kernels(tuple[Kernel, ...]):
     """The generated kernels of a trace, in the order in which the output code defines them; `table()` compares them."""
 
-    #: Where they are from; it says why there is none.
+    #: The trace that they are of, which can say why there is none.
     trace: Trace | None = None
 
     def __getitem__(self, index: Any) -> Any:
-        """The kernel of that number, or several by a slice; NoKernelError, which says why, where there is no such kernel."""
+        """One kernel by its number, or several by a slice; NoKernelError, which says why, if there is no such kernel."""
         if isinstance(index, slice):
             return super().__getitem__(index)
         if not isinstance(index, int) or not -len(self) <= index < len(self):
@@ -110,8 +110,8 @@ class Kernels(tuple[Kernel, ...]):
 
         `registers` and `spills` (bytes) are of a thread, `shared` (bytes) and `grid` of a launch; `read` and `written` (bytes)
         and `seconds` are of all `launches` in one run of the code. `operations` are those of the matrix products and
-        attention in it. `timed` is "measured" or "estimated". What is not known is None; `bytes_known` and `seconds_known`
-        say how a figure is known, or why there is none. `outside` says what makes an estimate unlike those that were
-        compared with measured times (benchmarks/estimates.py), "" where nothing does.
+        attention in it. `timed` is "measured" or "estimated". Unknown figures are None; `bytes_known` and `seconds_known` say
+        how a figure is known, or why there is none. `outside` says what makes an estimate unlike those that were compared with
+        measured times (benchmarks/estimates.py), "" if nothing does.
         """
         return kernel_table(self[0].trace) if self else Rows()

@@ -1,7 +1,7 @@
-"""Trace: what one recording gives, as one frozen plain value, and the verbs on it.
+"""Trace: the result of one recording, as one frozen plain value with its verbs.
 
-Two traces are equal when they say the same; `live`, the process that made one, is no part of the value. Each verb
-returns a new thing and changes nothing; what it does is written in the room that it calls.
+Two traces are equal if their data are equal; `live`, which belongs to the process that made one, is no part of the value.
+Each verb returns a new value and changes nothing. Its work is done in the room that it calls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from explorer.questions.memory import Memory, memory_of
 from explorer.questions.provenance import Index
 from explorer.stages import STAGES
 from explorer.traced import what_if
-from explorer.traced.choice import Choice, chosen
+from explorer.traced.choice import Choice, find_choice
 from explorer.traced.kernel import Kernel, Kernels
 from explorer.traced.what_if import WhatIf
 
@@ -48,7 +48,7 @@ class Trace(TraceData):
 
     @staticmethod
     def of(data: TraceData, live: Live | None = None) -> Trace:
-        """A trace of the same data, with the process that made it where it is at hand."""
+        """Make a trace of the same data, with what is live of it in this process."""
         return Trace(data.meta, data.artifacts, data.links, data.failures, live, stages=data.stages)
 
     @staticmethod
@@ -59,12 +59,15 @@ class Trace(TraceData):
         stages: Sequence[Stage] = STAGES,
         live: Live | None = None,
     ) -> Trace:
-        """The trace of recorded events: see `replay.replay`."""
+        """Make the trace of recorded events: see `replay.replay`."""
         return Trace.of(replay.replay(events, failures, meta, stages), live)
 
     @property
     def gpu(self) -> object | None:
-        """The figures of the GPU that the trace was made for: those asked for, or those that torch reads of the attached one."""
+        """The figures of the GPU that the trace is for: the target's, or those that torch reads from the attached GPU.
+
+        None for the CPU, and for a loaded trace.
+        """
         if self.live is None:
             return None
         if self.live.absent is not None or self.meta.get("target") != "cuda":
@@ -77,60 +80,60 @@ class Trace(TraceData):
     # Texts ---------------------------------------------------------------------------------------------------------
 
     def text(self, stage: str, frame: str | None = None, graph: str | None = None) -> str:
-        """The text of a stage; where there are several, all of them under a heading each.
+        """The text of a stage; if it has several texts, all of them, each under a heading.
 
-        InputError where the trace has none: it offers the stages there are; CompileError, with the reason, for a stage
+        InputError, with the stages that there are, if the trace has no such text. CompileError, with the reason, for a stage
         that could not be made.
         """
-        found = self.find(stage, frame, graph)
-        if not found and stage in ("sass", "assembly") and any(stage in kernel.stages for kernel in self.kernels):
+        artifacts = self.find(stage, frame, graph)
+        if not artifacts and stage in ("sass", "assembly") and any(stage in kernel.stages for kernel in self.kernels):
             raise InputError(f"{stage} is made for one kernel at a time, when it is asked for: t.kernels[0].text({stage!r})")
-        if not found:
+        if not artifacts:
             missing.explain_missing(self, stage)
             missing.explain_place(self, stage, frame, graph)
             raise self.no_text(stage)
-        if len(found) == 1:
-            return found[0].text
-        return "\n\n".join(f"# ---- {a.title} [{a.id}]\n{a.text}" for a in found)
+        if len(artifacts) == 1:
+            return artifacts[0].text
+        return "\n\n".join(f"# ---- {a.title} [{a.id}]\n{a.text}" for a in artifacts)
 
     def no_text(self, stage: object) -> InputError:
-        """The error for a stage that the trace has no text of: why, and what to do to have it."""
+        """Build the error for a stage without a text: why there is none, and how to get it."""
         return missing.no_text(self, stage, is_live=self.live is not None)
 
     @property
     def kernels(self) -> Kernels:
         """The generated kernels, in the order in which the output code defines them; `t.kernels.table()` compares them."""
-        found = Kernels(Kernel(self, a) for a in self.artifacts if a.stage == "kernel")
-        found.trace = self
-        return found
+        kernels = Kernels(Kernel(self, a) for a in self.artifacts if a.stage == "kernel")
+        kernels.trace = self
+        return kernels
 
     @property
     def library_calls(self) -> Rows:
         """One row a library call: operator, dtype of its operands, operations, bytes read and written, estimated seconds.
 
-        `operations` are multiplications and additions, None where nothing says how many. The rest is as in `kernels.table()`.
+        `operations` are multiplications and additions, None if their number is unknown. The rest is as in `kernels.table()`.
         """
         return call_table(self)
 
     # Tables --------------------------------------------------------------------------------------------------------
 
     def table(self, stage: str) -> Rows:
-        """The table of any stage, one row a thing that it says, each with its frame; InputError for a stage that there is not."""
+        """The table of any stage, each row with its frame; InputError for an unknown stage."""
         if not self.find(stage) and not any(each.name == stage for each in (*self.stages, *STAGES)):
             raise self.no_text(stage)
         return tables.table(self, stage)
 
     @property
     def functions(self) -> Rows:
-        """One row a function that Dynamo compiled or made to go on after a graph break: name, frame, whether it ran."""
+        """One row a function that Dynamo compiled, resume functions included: name, frame, whether it ran."""
         return tables.functions(self)
 
     @property
     def guards(self) -> Rows:
-        """One row a guard: frame, kind, the source it guards, its expression, and where it is from.
+        """One row a guard: frame, kind, the source that it guards, its expression, and where it comes from.
 
-        `code`, `file` and `line` are the user's; `origin` says it in words, also for those that torch makes of itself
-        (`framework` is the place there) and those `derived_from` others, (kind, source) each. `note` is torch's own remark.
+        `code`, `file` and `line` are of the user's program. `origin` puts it in words, also for a guard of torch's own, whose
+        place is `framework`, and for one `derived_from` others, each a (kind, source). `note` is torch's own remark.
         """
         return tables.table(self, "guards")
 
@@ -138,7 +141,7 @@ class Trace(TraceData):
     def graph_breaks(self) -> Rows:
         """One row a graph break: the first frame that it ended, reason, explanation, hints, the user's file and line, all frames.
 
-        A break in a function that others call ends each frame that reaches it: `frames` has them all.
+        A break in a function ends each frame that calls it: `frames` has them all.
         """
         return tables.graph_breaks(self)
 
@@ -167,12 +170,12 @@ class Trace(TraceData):
 
     @property
     def matches(self) -> Rows:
-        """One row a pattern that fired: its name, the file and line that define it, nodes matched and nodes made."""
+        """One row a pattern that matched: its name, the file and line that define it, the nodes matched, and those put in."""
         return tables.table(self, "pattern_match")
 
     @property
     def assumptions(self) -> Rows:
-        """One row a decision that Inductor takes by timing, for a GPU you don't have: frame, graph, where, assumed, why."""
+        """One row a decision that Inductor would take by timing on a GPU you don't have: frame, graph, where, assumed, why."""
         return tables.table(self, "assumption")
 
     @property
@@ -182,7 +185,7 @@ class Trace(TraceData):
         The state is "hit", "miss" or "bypass", and "unknown" for a kernel whose files are not where Triton's cache is now.
 
         The caches are "AOTAutograd" and "FX graph", and for an attached GPU "Triton" and "autotune". `not_seen` names the
-        stages that did not run because of a hit and that the cache does not keep; `seconds_saved` is torch's own figure.
+        stages that did not run because of a hit, and whose texts the cache does not keep. `seconds_saved` is torch's own figure.
         """
         return tables.table(self, "cache")
 
@@ -205,10 +208,10 @@ class Trace(TraceData):
 
     @property
     def compile_calls(self) -> Rows:
-        """One row a frame: file, line and code of the torch.compile call that it came from, its backend and options.
+        """One row a frame: file, line and code of the torch.compile call that compiled it, its backend and options.
 
-        `called_file`, `called_line` and `called_code` are the line of the program that called the compiled function. A call
-        of torch.compile before the recording began has no file.
+        `called_file`, `called_line` and `called_code` are those of the program's line that called the compiled function. A
+        torch.compile call from before the recording has no file.
         """
         return tables.table(self, "compile_call")
 
@@ -216,7 +219,7 @@ class Trace(TraceData):
     def written_files(self) -> Rows:
         """One row a file that Inductor or triton wrote for a frame in this process: frame, by, path, kind, bytes.
 
-        What worker processes compiled of a kernel, theirs or the explorer's, is not listed; `bytes` is None for what is gone.
+        Files that worker processes wrote, torch's or the explorer's, are not listed. `bytes` is None for a file that is gone.
         """
         return tables.table(self, "written_file")
 
@@ -224,45 +227,45 @@ class Trace(TraceData):
     def operator_counts(self) -> Rows:
         """One row a graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, distinct ones, and each's number.
 
-        The graphs are those that the trace holds, from Dynamo's to the scheduler's loop bodies before and after fusion.
+        They are all graphs of the trace, from Dynamo's to the scheduler's loop bodies before and after fusion.
         """
         return tables.operator_counts(self)
 
     @property
     def cuda_graphs(self) -> Rows:
-        """One row a decision on CUDA graphs, where they are asked for: frame, graph, what, decision, reason, the user's line.
+        """One row a decision on CUDA graphs, if they are asked for: frame, graph, what, decision, reason, the user's line.
 
-        `decision` is "captured", "captured in parts", "skipped", for a node that stands outside the parts "not captured", and
-        "skipped when called" for what depends on the tensors of a call.
+        `decision` is "captured", "captured in parts" or "skipped", "not captured" for a node outside the parts, and "skipped
+        when called" if it depends on the tensors of a call.
         """
         return tables.table(self, "cuda_graph")
 
     @property
     def perf_hints(self) -> Rows:
-        """One row a performance hint of Inductor's: frame, graph, hint, the FX nodes that it is about, the user's line."""
+        """One row a performance hint of Inductor's: frame, graph, hint, the FX nodes that it concerns, the user's line."""
         return tables.table(self, "perf_hint")
 
     @property
     def choices(self) -> Rows:
-        """One row a way of doing an operation that Inductor chose among: its config, its `ms`, whether it was the fastest.
+        """One row an implementation of an operator that Inductor chose among: its config, its `ms`, whether it was the fastest.
 
-        `ms` is None where nothing was timed, as for a GPU you don't have, or where the choice failed. `taken` marks the
-        one that the output code uses, which where something is fused into it need not be the `fastest`; `why` says why.
-        `grid` is the launch grid of a template. Products that may be padded have the choices "as it is" and "padded"; what
-        the kernels of a fusion were tried with: `Kernel.candidates`. `choice(n)` takes the one of row n down the ladder.
+        `ms` is None if nothing was timed, as for a GPU you don't have, or if the choice failed. `taken` marks the one that the
+        output code uses; it need not be the `fastest` if something is fused into it. `why` gives the reason. `grid` is the
+        launch grid of a template. A product that may be padded has the choices "as it is" and "padded". For the configs of a
+        fused kernel see `Kernel.candidates`. `choice(n)` gives the one of row n, with its ladder.
         """
         return tables.table(self, "autotune")
 
     def choice(self, which: int | str) -> Choice:
         """One of `choices`, by its row's number or its name: its config, and on request its source and its ladder.
 
-        InputError for a row or name that there is not, and for a name that several operations have a choice of.
+        InputError for an unknown row or name, and for a name that choices of several operations have.
         """
-        return chosen(self, which)
+        return find_choice(self, which)
 
     @property
     def decompositions(self) -> Rows:
-        """One row an operator that was decomposed in a graph: the operator, the nodes it became, and what defines how.
+        """One row an operator that was decomposed in a graph: the operator, the nodes that it became, and the decomposition.
 
         `site` is "file:line function" of the Python decomposition, "" for operators that ATen itself decomposes.
         """
@@ -275,7 +278,7 @@ class Trace(TraceData):
 
     @property
     def memory(self) -> Memory:
-        """Where each compiled graph's memory goes: `memory.table()`, `.peak()`, `.timeline()` and `.saved()`."""
+        """The memory of each compiled graph: `memory.table()`, `.peak()`, `.timeline()` and `.saved()`."""
         return memory_of(self)
 
     def code_flow(self) -> Rows:
@@ -286,51 +289,51 @@ class Trace(TraceData):
         return tables.code_flow(self)
 
     def summary(self) -> Any:
-        """A DataFrame with one row a stage of a graph: stage, graph, lines, seconds, what changed, what failed.
+        """A DataFrame with one row a stage of a graph: stage, graph, lines, seconds, changes, failures.
 
-        What failed of a stage that has no text, such as the compile itself, is a row of its own at the end.
+        Failures of a stage without a text, such as the compile itself, have rows of their own at the end.
         """
         return Rows([*summary.summary_rows(self), *summary.failure_rows(self)]).frame
 
     def diagram(
         self, stage: str = "ir_post_fusion", frame: str | None = None, graph: str | None = None, boxes: int | None = None
     ) -> Any:
-        """A graphviz graph of a stage's nodes: an FX graph, or the scheduler's, in a frame for each group that was fused.
+        """A graphviz graph of a stage's nodes: an FX graph, or the scheduler's nodes with a frame around each fused group.
 
-        Larger than `boxes` (60 where not said), an FX graph is collapsed by module and the scheduler's nodes by fused group. A
-        notebook shows it where graphviz's `dot` program is installed; `.source` is its text. InputError, with what there
-        is, where the trace has no such graph or several.
+        If it has more than `boxes` (60 by default), an FX graph is collapsed by module and the scheduler's nodes by fused group.
+        A notebook shows it if graphviz's `dot` program is installed; `.source` is its text. InputError, with the graphs that
+        there are, if the trace has no such graph or several.
         """
         return diagram(self, stage, frame, graph, boxes)
 
     # Links ---------------------------------------------------------------------------------------------------------
 
     def follow(self, artifact_id: str | Artifact, line: int) -> Rows:
-        """Every line of every other artifact that is linked to this line, over any distance, and how each is known.
+        """Every line of every other artifact that is linked to this line, over any number of links, and how that is known.
 
-        Each row: artifact, stage, lines, `route`, the kinds of links that lead there, and `coarse`, True where one of these leads
-        to the line of a call only: of a scan, of flex attention, of torch.func.grad, no text says which line inside it is meant.
-        Lines count from 1. The artifact is given by its id, or itself.
+        The columns: artifact, stage, lines, `route`, which lists the kinds of links that lead there, and `coarse`. That is True
+        if one of the links leads only to the line of a call, such as a scan, flex attention or torch.func.grad: no text says
+        which line inside it is meant. Lines count from 1. The artifact is given by its id, or itself.
         """
-        chosen = self.artifact(artifact_id)
-        if type(line) is not int or not 1 <= line <= max(1, len(chosen.lines)):
-            raise InputError(f"{chosen.id!r} has lines 1 to {len(chosen.lines)}, not {line!r}")
-        return provenance.follow(self, chosen.id, line)
+        artifact = self.artifact(artifact_id)
+        if type(line) is not int or not 1 <= line <= max(1, len(artifact.lines)):
+            raise InputError(f"{artifact.id!r} has lines 1 to {len(artifact.lines)}, not {line!r}")
+        return provenance.follow(self, artifact.id, line)
 
     def with_sass(self) -> Trace:
-        """This trace with the SASS of every NVIDIA kernel, so that `follow` leads there too (0.6 s a kernel).
+        """Return this trace with the SASS of every NVIDIA kernel, so that `follow` leads there too (0.6 s a kernel).
 
-        InputError where no kernel has PTX; LiveError, for a trace that does not hold it, where this process cannot make it.
+        InputError if no kernel has PTX. LiveError if the trace does not hold the SASS and this process cannot make it.
         """
-        forms = {(a.frame, a.graph, a.kernel) for a in self.find("ptx")}
-        if not forms:
+        have_ptx = {(a.frame, a.graph, a.kernel) for a in self.find("ptx")}
+        if not have_ptx:
             raise self.no_text("sass")
-        return self._with_forms("SASS", "sass", [a for a in self.find("kernel") if (a.frame, a.graph, a.kernel) in forms])
+        return self._with_forms("SASS", "sass", [a for a in self.find("kernel") if (a.frame, a.graph, a.kernel) in have_ptx])
 
     def with_assembly(self) -> Trace:
-        """This trace with the assembly of every C++ kernel, so that `follow` and `coverage` lead there too (2 to 10 s a kernel).
+        """Return this trace with every C++ kernel's assembly, to which `follow` and `coverage` then lead (2 to 10 s a kernel).
 
-        InputError where no kernel is C++; LiveError, for a trace that does not hold it, where this process cannot make it.
+        InputError if no kernel is C++. LiveError if the trace does not hold the assembly and this process cannot make it.
         """
         kernels = [a for a in self.find("kernel") if a.language == "cpp"]
         if not kernels:
@@ -338,7 +341,7 @@ class Trace(TraceData):
         return self._with_forms("the assembly", "assembly", kernels)
 
     def _with_forms(self, what: str, stage: str, kernels: Sequence[Artifact]) -> Trace:
-        """This trace with the texts of these kernels in `stage`, those made now that it does not hold."""
+        """Return this trace with the texts of these kernels in `stage`; those that it does not hold are made."""
         lacking = without_form(self, kernels, stage)
         if not lacking:
             return self
@@ -349,7 +352,7 @@ class Trace(TraceData):
 
     @property
     def fusion(self) -> Fusion:
-        """What became one kernel and what did not: `fusion.groups()`, `.table()`, `.why("op3", "op7")`, see `fusion.py`."""
+        """The scheduler's fusions and refusals: `fusion.groups()`, `.table()`, `.why("op3", "op7")`, see `fusion.py`."""
         return fusion_of(self)
 
     @property
@@ -382,39 +385,39 @@ class Trace(TraceData):
     ) -> WhatIf:
         """Trace the same call with something changed, and compare: kernels, launches, bytes, seconds, and the result.
 
-        `fusion` takes `Veto` and `Force` in place of this trace's own, `()` lifts those; nodes may be named by a kernel too.
-        `without_pass` and `without_pattern` take names or wildcards ("_sfdp_*") of `passes` and `matches`, also those that only
-        come up once something else is left out; `options` any option of Inductor's.
+        `fusion` takes `Veto` and `Force` in place of this trace's own; `()` lifts those. A node may be named by its kernel too.
+        `without_pass` and `without_pattern` take names or wildcards ("_sfdp_*") of `passes` and `matches`, also names that only
+        come up once something else is left out. `options` takes any option of Inductor's.
         For a GPU you don't have the result is checked as `check` does, unless that takes more than `limit` seconds.
-        LiveError for a loaded trace; InputError for names that this trace does not have.
+        LiveError for a loaded trace, NoVerbError for a hand-written kernel; InputError for names that this trace does not have.
         """
         return what_if.what_if(
             self, fusion=fusion, without_pass=without_pass, without_pattern=without_pattern, options=options or {}, limit=limit
         )
 
     def follow_module(self, path: str) -> Rows:
-        """Every line that is linked to what an nn.Module computes, such as "h.0.attn", the modules inside it included.
+        """Every line that is linked to what an nn.Module such as "h.0.attn" computes, the modules inside it included.
 
-        InputError, with the nearest paths, where no node is of that module.
+        InputError, with the nearest paths, if no node is of that module.
         """
         return provenance.follow_module(self, path)
 
     def coverage(self, stage: str | None = None) -> Rows:
-        """One row a stage of a graph: its lines that compute, how many lead to a user's line, and the others by kind.
+        """One row a stage of a graph: its lines that compute, how many of them lead to a user line, and the others by kind.
 
-        With `stage` one row a text of that stage, in which `missing` lists the lines that lead to none, as (line, text).
+        With `stage` there is one row a text of that stage, in which `missing` lists the lines that lead to none, as (line, text).
         """
         return coverage.coverage(self, stage)
 
     @property
     def index(self) -> Index:
-        """The links by place, made when first asked for; no part of the value."""
+        """The links by place, made when first asked for; they are no part of the value."""
         return provenance.index(self)
 
     # Failures ------------------------------------------------------------------------------------------------------
 
     def raise_for_failures(self) -> None:
-        """Raise CompileError where the compile itself failed, or a stage could not be seen; else do nothing."""
+        """Raise CompileError if the trace has a Failure: of the compile itself, or of a stage that could not be made."""
         if self.failures:
             cause = self.live.error if self.live is not None else None
             raise CompileError("\n".join(map(str, self.failures))) from cause
@@ -422,13 +425,13 @@ class Trace(TraceData):
     # Files ---------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the trace as gzipped JSON; `explorer.load` reads an equal one. The format is described in `files.py`."""
+        """Write the trace as gzipped JSON, of which `explorer.load` makes an equal one; `files/trace_file.py` has the format."""
         trace_file.save(self, path)
 
     def save_debug_dir(self, path: str | PathLike[str]) -> list[str]:
-        """Write what TORCH_COMPILE_DEBUG=1 writes, under the same names, one folder a graph; the paths written.
+        """Write the files of TORCH_COMPILE_DEBUG=1 under the same names, one folder a graph, and return their paths.
 
-        The two diagrams need graphviz's `dot` program; without it their source is written as .dot, and said so.
+        The two diagrams need graphviz's `dot` program; without it their source is written as .dot.
         """
         return debug_dir.save(self, path)
 
@@ -464,42 +467,41 @@ class Trace(TraceData):
         return self.needs_live("gradients").gradients
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the compiled function again, on copies of its arguments; without any, of those of the trace.
+        """Call the compiled function again, on copies of the arguments given here, or else of those of the trace.
 
-        Of a trace for a GPU you don't have, the graphs run on the CPU as they are; `check` runs what was generated. A
-        hand-written kernel runs on copies of its arguments, interpreted where these are on the CPU; the tensors that
-        it wrote are returned, by the names of its arguments.
+        For a GPU you don't have, Dynamo's graphs run on the CPU; `check` runs what was generated. A hand-written kernel runs on
+        copies of its arguments, interpreted if these are on the CPU; it returns the tensors that it wrote, by the names of its
+        arguments. LiveError for a loaded trace, CompileError if the compile failed.
         """
         return self.needs_live("running").run(*args, **kwargs)
 
     def check(self, limit: float | None = None, *, expected: Any = None) -> Rows:
         """Compare eager and compiled on the trace's inputs: one row an output, gradient, or tensor that either changed.
 
-        Floats are judged element by element, by how far the rounding of the function's own operators moves that element: from
-        eager, or from the same function in float64. `bound` says it in words. Whole numbers and all else must be the same, also
-        type, shape, strides, and what an output is a view of: `compared` and `note` say what was and why not. `equal` is None
-        where nothing could be compared, as of a function that returns nothing and changes nothing: that is one row.
-        `max_abs` and `max_rel` are the largest differences from eager, `error` and `eager_error` the largest distances of both
-        from float64; None where that was not needed, or a function cannot be called in float64. A gradient is that of the
-        outputs' sum under fixed weights. What depends on random numbers is `random`: it is unequal where several calls differ
-        on average from eager's, else `equal` is None. Arguments are those of the traced call, as they were before it; they, the
-        module and random numbers are left as they are.
+        Floats are judged element by element. An element may be as far from eager's, or from that of the same function in
+        float64, as rounding in the function's own operators moves it; `bound` says how far in words. Everything else must be the
+        same: whole numbers, type, shape, strides, and what an output is a view of. `compared` says what was compared, `note` what
+        was not the same. `equal` is None if nothing could be compared; a function that returns nothing and changes nothing has
+        one such row. `max_abs` and `max_rel` are the largest differences from eager, `error` and `eager_error` the largest
+        distances of both from float64, None if that was not needed or cannot be computed. A gradient is that of the outputs'
+        sum under fixed weights. A value that depends on random numbers is `random`: it is unequal if several calls differ from
+        eager's on average, else `equal` is None. The arguments are those of the traced call, as they were before it. They, the
+        module and the random numbers are left as they are.
 
-        Of a trace for a GPU you don't have, what was generated for it runs: the wrappers as they are, their kernels
-        interpreted on the CPU ("interpreted"). InputError, before starting, where interpreting is estimated to take more than
-        `limit` seconds, 120 where none is given.
+        For a GPU you don't have, the generated wrappers run, and their kernels are interpreted on the CPU ("interpreted").
+        InputError, before anything runs, if interpreting is estimated to take more than `limit` seconds, 120 by default.
 
-        A hand-written kernel's writes are compared with `expected`: a tensor, several in the order of the arguments
-        that it writes, or a mapping by their names.
+        What a hand-written kernel writes is compared with `expected`: a tensor, several in the order of the arguments that it
+        writes, or a mapping by their names. LiveError for a loaded trace.
         """
         if limit is not None and not isinstance(limit, (int, float)):
             raise InputError(f"limit is a number of seconds, not {limit!r}")
         return self.needs_live("checking").check(limit, expected)
 
     def benchmark(self, repeats: int = 30) -> Rows:
-        """Time eager and compiled in turn on copies of the arguments; the median seconds of each and the ratio to eager.
+        """Time eager and compiled in turn on copies of the arguments: the median seconds of each, and the ratio to eager.
 
-        NoVerbError for a GPU you don't have, and for a hand-written kernel: neither can be timed here.
+        LiveError for a loaded trace; NoVerbError for a GPU you don't have and for a hand-written kernel: neither is timed here.
         """
         if not isinstance(repeats, int):
             raise InputError(f"repeats is a number of calls, not {repeats!r}")
@@ -514,7 +516,7 @@ class Trace(TraceData):
         return page.static_summary(self)
 
     def _ipython_display_(self) -> None:
-        """Nothing in the cell in which `explore` has shown the trace already; else IPython goes on to the mime bundle."""
+        """Display nothing in the cell in which `explore` has shown the trace; else let IPython go on to the mime bundle."""
         from IPython.core.getipython import get_ipython
 
         shell = get_ipython()
@@ -524,7 +526,7 @@ class Trace(TraceData):
         live.shown_in = None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """In a notebook the widget; elsewhere, where only text is asked for, nothing of it."""
+        """The widget in a notebook; nothing elsewhere, where IPython shows the repr."""
         if not in_notebook():
             return {}
         from explorer.widget import Explorer
@@ -539,11 +541,11 @@ class Trace(TraceData):
 def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT) -> Trace:
     """Read a trace file. FileError says what is wrong with it: missing, truncated, altered, not a trace, too new, too big.
 
-    `limit` is how much memory in bytes it may take: what is known to be no trap may have more.
+    `limit` is the most memory in bytes that it may take; give more for a large file that you trust.
     """
     return Trace.of(trace_file.load(path, limit=limit))
 
 
 def loads(data: bytes) -> Trace:
-    """The Trace in the bytes of a trace file; FileError where they are not one."""
+    """Read the bytes of a trace file; FileError if they are not one."""
     return Trace.of(trace_file.loads(data))

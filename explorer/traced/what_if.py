@@ -1,4 +1,4 @@
-"""What if: the same call compiled with something changed, and what that changes.
+"""What if: compile the same call with something changed, and compare.
 
 t.what_if(fusion=Veto("op3", "op7"))      t.what_if(without_pattern="_sfdp_pattern_1")
 t.what_if(options={"max_fusion_size": 2})  t.what_if(without_pass="remove_noop_ops")
@@ -21,17 +21,17 @@ from explorer.questions.fusion import Graph
 if TYPE_CHECKING:
     from explorer.traced.trace import Trace
 
-#: Calls of each compiled function that are timed.
+#: How often each compiled function is timed.
 REPEATS = 20
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A second trace and what is different: `rows`, one a figure, before, after, the change, and a note on the figure.
+    """A second trace and its differences: `rows` has one row a figure, with before, after, the change and a note.
 
-    `equal` is True where the results of both were computed and are the same by the judge of `Trace.check`, False where they
-    differ, None where that could not be checked; `note` says which, and `check` has one row an output. For a GPU that is not
-    here the new kernels are interpreted and compared with eager.
+    `equal` is True where both results were computed and are the same by the judge of `Trace.check`, False where they differ,
+    and None where that could not be checked. `note` says which, and `check` has one row an output. For a GPU you don't have,
+    the new kernels are interpreted and compared with eager.
     """
 
     before: Trace = field(repr=False)
@@ -65,16 +65,16 @@ def what_if(
     options: Mapping[str, Plain],
     limit: float | None = None,
 ) -> WhatIf:
-    """See `Trace.what_if`."""
+    """Trace the same call with something changed, and compare: see `Trace.what_if`."""
     trace_again = trace.needs_live("what if").trace_again
-    # a name that this trace lists nothing of may come up in a later round, once something else is left out: the compile knows
+    # a pass or pattern may come up only once something else is left out, so the compile itself looks for the names
     passes, patterns = name_list("without_pass", without_pass), name_list("without_pattern", without_pattern)
     if not isinstance(options, Mapping):
         raise InputError(f"options is a mapping of Inductor's options, options={{'max_fusion_size': 2}}, not {options!r}")
     changes: Changes = {}
     if fusion is not None:
-        wishes = (fusion,) if isinstance(fusion, (Veto, Force)) else fusion
-        changes["fusion"] = tuple(_named(trace, wish) for wish in wishes)
+        requests = (fusion,) if isinstance(fusion, (Veto, Force)) else fusion
+        changes["fusion"] = tuple(_with_node_names(trace, request) for request in requests)
     if passes:
         changes["without_pass"] = (*trace.meta.get("without_pass", ()), *passes)
     if patterns:
@@ -87,42 +87,46 @@ def what_if(
 
 
 def name_list(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
-    """One name or several as a tuple; InputError for anything else."""
+    """Make a tuple of one name or several; InputError for anything else."""
     several = (given,) if isinstance(given, str) else given
     if not isinstance(several, Iterable) or not all(isinstance(name, str) for name in several):
         raise InputError(f"{argument} takes a name or several, as t.matches and t.passes list them, not {given!r}")
     return tuple(several)
 
 
-def _named(trace: Trace, wish: Veto | Force) -> Veto | Force:
-    """A wish by names that the scheduler knows: a kernel is meant by the first of its nodes."""
-    if not isinstance(wish, (Veto, Force)):
-        raise InputError(f'fusion takes Veto("op3", "op7"), Force(…) or a tuple of them, not {wish!r}')
-    graphs = [g for g in trace.fusion.graphs if wish.graph in ("", g.artifact.graph) and wish.frame in ("", g.artifact.frame)]
-    for name in (wish.first, wish.second):
-        known = {known for g in graphs for known in g.numbers_by_name}
-        if name not in known:
-            raise unknown_name("scheduler node, buffer, FX node or kernel", name, known)
-    return replace(wish, first=_node(graphs, wish.first), second=_node(graphs, wish.second))
+def _with_node_names(trace: Trace, request: Veto | Force) -> Veto | Force:
+    """Replace a kernel's name in a request by the first of its scheduler nodes; InputError for a name of nothing."""
+    if not isinstance(request, (Veto, Force)):
+        raise InputError(f'fusion takes Veto("op3", "op7"), Force(…) or a tuple of them, not {request!r}')
+    graphs = [
+        g for g in trace.fusion.graphs if request.graph in ("", g.artifact.graph) and request.frame in ("", g.artifact.frame)
+    ]
+    names = {name for g in graphs for name in g.numbers_by_name}
+    for name in (request.first, request.second):
+        if name not in names:
+            raise unknown_name("scheduler node, buffer, FX node or kernel", name, names)
+    return replace(request, first=_node_name(graphs, request.first), second=_node_name(graphs, request.second))
 
 
-def _node(graphs: Sequence[Graph], name: str) -> str:
+def _node_name(graphs: Sequence[Graph], name: str) -> str:
+    """The first scheduler node of a kernel; any other name as it is."""
     kernels = {kernel for g in graphs for kernel, _ in g.verdicts.data["kernels"]}
-    found = next((g.find(name) for g in graphs if g.find(name)), None)
-    if name not in kernels or found is None:
-        return name
-    return next(g.verdicts.names[found[0]] for g in graphs if g.find(name))
+    if name in kernels:
+        for graph in graphs:
+            if numbers := graph.find(name):
+                return graph.verdicts.names[numbers[0]]
+    return name
 
 
 def _options(trace: Trace, options: Mapping[str, Plain]) -> Changes:
-    """The trace's own options with the new ones; its mode becomes the options that it stands for."""
+    """Add options to those of the trace. torch.compile takes a mode or options, so a mode is replaced by its options."""
     mode = trace.meta.get("mode")
-    own = {**(mode_options(str(mode)) if mode else {}), **(trace.meta.get("options") or {})}
-    return {"mode": None, "options": {**own, **options}}
+    of_trace = {**(mode_options(str(mode)) if mode else {}), **(trace.meta.get("options") or {})}
+    return {"mode": None, "options": {**of_trace, **options}}
 
 
 def table(rows: Rows) -> str:
-    """Figures as fixed-width text: whole numbers as they are, seconds with three digits; what there is to say behind them."""
+    """Write figures as fixed-width text: whole numbers as they are, seconds with three digits, and each row's note last."""
     columns = ("before", "after", "change")
     cells = [("", *columns, ""), *((str(row["figure"]), *(shown(row[c]) for c in columns), str(row["note"])) for row in rows)]
     widths = [max(len(line[n]) for line in cells) for n in range(4)]
@@ -136,7 +140,7 @@ def table(rows: Rows) -> str:
 
 
 def compared(before: Trace, after: Trace, limit: float | None = None) -> WhatIf:
-    """Two traces of one call side by side, and whether they compute the same."""
+    """Compare the figures of two traces of one call, and whether they compute the same."""
     one, other = figures(before), figures(after)
     equal, note, check = _checked(before, after, limit)
     notes = {"estimated_seconds": estimated(after)}
@@ -154,7 +158,7 @@ def _row(name: str, one: float | None, other: float | None, note: str) -> dict[s
 
 
 def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
-    """Whether both compute the same, what to say of it, and one row an output."""
+    """Check whether both compute the same: the answer, a note on it, and one row an output."""
     if any(f.fatal for f in (*before.failures, *after.failures)):
         return None, "not checked: a compile failed", Rows()
     live = after.needs_live("comparing")
@@ -165,7 +169,7 @@ def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | N
 
 
 def _interpreted(after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
-    """The same for a GPU you don't have: what was generated anew is interpreted, and compared with eager."""
+    """Check the second trace for a GPU you don't have: its code is interpreted and compared with eager."""
     try:
         check = after.check(limit)
     except (ExplorerError, NotImplementedError, RuntimeError) as error:
@@ -174,12 +178,12 @@ def _interpreted(after: Trace, limit: float | None) -> tuple[bool | None, str, R
 
 
 def judgement(check: Rows, how: str) -> tuple[bool | None, str]:
-    """What the rows of a check come to: equal is what was compared, if anything was, and nothing of it is unequal."""
-    known = [row for row in check if row["equal"] is not None]
-    rest = [row for row in check if row["equal"] is None]
-    if not all(row["equal"] for row in known):
+    """Sum up the rows of a check: equal if something was compared and nothing of it is unequal; `how` says by what."""
+    compared_rows = [row for row in check if row["equal"] is not None]
+    others = [row for row in check if row["equal"] is None]
+    if not all(row["equal"] for row in compared_rows):
         return False, f"not equal, see .check ({how})"
-    if not known:
-        return None, f"not checked: {'; '.join(dict.fromkeys(str(row['note']) for row in rest))} ({how})"
-    but = f"; {len(rest)} of {len(check)} could not be compared, see .check" if rest else ""
-    return True, f"equal, {how}{but}"
+    if not compared_rows:
+        return None, f"not checked: {'; '.join(dict.fromkeys(str(row['note']) for row in others))} ({how})"
+    exception = f"; {len(others)} of {len(check)} could not be compared, see .check" if others else ""
+    return True, f"equal, {how}{exception}"

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import explorer
-from explorer.live import ladders
+from explorer.live import ladder_events
 from explorer.live.call import Call, run_call, tensors_of
 
 pytest.importorskip("triton")
@@ -534,8 +534,10 @@ def test_kernels_are_compiled_while_the_program_runs(monkeypatch: pytest.MonkeyP
     from torch._inductor.async_compile import AsyncCompile
 
     begun: list[int] = []
-    own = ladders.Climb.begin
-    monkeypatch.setattr(ladders.Climb, "begin", lambda self, events: (own(self, events), begun.append(len(self._kernels)))[0])
+    own = ladder_events.LadderCompiles.begin
+    monkeypatch.setattr(
+        ladder_events.LadderCompiles, "begin", lambda self, events: (own(self, events), begun.append(len(self._kernels)))[0]
+    )
     monkeypatch.setattr(AsyncCompile, "process_pool", lambda: pytest.fail("Inductor's workers were started"))
     seen: list[int] = []
 

@@ -15,7 +15,7 @@ from explorer.gpus.figures import NAMED, Target
 from explorer.ladder import ladder as ladders
 from explorer.ladder.ladder import Ladder, compile_ladder, compile_ladders
 from explorer.ladder.triton_pool import MOST_WORKERS, Pool, Worker
-from explorer.live.ladders import Climb, ladder_events
+from explorer.live.ladder_events import LadderCompiles, ladder_events
 from explorer.model.values import Event
 from explorer.stages import STAGES
 from explorer.stages.inductor.definitions import kernel_events
@@ -169,11 +169,11 @@ def test_kernels_begun_early_are_not_begun_again(source: str, monkeypatch: pytes
     wrapper = f"{NAME} = async_compile.triton({NAME!r}, {source!r})\n"
     first = Event("output_code", 0.0, "0/0", "forward", {"text": wrapper, "file": ""})
     second = Event("output_code", 0.1, "0/0", "backward", {"text": wrapper.replace(NAME, "triton_poi_fused_mul_7"), "file": ""})
-    with Climb(H100) as climb:
-        climb.begin([first])
-        climb.begin([first])
+    with LadderCompiles(H100) as compiles:
+        compiles.begin([first])
+        compiles.begin([first])
         assert asked == [NAME]
-        made = climb.compiled([first, second])
+        made = compiles.finish([first, second])
     assert asked == [NAME] and not made.failures
     assert {(e.graph, e.data["name"]) for e in made.events if e.kind == "ptx"} == {
         ("forward", NAME),

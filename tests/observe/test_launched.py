@@ -13,7 +13,7 @@ import pytest
 from explorer.files.trace_file import load_events
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import compile_ladder
-from explorer.live.ladders import ladder_events
+from explorer.live.ladder_events import ladder_events
 from explorer.model.values import Event
 from explorer.observe.launched import Launched, described, launched, loaded_kernels, measured
 from explorer.stages import STAGES
