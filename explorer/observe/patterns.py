@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AnySet
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -26,12 +27,18 @@ def pattern_matches(emit: Emit) -> Iterator[None]:
         emit.attempt("pattern_match", "matched", lambda: matched.update(_described(match.nodes)))
         emit.attempt("pattern_match", "before", lambda: before.update(graph.nodes))
         yield
-        emit("pattern_match", lambda: _match(entry, matched, [n for n in graph.nodes if n not in before], emit.here()))
+        emit("pattern_match", lambda: _match(entry, matched, _made_since(before, graph), emit.here()))
 
     with ExitStack() as stack:
         for kind in (kind for kind in subclasses(PatternEntry) if "apply" in vars(kind)):
             stack.enter_context(observed(kind, "apply", applied))
         yield
+
+
+def _made_since(before: AnySet[Any], graph: Any) -> list[Any]:
+    """The nodes of a graph that were not in it before, in order; at each match of a large graph there are thousands that were."""
+    new = set(graph.nodes) - before
+    return [node for node in graph.nodes if node in new] if new else []
 
 
 def pattern_name(entry: Any) -> str:
