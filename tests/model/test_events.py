@@ -24,6 +24,7 @@ FILES = sorted(DATA.glob("*.events.json.gz"))
 #: Kinds of no recording in `data/`, and where their shape is held to what torch says instead.
 ELSEWHERE = {
     "aot_metadata": "tests/stages/aot/test_aot_metadata.py",
+    "lowering": "tests/observe/test_lowering.py",
     **dict.fromkeys(("amdgcn", "sass"), "tests/stages/triton: compiled for an AMD GPU, disassembled"),
     **dict.fromkeys(("assembly", "kernel"), "made when a trace is replayed or asked, from recorded texts: tests/stages"),
     **dict.fromkeys(("compile_error", "compile_swallowed", "stance"), "tests/test_failed_compiles.py"),
