@@ -17,11 +17,14 @@ from explorer.absent.native import cpp_answers
 from explorer.absent.xpu import xpu_attention, xpu_lowerings
 from explorer.gpus.properties import torch_properties
 from explorer.ladder.absent_driver import AbsentDriver
-from explorer.observe.patch import added, beside, compile_lock, replaced
+from explorer.observe.patch import added, beside, compile_lock, is_replaced_here, replaced
 from explorer.observe.versions import release_of_libraries
 
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
+
+#: What starts a GPU's driver or changes the device, which does nothing for the program and for Inductor alike.
+STARTED = ("_lazy_init", "_lazy_call", "_exchange_device", "_maybe_exchange_device")
 
 
 @contextmanager
@@ -109,8 +112,15 @@ def _torch_device(target: Target) -> Iterator[None]:
     module, other = (torch.xpu, torch.cuda) if target.device == "xpu" else (torch.cuda, torch.xpu)
     absent = {"is_available": _always(False), "device_count": _always(0), "_is_compiled": _always(False)}
     started = {"_lazy_init": _always(None), "_lazy_call": _always(None)}
-    with _all(module, _answers(target)), _all(module.random, started), _all(other, absent):
+    answers = {name: answer for name, answer in _answers(target).items() if not _answered_before(module, name)}
+    started = {name: answer for name, answer in started.items() if not _answered_before(module.random, name)}
+    with _all(module, answers), _all(module.random, started), _all(other, absent):
         yield
+
+
+def _answered_before(owner: Any, name: str) -> bool:
+    """Whether `torch_cuda_answers` gives this thread the same answer already, which is then replaced once."""
+    return name in STARTED and hasattr(owner, name) and is_replaced_here(owner, name)
 
 
 def _answers(target: Target) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.autocast import lists_of_the_gpu
@@ -20,16 +21,26 @@ if TYPE_CHECKING:
 GPUS = ("cuda", "xpu")
 #: Attributes of an autocast that was made for a GPU: which, and what was on before it.
 NAMED, BEFORE = "explorer_gpu", "explorer_before"
+#: Whether the program runs in place of the GPU here, and whether autocast is for the device that it names all the same.
+_IN_PLACE: ContextVar[bool] = ContextVar("explorer in place of the GPU", default=False)
+_AS_NAMED: ContextVar[bool] = ContextVar("explorer autocast as named", default=False)
 
 
 @contextmanager
 def in_place_of_gpu(launches: Launches | None = None) -> Iterator[None]:
     """Interpret Triton kernels, apply the GPU's autocast on the CPU, and let flex_attention train there.
 
-    `launches` notes what the program launches outside of torch.compile.
+    `launches` notes what the program launches outside of torch.compile. A block inside such a block changes nothing.
     """
-    with launched_on_the_cpu(launches), _autocast_on_the_cpu(), _flex_attention_trains():
+    if _IN_PLACE.get():
         yield
+        return
+    before = _IN_PLACE.set(True)
+    try:
+        with launched_on_the_cpu(launches), _autocast_on_the_cpu(), _flex_attention_trains():
+            yield
+    finally:
+        _IN_PLACE.reset(before)
 
 
 @contextmanager
@@ -46,7 +57,7 @@ def _autocast_on_the_cpu() -> Iterator[None]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def __init__(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
-            if device_type in GPUS:
+            if device_type in GPUS and not _AS_NAMED.get():
                 vars(self)[NAMED] = device_type
                 device_type, dtype = "cpu", dtype or torch.get_autocast_dtype(device_type)
             original(self, device_type, dtype, *args, **kwargs)
@@ -84,10 +95,11 @@ def _autocast_on_the_cpu() -> Iterator[None]:
 @contextmanager
 def autocast_on_the_gpu() -> Iterator[None]:
     """Restore autocast for the device that it names, while a graph is compiled for the absent GPU."""
-    import torch
-
-    with replaced(torch.amp.autocast_mode.autocast, "__init__", inspect.unwrap):
+    before = _AS_NAMED.set(True)
+    try:
         yield
+    finally:
+        _AS_NAMED.reset(before)
 
 
 class _OnTheGPU:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.composites import composites_off_the_cpu
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 ANSWERS = ("method_attr_device", "method_attr_is_cuda", "method_get_device", "method_type")
 #: The attribute of Dynamo's tracer that holds the nodes whose tensors the program put on the CPU.
 ON_CPU = "explorer_on_cpu"
+#: Whether the rules for fake tensors see each tensor's real device, as while a graph is compiled.
+_AS_THEY_ARE: ContextVar[bool] = ContextVar("explorer devices as they are", default=False)
 
 
 @contextmanager
@@ -64,10 +67,9 @@ def seen_by_dynamo(target: Target, drawn: Callable[[], None]) -> Iterator[None]:
 
     def make_hint(original: Callable[..., Any]) -> Callable[..., Any]:
         def device_hint(tensor: Any) -> str:
-            found = str(original(tensor))
-            return gpu.type if found == "cpu" else found
+            device = str(original(tensor))
+            return gpu.type if device == "cpu" and not _AS_THEY_ARE.get() else device
 
-        device_hint.__wrapped__ = original  # type: ignore[attr-defined]
         return device_hint
 
     with ExitStack() as stack:
@@ -84,12 +86,11 @@ def seen_by_dynamo(target: Target, drawn: Callable[[], None]) -> Iterator[None]:
 @contextmanager
 def seen_as_they_are() -> Iterator[None]:
     """Restore the rules for fake tensors, which must see each tensor's real device while a graph is compiled."""
-    import inspect
-
-    from torch import _meta_registrations as rules
-
-    with replaced(rules, "device_hint", inspect.unwrap):
+    before = _AS_THEY_ARE.set(True)
+    try:
         yield
+    finally:
+        _AS_THEY_ARE.reset(before)
 
 
 def _put_on_cpu(proxy: Any) -> bool:

@@ -7,9 +7,10 @@ may fold into a constant, and what ends a graph.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import InputError
@@ -50,6 +51,9 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
         return
     guard = _outside_of_inductor(guard_here())
     with ExitStack() as stack:
+        for owner, answers in ((torch.cuda, _STARTED), (torch.cuda.random, _IMPORTED)):
+            for name, answer in answers.items():  # Inductor's own questions get the same answer, see `pretending`
+                stack.enter_context(answered(owner, name, answer))
         with guarding(guard):  # only what is put on here: not what is inside the block
             stack.enter_context(_DEVICES.to(guard))
             for owner, answers in ((torch._C, _below(target)), (torch.cuda, _of_module(target))):
@@ -58,8 +62,6 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
             for name in device_switches():  # Dynamo's own of `with torch.cuda.device(0)`
                 stack.enter_context(replaced(CUDADeviceVariable, name, lambda _: staticmethod(_the_only_device)))
             stack.enter_context(replaced(SymbolicStreamState, "__init__", partial(_without_streams, guard)))
-            for name in ("_lazy_init", "_lazy_call"):  # imported there by name
-                stack.enter_context(answered(torch.cuda.random, name, _always(None)))
             stack.enter_context(replaced_in_plain_sight(jiterator._JittedFunction, "__call__", lambda _: _no_jiterator))
         stack.callback(forget_devices)  # what torch found out of the target and keeps, such as that triton can be used
         yield
@@ -135,14 +137,10 @@ def _of_module(target: Target) -> dict[str, Any]:
 
     described, memory = properties(target), int(target.memory)
     return {
-        "_lazy_init": _always(None),
-        "_lazy_call": _always(None),
         "_nvml_based_avail": _always(False),
         "_device_count_nvml": _always(-1),
         "_device_count_amdsmi": _always(-1),
         "_get_device_properties": _always(described),
-        "_exchange_device": _always(0),
-        "_maybe_exchange_device": _always(0),
         "cudart": _always(types.SimpleNamespace(cudaMemGetInfo=_always((memory, memory)))),
         "default_generators": (torch.Generator(),),
     }
@@ -150,6 +148,18 @@ def _of_module(target: Target) -> dict[str, Any]:
 
 def _always(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
+
+
+#: What of torch.cuda starts CUDA or changes the device, which does nothing; and what of it torch.cuda.random imports by name.
+_STARTED: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "_lazy_init": _always(None),
+        "_lazy_call": _always(None),
+        "_exchange_device": _always(0),
+        "_maybe_exchange_device": _always(0),
+    }
+)
+_IMPORTED = MappingProxyType({name: _STARTED[name] for name in ("_lazy_init", "_lazy_call")})
 
 
 def _the_only_device(index: int) -> int:

@@ -15,7 +15,7 @@ from explorer.absent.measured import Assume
 from explorer.model.artifacts import Assumption
 from explorer.model.events import AutotuneTaken
 from explorer.model.stage import Emit
-from explorer.observe.autotuning import Listed
+from explorer.observe.autotuning import Assumed
 from explorer.observe.patch import replaced
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def untimed(emit: Emit, target: Target) -> Iterator[None]:
     """
 
     assume = assuming(emit)
-    with _templates(emit, assume, target), _fusion(emit, assume, target), _padding(assume):
+    with _templates(assume, target), _fusion(emit, assume, target), _padding(assume):
         yield
 
 
@@ -64,11 +64,9 @@ def assuming(emit: Emit) -> Assume:
 
 
 @contextmanager
-def _templates(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
+def _templates(assume: Assume, target: Target) -> Iterator[None]:
     """Rank choices of matrix products and convolutions: the vendor's library, then templates by likeliness."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
-
-    listed = Listed(emit)
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def do_autotuning(
@@ -79,9 +77,8 @@ def _templates(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
             rest = sorted((choice for choice in choices if choice not in libraries), key=lambda c: ranks[c], reverse=True)
             first = (libraries or rest)[0]
             why = LIBRARY if libraries else LIKELIEST if ranks[first] > UNKNOWN else FIRST
-            listed.add(name, nodes, dict.fromkeys([first, *choices]), f"assumed the fastest: {why}")
             assume(f"{name}, {len(choices)} choices", f"{first.name} is the fastest", why)
-            return {choice: float(place + 1) for place, choice in enumerate([*libraries, *rest])}
+            return Assumed([*libraries, *rest], [first, *choices], f"assumed the fastest: {why}")
 
         return do_autotuning
 

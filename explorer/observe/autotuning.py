@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from explorer.model.artifacts import Autotune
 from explorer.model.events import AutotuneTaken, ChoiceSource
 from explorer.model.rows import Choice, Names
 from explorer.model.stage import Emit
-from explorer.observe.patch import replaced
+from explorer.observe.patch import observed
 
 
 @contextmanager
@@ -22,29 +23,28 @@ def algorithm_choices(emit: Emit) -> Iterator[None]:
     from torch._inductor.ir import MultiTemplateBuffer
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
-    listed = Listed(emit)
+    sources: set[str] = set()
 
-    def make(original: Any) -> Any:
-        def do_autotuning(self: Any, name: str, nodes: Any, *args: Any, **kwargs: Any) -> Any:
-            timings = original(self, name, nodes, *args, **kwargs)
-            if timings:  # none are known yet where they are measured in another process
-                listed.add(name, nodes, timings, f"measured the fastest of {len(timings)}")
-            return timings
+    def timed(_: Any, name: str, nodes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+        timings = yield
+        if not timings:  # none are known yet where they are measured in another process
+            return
+        why = f"measured the fastest of {len(timings)}"
+        if isinstance(timings, Assumed):
+            why, timings = timings.why, dict.fromkeys(timings.shown)
+        emit("autotune", lambda: choices_of(name, nodes, timings, why))
+        for choice in timings:
+            emit.attempt("autotune", "source", partial(_emit_source, emit, choice, sources))
 
-        return do_autotuning
-
-    def make_final(original: Any) -> Any:
-        def finalize(self: Any, chosen: Any) -> Any:
-            one: Any = chosen.get(None) if isinstance(chosen, Mapping) else chosen  # by hint of a dynamic size
-            emit("autotune_taken", lambda: AutotuneTaken(choice=one.name, why=SETTLED))
-            return original(self, chosen)
-
-        return finalize
+    def settled(_: Any, chosen: Any) -> Iterator[None]:
+        one: Any = chosen.get(None) if isinstance(chosen, Mapping) else chosen  # by hint of a dynamic size
+        emit("autotune_taken", lambda: AutotuneTaken(choice=one.name, why=SETTLED))
+        yield
 
     with ExitStack() as stack:
-        stack.enter_context(replaced(AlgorithmSelectorCache, "do_autotuning", make))
+        stack.enter_context(observed(AlgorithmSelectorCache, "do_autotuning", timed))
         for name in ("finalize_as_triton_caller", "finalize_as_triton_callers"):
-            stack.enter_context(replaced(MultiTemplateBuffer, name, make_final))
+            stack.enter_context(observed(MultiTemplateBuffer, name, settled))
         stack.enter_context(padded_products(emit))
         yield
 
@@ -53,24 +53,24 @@ def algorithm_choices(emit: Emit) -> Iterator[None]:
 SETTLED = "with what is fused into it the fastest, as Inductor found"
 
 
-class Listed:
-    """Emits the choices that there were for an operation, and the source of each choice once in a recording."""
+class Assumed(dict[Any, float]):
+    """What stands in for the times of choices where nothing is timed: the likeliest to be the fastest first, and why it is.
 
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
-        self._sources: set[str] = set()
+    `shown` has the choices in the order in which they are recorded.
+    """
 
-    def add(self, name: str, nodes: Any, timings: Mapping[Any, float | None], why: str) -> None:
-        """The choices for an operation, and why the fastest of them counts as that."""
-        self._emit("autotune", lambda: choices_of(name, nodes, timings, why))
-        for choice in timings:
-            self._emit.attempt("autotune", "source", lambda c=choice: self._source(c))  # type: ignore[misc]
+    def __init__(self, likeliest_first: Iterable[Any], shown: Iterable[Any], why: str) -> None:
+        super().__init__({choice: float(place + 1) for place, choice in enumerate(likeliest_first)})
+        self.shown = tuple(shown)
+        self.why = why
 
-    def _source(self, choice: Any) -> None:
-        key = source_key(choice)
-        if key and key not in self._sources:
-            self._sources.add(key)
-            self._emit("choice_source", lambda: choice_source(choice))
+
+def _emit_source(emit: Emit, choice: Any, emitted: set[str]) -> None:
+    """Emit the source of a choice, once in a recording; `emitted` has the keys of those before."""
+    key = source_key(choice)
+    if key and key not in emitted:
+        emitted.add(key)
+        emit("choice_source", lambda: choice_source(choice))
 
 
 def choices_of(name: str, nodes: Any, timings: Mapping[Any, float | None], why: str = "") -> Autotune:
@@ -143,26 +143,19 @@ def padded_products(emit: Emit) -> Iterator[None]:
 
     asked: list[tuple[str, Names]] = []
 
-    def make_pad(original: Any) -> Any:
-        def _should_pad(match: Any, one: Any, other: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
-            asked.append((str(op), tuple(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in (one, other))))
-            try:
-                return original(match, one, other, op, *args, **kwargs)
-            finally:
-                asked.pop()
+    def should_pad(match: Any, one: Any, other: Any, op: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        asked.append((str(op), tuple(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in (one, other))))
+        try:
+            yield
+        finally:
+            asked.pop()
 
-        return _should_pad
+    def compared(key: str, as_it_is: float, padded: float) -> Generator[None, Any, None]:
+        faster = yield
+        if asked:
+            emit("autotune", lambda: padding_choices(*asked[-1], as_it_is, padded, bool(faster)))
 
-    def make_faster(original: Any) -> Any:
-        def is_padded_faster(key: str, as_it_is: float, padded: float) -> Any:
-            faster = original(key, as_it_is, padded)
-            if asked:
-                emit("autotune", lambda: padding_choices(*asked[-1], as_it_is, padded, bool(faster)))
-            return faster
-
-        return is_padded_faster
-
-    with replaced(pad_mm, "_should_pad", make_pad), replaced(pad_mm, "is_padded_faster", make_faster):
+    with observed(pad_mm, "_should_pad", should_pad), observed(pad_mm, "is_padded_faster", compared):
         yield
 
 

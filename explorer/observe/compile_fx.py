@@ -12,7 +12,7 @@ from explorer.observe.context import current_compile_id, graph_of
 from explorer.observe.failed import Noting, failed_graph
 from explorer.observe.functions import emit_sources
 from explorer.observe.fx import graph_record
-from explorer.observe.patch import observed, replaced
+from explorer.observe.patch import observed
 from explorer.observe.structured import listening, not_made
 
 
@@ -48,23 +48,21 @@ def compiles_without_dynamo(emit: Emit) -> Iterator[None]:
     begun: list[str] = []
     inside: list[str] = []
 
-    def make(original: Any) -> Any:
-        def compile_fx(graph: Any, *args: Any, **kwargs: Any) -> Any:
-            if inside or current_compile_id():
-                return original(graph, *args, **kwargs)
-            frame = f"without Dynamo {len(begun)}/0"
-            begun.append(frame)
-            inside.append(frame)
-            try:
-                with emit.within(frame), Noting(lambda error: emit.compile_failed(error, failed_graph(error, "graph"))):
-                    emit.attempt("source", "functions", lambda: emit_sources(emit, frame, graph))
-                    return original(graph, *args, **kwargs)
-            finally:
-                inside.pop()
+    def compiled(graph: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        if inside or current_compile_id():
+            yield
+            return
+        frame = f"without Dynamo {len(begun)}/0"
+        begun.append(frame)
+        inside.append(frame)
+        try:
+            with emit.within(frame), Noting(lambda error: emit.compile_failed(error, failed_graph(error, "graph"))):
+                emit.attempt("source", "functions", lambda: emit_sources(emit, frame, graph))
+                yield
+        finally:
+            inside.pop()
 
-        return compile_fx
-
-    with replaced(module, "compile_fx", make):
+    with observed(module, "compile_fx", compiled):
         yield
 
 

@@ -9,6 +9,8 @@ as it came, without a frame of this file in its traceback.
 - A function is replaced by `replaced`: what stands in its place calls the replacement, or the original.
 - A function that torch calls ten thousand times a compile is followed by `followed`, where what comes after a call is all
   that is wanted: that takes a fifth of the time.
+- Where a function is both observed and replaced, the observers are outside: they see what the replacement gives, whichever
+  of the two was put on first. Of two replacements the newer one is outside.
 - A value that other threads must not see is replaced by `added`: each thread reads its own.
 - A value that `replaced` replaces is seen by every thread. That is right only while `compile_lock` is held, which Dynamo
   holds for each compile, so that a compile in another thread waits; or where the owner belongs to this thread.
@@ -222,6 +224,10 @@ class _Following(_Layer):
         return result
 
 
+class _Outermost(_Layer):
+    """The replacement that all observers of a function share: it is outside of all others."""
+
+
 def _through(original: Callable[..., Any], layers: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the topmost replacement that acts for this thread; the original where none does."""
     thread = get_ident()
@@ -412,7 +418,7 @@ def _put_on(owner: Any, name: str, make: Callable[[Any], Any], kind: type[_Layer
         if not slot.layers:
             slot.own = own
             setattr(owner, name, staticmethod(slot.function()) if static else slot.function())
-        slot.layers = (*slot.layers, layer)
+        slot.layers = tuple(sorted((*slot.layers, layer), key=lambda layer: isinstance(layer, _Outermost)))
         return layer
 
 
@@ -478,6 +484,12 @@ def added_in_plain_sight(owner: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         _PLAIN_SIGHT.take(owner, name, mine)
+
+
+def is_replaced_here(owner: Any, name: str) -> bool:
+    """Whether a function has a replacement that acts for this thread."""
+    slot = getattr(getattr(owner, name), "explorer_slot", None)
+    return isinstance(slot, _Slot) and any(layer.guard.acts(layer.step) for layer in slot.layers)
 
 
 def answered(owner: Any, name: str, answer: Any) -> AbstractContextManager[None]:
@@ -615,7 +627,7 @@ def _observers_of(owner: Any, name: str) -> _Observers:
         return staticmethod(made) if static else made
 
     with guarding(observers.guard):
-        observers.layer = _put_on(owner, name, make)
+        observers.layer = _put_on(owner, name, make, _Outermost)
     observers.layer.slot.observers = observers
     return observers
 

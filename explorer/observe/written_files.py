@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from explorer.model.events import FoundFiles
 from explorer.model.rows import WrittenFile
 from explorer.model.stage import Emit
-from explorer.observe.patch import replaced
+from explorer.observe.patch import observed
 
 
 @contextmanager
@@ -19,26 +19,18 @@ def written_files(emit: Emit) -> Iterator[None]:
     """Record the files that Inductor and triton write in this process, and at the end what was compiled beside them."""
     from torch._inductor import codecache
 
-    def make_write(original: Any) -> Any:
-        def write(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            emit.attempt("written_file", "inductor", lambda: _emit_file(emit, "inductor", result[1]))
-            return result
+    def written(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+        _, path = yield
+        emit.attempt("written_file", "inductor", lambda: _emit_file(emit, "inductor", path))
 
-        return write
-
-    def make_put(original: Any) -> Any:
-        def put(*args: Any, **kwargs: Any) -> Any:
-            path = original(*args, **kwargs)
-            emit.attempt("written_file", "triton", lambda: _emit_file(emit, "triton", path))
-            return path
-
-        return put
+    def put(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+        path = yield
+        emit.attempt("written_file", "triton", lambda: _emit_file(emit, "triton", path))
 
     with ExitStack() as stack:
-        stack.enter_context(replaced(codecache, "write", make_write))
+        stack.enter_context(observed(codecache, "write", written))
         for manager in _triton_cache():
-            stack.enter_context(replaced(manager, "put", make_put))
+            stack.enter_context(observed(manager, "put", put))
         yield
 
 
