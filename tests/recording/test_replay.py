@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from explorer.files.trace_file import dumps, load_events
-from explorer.model.artifacts import Phase, Phases
+from explorer.model.artifacts import Assembly, Phase, Phases
 from explorer.model.events import FxGraphText, SourceText
 from explorer.model.records import blank
 from explorer.model.rows import FxNode
@@ -112,11 +112,13 @@ def test_nothing_failed_but_the_decompiler(name: str, replayed: Replayed) -> Non
 
 
 @every
-def test_the_same_events_give_an_equal_trace(name: str, recorded: Callable[[str], tuple[list[Event], list, dict]]) -> None:
+def test_the_same_events_give_an_equal_trace(
+    name: str, recorded: Callable[[str], tuple[list[Event], list, dict]], replayed: Replayed
+) -> None:
     """Replay is a pure function: twice the same, down to the bytes of the saved file, and the events are left alone."""
     events, failures, meta = recorded(name)
     before = list(events)
-    first, second = Trace.of_events(events, failures, meta), Trace.of_events(events, failures, meta)
+    first, second = replayed(name), Trace.of_events(events, failures, meta)
     assert first == second
     assert dumps(first) == dumps(second)
     assert events == before
@@ -573,7 +575,7 @@ def test_a_fresh_trace_shows_no_recompile_of_what_it_did_not_compile() -> None:
 
 def test_why_assembly_lacks_links_is_a_failure_said_once() -> None:
     """Two kernels for the same reason are one Failure; their texts are in the trace all the same."""
-    data = plain({"stated": {}, "unlinked": "addr2line is not installed"})
+    data = blank(Assembly, unlinked="addr2line is not installed")
     made = [Artifact(f"a{n}", "assembly", "0/0", "", "", "asm", "\tret", kernel=f"cpp_{n}", data=data) for n in range(2)]
     trace = extended(extended(Trace(), made[:1]), made[1:])
     assert trace.artifacts == tuple(made)
