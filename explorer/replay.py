@@ -1,4 +1,4 @@
-"""replay: recorded events become a trace. Pure: no torch, the same events give the same trace anywhere.
+"""Make a trace of recorded events. Pure: without torch, the same events give the same trace on any machine.
 
 events → renumber frames → gather (several events, one artifact) → render → link → keep the stages that were asked for
 
@@ -26,7 +26,7 @@ def replay(
     meta: Mapping[str, Plain] | None = None,
     stages: Sequence[Stage] = STAGES,
 ) -> TraceData:
-    """The trace of recorded events, with the artifacts of `stages`; one of them replaces explorer's own of the same name.
+    """Make the trace of recorded events, with the artifacts of `stages`. One of them replaces explorer's of the same name.
 
     An error in a stage's `gather`, `render` or `link` becomes a Failure of that stage.
     """
@@ -122,7 +122,7 @@ def names_of(events: Sequence[Event]) -> dict[str, str]:
 
 
 def renumber(events: Sequence[Event]) -> list[Event]:
-    """The same events by the trace's compile ids; functions that were not compiled get ids of their own behind them."""
+    """Name the events by the trace's compile ids; functions that were not compiled get ids behind them."""
     names = names_of(events)
     frames = len({frame.rpartition("/")[0] for frame in names})
     return [_renamed(event, names, frames) for event in events]
@@ -138,7 +138,7 @@ def _renamed(event: Event, names: Mapping[str, str], frames: int) -> Event:
 
 
 def rendered(trace: TraceData, events: Sequence[Event]) -> Iterator[Artifact]:
-    """The artifacts of events that came after the trace was made, each by its stage."""
+    """Render the events that came after the trace was made, each by its stage."""
     artifacts: list[Artifact] = []
     for event in events:
         stage = stage_of(trace, event.kind)
@@ -146,21 +146,21 @@ def rendered(trace: TraceData, events: Sequence[Event]) -> Iterator[Artifact]:
         yield artifacts[-1]
 
 
-def extended(trace: T, made: Sequence[Artifact], *, at_end: bool = False) -> T:
-    """The trace with more artifacts, their links, and a Failure for each reason why lines of one are not linked.
+def extended(trace: T, artifacts: Sequence[Artifact], *, at_end: bool = False) -> T:
+    """Add artifacts to a trace, with their links and a Failure for each reason why lines of one are not linked.
 
     They stand in the order of the stages; with `at_end` behind all others, for a view that has these already.
     """
-    place = len(trace.artifacts) if at_end or not made else _place(trace, made[0])
-    whole = replace(trace, artifacts=(*trace.artifacts[:place], *made, *trace.artifacts[place:]))
-    links = merged(link for a in made for link in stage_of(trace, a.stage).link(a, whole))
-    losses = dict.fromkeys(failure for a in made for failure in stage_of(trace, a.stage).losses(a))
+    place = len(trace.artifacts) if at_end or not artifacts else _place(trace, artifacts[0])
+    whole = replace(trace, artifacts=(*trace.artifacts[:place], *artifacts, *trace.artifacts[place:]))
+    links = merged(link for a in artifacts for link in stage_of(trace, a.stage).link(a, whole))
+    losses = dict.fromkeys(failure for a in artifacts for failure in stage_of(trace, a.stage).losses(a))
     new = (failure for failure in losses if failure not in trace.failures)
     return replace(whole, links=(*trace.links, *links), failures=(*trace.failures, *new))
 
 
-def _place(trace: TraceData, made: Artifact) -> int:
-    """How many artifacts stand before one that is made later: all of its stage and of those that come before it."""
+def _place(trace: TraceData, later: Artifact) -> int:
+    """Count the artifacts that stand before one that is made later: all of its stage and of the stages before it."""
     order = [stage.name for stage in trace.stages or STAGES]
-    before = order[: order.index(made.stage) + 1]
+    before = order[: order.index(later.stage) + 1]
     return max((n for n, a in enumerate(trace.artifacts, 1) if a.stage in before), default=len(trace.artifacts))

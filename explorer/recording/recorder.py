@@ -1,6 +1,6 @@
-"""record: probes on, events collected, probes off. Nothing is parsed here and nothing is shown.
+"""Collect the events of the probes while something compiles. Nothing is parsed here and nothing is shown.
 
-The only place, with `replay`, that catches `Exception`: an error of the explorer's own becomes a `Failure`.
+An error of explorer's becomes a `Failure` here, and goes no further.
 """
 
 from __future__ import annotations
@@ -136,13 +136,13 @@ class Recorder:
             self("compile_error", lambda: replace(failed, number=number))
 
     def fail(self, stage: str, step: str, error: BaseException, *, fatal: bool = False) -> None:
-        """Write an error down as a Failure, once."""
+        """Add a Failure for an error, once."""
         failure = Failure(stage, step, f"{type(error).__name__}: {error}".strip(), fatal)
         if failure not in self.failures:
             self.failures.append(failure)
 
     def finish(self) -> None:
-        """Do what was put off until the compile was over."""
+        """Record the events that `later` put off until the compile was over."""
         deferred, self._deferred = self._deferred, []
         for kind, frame, facts, time in deferred:
             self._append(kind, frame, facts, time, ())
@@ -156,7 +156,7 @@ class Recorder:
         self.attempt(kind, "record", add)
 
     def _frame(self) -> str | None:
-        """The compile id under way, None where the event is not this recording's."""
+        """Return the compile id under way; None where the event is not this recording's."""
         frame = self._here.within or current_compile_id()
         if threading.get_ident() == self._thread or (self._every_thread and frame):
             self._frames.add(frame)
@@ -169,7 +169,7 @@ class Recorder:
 
 
 class _Here(threading.local):
-    """Where a thread is in its compile."""
+    """The place of a thread in its compile."""
 
     def __init__(self) -> None:
         self.graphs: list[str] = []
@@ -195,7 +195,7 @@ def recording(
     compiled: Callable[[], object] = lambda: None,
     launches: Launches | None = None,
 ) -> Iterator[Recorder]:
-    """Inside the block every compile of this thread is recorded; after it every hook and setting is as before.
+    """Record every compile of this thread inside the block; after it every hook and setting is as before.
 
     What is observed is the same whatever `stages` are asked for; a stage of the user's own may bring its own probe.
     With `cold`, as for a trace, what earlier compiles left is set aside; with `fresh` caches are written but not read; else
@@ -241,7 +241,7 @@ def _of_compilers() -> Iterator[tuple[str, Watch]]:
 
 
 def _probes_of_users(stages: Sequence[Stage]) -> Iterator[tuple[str, Watch]]:
-    """The probes that the user's own stages bring."""
+    """List the probes that the user's own stages bring."""
     return ((stage.name, stage.watch) for stage in stages if stage.watch is not watch_nothing)
 
 
