@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, overload
@@ -127,21 +128,21 @@ class Backends(Sequence[Mapping[str, Plain]]):
         return tuple(found) if found is not None else None
 
     def _fill_in(self) -> None:
-        """Try what is not known, and remember it."""
-        names = self._names()
-        self._try([name for name in names if name not in self._known and not why_not_here(name)])
+        """Try what is not known: first those of the table, then the others that torch registers, in the time that is left."""
+        names, until = self._names(), time.monotonic() + self._timeout
+        self._try([name for name in names if name not in self._known and not why_not_here(name)], self._timeout)
         rest = [name for name in self._names() if name not in self._known]
-        self._try([name for name in rest if not why_not_here(name)])
+        self._try([name for name in rest if not why_not_here(name)], max(1.0, until - time.monotonic()))
         for name in rest:
             if name not in self._known:
                 self._known[name] = {"works": False, "why": why_not_here(name), "when": trials.now()}
         with self._changed:
             self._changed.notify_all()
 
-    def _try(self, names: Sequence[str]) -> None:
+    def _try(self, names: Sequence[str], seconds: float) -> None:
         if not names and self._registered is not None:
             return
-        for answer in trials.tried(names, self._timeout):
+        for answer in trials.tried(names, seconds):
             name = str(answer.pop("backend", ""))
             facts = {**answer, "when": trials.now()}
             with self._changed:
