@@ -8,7 +8,7 @@ as it came, without a frame of this file in its traceback.
 - A function is observed by `observed`: all that observe it share one replacement, which calls each of them and the original.
 - A function is replaced by `replaced`: what stands in its place calls the replacement, or the original.
 - A function that torch calls ten thousand times a compile is followed by `followed`, where what comes after a call is all
-  that is wanted: that takes a fifth of the time.
+  that is wanted: that takes half the time.
 - Where a function is both observed and replaced, the observers are outside: they see what the replacement gives, whichever
   of the two was put on first. Of two replacements the newer one is outside.
 - A value that other threads must not see is replaced by `added`: each thread reads its own.
