@@ -23,14 +23,13 @@ DATA = Path(__file__).parent.parent / "data"
 FILES = sorted(DATA.glob("*.events.json.gz"))
 #: Kinds of no recording in `data/`, and where their shape is held to what torch says instead.
 ELSEWHERE = {
-    "aot_metadata": "tests/stages/aot/test_aot_metadata.py",
     "lowering": "tests/observe/test_lowering.py",
     **dict.fromkeys(("amdgcn", "sass"), "tests/stages/triton: compiled for an AMD GPU, disassembled"),
     **dict.fromkeys(("assembly", "kernel"), "made when a trace is replayed or asked, from recorded texts: tests/stages"),
     **dict.fromkeys(("compile_error", "compile_swallowed", "stance"), "tests/test_failed_compiles.py"),
     **dict.fromkeys(("assumption", "autotune", "autotune_taken", "choice_source"), "tests/questions/test_choices.py"),
     **dict.fromkeys(("cache", "cuda_graph", "perf_hint"), "tests/observe"),
-    **dict.fromkeys(("compilation_metrics", "compile_call", "setting", "written_file"), "tests/observe/test_metrics.py"),
+    **dict.fromkeys(("setting", "written_file"), "tests/observe/test_metrics.py"),
     "iree_target": "tests/compilers/test_iree.py",
     **dict.fromkeys(("fusion_wish", "fx_pass_idle"), "tests/questions/test_what_if.py, tests/observe/test_inductor.py"),
 }
