@@ -443,7 +443,7 @@ def graph_trace() -> Trace:
     text = (
         "class G:\n    def forward(self, x):\n        sin = torch.sin(x)\n        cos = torch.cos(sin)\n        add = sin + cos\n"
     )
-    shape = {"shape": ("4", "8"), "dtype": "float32"}
+    shape = {"shape": ("4", "8"), "dtype": "float32", "args": "", "kwargs": ""}
     nodes = [
         {"name": "x", "op": "placeholder", "target": "x", "inputs": (), **shape},
         {"name": "sin", "op": "call_function", "target": "torch.sin", "inputs": ("x",), "module": "net.first", **shape},
@@ -502,7 +502,7 @@ def test_hostile_rows_are_text(opened):
             KernelForm, metadata={"occupancy": occupancy}, launches=[launch], config={h: h}, candidates=[{h: h}], chosen=h
         ),
         "kernel": blank(Kernel, comment=f"Original ATen: [{h}]"),
-        "dynamo": {"nodes": [{"name": h, "op": h, "module": h}]},
+        "dynamo": {"nodes": [{"name": h, "op": h, "module": h, "target": h, "args": h, "kwargs": h, "inputs": []}]},
     }
     kernels = ("kernel", "ttir")
     artifacts = tuple(

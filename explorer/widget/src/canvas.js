@@ -264,10 +264,10 @@ export class Canvas {
   hover(box, event) {
     if (box === this.hovered) return;
     this.hovered = box;
-    const told = box && this.on.tip?.(box);
-    this.tip.hidden = !told;
-    if (!told || !event) return;
-    this.tip.replaceChildren(told);
+    const content = box && this.on.tip?.(box);
+    this.tip.hidden = !content;
+    if (!content || !event) return;
+    this.tip.replaceChildren(content);
     const bounds = this.element.getBoundingClientRect();
     // it may reach beyond a low canvas
     const panel = (this.element.closest(".panel") || this.element).getBoundingClientRect();

@@ -91,17 +91,17 @@ function rows(pairs, n, m) {
  * @returns {[Int32Array, Int32Array]}
  */
 function interned(a, b, form) {
-  const known = new Map();
+  const numbers = new Map();
   const seen = new Map(); // the lines as they are: most stand on both sides
   /** @param {string} line */
   const number = (line) => {
-    let found = seen.get(line);
-    if (found !== undefined) return found;
+    let given = seen.get(line);
+    if (given !== undefined) return given;
     const key = form(line);
-    found = known.get(key);
-    if (found === undefined) known.set(key, (found = known.size));
-    seen.set(line, found);
-    return found;
+    given = numbers.get(key);
+    if (given === undefined) numbers.set(key, (given = numbers.size));
+    seen.set(line, given);
+    return given;
   };
   return [Int32Array.from(a, number), Int32Array.from(b, number)];
 }

@@ -24,18 +24,18 @@
  * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
+  const created = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name === "class") made.className = String(value ?? "");
+    if (name === "class") created.className = String(value ?? "");
     else if (name.startsWith("on"))
-      made.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+      created.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
     else if (value !== null && value !== undefined && value !== false)
-      made.setAttribute(name, value === true ? "" : String(value));
+      created.setAttribute(name, value === true ? "" : String(value));
   }
   for (const child of children.flat())
     if (child !== null && child !== undefined && child !== false)
-      made.append(typeof child === "number" ? String(child) : child);
-  return made;
+      created.append(typeof child === "number" ? String(child) : child);
+  return created;
 }
 
 /**

@@ -263,8 +263,8 @@ export class Fusion {
   chooseOf({ first, second, pair }) {
     const { numbers, names } = this.verdicts;
     /** @param {string} name @param {number} number */
-    const known = (name, number) => (numbers.has(name) ? name : names[this.verdicts.parts(number)[0]]);
-    this.choose(known(first, pair[0]), known(second, pair[1]));
+    const nodeOf = (name, number) => (numbers.has(name) ? name : names[this.verdicts.parts(number)[0]]);
+    this.choose(nodeOf(first, pair[0]), nodeOf(second, pair[1]));
   }
 
   /** @param {string} name */

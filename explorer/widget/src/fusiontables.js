@@ -139,15 +139,15 @@ function byRound(rows) {
  */
 function patternsOf(store, frame) {
   /** @type {Map<string, Pattern>} */
-  const found = new Map();
+  const patterns = new Map();
   store.payload.artifacts.forEach((a, index) => {
     if (a.stage !== "pattern_match" || a.frame !== frame) return;
     const { pattern = "", file, line } = /** @type {Partial<PatternMatch>} */ (a.data);
     const place = `${file}:${line}`;
     const key = `${a.graph} ${pattern} ${place}`;
-    const known = found.get(key);
-    if (known) known.times++;
-    else found.set(key, { pattern, graph: a.graph, place, times: 1, index });
+    const same = patterns.get(key);
+    if (same) same.times++;
+    else patterns.set(key, { pattern, graph: a.graph, place, times: 1, index });
   });
-  return [...found.values()];
+  return [...patterns.values()];
 }

@@ -152,9 +152,9 @@ function boxOf(group, open, visible, isOpen, parent = null) {
   for (const child of group.children.values())
     box.children.push(boxOf(child, open, visible, open.has(child.key), box));
   for (const node of group.nodes) {
-    const made = boxIn(box, { kind: "node", node });
-    visible.set(node, made);
-    box.children.push(made);
+    const child = boxIn(box, { kind: "node", node });
+    visible.set(node, child);
+    box.children.push(child);
   }
   return box;
 }
@@ -198,21 +198,21 @@ function boxIn(parent, { kind, group, node = -1 }) {
  */
 function lifted(inputs, visible) {
   /** @type {Map<Box, Map<Box, Edge>>} */
-  const found = new Map();
+  const edges = new Map();
   inputs.forEach((sources, node) => {
     const to = visible.get(node);
     for (const source of sources) {
       const from = visible.get(source);
       if (from === to) continue;
       if (!from || !to) continue;
-      const targets = found.get(from) ?? new Map();
-      const known = targets.get(to);
-      if (known) known.count++;
+      const targets = edges.get(from) ?? new Map();
+      const edge = targets.get(to);
+      if (edge) edge.count++;
       else targets.set(to, { from, to, source, count: 1 });
-      found.set(from, targets);
+      edges.set(from, targets);
     }
   });
-  return [...found.values()].flatMap((targets) => [...targets.values()]);
+  return [...edges.values()].flatMap((targets) => [...targets.values()]);
 }
 
 /**

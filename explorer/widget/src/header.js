@@ -40,7 +40,7 @@ export class Header {
       this.matches.textContent = search.query ? where : "";
     });
     const { meta, counts } = store.payload;
-    const title = element("h1", {}, known(meta, "name") || "trace");
+    const title = element("h1", {}, fact(meta, "name") || "trace");
     this.element = element(
       "header",
       {},
@@ -140,13 +140,13 @@ export class Header {
 }
 
 /** @param {Payload["meta"]} meta @param {string} name */
-const known = (meta, name) => String(meta[name] || "");
+const fact = (meta, name) => String(meta[name] || "");
 
 /** @param {Payload["meta"]} meta */
 function facts(meta) {
   const named = ["target", "mode", "train", "backend", "torch", "triton"];
   const items = named.map((name) => {
-    const value = known(meta, name);
+    const value = fact(meta, name);
     if (!value) return null;
     if (name === "train") return element("li", {}, "training");
     return element("li", {}, element("span", {}, `${name} `), value);

@@ -182,12 +182,15 @@ function* linkFacts(store, index, line, lit) {
   const route = lit.get(index)?.get(line);
   if (route) yield ["linked by", routeWords(route())];
   else {
-    const found = [...store.links.follow(index, line)];
-    if (!found.length) return;
-    const some = found
+    const linked = [...store.links.follow(index, line)];
+    if (!linked.length) return;
+    const some = linked
       .slice(0, MOST)
       .map(([artifact, lines]) => `${store.stage(artifact).title} (${lines.size})`);
-    yield ["linked", some.join(", ") + (found.length > MOST ? ` and ${found.length - MOST} more texts` : "")];
+    yield [
+      "linked",
+      some.join(", ") + (linked.length > MOST ? ` and ${linked.length - MOST} more texts` : ""),
+    ];
   }
 }
 
@@ -198,6 +201,6 @@ function* linkFacts(store, index, line, lit) {
  * @returns {Iterable<Fact>}
  */
 function* help(store, index, word) {
-  const told = instruction(store.artifact(index).language, word);
-  if (told) yield [told[0], told[1]];
+  const explanation = instruction(store.artifact(index).language, word);
+  if (explanation) yield [explanation[0], explanation[1]];
 }

@@ -259,8 +259,8 @@ function timeTitle(kernels) {
  * @param {KernelInfo} kernel
  */
 function grids({ launches, cost }) {
-  const found = [...new Set(launches.map((l) => gridText(l.grid)))].join(" ");
-  return cost.launches && cost.launches > 1 ? `${found} ×${cost.launches}`.trim() : found;
+  const grid = [...new Set(launches.map((l) => gridText(l.grid)))].join(" ");
+  return cost.launches && cost.launches > 1 ? `${grid} ×${cost.launches}`.trim() : grid;
 }
 
 /**

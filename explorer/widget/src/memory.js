@@ -128,11 +128,11 @@ function chart(points, rows, goTo) {
     `line ${peak.line} of the output code`,
   );
   const [beside, all] = [bytes(peak.allocated), bytes(peak.live)];
-  const said = `${bound} ${beside} allocated beside the inputs (${all} with them), at `;
+  const sentence = `${bound} ${beside} allocated beside the inputs (${all} with them), at `;
   return element(
     "div",
     {},
-    element("p", { class: "soft" }, said, there, leftOut),
+    element("p", { class: "soft" }, sentence, there, leftOut),
     element("div", { class: "memory-chart", role: "img", "aria-label": label }, ...bars),
   );
 }

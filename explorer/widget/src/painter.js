@@ -206,11 +206,11 @@ export class Painter {
    * @param {[width: number, height: number]} size
    */
   overview(scale, [width, height]) {
-    const made = document.createElement("canvas");
-    [made.width, made.height] = [width, height];
-    const g = pen(made);
+    const picture = document.createElement("canvas");
+    [picture.width, picture.height] = [width, height];
+    const g = pen(picture);
     g.fillStyle = this.colours.raised;
-    g.fillRect(0, 0, made.width, made.height);
+    g.fillRect(0, 0, picture.width, picture.height);
     for (const box of this.scene.graph.boxes) {
       g.fillStyle =
         box.kind === "region"
@@ -220,7 +220,7 @@ export class Painter {
             : this.colours.soft;
       g.fillRect(box.x * scale, box.y * scale, Math.max(1, box.w * scale), Math.max(1, box.h * scale));
     }
-    return made;
+    return picture;
   }
 }
 

@@ -106,8 +106,8 @@ export class Passes {
   /** @param {number} artifact */
   kernelPasses(artifact) {
     const { id } = this.store.artifact(artifact);
-    const known = this.mlir.get(id);
-    if (known) return this.show(mlirSteps(known), "Passes that changed nothing are dimmed.");
+    const passes = this.mlir.get(id);
+    if (passes) return this.show(mlirSteps(passes), "Passes that changed nothing are dimmed.");
     const asking = "Asking triton, in a process of its own …";
     const saved = "MLIR passes are made by the process that compiled; this is a saved trace.";
     this.show([], this.live ? asking : saved);

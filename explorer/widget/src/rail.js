@@ -7,7 +7,7 @@ import { texts, tree } from "./tree.js";
 /** @import { TreeNode } from "./tree.js" */
 
 /** @typedef {{ node: TreeNode, level: number, at: number, of: number }} Row a node among its siblings */
-/** @typedef {{ node: TreeNode, element: HTMLElement, marks: HTMLElement[], said: string }} Drawn */
+/** @typedef {{ node: TreeNode, element: HTMLElement, marks: HTMLElement[], shownText: string }} Drawn */
 
 /**
  * What a click in the rail does: open a text, beside with Shift, or have one made of a kernel.
@@ -94,15 +94,15 @@ export class Rail {
    */
   mark(shown = this.shown) {
     this.shown = shown;
-    for (const row of this.drawn) if (row.said !== this.said(row.node)) this.say(row);
+    for (const row of this.drawn) if (row.shownText !== this.textBeside(row.node)) this.say(row);
   }
 
   /**
-   * What a row says beside its name, as one text to compare.
+   * The text that a row shows beside its name, to tell whether it must be drawn again.
    *
    * @param {TreeNode} node
    */
-  said(node) {
+  textBeside(node) {
     const { lit } = this.selection;
     const { found } = this.search;
     const side = node.children || node.make ? "" : this.sides(node.artifact);
@@ -122,8 +122,8 @@ export class Rail {
    * @param {Drawn} row
    */
   say(row) {
-    row.said = this.said(row.node);
-    const [side, found, linked] = row.said.split("|");
+    row.shownText = this.textBeside(row.node);
+    const [side, found, linked] = row.shownText.split("|");
     row.element.classList.toggle("linked", linked !== "0");
     row.element.classList.toggle("shown", side !== "");
     row.element.setAttribute("aria-selected", String(side !== ""));
@@ -188,7 +188,7 @@ export class Rail {
       element("span", { class: "time" }, seconds(node.seconds)),
     );
     made.style.setProperty("--level", String(level));
-    const drawn = { node, element: made, marks, said: "" };
+    const drawn = { node, element: made, marks, shownText: "" };
     this.say(drawn);
     return drawn;
   }

@@ -94,13 +94,13 @@ export class SideBySide {
     this.opened = new Set();
     this.fold();
     const changed = this.rows.filter(([, , same]) => !same);
-    const gone = changed.filter(([i]) => i >= 0).length;
-    const made = changed.filter(([, j]) => j >= 0).length;
+    const removed = changed.filter(([i]) => i >= 0).length;
+    const added = changed.filter(([, j]) => j >= 0).length;
     const paired = this.rows.length - changed.length;
     this.status.textContent = origin
       ? `${plural(paired, "line")} on both sides came from the same place`
       : changed.length
-        ? `−${gone.toLocaleString("en")}  +${made.toLocaleString("en")} lines`
+        ? `−${removed.toLocaleString("en")}  +${added.toLocaleString("en")} lines`
         : "the same on both sides";
     this.list.element.scrollTop = 0;
     this.widest =

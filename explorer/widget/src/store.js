@@ -122,8 +122,8 @@ export class Store {
    */
   hue(index, line) {
     const key = `${index}:${line}`;
-    const known = this.hues.get(key);
-    if (known !== undefined) return known;
+    const cached = this.hues.get(key);
+    if (cached !== undefined) return cached;
     const hue = this.hueOf(index, line);
     this.hues.set(key, hue);
     return hue;

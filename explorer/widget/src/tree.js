@@ -94,12 +94,12 @@ function kernelNode(kernel, list, { stages, live }, key) {
   /** @param {Indexed} a */
   const title = (a) =>
     a.stage === "kernel" ? `${a.language} source` : stages.get(a.stage)?.title || a.stage;
-  const own = list.find((a) => a.stage === "kernel");
-  const missing = own && live ? live.makes(list) : [];
-  const made = missing.map(({ stage, label }) => makeable(stage, label, own ? own.index : -1));
-  if (list.length === 1 && !made.length) return leaf(list[0], kernel, about(list[0]));
+  const source = list.find((a) => a.stage === "kernel");
+  const missing = source && live ? live.makes(list) : [];
+  const toMake = missing.map(({ stage, label }) => makeable(stage, label, source ? source.index : -1));
+  if (list.length === 1 && !toMake.length) return leaf(list[0], kernel, about(list[0]));
   const leaves = list.map((a) => leaf(a, title(a), about(a)));
-  return branch(`${key}|kernel|${kernel}`, kernel, kernel, [...leaves, ...made]);
+  return branch(`${key}|kernel|${kernel}`, kernel, kernel, [...leaves, ...toMake]);
 }
 
 /**
