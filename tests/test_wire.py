@@ -38,7 +38,8 @@ def test_every_recording_gives_a_payload_of_the_shape(types: ModuleType, replaye
     value = msgspec.json.decode(msgspec.json.encode(payload.payload(replayed(name))))
     types.check(value, wire.Payload)
     for artifact in value["artifacts"]:
-        for row in artifact.get("rows", ()):
+        # the rows of the other stages are shown as a table, whatever their columns
+        for row in artifact.get("rows", ()) if artifact["stage"] in wire.ROWS else ():
             types.check(row, wire.ROWS[artifact["stage"]])
 
 
