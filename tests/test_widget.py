@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from explorer.errors import InputError
+from explorer.model.events import AssemblyText
+from explorer.model.records import blank
 from explorer.model.values import Artifact, Event, Rows
 from explorer.page import packed
 from explorer.payload import payload
@@ -152,7 +154,7 @@ class FakeLive:
         return [()] * len(kernels)
 
     def assembly(self, kernel) -> Artifact:
-        data = {"name": kernel.kernel, "text": "\tret", "file": "kernel.cpp", "unlinked": "addr2line is not installed"}
+        data = blank(AssemblyText, name=kernel.kernel, text="\tret", file="kernel.cpp", unlinked="addr2line is not installed")
         event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data)
         return assembly.render(event, kernel.id.replace(":kernel:", ":assembly:"))
 

@@ -47,12 +47,12 @@ def trace() -> Iterator[Trace]:
 
 @live
 def test_iree_runs_the_graph(trace: Trace) -> None:
-    """The whole graph ran on IREE, once, and gives what eager gives; each stage is there."""
+    """The whole graph ran on IREE, once, and gives what eager gives; each stage is there that needs no option."""
     trace.raise_for_failures()
     (row,) = trace.table("execution")
     assert (row["graph"], row["engine"], row["device"], row["calls"]) == ("inference", "IREE", "local-task", 1)
     assert all(row["equal"] for row in trace.check())
-    assert {stage.name for stage in STAGES} <= {artifact.stage for artifact in trace.artifacts}
+    assert {stage.name for stage in STAGES} - {"iree_target"} <= {artifact.stage for artifact in trace.artifacts}
 
 
 @live
