@@ -47,7 +47,7 @@ check: $(INSTALLED) node_modules/.installed ## lint, format and types, of Python
 	npm run --silent check
 
 notebooks: $(INSTALLED) ## run every notebook from top to bottom
-	$(BIN)/python -m pytest --nbmake --nbmake-timeout=600 notebooks
+	$(BIN)/python -m pytest -n $(JOBS) --nbmake --nbmake-timeout=600 notebooks
 
 binder: $(INSTALLED) ## check binder/ as far as that goes without docker
 	$(BIN)/python binder/check.py
