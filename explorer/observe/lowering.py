@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import lru_cache
 from types import CodeType, FrameType
@@ -101,6 +101,7 @@ class _Log:
         self.ordering = ""  # the operation whose loops are being put in order
         self.loops_of: tuple[str, ...] = ()  # the scheduler nodes whose C++ loops are being written
         self._asked: list[list[tuple[str, str]]] = []  # of each node under way, innermost last
+        self._operations_before: list[int] = []  # of each node under way, how many operations there were
         self._refused: list[dict[str, Plain]] = []
         self._unsupported: list[str] = []
         self._unregistered: set[str] = set()
@@ -110,22 +111,21 @@ class _Log:
     def begin(self) -> None:
         """A node is about to be lowered."""
         self._asked.append([])
+        self._operations_before.append(len(self.operations))
         self._refused, self._unsupported = [], []
 
     def end(self, node: Any, result: Any) -> None:
         """A node was lowered."""
         self._asked.pop()
+        operations = self.operations[self._operations_before.pop() :]
         if node.op in ("call_function", "get_attr"):
-            self.nodes.append({**_node_facts(node, self._called_directly(node)), "results": list(map(_result, _leaves(result)))})
-
-    def _called_directly(self, node: Any) -> bool:
-        """Whether the general steps of lowering called the node's operator, and passed by what is registered to lower it."""
-        own = [row["reason"] for _, row in self.operations if row["node"] == node.name and "reason" in row]
-        return any(one["decisions"] and one["decisions"][0]["file"] == GRAPH and not one["registered"] for one in own)
+            called_directly = any(_is_called_directly(row) for _, row in operations if row["node"] == node.name)
+            self.nodes.append({**_node_facts(node, called_directly), "results": list(map(_result, _leaves(result)))})
 
     def failed(self) -> None:
         """Lowering a node raised an error."""
         self._asked.pop()
+        self._operations_before.pop()
 
     def asks(self, question: str, answer: object) -> None:
         """Inductor asked something of a backend, or of its choices, while it lowers a node."""
@@ -256,6 +256,14 @@ def _node_facts(node: Any, called_directly: bool) -> dict[str, Plain]:
         "line": code.co_firstlineno if code else 0,
         "device": str(getattr(value, "device", "")),
     }
+
+
+def _is_called_directly(operation: Mapping[str, Plain]) -> bool:
+    """Whether the general steps of lowering called an operator, and passed by what is registered to lower it."""
+    reason = operation.get("reason")
+    if not reason or not reason["decisions"]:
+        return False
+    return bool(reason["decisions"][0]["file"] == GRAPH and not reason["registered"])
 
 
 def _lowering_function(node: Any) -> Any:

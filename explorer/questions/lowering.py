@@ -113,6 +113,8 @@ class _Graph:
         self._operations = operations_by_node(self.data)
         self._within = f"{self.data['path']}." if self.data["path"] else ""
         self._groups = list(fusion.groups()) if fusion else []
+        self._groups_of_operation = _places_of(group["nodes"] for group in self._groups)
+        self._groups_of_node = _places_of(group["fx_nodes"] for group in self._groups)
         self._why_made = {row["buffer"]: row["why"] for row in fusion.made()} if fusion else {}
         self._rows: list[dict[str, Plain]] = []
 
@@ -152,10 +154,12 @@ class _Graph:
 
     def _ended_in(self, node: str, operations: Iterable[str], kinds: tuple[str, ...]) -> list[Mapping[str, Plain]]:
         """The groups of the scheduler that compute a node: those of its operations, or where it is inlined those that read it."""
-        own = set(operations)
+        own = tuple(operations)
         if own:
-            return [group for group in self._groups if own & set(group["nodes"])]
-        return [] if kinds[0] in IDLE else [group for group in self._groups if node in group["fx_nodes"]]
+            places = sorted({place for name in own for place in self._groups_of_operation.get(name, ())})
+        else:
+            places = [] if kinds[0] in IDLE else self._groups_of_node.get(node, [])
+        return [self._groups[place] for place in places]
 
     def _fused_with(self, node: str, groups: Iterable[Mapping[str, Plain]]) -> tuple[str, ...]:
         names = dict.fromkeys(name for group in groups if group["kernels"] for name in group["fx_nodes"])
@@ -217,6 +221,15 @@ class _Graph:
         if row["calls"]:
             parts.append(f"The wrapper calls {', '.join(row['calls'])}.")
         return " ".join(parts)
+
+
+def _places_of(members: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+    """For each name the numbers of the groups that it is a member of, in their order."""
+    places: dict[str, list[int]] = {}
+    for number, names in enumerate(members):
+        for name in dict.fromkeys(names):
+            places.setdefault(name, []).append(number)
+    return places
 
 
 def _names(row: Mapping[str, Plain]) -> tuple[str, ...]:
