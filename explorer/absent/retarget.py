@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.absent_gpu import pretending
@@ -54,6 +55,7 @@ def retargeted(
     The pretence is only in the thread that compiles, and only for that compile. Where explorer's part of it fails,
     the compile for the GPU is given up: a Failure says so, and the graph runs on the CPU as it does otherwise.
     """
+    from torch._dynamo.backends import cudagraphs
     from torch._inductor import compile_fx as module
 
     library()
@@ -100,7 +102,7 @@ def retargeted(
         vars(either).update({name: value for name, value in vars(for_cpu).items() if name not in vars(either)})  # as `serialize`
         return either
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(original: Callable[..., Any], runs: Callable[[Any, Any], Any] = kept.in_place_of) -> Callable[..., Any]:
         def compile_fx(graph: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             if inside.compile:
                 return original(graph, inputs, *args, **kwargs)
@@ -129,7 +131,7 @@ def retargeted(
                     to_gpu(graph, target.device)
                     made = call(graph, inputs, *args, **kwargs)
                 compiled()
-                return kept.in_place_of(launches.inside(own) if launches is not None else own, made)
+                return runs(launches.inside(own) if launches is not None else own, made)
 
             inside.compile = True
             try:
@@ -143,6 +145,8 @@ def retargeted(
         with (
             seen_in_eager_mode(target, drawn),
             replaced(module, "compile_fx", make),
+            # this backend generates no code: what runs is the graph on the CPU
+            replaced(cudagraphs, "cudagraphs", partial(make, runs=lambda own, _: own)),
             standalone_calls_noted(),
             _hashed_ahead(),
             captured_by_dynamo(target),
@@ -396,7 +400,7 @@ def _code_not_loaded(target: Target, keep: Callable[[Code], None]) -> Iterator[N
     import types
     from pathlib import Path
 
-    from torch._inductor import cudagraph_utils, output_code
+    from torch._inductor import cudagraph_trees, cudagraph_utils, output_code
     from torch._inductor.codecache import PyCodeCache
 
     def make(original: Callable[..., Any]) -> Any:
@@ -419,6 +423,7 @@ def _code_not_loaded(target: Target, keep: Callable[[Code], None]) -> Iterator[N
         ):
             if hasattr(owner, name):
                 stack.enter_context(replaced(owner, name, lambda _: lambda *args, **kwargs: None))
+        stack.enter_context(replaced(cudagraph_trees, "cudagraphify_impl", lambda _: lambda model, *args, **kwargs: model))
         yield
 
 

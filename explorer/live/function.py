@@ -106,7 +106,8 @@ class LiveFunction(Live):
         """Compare eager with the generated wrappers and kernels, which an interpreter runs."""
         with interpreting_calls(self.call, codes, limit) as (within, calls):
             rows = self._compared(within, min(calls, DRAWS), "eager's are the CPU's")
-        return Rows({**row, "interpreted": True} for row in rows)
+        interprets = bool(codes or self.ladders.launched)  # a backend that generates no code has nothing to interpret
+        return Rows({**row, "interpreted": interprets} for row in rows)
 
     def _compared(self, within: Callable[..., Any], draws: int, strides: str = "") -> list[dict[str, Any]]:
         """The rows of a check; the compiled function is called inside `within()`."""

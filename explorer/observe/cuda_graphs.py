@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -20,12 +19,22 @@ from typing import Any
 from explorer.model.events import CudaGraphDecision
 from explorer.model.stage import Emit
 from explorer.observe.context import current_compile_id
+from explorer.observe.cuda_graph_reasons import (
+    CAPTURED,
+    IN_PARTS,
+    NOT_THIS_PART,
+    SECOND_CALL,
+    SKIPPED,
+    SKIPPED_CALL,
+    changed_inputs,
+    decision_of,
+    named_in,
+)
+from explorer.observe.cuda_graphs_backend import captured_by_backend
 from explorer.observe.patch import replaced
 from explorer.observe.places import OWN_FOLDER
 from explorer.observe.versions import partitions_graphs
 
-CAPTURED, SKIPPED, IN_PARTS, NOT_THIS_PART = "captured", "skipped", "captured in parts", "not captured"
-SKIPPED_CALL = "skipped when called"
 #: The folder of Python's own logging.
 LOGGING_FOLDER = str(Path(logging.__file__).parent)
 
@@ -79,6 +88,7 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
         if partitions_graphs():
             stack.enter_context(replaced(Scheduler, "graph_partition", make_partition))
         stack.enter_context(replaced(CompiledFxGraph, "__init__", make_compiled))
+        stack.enter_context(captured_by_backend(emit, decided))
         stack.enter_context(logged_in_torch(cudagraph_utils.cudagraphs_log))
         stack.enter_context(replaced(cudagraph_utils.cudagraphs_log, "warning", make_said))
         yield
@@ -148,62 +158,16 @@ def decisions(compiled: Any, given: Mapping[str, Any], left: list[CudaGraphDecis
     tests = getattr(compiled.cudagraph_info, "cudagraph_fail_reasons", None) or ()
     if reason or tests:
         skipped = decision_of(SKIPPED, str(reason or ", ".join(map(str, tests))))
-        yield replace(skipped, stack=skipped.stack or _named_in(skipped.reason, given["gm"]))
+        yield replace(skipped, stack=skipped.stack or named_in(skipped.reason, given["gm"]))
         return
     partitions = compiled.partition_maps if getattr(config, "graph_partition", False) else None
-    changed = list(changed_inputs(compiled, given))
+    static = set(given.get("static_input_idxs") or ())
+    changed = list(changed_inputs(given["gm"], set(compiled.mutated_input_idxs) - static))
     if partitions is not None and not partitions:
         yield decision_of(SKIPPED, "no part of the graph can be captured")
     elif left:
         yield decision_of(IN_PARTS, f"{len(partitions or ())} of its parts, and not what stands between them")
     elif not changed:
-        yield decision_of(CAPTURED, "at its second call; the first one warms up")
+        yield decision_of(CAPTURED, SECOND_CALL)
     yield from left
     yield from changed
-
-
-def changed_inputs(compiled: Any, given: Mapping[str, Any]) -> Iterator[CudaGraphDecision]:
-    """One row an input that the graph changes: unless a CUDA graph made it, a call that is given it is not captured."""
-    from torch._inductor.cudagraph_utils import get_placeholder_info
-
-    static = set(given.get("static_input_idxs") or ())
-    inputs = [node for node in given["gm"].graph.nodes if node.op == "placeholder"]
-    for index in sorted(set(compiled.mutated_input_idxs) - static):
-        node = inputs[index]
-        known = get_placeholder_info(given["gm"].graph)[index].mutating_use_stack_trace
-        reason = (
-            f"it changes its input {node.name}: a call is captured only where a CUDA graph made that tensor, or where it is a "
-            "parameter or buffer of a module"
-        )
-        yield CudaGraphDecision(decision=SKIPPED_CALL, what=node.name, reason=reason, stack=known or _change(node))
-
-
-def _named_in(reason: str, gm: Any) -> str:
-    """The stack of the node that a reason names in parentheses, or of the output that is made of it; "" where there is none."""
-    named = re.search(r"\((\w+)\)", reason)
-    nodes = {node.name: node for node in gm.graph.nodes}
-    node = nodes.get(named[1]) if named else None
-    if node is None:
-        return ""
-    output = next(reversed(nodes.values()))
-    returned = zip(output.args[0], output.meta.get("output_stack_traces") or (), strict=False)
-    stacks = (node.meta.get("stack_trace"), *(stack for value, stack in returned if value is node))
-    return next((str(stack) for stack in stacks if stack), "")
-
-
-def _change(placeholder: Any) -> str:
-    """The stack of what a graph writes into an input: of the value that is copied there, or of the first user."""
-    users = list(placeholder.users)
-    copies = [user for user in users if "copy_" in str(user.target) and user.args[0] is placeholder]
-    writers = [*copies, *(copy.args[1] for copy in copies if hasattr(copy.args[1], "meta")), *users]
-    return next((str(stack) for node in writers if (stack := node.meta.get("stack_trace"))), "")
-
-
-def decision_of(decision: str, message: str) -> CudaGraphDecision:
-    """A decision on a whole graph; torch puts the stack behind its reason."""
-    reason, _, stack = message.partition("Found from")
-    for prefix in ("skipping cudagraphs due to", "disabling cudagraphs due to"):
-        while reason.strip().startswith(prefix):
-            reason = reason.strip().removeprefix(prefix)
-    reason = reason.strip().rstrip(".")
-    return CudaGraphDecision(decision=decision, what="the graph", reason=reason, stack=stack.lstrip(" :\n"))

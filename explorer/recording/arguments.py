@@ -16,6 +16,9 @@ from explorer.gpus.figures import Target
 from explorer.model.stage import Stage
 from explorer.model.values import Force, Veto
 
+#: The registered backends that compile for a GPU you don't have; a callable of one's own does as far as it uses these.
+FOR_ABSENT = ("inductor", "cudagraphs")
+
 
 @dataclass(frozen=True)
 class TraceRequest:
@@ -140,8 +143,9 @@ def absent_target(device: str | Target, backend: Any, options: Mapping[str, Any]
             f"freezing folds the parameters into the graph on the device itself, and {device.name!r} is not here: "
             "trace without freezing, or with target='cpu'"
         )
-    if isinstance(backend, str) and backend != "inductor":
-        raise InputError(f"backend {backend!r} needs the device it compiles for; target {device.name!r} works with 'inductor'")
+    if isinstance(backend, str) and backend not in FOR_ABSENT:
+        works = " and ".join(map(repr, FOR_ABSENT))
+        raise InputError(f"backend {backend!r} needs the device it compiles for; target {device.name!r} works with {works}")
     return device
 
 

@@ -254,15 +254,27 @@ def input_names(trace: TraceData, frame: str, graph: str) -> dict[str, str]:
 @once
 def _input_names(trace: TraceData) -> dict[tuple[str, str], dict[str, str]]:
     """`input_names` of every graph of a trace: kernels ask for theirs one by one."""
+    captured = ((a.frame, outer_nodes(a)) for a in trace.find("dynamo"))
+    compiled = (((a.frame, a.graph), outer_nodes(a)) for stage in COMPILED for a in trace.find(stage))
+    return names_of_inputs(captured, compiled)
+
+
+#: The stages that are graphs as a compiler is handed them, whose inputs have names in the program.
+COMPILED = ("forward", "inductor_input", "backward", "post_grad")
+
+
+def names_of_inputs(
+    captured: Iterable[tuple[str, Sequence[FxNode]]], compiled: Iterable[tuple[tuple[str, str], Sequence[FxNode]]]
+) -> dict[tuple[str, str], dict[str, str]]:
+    """The program's names for the inputs of each compiled graph, by (frame, graph), of the nodes of Dynamo's graphs by frame."""
     sources_by_frame: dict[str, list[str]] = {}
-    for artifact in trace.find("dynamo"):
-        inputs = (node for node in outer_nodes(artifact) if node.op == "placeholder")
-        sources_by_frame[artifact.frame] = [of_program(node.input or "") for node in inputs]
+    for frame, nodes in captured:
+        sources_by_frame[frame] = [of_program(node.input or "") for node in nodes if node.op == "placeholder"]
     names_by_graph: dict[tuple[str, str], dict[str, str]] = {}
-    for artifact in (a for stage in ("forward", "inductor_input", "backward", "post_grad") for a in trace.find(stage)):
-        names = names_by_graph.setdefault((artifact.frame, artifact.graph), {})
-        for node in outer_nodes(artifact):
-            if node.op == "placeholder" and (name := _of_input(node.input or "", sources_by_frame.get(artifact.frame, ()))):
+    for place, nodes in compiled:
+        names = names_by_graph.setdefault(place, {})
+        for node in nodes:
+            if node.op == "placeholder" and (name := _of_input(node.input or "", sources_by_frame.get(place[0], ()))):
                 names[node.name] = name
     return names_by_graph
 

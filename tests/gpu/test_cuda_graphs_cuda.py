@@ -51,7 +51,7 @@ def test_a_changed_input_is_skipped_when_called_and_torch_says_the_same() -> Non
     trace = recorded(changing, 64, 64)
     assert skips() > before
     assert {row["decision"] for row in trace.cuda_graphs} == {"skipped when called"}
-    assert any(row["code"] == "x.add_(y)" for row in trace.cuda_graphs)
+    assert any(row["code"] == "x.add_(y)" and row["what"].startswith("x (") for row in trace.cuda_graphs)
     assert any("mutated inputs" in row["reason"] for row in trace.cuda_graphs)
 
 
@@ -70,12 +70,38 @@ def test_a_tensor_on_the_cpu_keeps_its_part_out() -> None:
     assert rows and all(row["code"] == "return x.sin() + 1, c.cos() * 2" for row in rows)
 
 
+def known_name() -> str:
+    """The attached GPU as explorer names it; skips where it is none of those that these tests know."""
+    attached = torch.cuda.get_device_name()
+    name = next((n for n in ("h100", "h200", "a100", "b200") if n.upper() in attached), None)
+    if name is None:
+        pytest.skip(f"{attached} is none of the named ones that this test knows")
+    return name
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_backend_cudagraphs_says_the_same_attached_and_absent(keep: bool) -> None:
+    """With a change of an input in the graph torch captures nothing and counts a skip; without one it captures."""
+
+    def changing(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(y)
+        return x * 2
+
+    name = known_name()
+    with torch._dynamo.config.patch(cudagraph_backend_keep_input_mutation=keep):
+        absent = explorer.trace(changing, torch.randn(64), torch.randn(64), target=name, backend="cudagraphs")
+        before = skips()
+        given = torch.randn(64, device="cuda"), torch.randn(64, device="cuda")
+        attached = explorer.trace(changing, *given, backend="cudagraphs")
+    assert skips() - before == keep
+    assert [dict(row) for row in attached.cuda_graphs] == [dict(row) for row in absent.cuda_graphs]
+    assert [row["decision"] for row in attached.cuda_graphs] == ["skipped" if keep else "captured"]
+    assert all(row["equal"] for row in attached.check())
+
+
 def test_attached_and_absent_say_the_same() -> None:
     """Decisions, hints and the names of inputs, for a training step of a module."""
-    capability = torch.cuda.get_device_name()
-    name = next((n for n in ("h100", "h200", "a100", "b200") if n.upper() in capability), None)
-    if name is None:
-        pytest.skip(f"{capability} is none of the named ones that this test knows")
+    name = known_name()
     net = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64))
     absent = explorer.trace(net, torch.randn(32, 64), target=name, train=True, mode="reduce-overhead")
     attached = explorer.trace(net.cuda(), torch.randn(32, 64, device="cuda"), train=True, mode="reduce-overhead")

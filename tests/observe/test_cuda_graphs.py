@@ -42,7 +42,8 @@ def test_a_changed_input_is_named_with_its_line() -> None:
 
     trace = explorer.trace(changing, R(8), R(8), target="h100", mode="reduce-overhead")
     (row,) = trace.cuda_graphs
-    assert row["decision"] == "skipped when called" and "changes its input" in row["reason"]
+    assert row["decision"] == "skipped when called" and row["what"] == "x (arg1_1)"
+    assert row["reason"].startswith("it changes its input x (arg1_1): a call is captured only where")
     assert row["code"] == "x.add_(z)" and lines_of(trace, "cuda_graph") == ["x.add_(z)"]
     assert "skipped when called" in trace.text("cuda_graph") and trace.summary() is not None
 
@@ -80,6 +81,59 @@ def test_on_the_cpu_there_is_nothing_to_capture() -> None:
     """The reason is the device, not a list of devices that is empty."""
     trace = explorer.trace(torch.sin, R(8), target="cpu", mode="reduce-overhead")
     assert [(row["decision"], "computes on cpu" in row["reason"]) for row in trace.cuda_graphs] == [("skipped", True)]
+
+
+# The backend "cudagraphs" ------------------------------------------------------------------------------------------------
+
+
+def shifting(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = y.cos()
+    x.add_(z)
+    return x * 2
+
+
+def skips() -> int:
+    """How many graphs torch says that it has not captured so far in this process."""
+    return int(torch._dynamo.utils.counters["inductor"]["cudagraph_skips"])
+
+
+def test_the_backend_captures_nothing_on_the_cpu_and_the_trace_says_so() -> None:
+    """torch skips the graph and runs it itself: one row with its reason, the program's name and line, nothing "captured"."""
+    before = skips()
+    trace = explorer.trace(shifting, R(8), R(8), backend="cudagraphs")
+    assert skips() == before + 1 and not trace.failures
+    (row,) = trace.cuda_graphs
+    assert (row["graph"], row["decision"], row["code"]) == ("inference", "skipped", "z = y.cos()")
+    assert row["reason"] == "cpu device (arg0_1: y); PyTorch runs the graph in its place, operator by operator"
+    assert lines_of(trace, "cuda_graph") == ["z = y.cos()"]
+    assert all(row["equal"] and not row["interpreted"] for row in trace.check())
+
+
+def test_the_backends_backward_is_not_captured_without_its_forward() -> None:
+    """torch does not even look at the backward then: each of the two graphs has a row with its reason."""
+    before = skips()
+    trace = explorer.trace(torch.nn.Linear(4, 4), R(2, 4), backend="cudagraphs", train=True)
+    assert skips() == before + 1
+    rows = {row["graph"]: (row["decision"], row["reason"]) for row in trace.cuda_graphs}
+    assert rows["forward"][0] == rows["backward"][0] == "skipped"
+    assert rows["forward"][1].startswith("cpu device (primals_1: weight)")
+    assert rows["backward"][1].startswith("the forward graph is not captured")
+
+
+@pytest.mark.parametrize(("keep", "support"), [(False, False), (True, False), (True, True)])
+def test_what_the_backend_would_capture_on_a_gpu_you_dont_have(keep: bool, support: bool) -> None:
+    """Its own check runs on the GPU's graph: a change of an input is kept out, refused with the line, or left to the call."""
+    settings = {"cudagraph_backend_keep_input_mutation": keep, "cudagraph_backend_support_input_mutation": support}
+    before = skips()
+    with torch._dynamo.config.patch(settings):
+        trace = explorer.trace(shifting, R(8), R(8), target="h100", backend="cudagraphs")
+    assert not trace.failures and skips() - before == (keep and not support)
+    (row,) = trace.cuda_graphs
+    refused = ("skipped when called", "x.add_(z)") if support else ("skipped", "x.add_(z)")
+    assert (row["decision"], row["code"]) == (refused if keep else ("captured", ""))
+    assert "x (arg1_1)" in row["reason"] or not keep
+    assert 'device(type="cuda"' in trace.text("forward") or "cuda:0" in trace.text("forward")
+    assert all(row["equal"] and not row["interpreted"] for row in trace.check())
 
 
 def test_perf_hints_are_rows_at_their_lines() -> None:

@@ -1,17 +1,25 @@
-"""CUDA graphs: which graphs Inductor captures, and each reason why one is not, or not whole."""
+"""CUDA graphs: which graphs are captured, by Inductor or by `backend="cudagraphs"`, and why others are not, or not whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from explorer.model.artifacts import CudaGraph, CudaGraphs
-from explorer.model.events import CudaGraphDecision
+from explorer.model.events import CudaGraphDecision, FxGraphText
 from explorer.model.records import typed
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
-from explorer.stages.fx_graph import NOWHERE, innermost, link_rows
+from explorer.stages.fx_graph import COMPILED, NOWHERE, innermost, link_rows, names_of_inputs
 from explorer.stages.gathering import one_table
+
+#: The graphs whose inputs a decision may name.
+DYNAMO = "dynamo"
+CONSUMED = (DYNAMO, *COMPILED)
+#: A word, or one that stands alone in parentheses.
+_WORD = re.compile(r"\((?P<alone>\w+)\)|\b(?P<word>\w+)\b")
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -34,6 +42,36 @@ def row_of(event: Event) -> CudaGraph:
     return CudaGraph(graph=event.graph, decision=data.decision, what=data.what, reason=data.reason, **place._asdict())
 
 
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """One table a frame of the decisions, whose inputs have the program's names too."""
+    decided = [event for event in events if event.kind == STAGE.name]
+    names = _names(events) if decided else {}
+    named = [replace(event, data=with_names(event, names.get((event.frame, event.graph), {}))) for event in decided]
+    yield from one_table(row_of, CudaGraphs, distinct=True)(named, frames)
+
+
+def _names(events: Sequence[Event]) -> Mapping[tuple[str, str], Mapping[str, str]]:
+    """The program's names for the inputs of the graphs, by frame and graph."""
+    graphs = [(event, typed(FxGraphText, event.data).nodes or ()) for event in events if event.kind in CONSUMED]
+    captured = ((event.frame, nodes) for event, nodes in graphs if event.kind == DYNAMO)
+    compiled = (((event.frame, event.graph), nodes) for event, nodes in graphs if event.kind != DYNAMO)
+    return names_of_inputs(captured, compiled)
+
+
+def with_names(event: Event, names: Mapping[str, str]) -> CudaGraphDecision:
+    """The decision with each input under the program's own name, and in parentheses that of its node: "x (arg0_1)"."""
+    data = typed(CudaGraphDecision, event.data)
+
+    def with_name(found: re.Match[str]) -> str:
+        node = found["alone"] or found["word"]
+        name = names.get(node, node)
+        if name == node:
+            return found[0]
+        return f"({node}: {name})" if found["alone"] else f"{name} ({node})"
+
+    return replace(data, what=_WORD.sub(with_name, data.what), reason=_WORD.sub(with_name, data.reason))
+
+
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each decision to the user's line that it names."""
     return link_rows(artifact, typed(CudaGraphs, artifact.data).rows, trace)
@@ -50,8 +88,9 @@ STAGE = Stage(
     language="text",
     render=render,
     summary=summary,
-    gather=one_table(row_of, CudaGraphs, distinct=True),
+    consumes=CONSUMED,
+    gather=gather,
     link=link,
     why_absent="CUDA graphs were not asked for; trace with mode='reduce-overhead'",
-    about="Where CUDA graphs are asked for (reduce-overhead, max-autotune): which graphs are captured, and why others are not.",
+    about="Where CUDA graphs are asked for (reduce-overhead, cudagraphs): which graphs are captured, and why others are not.",
 )

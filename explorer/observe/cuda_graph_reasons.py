@@ -1,0 +1,67 @@
+"""Word a decision on a CUDA graph: what was decided of what, why, and at which line of the user's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from explorer.model.events import CudaGraphDecision
+
+CAPTURED, SKIPPED, IN_PARTS, NOT_THIS_PART = "captured", "skipped", "captured in parts", "not captured"
+SKIPPED_CALL = "skipped when called"
+#: Why a graph that is captured is not yet so after its first call.
+SECOND_CALL = "at its second call; the first one warms up"
+
+
+def changed_inputs(gm: Any, changed: Collection[int]) -> Iterator[CudaGraphDecision]:
+    """One row an input that the graph changes: unless a CUDA graph made it, a call that is given it is not captured.
+
+    `changed` has the inputs' numbers, without those whose memory stays where it is.
+    """
+    from torch._inductor.cudagraph_utils import get_placeholder_info
+
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    for index in sorted(changed):
+        node = inputs[index]
+        known = get_placeholder_info(gm.graph)[index].mutating_use_stack_trace
+        reason = (
+            f"it changes its input {node.name}: a call is captured only where a CUDA graph made that tensor, or where it is a "
+            "parameter or buffer of a module"
+        )
+        yield CudaGraphDecision(decision=SKIPPED_CALL, what=node.name, reason=reason, stack=known or _change(node))
+
+
+def named_in(reason: str, gm: Any) -> str:
+    """The stack of the node that a reason names in parentheses, or of the output that is made of it; "" where there is none.
+
+    An input has no stack of its own: then that of the first node that takes it.
+    """
+    named = re.search(r"\((\w+)\)", reason)
+    nodes = {node.name: node for node in gm.graph.nodes}
+    node = nodes.get(named[1]) if named else None
+    if node is None:
+        return ""
+    output = next(reversed(nodes.values()))
+    returned = zip(output.args[0], output.meta.get("output_stack_traces") or (), strict=False)
+    users = (user.meta.get("stack_trace") for user in node.users)
+    stacks = (node.meta.get("stack_trace"), *(stack for value, stack in returned if value is node), *users)
+    return next((str(stack) for stack in stacks if stack), "")
+
+
+def _change(placeholder: Any) -> str:
+    """The stack of what a graph writes into an input: of the value that is copied there, or of the first user."""
+    users = list(placeholder.users)
+    copies = [user for user in users if "copy_" in str(user.target) and user.args[0] is placeholder]
+    writers = [*copies, *(copy.args[1] for copy in copies if hasattr(copy.args[1], "meta")), *users]
+    return next((str(stack) for node in writers if (stack := node.meta.get("stack_trace"))), "")
+
+
+def decision_of(decision: str, message: str) -> CudaGraphDecision:
+    """A decision on a whole graph; torch puts the stack behind its reason."""
+    reason, _, stack = message.partition("Found from")
+    for prefix in ("skipping cudagraphs due to", "disabling cudagraphs due to"):
+        while reason.strip().startswith(prefix):
+            reason = reason.strip().removeprefix(prefix)
+    reason = reason.strip().rstrip(".")
+    return CudaGraphDecision(decision=decision, what="the graph", reason=reason, stack=stack.lstrip(" :\n"))
