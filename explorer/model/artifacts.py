@@ -597,8 +597,8 @@ class IreeModule(Record):
 
 
 @record
-class IreeFunction(Record):
-    """A function of a dispatch: for each line of its text that states one the place (file, line) that it comes from."""
+class MachineFunction(Record):
+    """A function of a kernel: for each line of its text that states one the place (file, line) that it comes from."""
 
     name: str
     fx_nodes: Names
@@ -684,7 +684,7 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "assembly": Assembly,
         "execution": Execution,
         **dict.fromkeys(IREE_MODULES, IreeModule),
-        **dict.fromkeys(IREE_FUNCTIONS, IreeFunction),
+        **dict.fromkeys(IREE_FUNCTIONS, MachineFunction),
         "iree_vm_module": Nothing,
         "iree_vmfb": Vmfb,
         "iree_target": IreeForTarget,

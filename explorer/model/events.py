@@ -30,12 +30,12 @@ from explorer.model.artifacts import (
     FxGraph,
     FxPass,
     IreeForTarget,
-    IreeFunction,
     IreeModule,
     Kernel,
     KernelForm,
     KernelLines,
     Lowering,
+    MachineFunction,
     OutputCode,
     PatternMatch,
     SchedulerGraph,
@@ -291,8 +291,8 @@ class IreeModuleText(IreeModule):
 
 
 @record
-class IreeFunctionText(IreeFunction):
-    """A function of a dispatch, cut out of the text of IREE's executables."""
+class MachineFunctionText(MachineFunction):
+    """A function of a kernel, cut out of the text of an executable."""
 
     text: str
 
@@ -305,8 +305,8 @@ class IreeForTargetText(IreeForTarget):
 
 
 @record
-class IreeExecutableText(Record):
-    """The LLVM IR or the assembly of IREE's executables, with the names of the dispatches' functions in it."""
+class ExecutableText(Record):
+    """The LLVM IR or the assembly of an executable, with the names of the kernels' functions in it."""
 
     text: str
     fx_nodes: Names
@@ -358,7 +358,7 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "assembly": AssemblyText,
         "execution": ExecutedPart,
         **dict.fromkeys(IREE_MODULES, IreeModuleText),
-        **dict.fromkeys(IREE_FUNCTIONS, IreeExecutableText),
+        **dict.fromkeys(IREE_FUNCTIONS, ExecutableText),
         "iree_vm_module": Text,
         "iree_vmfb": Vmfb,
         "iree_target": IreeForTargetText,

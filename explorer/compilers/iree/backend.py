@@ -11,7 +11,7 @@ from explorer.compilers.iree.compile import Compiled, compiled
 from explorer.compilers.iree.execution import DRIVER, Module
 from explorer.compilers.iree.importing import Imported, imported
 from explorer.compilers.iree.targets import flags_for, target_named
-from explorer.errors import InputError
+from explorer.compilers.tensors import check_devices
 from explorer.model.stage import Emit
 from explorer.observe.fx import graph_record
 
@@ -43,7 +43,7 @@ def compile_graph(
     gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, flags: Sequence[str], targets: Sequence[str]
 ) -> Callable[..., Any]:
     """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them."""
-    _check_devices(inputs)
+    check_devices(inputs, "IREE's modules")
     with emit.during(graph):
         emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
         source = imported(gm)
@@ -54,13 +54,13 @@ def compile_graph(
             emit.attempt("iree_target", name, partial(emit_target, emit, source, name))
     if made.error:
         raise IreeError(f"IREE could not compile the {graph} graph:\n{made.error}")
-    module = Module(made.vmfb, source.values)
+    module = Module(made.vmfb, source.results.values)
     emit.later("execution", lambda: execution(graph, module))
 
     def run(given: list[Any]) -> tuple[Any, ...]:
         inputs = list(given)
         given.clear()
-        return source.put_together(module(*inputs))
+        return source.results.put_together(module(*inputs))
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
@@ -96,10 +96,3 @@ def emit_target(emit: Emit, source: Imported, name: str) -> None:
 def execution(graph: str, module: Module) -> dict[str, Any]:
     """The row that says what ran a graph."""
     return {"graph": graph, "engine": "IREE", "device": DRIVER, "what": "the whole graph", "calls": module.calls, "why": ""}
-
-
-def _check_devices(inputs: Sequence[Any]) -> None:
-    """InputError for tensors that are not the CPU's."""
-    elsewhere = {str(value.device) for value in inputs if hasattr(value, "device") and value.device.type != "cpu"}
-    if elsewhere:
-        raise InputError(f"explorer runs IREE's modules on the CPU, and an input is on {elsewhere.pop()}: use target='cpu'")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from explorer.compilers.tensors import with_strides_of
+
 #: IREE's driver for the CPU that runs a program's dispatches in its own threads.
 DRIVER = "local-task"
 
@@ -67,7 +69,4 @@ def _result(value: Any, like: Any) -> Any:
         made = torch.from_numpy(array.view("int16").copy()).view(torch.bfloat16)
     else:
         made = torch.from_numpy(array.copy()).to(like.dtype)
-    strides = [stride for stride in like.stride() if isinstance(stride, int)]
-    if len(strides) == made.dim() and tuple(strides) != made.stride() and tuple(like.shape) == tuple(made.shape):
-        return torch.empty_strided(made.shape, strides, dtype=made.dtype).copy_(made)
-    return made
+    return with_strides_of(made, like)

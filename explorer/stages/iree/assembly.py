@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event, text_lines
 from explorer.stages.cpp.assembly import is_instruction
-from explorer.stages.iree.functions import function_artifact, one_a_dispatch, stated_places
-from explorer.stages.iree.locations import links, of_whole_graph
+from explorer.stages.functions import function_artifact, one_a_function, stated_places
+from explorer.stages.fx_locations import of_whole_graph
+from explorer.stages.iree.locations import links
 from explorer.stages.kinds import SETUP, Kinds
 
 _LOC = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\b")
@@ -72,7 +73,7 @@ STAGE = Stage(
     language="asm",
     backend="iree",
     render=render,
-    gather=one_a_dispatch(bounds, chains),
+    gather=one_a_function(bounds, chains),
     per_kernel=True,
     kinds=kinds,
     link=links(stated_places, ".loc"),

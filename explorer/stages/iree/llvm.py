@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
-from explorer.stages.iree.functions import function_artifact, one_a_dispatch, stated_places
-from explorer.stages.iree.locations import links, of_whole_graph
+from explorer.stages.functions import function_artifact, one_a_function, stated_places
+from explorer.stages.fx_locations import of_whole_graph
+from explorer.stages.iree.locations import links
 from explorer.stages.kinds import Kinds, by_rules
 from explorer.stages.triton.llir import LINES
 from explorer.stages.triton.origins import llvm_chains
@@ -44,7 +45,7 @@ STAGE = Stage(
     language="llvm",
     backend="iree",
     render=render,
-    gather=one_a_dispatch(bounds, llvm_chains),
+    gather=one_a_function(bounds, llvm_chains),
     per_kernel=True,
     kinds=kinds,
     link=links(stated_places, "llvm !dbg"),

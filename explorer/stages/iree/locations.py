@@ -1,62 +1,26 @@
-"""How IREE's texts state the FX node that a line comes from: by a location in a file that stands for the graph. Pure.
-
-In that file line 1 is the graph as a whole, its inputs and its results; the nodes follow it, one a line, in their order. Line 0
-is LLVM's for an instruction whose line is not known.
-"""
+"""How IREE's texts are linked to FX nodes: by their locations, see `stages/fx_locations.py`. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
-from explorer.model.artifacts import IREE_FUNCTIONS, IreeForTarget, IreeFunction, IreeModule
+from explorer.model.artifacts import IREE_FUNCTIONS, IreeForTarget, IreeModule, MachineFunction
 from explorer.model.records import typed
 from explorer.model.rows import Names
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link
-from explorer.stages.fx_graph import node_lines
-
-#: The file in a location that stands for the FX graph.
-FX_GRAPH = "fx_graph"
-#: The line in it of the graph as a whole, and that of the first node.
-WHOLE_GRAPH, FIRST_NODE = 1, 2
-#: For each line the places (file, line) that it comes from.
-Places = Iterable[tuple[int, tuple[tuple[str, int], ...]]]
-
-
-def graph_of(artifact: Artifact, trace: TraceData) -> Artifact | None:
-    """The FX graph that IREE was handed, of which this is a text."""
-    stage = "backward" if artifact.graph == "backward" else "forward"
-    return next(iter(reversed(trace.find(stage, artifact.frame, artifact.graph))), None)
+from explorer.stages.fx_locations import Places, links_to_nodes
 
 
 def links(places: Callable[[Artifact], Places], how: str) -> Callable[[Artifact, TraceData], Iterator[Link]]:
-    """The link function of a stage whose text states FX nodes as `places` reads them."""
-
-    def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-        """Each line to the FX nodes that its location names."""
-        graph = graph_of(artifact, trace)
-        if graph is None:
-            return
-        lines, names = node_lines(graph), _fx_nodes(artifact)
-        for number, chain in places(artifact):
-            numbers = [line - FIRST_NODE for file, line in chain if file == FX_GRAPH]
-            nodes = {names[n] for n in numbers if 0 <= n < len(names)}
-            found = tuple(sorted({lines[name] for name in nodes if name in lines}))
-            if found:
-                yield Link(artifact.id, (number,), graph.id, found, how)
-
-    return link
+    """The link function of a stage of IREE's whose text states FX nodes as `places` reads them."""
+    return links_to_nodes(places, _fx_nodes, how)
 
 
 def _fx_nodes(artifact: Artifact) -> Names:
     """The nodes of the FX graph, in the order in which locations count them."""
     if artifact.stage in IREE_FUNCTIONS:
-        return typed(IreeFunction, artifact.data).fx_nodes
+        return typed(MachineFunction, artifact.data).fx_nodes
     if artifact.stage == "iree_target":
         return typed(IreeForTarget, artifact.data).fx_nodes
     return typed(IreeModule, artifact.data).fx_nodes
-
-
-def of_whole_graph(places: Places) -> set[int]:
-    """The lines that belong to the graph's inputs and results alone: their only location is that of the graph as a whole."""
-    return {number for number, chain in places if chain and all(place == (FX_GRAPH, WHOLE_GRAPH) for place in chain)}

@@ -6,7 +6,8 @@ from functools import partial
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
-from explorer.stages.iree.locations import Places, links, of_whole_graph
+from explorer.stages.fx_locations import Places, of_whole_graph
+from explorer.stages.iree.locations import links
 from explorer.stages.kinds import Kinds, by_rules, rules
 from explorer.stages.triton.origins import mlir_chains
 

@@ -9,8 +9,9 @@ from explorer.model.events import IreeForTargetText
 from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
+from explorer.stages.fx_locations import Places
 from explorer.stages.iree import assembly, phases
-from explorer.stages.iree.locations import Places, links
+from explorer.stages.iree.locations import links
 
 #: The languages whose instructions follow a .loc.
 WITH_LOC = ("asm", "ptx", "amdgcn")

@@ -9,9 +9,9 @@ import pytest
 
 from explorer.model.stage import Frames
 from explorer.model.values import Event
+from explorer.stages.functions import one_a_function
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree import STAGES, assembly, llvm, phases
-from explorer.stages.iree.functions import one_a_dispatch
 from explorer.traced import Trace
 
 RECORDING = "iree_linear-torch2.13-cpu"
@@ -91,7 +91,7 @@ def test_functions_are_cut_out_of_the_executable() -> None:
     event = Event(
         "iree_assembly", 0.0, data={"text": TWO_FUNCTIONS, "fx_nodes": ("a", "b"), "functions": ("first$one", "second")}
     )
-    made = list(one_a_dispatch(assembly.bounds, assembly.chains)([event], Frames({})))
+    made = list(one_a_function(assembly.bounds, assembly.chains)([event], Frames({})))
     assert [each.data["name"] for each in made] == ["first$one", "second"]
     assert [each.data["places"] for each in made] == [((3, (("fx_graph", 2),)),), ((4, (("fx_graph", 3),)),)]
 

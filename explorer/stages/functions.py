@@ -1,7 +1,7 @@
-"""The functions of IREE's dispatches, cut out of the file of one executable. Pure.
+"""The functions of another compiler's kernels, cut out of the text of the file that has them all. Pure.
 
-IREE links the dispatches of a program into one executable. Its LLVM IR and its assembly have them all, with the functions
-of IREE's own library, and the tables of the debug information behind them.
+IREE links the dispatches of a program into one executable, and TVM makes one module of all of its functions. The LLVM IR and
+the assembly have them all, with functions of the compiler's own library, and the tables of the debug information behind them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from explorer.model.artifacts import IreeFunction
-from explorer.model.events import IreeExecutableText, IreeFunctionText
+from explorer.model.artifacts import MachineFunction
+from explorer.model.events import ExecutableText, MachineFunctionText
 from explorer.model.records import typed
 from explorer.model.stage import Frames, text_artifact
 from explorer.model.values import Artifact, Event, text_lines
@@ -21,30 +21,30 @@ Bounds = Callable[[Sequence[str]], Iterator[tuple[str, int, int]]]
 Chains = Callable[[str], Iterator[tuple[int, tuple[tuple[str, int], ...]]]]
 
 
-def one_a_dispatch(bounds: Bounds, chains: Chains) -> Callable[[Sequence[Event], Frames], Iterator[Event]]:
-    """The gather of a stage whose events hold the file of an executable: one event a dispatch."""
+def one_a_function(bounds: Bounds, chains: Chains) -> Callable[[Sequence[Event], Frames], Iterator[Event]]:
+    """The gather of a stage whose events hold the file of an executable: one event a function."""
 
     def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-        """Each dispatch's function, with the places that its lines state."""
+        """Each function of a kernel, with the places that its lines state."""
         for event in events:
-            executable = typed(IreeExecutableText, event.data)
+            executable = typed(ExecutableText, event.data)
             lines, stated = text_lines(executable.text), dict(chains(executable.text))
             for name, first, last in bounds(lines):
                 if name in executable.functions:
                     places = tuple((n - first + 1, stated[n]) for n in range(first, last + 1) if stated.get(n))
                     text = "\n".join(lines[first - 1 : last])
-                    function = IreeFunctionText(name=name, fx_nodes=executable.fx_nodes, places=places, text=text)
+                    function = MachineFunctionText(name=name, fx_nodes=executable.fx_nodes, places=places, text=text)
                     yield replace(event, data=function)
 
     return gather
 
 
 def function_artifact(event: Event, id: str, what: str, language: str) -> Artifact:
-    """The artifact of one dispatch's function."""
-    name = typed(IreeFunctionText, event.data).name
+    """The artifact of one kernel's function."""
+    name = typed(MachineFunctionText, event.data).name
     return text_artifact(event, id, f"{what} of {name}", language, kernel=name)
 
 
 def stated_places(artifact: Artifact) -> list[tuple[int, tuple[tuple[str, int], ...]]]:
     """The places that were read when the function was cut out of its file."""
-    return list(typed(IreeFunction, artifact.data).places)
+    return list(typed(MachineFunction, artifact.data).places)

@@ -1,0 +1,75 @@
+"""Copy an FX graph for another compiler's importer: each node with a location, and only the results that are computed.
+
+An importer takes an operation's location from its node's stack, which the graphs that a backend is given mostly lack. So each
+node of a copy is given a stack of its own, in a file that stands for the graph, see `stages/fx_locations.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.stages.fx_locations import FIRST_NODE, FX_GRAPH, WHOLE_GRAPH
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a graph returns, in its order.
+
+    `computed` says of each result whether the compiled module returns it. The others are no tensors, such as the None of an
+    input without a gradient, and stand in `constants`; or they are inputs that are handed through, whose number is in `inputs`.
+    `values` are the fake tensors or symbolic numbers of the computed ones.
+    """
+
+    computed: tuple[bool, ...]
+    constants: tuple[Any, ...]
+    inputs: tuple[int | None, ...]
+    values: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, outputs: Sequence[Any], handed_through: Sequence[Any] = ()) -> Results:
+        """What a graph with these outputs returns; those of its inputs that are `handed_through` are not computed."""
+        inputs = tuple(handed_through.index(value) if value in handed_through else None for value in outputs)
+        computed = tuple(hasattr(value, "meta") and n is None for value, n in zip(outputs, inputs, strict=True))
+        return cls(
+            computed=computed,
+            constants=tuple(None if hasattr(value, "meta") else value for value in outputs),
+            inputs=inputs,
+            values=tuple(value.meta.get("val") for value, own in zip(outputs, computed, strict=True) if own),
+        )
+
+    def put_together(self, returned: Sequence[Any], given: Sequence[Any] = ()) -> tuple[Any, ...]:
+        """All results of the graph, of those that the module returned and of the inputs that it was given."""
+        found = iter(returned)
+        return tuple(
+            next(found) if own else constant if number is None else given[number]
+            for own, constant, number in zip(self.computed, self.constants, self.inputs, strict=True)
+        )
+
+
+def outputs_of(gm: Any) -> Sequence[Any]:
+    """What the graph returns, one by one."""
+    given = next(node for node in gm.graph.nodes if node.op == "output").args[0]
+    return tuple(given) if isinstance(given, (tuple, list)) else (given,)
+
+
+def located_copy(gm: Any, outputs: Sequence[Any]) -> Any:
+    """A copy of the module that returns those of these outputs that are nodes, each node with its location."""
+    import torch
+
+    graph = torch.fx.Graph()
+    copies: dict[Any, Any] = {}
+    for number, node in enumerate(gm.graph.nodes, FIRST_NODE):
+        if node.op != "output":
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            computes = node.op not in ("placeholder", "get_attr")
+            copies[node].meta["stack_trace"] = stack_of(number if computes else WHOLE_GRAPH, node.name)
+    returned = graph.output(tuple(copies[value] for value in outputs if value in copies))
+    returned.meta["stack_trace"] = stack_of(WHOLE_GRAPH, "output")
+    return torch.fx.GraphModule(gm, graph)
+
+
+def stack_of(line: int, name: str) -> str:
+    """A stack that an importer reads a node's location from."""
+    return f'File "{FX_GRAPH}", line {line}, in {name}'
