@@ -67,7 +67,7 @@ def launched(tuner: Any) -> Launched | None:
     if len(launchers) != 1:
         return None
     own = launchers[0]
-    folder = _cache_folder(tuner, own.cache_hash)
+    folder = triton_cache_folder(tuner, own.cache_hash)
     kept = {path.suffix[1:]: path for path in folder.iterdir() if not path.name.startswith("__grp__")} if folder.is_dir() else {}
     binary = kept.get("cubin") or kept.get("hsaco")
     if binary is None or "json" not in kept or own.n_regs is None:
@@ -89,7 +89,7 @@ def launched(tuner: Any) -> Launched | None:
     )
 
 
-def _cache_folder(tuner: Any, key: str) -> Path:
+def triton_cache_folder(tuner: Any, key: str) -> Path:
     """The folder of triton's cache that has a binary and what it was made of."""
     from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,13 +12,23 @@ from typing import Any
 from explorer.model.events import FoundFiles
 from explorer.model.rows import WrittenFile
 from explorer.model.stage import Emit
+from explorer.observe.launched import triton_cache_folder
 from explorer.observe.patch import observed
+
+#: A file's time may be this much before the clock's: Linux stamps it with the time of its last tick (s).
+TICK = 0.01
 
 
 @contextmanager
 def written_files(emit: Emit) -> Iterator[None]:
-    """Record the files that Inductor and triton write in this process, and at the end what was compiled beside them."""
+    """Record the files that Inductor and triton write, and at the end what was compiled beside them.
+
+    Triton compiles Inductor's kernels in worker processes, whose writes are not seen here. This process then gets each kernel
+    with its hash, which names the folder of triton's cache that the worker wrote to.
+    """
     from torch._inductor import codecache
+
+    began = time.time() - TICK
 
     def written(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         _, path = yield
@@ -27,8 +38,15 @@ def written_files(emit: Emit) -> Iterator[None]:
         path = yield
         emit.attempt("written_file", "triton", lambda: _emit_file(emit, "triton", path))
 
+    def precompiled(tuner: Any) -> Generator[None, Any, None]:
+        yield
+        emit.attempt("written_file", "triton", lambda: _emit_kernel_files(emit, tuner, began))
+
     with ExitStack() as stack:
         stack.enter_context(observed(codecache, "write", written))
+        for autotuner in _autotuner():
+            # `precompile` itself fails where a binary cannot be loaded, after its files were written
+            stack.enter_context(observed(autotuner, "_precompile_worker", precompiled))
         for manager in _triton_cache():
             stack.enter_context(observed(manager, "put", put))
         yield
@@ -41,6 +59,26 @@ def _triton_cache() -> list[Any]:
     except ImportError:
         return []
     return [FileCacheManager]
+
+
+def _autotuner() -> list[Any]:
+    """What compiles Inductor's Triton kernels; [] where triton is not installed."""
+    try:
+        from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    except ImportError:
+        return []
+    return [CachingAutotuner]
+
+
+def _emit_kernel_files(emit: Emit, tuner: Any, began: float) -> None:
+    """Emit the files that were written since `began` for the candidates of a kernel, whichever process wrote them."""
+    from torch._inductor.runtime.runtime_utils import triton_hash_to_path_key
+
+    folders = (triton_cache_folder(tuner, triton_hash_to_path_key(result.kernel.hash)) for result in tuner.compile_results)
+    paths = [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
+    written = tuple(str(path) for path in paths if path.is_file() and path.stat().st_mtime >= began)
+    if written:
+        emit("written_file", lambda: FoundFiles(files=tuple(_file_at("triton", path) for path in written)))
 
 
 def _emit_file(emit: Emit, by: str, path: str) -> None:

@@ -217,9 +217,10 @@ class Trace(TraceData):
 
     @property
     def written_files(self) -> Rows:
-        """One row a file that Inductor or triton wrote for a frame in this process: frame, by, path, kind, bytes.
+        """One row a file that Inductor or triton wrote for a frame: frame, by, path, kind, bytes.
 
-        Files that worker processes wrote, torch's or the explorer's, are not listed. `bytes` is None for a file that is gone.
+        What triton wrote in Inductor's worker processes is listed too; what explorer's own wrote is not. `bytes` is None for
+        a file that is gone.
         """
         return tables.table(self, "written_file")
 

@@ -42,5 +42,5 @@ STAGE = Stage(
     summary=counted("file"),
     gather=gather,
     why_absent="Inductor wrote no file",
-    about="The files that Inductor and triton wrote in this process: generated sources, and what was compiled of them.",
+    about="The files that Inductor and triton wrote: generated sources, and what was compiled of them, also in worker processes.",
 )
