@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.composites import composites_off_the_cpu
+from explorer.absent.disabled_functions import disabled_functions
 from explorer.absent.random_draws import draws_random_numbers
 from explorer.absent.torch_cuda import torch_cuda_answers
 from explorer.observe.patch import added_in_plain_sight, replaced
@@ -199,8 +200,8 @@ def seen_in_eager_mode(target: Target, drawn: Callable[[], None]) -> Iterator[No
     """Let this thread's program create tensors on the target; they are on the CPU, and report the GPU.
 
     What it made before, and what compiled code or autograd made, is on the GPU once it has put anything there. Inside of compiled
-    functions Dynamo answers, and what they run in eager mode themselves is not told. `drawn` is called when the program first
-    draws random numbers on the target.
+    functions Dynamo answers; a function under `torch.compiler.disable` that they call is in eager mode again, and what else they
+    run in eager mode themselves is not told. `drawn` is called when the program first draws random numbers on the target.
     """
     import torch
     from torch._dynamo.eval_frame import _TorchDynamoContext
@@ -209,25 +210,61 @@ def seen_in_eager_mode(target: Target, drawn: Callable[[], None]) -> Iterator[No
         yield
         return
 
+    hidden = HiddenModes()
+
     def hooks(context: Any) -> Any:
-        return _Hooks(vars(context)["enter_exit_hooks"])
+        return _Hooks(vars(context)["enter_exit_hooks"], hidden)
 
     def set_hooks(context: Any, own: Any) -> None:
         vars(context)["enter_exit_hooks"] = own
 
     with added_in_plain_sight(_TorchDynamoContext, "enter_exit_hooks", property(hooks, set_hooks)):
-        with _eager_mode(target.device, used=False, drawn=drawn):
+        with _eager_mode(target.device, used=False, drawn=drawn), disabled_functions(hidden.show):
             yield
+
+
+class HiddenModes:
+    """The modes that see the GPU and that a compiled function under way has taken off its thread's stack.
+
+    Each is on one thread's stack, and that thread alone takes it off and puts it back.
+    """
+
+    def __init__(self) -> None:
+        self._taken: list[_Placed] = []
+
+    def hide(self) -> Callable[[], None]:
+        """Take the mode off, and return a function that restores it, as one of Dynamo's hooks does."""
+        taken = _mode_off()
+        if taken:
+            self._taken.append(taken)
+
+        def put_back() -> None:
+            if taken:
+                self._taken.remove(taken)
+                _mode_on(taken)
+
+        return put_back
+
+    def show(self) -> Callable[[], None] | None:
+        """Restore the mode that is off, and return a function that takes it off again; None where none is off."""
+        if not self._taken or seen_here():
+            return None
+        _mode_on(self._taken[-1])
+
+        def take_off() -> None:
+            _mode_off()
+
+        return take_off
 
 
 class _Hooks:
     """Dynamo's hooks around a compiled function, plus one that turns the mode off inside it."""
 
-    def __init__(self, own: list[Any]) -> None:
-        self._own = own
+    def __init__(self, own: list[Any], hidden: HiddenModes) -> None:
+        self._own, self._hidden = own, hidden
 
     def __iter__(self) -> Iterator[Callable[[], Any]]:
-        return iter([_mode_off, *self._own])
+        return iter([self._hidden.hide, *self._own])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own, name)
@@ -243,36 +280,47 @@ def seen_here() -> bool:
 @contextmanager
 def not_seen_in_eager_mode() -> Iterator[None]:
     """Show this thread the tensors' real devices inside the block, for code that is not the user's."""
-    put_back = _mode_off()
+    taken = _mode_off()
     try:
         yield
     finally:
-        put_back()
+        _mode_on(taken)
 
 
-def _mode_off() -> Callable[[], None]:
-    """Take the mode off this thread's stack, and return a function that restores it."""
+#: Modes that see the GPU, each with its place in its thread's stack.
+_Placed = list[tuple[int, Any]]
+
+
+def _mode_off() -> _Placed:
+    """Take the modes that see the GPU off this thread's stack, and return them."""
+    from torch.overrides import _get_current_function_mode_stack as stack
+
+    taken = [(place, mode) for place, mode in enumerate(stack()) if getattr(mode, "sees_the_gpu", False)]
+    if taken:
+        _become([mode for mode in stack() if not getattr(mode, "sees_the_gpu", False)])
+    return taken
+
+
+def _mode_on(taken: _Placed) -> None:
+    """Put modes back where they were in this thread's stack."""
+    from torch.overrides import _get_current_function_mode_stack as stack
+
+    modes = stack()
+    for place, mode in taken:
+        modes.insert(place, mode)
+    if taken:
+        _become(modes)
+
+
+def _become(modes: list[Any]) -> None:
+    """Make the modes this thread's stack."""
     from torch.overrides import _get_current_function_mode_stack as stack
     from torch.overrides import _pop_mode, _push_mode
 
-    def become(modes: list[Any]) -> None:
-        for _ in stack():
-            _pop_mode()
-        for mode in modes:
-            _push_mode(mode)
-
-    own = [(place, mode) for place, mode in enumerate(stack()) if getattr(mode, "sees_the_gpu", False)]
-    if own:
-        become([mode for mode in stack() if not getattr(mode, "sees_the_gpu", False)])
-
-    def put_back() -> None:
-        modes = stack()
-        for place, mode in own:
-            modes.insert(place, mode)
-        if own:
-            become(modes)
-
-    return put_back
+    for _ in stack():
+        _pop_mode()
+    for mode in modes:
+        _push_mode(mode)
 
 
 def _moves_to(where: str, method: str, args: Any, kwargs: Any) -> bool:

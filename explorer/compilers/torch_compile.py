@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FunctionType, MethodType
@@ -121,6 +122,12 @@ NO_STREAMS = (
 )  # fmt: skip
 #: torch's messages for a GPU's generator without a GPU.
 NO_GENERATOR = ("Cannot get CUDA generator", "is not supported for torch.Generator()")
+#: torch's message for an operator of a GPU without that GPU.
+NO_GPU_OPERATOR = re.compile(r"Could not run '\S+' with arguments from the '(CUDA|XPU)' backend")
+SKIPPED = (
+    "Dynamo skipped the function that does this, such as for a graph break inside `try`, and a skipped function that compiled "
+    "code calls cannot use a GPU that is not attached: put torch.compiler.disable on it, or mend what Dynamo skips it for"
+)
 #: Inductor's pattern for `x[torch.randperm(n)[:k]]`, as `Trace.matches` names it.
 RANDPERM = "_misc_patterns_init.<locals>.randperm_index_pattern"
 
@@ -156,8 +163,10 @@ def advice(error: BaseException) -> str:
 
 
 def needs_its_gpu(error: BaseException) -> str:
-    """Advice on a stream, event or generator, which needs the GPU's driver; "" for other errors."""
+    """Advice on a stream, event, generator or skipped function, which needs the GPU itself; "" for other errors."""
     messages = "\n".join(map(str, _chain(error)))
+    if NO_GPU_OPERATOR.search(messages):
+        return SKIPPED
     if any(words in messages for words in NO_GENERATOR):
         return GENERATOR
     return STREAM if any(words in messages for words in NO_STREAMS) else ""

@@ -19,6 +19,30 @@ def dropped(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.dropout(x.sin())
 
 
+@torch.compiler.disable
+def drawn_in_eager_mode(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.rand(8, device="cuda") + torch.rand_like(x)
+
+
+@torch.compiler.disable
+def devices(x: torch.Tensor, seen: list[torch.device]) -> torch.Tensor:
+    seen.append(x.device)
+    return torch.compile(torch.cos)(x)
+
+
+@torch.compiler.disable
+def failing(x: torch.Tensor) -> torch.Tensor:
+    raise KeyError(str(x.device))
+
+
+def skipped(x: torch.Tensor) -> torch.Tensor:
+    try:
+        torch._dynamo.graph_break()
+        return x + torch.rand(8, device="cuda")
+    finally:
+        pass
+
+
 def assumed(trace: explorer.Trace) -> list[object]:
     return [row["assumed"] for row in trace.table("assumption")]
 
@@ -37,6 +61,38 @@ def test_a_draw_on_the_gpu_in_eager_mode_is_an_assumption_once() -> None:
         for _ in range(3):
             torch.zeros(4, device="cuda").normal_()
     assert assumed(recorded.trace) == [ASSUMED]
+
+
+def test_a_draw_in_a_disabled_function_is_an_assumption() -> None:
+    """A function under torch.compiler.disable that a compiled function calls draws as the rest of the program does."""
+    trace = explorer.trace(lambda x: drawn_in_eager_mode(x.sin()).cos(), torch.ones(8), target="h100")
+    assert trace.failures == () and assumed(trace) == [ASSUMED]
+
+
+def test_a_disabled_function_sees_the_gpu_and_the_compiled_ones_in_it_are_compiled_for_it() -> None:
+    """Devices are those that the program sees outside of compiled functions; whatever it raises, all is as before after it."""
+    seen: list[torch.device] = []
+    with explorer.record("h100") as recorded:
+        x = torch.ones(8, device="cuda")
+        torch.compile(lambda x: devices(x.sin(), seen) + 1)(x)
+        with pytest.raises(KeyError, match="cuda:0"):
+            torch.compile(lambda x: failing(x.sin()) + 1)(x)
+        devices(x, seen)
+        seen.append(torch.compile(lambda x: x * 2)(x).device)
+    assert seen == [torch.device("cuda", 0)] * 3 and recorded.trace.failures == ()
+    assert any("tl_math.cos" in code.text for code in recorded.trace.find("output_code"))
+    with pytest.raises(KeyError, match="cpu"):
+        failing(torch.ones(8))
+
+
+def test_a_skipped_function_that_draws_on_the_gpu_says_what_to_do() -> None:
+    """What Dynamo skips runs inside of compiled code, where nothing is on the GPU; under torch.compiler.disable it works."""
+    with pytest.raises(NotImplementedError, match="CUDA") as caught, explorer.record("h100"):
+        torch.compile(lambda x: skipped(x.sin()).cos())(torch.ones(8))
+    assert any("put torch.compiler.disable on it" in note for note in caught.value.__notes__)
+    with explorer.record("h100") as recorded:
+        torch.compile(lambda x: torch.compiler.disable(skipped)(x.sin()).cos())(torch.ones(8))
+    assert assumed(recorded.trace) == [ASSUMED] and recorded.trace.failures == ()
 
 
 def test_a_program_on_the_cpu_moves_its_generator_as_without_explorer() -> None:

@@ -1,0 +1,65 @@
+"""Functions of the program's under `torch.compiler.disable` that a compiled function calls: they run in eager mode.
+
+Dynamo's wrapper of such a function exists before the recording, and calls `_maybe_set_eval_frame` twice: before the function
+to turn Dynamo off, and after it to turn it on again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+from explorer.observe.patch import replaced
+from explorer.observe.places import OWN_FOLDER, in_package
+
+#: What is done when such a function begins; it gives what is done when the function ends, None for nothing.
+Begin = Callable[[], Callable[[], None] | None]
+
+
+@contextmanager
+def disabled_functions(begin: Begin) -> Iterator[None]:
+    """Inside the block call `begin` before each such function of the program's, and what that gives after it."""
+    from torch._dynamo import eval_frame
+
+    wrapper = eval_frame.DisableContext()(lambda: None).__code__
+    ends: dict[FrameType | None, Callable[[], None] | None] = {}  # of the functions under way
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def _maybe_set_eval_frame(callback: Any) -> Any:
+            frame = _calling(wrapper)
+            if frame in ends:
+                end = ends.pop(frame)
+                if end is not None:
+                    end()
+            elif frame is not None:
+                ends[frame] = None  # whatever fails below, the next call from this frame is the second
+                if is_of_program(frame.f_locals["fn"]):
+                    ends[frame] = begin()
+            return original(callback)  # and nothing after it: Dynamo would compile that
+
+        return _maybe_set_eval_frame
+
+    with replaced(eval_frame, "_maybe_set_eval_frame", make):
+        yield
+
+
+def _calling(code: CodeType) -> FrameType | None:
+    """The frame of `code` from which a replacement was called; None where another called it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
+        frame = frame.f_back
+    return frame if frame is not None and frame.f_code is code else None
+
+
+def is_of_program(function: Any) -> bool:
+    """Whether a disabled function is the program's own: torch disables its own, and the graphs that it calls."""
+    owner = getattr(function, "__self__", None)
+    called = getattr(type(owner), "forward", function) if hasattr(owner, "named_parameters") else function
+    code = getattr(inspect.unwrap(called), "__code__", None)
+    if not isinstance(code, CodeType) or code.co_filename.startswith((OWN_FOLDER, "<eval_with_key>")):
+        return False
+    return not in_package(code.co_filename)
