@@ -78,7 +78,14 @@ def stages(trace: TraceData) -> Iterator[wire.StageInfo]:
         first.setdefault(artifact.stage, artifact)
     order = list(dict.fromkeys((*(stage.name for stage in STAGES), *first)))
     for stage in (stage_of(trace, name) for name in order if name in first):
-        yield {"name": stage.name, "title": stage.title, "about": stage.about, "language": first[stage.name].language}
+        yield {
+            "name": stage.name,
+            "title": stage.title,
+            "about": stage.about,
+            "language": first[stage.name].language,
+            "opens_at": stage.opens_at,
+            "made_from": list(stage.made_from),
+        }
 
 
 def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) -> wire.ArtifactInfo:

@@ -18,12 +18,17 @@ Facts = dict[str, Any]
 
 
 class StageInfo(TypedDict):
-    """A stage that the trace has texts of."""
+    """A stage that the trace has texts of.
+
+    A view opens on the stage with the highest "opens_at", and compares a stage first with one in "made_from".
+    """
 
     name: str
     title: str
     about: str
     language: str
+    opens_at: int
+    made_from: Names
 
 
 class LoweredNodes(TypedDict):

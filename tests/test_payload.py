@@ -60,7 +60,9 @@ def test_stages_come_in_the_compilers_order_with_title_and_about():
     known = {s.name: s for s in STAGES}
     assert made["stages"][0]["title"] == known["dynamo"].title
     assert made["stages"][0]["about"] == known["dynamo"].about
-    assert made["stages"][2] == {"name": "mine", "title": "mine", "about": "", "language": "text"}
+    mine = {"name": "mine", "title": "mine", "about": "", "language": "text", "opens_at": 0, "made_from": []}
+    assert made["stages"][2] == mine
+    assert made["stages"][1]["opens_at"] > made["stages"][0]["opens_at"] > 0
 
 
 def test_artifacts_carry_their_text_size_time_and_origin():

@@ -107,6 +107,15 @@ def test_compare_shows_what_a_stage_changed(opened, trained):
     assert [int(n) for n in re.findall(r"\d+", panel.locator(".diff-bar .count").inner_text())] == [made, gone]
 
 
+def test_a_trace_of_another_compiler_opens_on_its_dispatches(opened, replayed):
+    """A view opens on the text that the compiler's stages say, not on a graph above it, and compares two of its phases."""
+    tab = opened(replayed("iree_linear-torch2.13-cpu"))
+    shown = tab.locator(".pane select").nth(1).locator("option:checked")
+    assert shown.inner_text().startswith("flow · IREE")
+    compared = show(tab, "compare").locator("select").first.locator("option:checked")
+    assert "IREE" in compared.inner_text()
+
+
 def test_a_step_to_a_change_brings_what_differs_into_view(opened):
     """Two long lines that differ at their end: the step to them slides there, both sides alike, and a bar slides back."""
     texts = ["x = " + "a + " * 200 + end for end in ("first", "second")]

@@ -123,7 +123,9 @@ class Stage:
     kernel, whose name is in the artifact's id. `over_wholes` says that a line counts as linked also where only a whole leads to
     it, as a launch's line to all nodes of its kernel. `losses(artifact)` gives a Failure for each reason why some of its lines
     are not linked. `backend` is the backend of torch.compile that alone has the stage, "" where every one may. `why_absent` says
-    why a sound compile may lack the stage, and what to do to get it. `watch(emit)` is the probe of a stage of your own: a context
+    why a sound compile may lack the stage, and what to do to get it. A view opens on the first text of the stage that has the
+    highest `opens_at`, 0 for a stage on which it does not open of itself, and compares a text first with one of a stage that it
+    is `made_from`, in the same language. `watch(emit)` is the probe of a stage of your own: a context
     manager that observes the compiler; explorer's stages have none, since its own probes are always on.
     """
 
@@ -145,6 +147,8 @@ class Stage:
     losses: Callable[[Artifact], Iterable[Failure]] = no_losses
     backend: str = ""
     why_absent: str = ""
+    opens_at: int = 0
+    made_from: tuple[str, ...] = ()
 
 
 def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:

@@ -17,5 +17,6 @@ STAGE = Stage(
     kinds=fx_kinds,
     link=link_graph,
     phases=("aot_trace_joint_graph",),
+    made_from=("joint",),
     about="The forward in Core ATen: decomposed, without views of inputs or in-place changes.",
 )

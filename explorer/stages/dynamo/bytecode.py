@@ -57,5 +57,6 @@ STAGE = Stage(
     render=render,
     kinds=kinds,
     link=link,
+    opens_at=1,
     about="What CPython made of the source. Dynamo executes these instructions symbolically, one by one.",
 )

@@ -47,6 +47,7 @@ STAGE = Stage(
     render=render,
     kinds=kinds,
     link=link,
+    opens_at=1,
     about="What runs instead of your function: it calls the compiled graph and, after a graph break, a resume function. "
     "Instructions of Dynamo's own have no line; `dis` shows them under the last one that there was.",
 )

@@ -14,5 +14,6 @@ STAGE = Stage(
     kinds=fx_kinds,
     link=link_files,
     phases=("bytecode_tracing",),
+    opens_at=2,
     about="The tensor operations of the frame, as Dynamo saw them run on fake tensors; the rest of Python is gone.",
 )

@@ -9,7 +9,7 @@ from textwrap import dedent
 from typing import NamedTuple
 
 #: A wrapper in C++ works on AOTInductor's handles; one for AOTInductor is a member of this class.
-_IS_CPP = re.compile(r"\bAtenTensorHandle\b|\bAOTInductorModel::")
+_CPP_NAMES = ("AtenTensorHandle", "AOTInductorModel::")
 _TRITON = re.compile(r"async_compile\.(?P<method>\w+)\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
 _FUNCTION = re.compile(r'^extern "C"\s.*?\bvoid\s+(?P<name>\w+)\(')
 _KERNEL_CALL = re.compile(r"^\s+(?:call_(?P<triton>\w+)|(?P<cpp>cpp_\w+))\((?P<arguments>.*)\);$")
@@ -32,7 +32,7 @@ class Definition(NamedTuple):
 
 def is_cpp(text: str) -> bool:
     """Whether a wrapper is in C++, as a whole or in a Python module that compiles and calls it."""
-    return _IS_CPP.search(text) is not None
+    return any(name in text for name in _CPP_NAMES)
 
 
 def definitions(text: str) -> tuple[Definition, ...]:

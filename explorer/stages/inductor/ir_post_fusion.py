@@ -38,5 +38,6 @@ STAGE = Stage(
     link=link,
     phases=("Scheduler.__init__",),
     backend="inductor",
+    made_from=("ir_pre_fusion",),
     about="The same nodes after the scheduler has fused them: each is one kernel or one library call.",
 )

@@ -168,5 +168,6 @@ STAGE = Stage(
     link=link,
     consumes=(WRAPPER, LINES),
     backend="inductor",
+    opens_at=6,
     about="One fused loop nest as source: Triton for GPUs, C++ for CPUs.",
 )

@@ -130,5 +130,6 @@ STAGE = Stage(
     phases=("GraphLowering.codegen",),
     backend="inductor",
     over_wholes=True,
+    opens_at=5,
     about="The program that runs at each call: it checks inputs, allocates buffers and launches the kernels below.",
 )

@@ -16,5 +16,7 @@ STAGE = Stage(
     link=link_graph,
     phases=("_recursive_post_grad_passes",),
     backend="inductor",
+    opens_at=3,
+    made_from=("forward", "inductor_input", "pre_grad"),
     about="The last FX graph: patterns have been matched and replaced, and in-place updates are back where they are safe.",
 )

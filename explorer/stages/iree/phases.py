@@ -75,7 +75,7 @@ def render(event: Event, id: str, *, title: str) -> Artifact:
     return text_artifact(event, id, title, "mlir")
 
 
-def _stage(phase: str, title: str, about: str) -> Stage:
+def _stage(phase: str, before: str, title: str, about: str) -> Stage:
     return Stage(
         name=stage_name(phase),
         title=title,
@@ -86,10 +86,15 @@ def _stage(phase: str, title: str, about: str) -> Stage:
         link=links(places, "loc"),
         kinds=kinds,
         summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
+        opens_at=4 if phase == "flow" else 0,  # the last phase that keeps the dispatches and the user's lines
+        made_from=(stage_name(before),) if before else (),
     )
 
 
 STAGES: tuple[Stage, ...] = (
-    _stage("torch", "torch dialect · IREE", "The graph as IREE's importer makes it, in MLIR's torch dialect."),
-    *(_stage(phase, f"{phase} · IREE", f"After IREE's phase {phase!r}: {about}.") for phase, about in PHASES),
+    _stage("torch", "", "torch dialect · IREE", "The graph as IREE's importer makes it, in MLIR's torch dialect."),
+    *(
+        _stage(phase, before, f"{phase} · IREE", f"After IREE's phase {phase!r}: {about}.")
+        for before, (phase, about) in zip(("torch", *(phase for phase, _ in PHASES)), PHASES, strict=False)
+    ),
 )

@@ -6,15 +6,6 @@ import { SideBySide } from "./sidebyside.js";
 
 /** @import { Parts } from "./app.js" */
 
-/** @type {[string, string][]} stages of which the second is made of the first, in the same language */
-const PAIRS = [
-  ["forward", "post_grad"],
-  ["inductor_input", "post_grad"],
-  ["joint", "forward"],
-  ["pre_grad", "post_grad"],
-  ["ir_pre_fusion", "ir_post_fusion"],
-];
-
 export class Compare {
   /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes" | "rail">} parts */
   constructor({ store, hub, selection, panes, rail }) {
@@ -58,10 +49,19 @@ export class Compare {
     const { store } = this;
     if (a >= 0 && a !== b && store.artifact(a).language === store.artifact(b).language)
       return this.compare(a, b);
-    for (const [one, other] of PAIRS.map(([x, y]) => [store.first(x), store.first(y)]))
+    for (const [one, other] of this.pairs())
       if (one >= 0 && other >= 0 && store.artifact(one).text !== store.artifact(other).text)
         return this.compare(one, other);
     this.compare(Math.max(0, a), Math.max(0, b));
+  }
+
+  // The first texts of stages that are made from one another, those first on which a view opens.
+  pairs() {
+    const { store } = this;
+    const stages = [...store.payload.stages].sort((a, b) => b.opens_at - a.opens_at);
+    return stages.flatMap(({ name, made_from }) =>
+      made_from.map((before) => [store.first(before), store.first(name)]),
+    );
   }
 
   // The two texts.

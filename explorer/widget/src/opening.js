@@ -7,13 +7,14 @@ import { element } from "./dom.js";
 const SAMPLE = 200; // lines that are asked where they come from
 
 /**
- * The first text that was generated last, and before it its source with a line of it, 0 for none.
+ * The first text of the stage on which a view opens, and before it its source with a line of it, 0 for none.
  *
  * @param {Store} store
  * @returns {[source: [artifact: number, line: number], generated: number]}
  */
 export function firstTexts(store) {
-  const last = store.first("kernel", "output_code", "post_grad", "dynamo", "dynamo_bytecode", "bytecode");
+  const stages = store.payload.stages.filter(({ opens_at }) => opens_at);
+  const last = store.first(...stages.sort((a, b) => b.opens_at - a.opens_at).map(({ name }) => name));
   return [sourceOf(store, Math.max(0, last)), last >= 0 ? last : store.count - 1];
 }
 

@@ -1,11 +1,17 @@
 // The shapes of explorer/wire.py. Written by `make types`: change them there.
 
-/** A stage that the trace has texts of. */
+/**
+ * A stage that the trace has texts of.
+ *
+ * A view opens on the stage with the highest "opens_at", and compares a stage first with one in "made_from".
+ */
 export interface StageInfo {
   name: string;
   title: string;
   about: string;
   language: string;
+  opens_at: number;
+  made_from: string[];
 }
 
 /**
