@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, overload
 
-from explorer.compilers import trials
+from explorer.compilers import own, trials
 from explorer.compilers.catalogue import DEBUGGING, KNOWN, KnownBackend, known_backend, why_not_here
 from explorer.compilers.compiler import Compiler
 from explorer.compilers.compilers import COMPILERS, compiler_named
@@ -206,16 +206,28 @@ def valid_options(backend: object) -> tuple[str, ...]:
     return tuple(compiler.options) if compiler is not None else options_of_inductor(backend)
 
 
-def given_to_torch(backend: Any, emit: Emit, chosen: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+def given_to_torch(backend: Any, emit: Emit, chosen: Mapping[str, Any], *, absent: bool = False) -> tuple[Any, Mapping[str, Any]]:
     """The backend and the options that torch.compile is called with, of those that the user asked for.
 
-    One of `COMPILERS` is handed over as a callable, which emits what it sees and has the user's options already.
+    One of `COMPILERS` is handed over as a callable, which emits what it sees and has the user's options already. Inductor has
+    probes of its own, and so have the registered backends that compile for an absent GPU; any other is observed.
     """
     compiler = compiler_named(backend)
     if compiler is None:
-        return backend, chosen
+        return _observed(backend, emit, absent=absent), chosen
     made = compiler.backend(emit, chosen.get("options") or {})
     return _named(made, compiler.name), {**chosen, "options": None}
+
+
+def _observed(backend: Any, emit: Emit, *, absent: bool) -> Any:
+    """A backend that is not explorer's own, with what it does observed; Inductor as it is."""
+    if callable(backend):
+        return own.observed(backend, str(getattr(backend, "__name__", "") or type(backend).__name__), emit, own=True)
+    if backend == "inductor" or absent:
+        return backend
+    import torch
+
+    return own.observed(torch._dynamo.lookup_backend(backend), backend, emit, own=False)
 
 
 @contextmanager
@@ -227,13 +239,13 @@ def offered(emit: Emit) -> Iterator[None]:
     from torch._dynamo.backends import registry
 
     registered_backends()  # torch fills its table when first asked
-    own = [compiler for compiler in COMPILERS if not compiler.missing and compiler.name not in registry._BACKENDS]
-    for compiler in own:
+    offered_here = [compiler for compiler in COMPILERS if not compiler.missing and compiler.name not in registry._BACKENDS]
+    for compiler in offered_here:
         registry.register_backend(_offer(compiler, emit), name=compiler.name)
     try:
         yield
     finally:
-        for compiler in own:
+        for compiler in offered_here:
             registry._BACKENDS.pop(compiler.name, None)
             registry._COMPILER_FNS.pop(compiler.name, None)
 

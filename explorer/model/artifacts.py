@@ -645,7 +645,7 @@ IREE_MODULES = (
 #: The stages that are a function of a dispatch.
 IREE_FUNCTIONS = ("iree_llvm", "iree_assembly")
 #: The stages that are FX graphs of a whole round.
-GRAPHS = ("dynamo", "pre_grad", "joint", "forward", "backward", "inductor_input", "post_grad")
+GRAPHS = ("dynamo", "pre_grad", "joint", "forward", "backward", "inductor_input", "post_grad", "compiled_fn")
 #: The stages of the forms of a Triton kernel.
 FORMS = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
 #: What the artifacts of each stage hold.

@@ -222,7 +222,7 @@ def _compile_and_call(live: LiveFunction, plan: _Plan, recorder: Recorder, kerne
     )
     with shielded(record_it, recorder.guard, "set up", "take down"):
         try:
-            live.compiled = _compiled_afresh(plan.request, plan.call.function, recorder)
+            live.compiled = _compiled_afresh(plan, recorder)
             live.returned, live.gradients_by_name = run_call(live.compiled, plan.call)
         except InterpretError as error:
             live.error = error
@@ -237,11 +237,14 @@ def _compile_and_call(live: LiveFunction, plan: _Plan, recorder: Recorder, kerne
             _record_function(plan.call.function, recorder)
 
 
-def _compiled_afresh(request: TraceRequest, function: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
+def _compiled_afresh(plan: _Plan, recorder: Recorder) -> Callable[..., Any]:
     """Hand the function to the compiler, without what earlier compiles of it left."""
+    request, function = plan.request, plan.call.function
     if backends.is_module_compiler(request.backend):
         return compiling.compiled_by(request.backend, function)
-    backend, settings = backends.given_to_torch(request.backend, recorder, request.compile_settings())
+    backend, settings = backends.given_to_torch(
+        request.backend, recorder, request.compile_settings(), absent=plan.absent is not None
+    )
     return compiling.compiled_afresh(function, backend, settings)
 
 
@@ -260,7 +263,8 @@ def _note_compiler_error(live: LiveFunction, recorder: Recorder, error: Exceptio
     """Keep the compiler's error for the trace's verbs, and add Failures for it and for the other compiles that failed."""
     live.error = error
     live.compiled = None
-    message = f"{compiling.advice(error)}\n{error}".strip()
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("explorer: ")]
+    message = "\n".join([compiling.advice(error), str(error), *notes]).strip()
     recorder.failures.append(Failure("compile", type(error).__name__, message, fatal=True))
     recorder.failures += compile_failures(recorder, error)
 

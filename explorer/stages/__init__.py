@@ -29,11 +29,20 @@ from explorer.stages.inductor import (
     pre_grad,
 )
 from explorer.stages.iree import STAGES as IREE_STAGES
-from explorer.stages.torch_compile import cache, compilation_metrics, compile_call, execution, phase, setting, written_file
+from explorer.stages.torch_compile import (
+    cache,
+    compilation_metrics,
+    compile_call,
+    compiled_fn,
+    execution,
+    phase,
+    setting,
+    written_file,
+)
 from explorer.stages.triton import amdgcn, llir, ptx, sass, ttgir, ttir
 
 #: The stages of the compilers other than Inductor, each in its compiler's order.
-OTHER_COMPILERS: tuple[Stage, ...] = (*IREE_STAGES, execution.STAGE)
+OTHER_COMPILERS: tuple[Stage, ...] = (*IREE_STAGES, compiled_fn.STAGE, execution.STAGE)
 #: Every stage, in the order in which the compiler comes to it.
 STAGES: tuple[Stage, ...] = (
     source.STAGE,

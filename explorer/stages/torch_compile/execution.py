@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from explorer.model.artifacts import ExecutedPart, Execution
+from explorer.model.events import CudaGraphDecision
 from explorer.model.records import typed
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.gathering import data_as, one_table
+
+#: The decisions on CUDA graphs, of which one says why PyTorch ran a graph.
+CUDA_GRAPH, SKIPPED = "cuda_graph", "skipped"
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -29,13 +34,29 @@ def summary(artifacts: Sequence[Artifact]) -> str:
     return ", ".join(dict.fromkeys(row.engine for a in artifacts for row in typed(Execution, a.data).rows))
 
 
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """One table a frame; of a graph that PyTorch ran because no CUDA graph was captured the reason too."""
+    skipped = {(event.frame, event.graph): typed(CudaGraphDecision, event.data) for event in events if event.kind == CUDA_GRAPH}
+    executed = [event for event in events if event.kind == STAGE.name]
+    yield from one_table(data_as(ExecutedPart), Execution)([_with_reason(event, skipped) for event in executed], frames)
+
+
+def _with_reason(event: Event, decisions: Mapping[tuple[str, str], CudaGraphDecision]) -> Event:
+    row = typed(ExecutedPart, event.data)
+    decision = decisions.get((event.frame, row.graph))
+    if row.why or decision is None or decision.decision != SKIPPED:
+        return event
+    return replace(event, data=replace(row, why=f"no CUDA graph is captured, {decision.reason.partition(';')[0]}"))
+
+
 STAGE = Stage(
     name="execution",
     title="Execution",
     language="text",
     render=render,
     summary=summary,
-    why_absent="Inductor has no other engine: what it compiled is what ran",
-    gather=one_table(data_as(ExecutedPart), Execution),
+    why_absent="what Inductor compiled is what ran; another backend has a row for each graph that explorer.trace sees run",
+    consumes=(CUDA_GRAPH,),
+    gather=gather,
     about="Which part of each graph the compiler's own engine ran, and which part PyTorch ran in its place, and why.",
 )

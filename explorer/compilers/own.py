@@ -1,0 +1,198 @@
+"""A backend of one's own, a callable `(gm, example_inputs)`: the graphs it is handed, the graph it gives back, what ran.
+
+It may take Dynamo's graph, or hand it to AOTAutograd with compilers of its own: then each of these is observed. What Inductor
+compiles for it is Inductor's, whose stages say all.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FunctionType, MappingProxyType, MethodType
+from typing import Any
+
+from explorer.model.stage import Emit
+from explorer.observe.failed import Noting, failed_graph
+from explorer.observe.fx import graph_record
+from explorer.observe.patch import guard_here, replaced, shielded
+
+#: The graph that each of AOTAutograd's compilers is given.
+GRAPHS: Mapping[str, str] = MappingProxyType(
+    {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
+)
+#: What Dynamo's graph is called where a backend runs it without AOTAutograd.
+DYNAMO = "dynamo"
+PYTORCH = "PyTorch"
+#: How deep a callable is searched for the graphs that it keeps.
+DEPTH = 3
+
+
+def observed(backend: Callable[..., Any], name: str, emit: Emit, *, own: bool) -> Callable[..., Any]:
+    """The same backend, which emits what it is handed and gives back, and what ran it how often.
+
+    With `own` it is the user's, and the graph that it gives back is emitted too; PyTorch's own give back what they got.
+    """
+
+    def compile_graph(gm: Any, inputs: Sequence[Any], **options: Any) -> Any:
+        observer = _Observer(emit, own=own)
+        with shielded(observer.compilers, guard_here(), "aot_stage2_compile"):
+            compiled = backend(gm, inputs, **options)
+        return compiled if observer.aot_autograd else observer.given_back(compiled, DYNAMO, devices_of(inputs))
+
+    functools.update_wrapper(compile_graph, backend, ("__module__", "__doc__"))
+    compile_graph.__name__ = compile_graph.__qualname__ = name
+    return compile_graph
+
+
+class _Observer:
+    """One call of a backend; `aot_autograd` is set when it hands the graph to AOTAutograd."""
+
+    def __init__(self, emit: Emit, *, own: bool) -> None:
+        self.aot_autograd = False
+        self._emit = emit
+        self._own = own
+
+    @contextmanager
+    def compilers(self) -> Iterator[None]:
+        """Observe the compilers that AOTAutograd is given inside the block, whenever it calls them."""
+        from torch._functorch import aot_autograd
+
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            signature = inspect.signature(original)
+
+            def aot_stage2_compile(*args: Any, **kwargs: Any) -> Any:
+                self.aot_autograd = True
+                given = signature.bind(*args, **kwargs)
+                compilers = {name: given.arguments.get(name) or given.arguments["fw_compiler"] for name in GRAPHS}
+                given.arguments.update({name: self._observed(compiler, GRAPHS[name]) for name, compiler in compilers.items()})
+                return original(*given.args, **given.kwargs)
+
+            return aot_stage2_compile
+
+        with replaced(aot_autograd, "aot_stage2_compile", make):
+            yield
+
+    def _observed(self, compiler: Any, graph: str) -> Any:
+        """A compiler of AOTAutograd's, which emits its graph; Inductor's is left as it is, and has probes of its own."""
+        from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
+
+        if isinstance(compiler, SerializableAOTDispatchCompiler):
+            return compiler
+
+        def compile_graph(gm: Any, inputs: Sequence[Any]) -> Any:
+            with self._emit.during(graph):
+                self._emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+                return self.given_back(compiler(gm, inputs), graph, devices_of(inputs))
+
+        return compile_graph
+
+    def given_back(self, compiled: Any, graph: str, device: str) -> Any:
+        """What a compiler gave back, which counts its calls; of the user's own the graphs that it keeps are emitted."""
+        if not callable(compiled) or _is_inductors(compiled):
+            return compiled
+        for kept in dict.fromkeys(graphs_in(compiled)) if self._own else ():
+            self._emit("compiled_fn", lambda gm=kept: graph_record(gm))  # type: ignore[misc]
+        run = _Run(compiled, graph, self._emit)
+        facts = {"graph": graph, "engine": engine_of(compiled), "device": device, "what": "the whole graph"}
+        self._emit.later("execution", lambda: {**facts, "calls": run.calls, "why": run.why})
+        return run.function()
+
+
+class _Run:
+    """What a compiler gave back, how often it ran, and why it ended with an error."""
+
+    def __init__(self, compiled: Callable[..., Any], graph: str, emit: Emit) -> None:
+        self.calls = 0
+        self.why = ""
+        self._compiled = compiled
+        self._graph = graph
+        self._emit = emit
+
+    def function(self) -> Callable[..., Any]:
+        """A function that calls it, and takes its inputs as it does."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with Noting(self._note):
+                result = self._compiled(*args, **kwargs)
+            self.calls += 1
+            return result
+
+        if getattr(self._compiled, "_boxed_call", False):
+            run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    def _note(self, error: Exception) -> None:
+        """Tell an error of the backend's from one of the program's, which PyTorch raises as it runs the program's operators."""
+        engine = engine_of(self._compiled)
+        self.why = f"it raised {type(error).__name__}: {error}".strip()
+        if engine != PYTORCH:
+            error.add_note(f"explorer: {engine}, which the backend gave back for the {self._graph} graph, raised it when called")
+            self._emit.compile_failed(error, failed_graph(error, self._graph))
+
+
+def engine_of(compiled: Callable[..., Any]) -> str:
+    """What runs a graph: PyTorch, where that is the graph's own code or torch's, else the function or class, and its place."""
+    function = _innermost(compiled)
+    owner = getattr(function, "__self__", function)
+    if _is_graph(owner) or str(getattr(function, "__module__", "")).partition(".")[0] in ("torch", "functorch"):
+        return PYTORCH
+    name = str(getattr(function, "__qualname__", None) or type(function).__qualname__).rpartition("<locals>.")[2]
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return f"{name} ({Path(code.co_filename).name}:{code.co_firstlineno})" if code is not None else name
+
+
+def graphs_in(value: Any, depth: int = DEPTH) -> Iterator[Any]:
+    """The GraphModules that a callable keeps: it is one or a method of one, or its closure, arguments or fields have one."""
+    value = _innermost(value)
+    if _is_graph(value):
+        yield value
+    elif depth:
+        for part in _parts(value):
+            yield from graphs_in(part, depth - 1)
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    """What a callable is made of, of those things that may keep a graph."""
+    if isinstance(value, MethodType):
+        return (value.__self__,)
+    if isinstance(value, functools.partial):
+        return (value.func, *value.args, *value.keywords.values())
+    if isinstance(value, FunctionType):
+        return [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+    return list(vars(value).values()) if callable(value) and hasattr(value, "__dict__") and not isinstance(value, type) else ()
+
+
+def _is_filled(cell: Any) -> bool:
+    """Whether a variable of a closure has a value already."""
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _innermost(value: Any) -> Any:
+    """A callable without what torch._dynamo.disable puts around it."""
+    while (inner := getattr(value, "__dict__", {}).get("_torchdynamo_orig_callable")) is not None:
+        value = inner
+    return value
+
+
+def _is_graph(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.fx.GraphModule)
+
+
+def _is_inductors(compiled: Any) -> bool:
+    """Whether this is what Inductor gives back for a graph; AOTAutograd asks it for more than a call."""
+    from torch._inductor.output_code import OutputCode
+
+    return isinstance(compiled, OutputCode)
+
+
+def devices_of(inputs: Sequence[Any]) -> str:
+    """The devices of a graph's inputs."""
+    return ", ".join(sorted({str(value.device) for value in inputs if hasattr(value, "device")})) or "cpu"

@@ -1,0 +1,45 @@
+"""compiled_fn: the FX graph that a backend of one's own gives back, in the callable that takes the graph's place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from explorer.model.stage import Stage
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Link
+from explorer.stages.fx_graph import link_files, node_lines, render_graph
+from explorer.stages.kinds import fx_kinds
+
+#: How it is known: the node has the name of one in the graph that the backend was handed, and of what it was made.
+SAME_NAME = "same name"
+
+
+def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
+    """Link each node to the user's lines on its stack, and to the node of its name in the graph that the backend was handed."""
+    yield from link_files(artifact, trace)
+    handed = graph_handed(artifact, trace)
+    if handed is None:
+        return
+    before = node_lines(handed)
+    for name, line in node_lines(artifact).items():
+        if name in before:
+            yield Link(artifact.id, (line,), handed.id, (before[name],), SAME_NAME)
+
+
+def graph_handed(artifact: Artifact, trace: TraceData) -> Artifact | None:
+    """The graph that the backend was handed: one of AOTAutograd's, or Dynamo's."""
+    stage = {"": "dynamo", "backward": "backward"}.get(artifact.graph, "forward")
+    graphs = trace.find(stage, artifact.frame, *((artifact.graph,) if artifact.graph else ()))
+    return graphs[-1] if graphs else None
+
+
+STAGE = Stage(
+    name="compiled_fn",
+    title="Graph of your backend",
+    language="fx",
+    render=render_graph("Graph of your backend"),
+    kinds=fx_kinds,
+    link=link,
+    why_absent="it is the graph that a backend of one's own gives back; trace with backend=a callable (gm, example_inputs)",
+    about="The graph in what a backend of your own gives back, which Dynamo calls `compiled_fn` and calls in the frame's place.",
+)
