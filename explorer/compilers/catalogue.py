@@ -67,7 +67,7 @@ KNOWN: tuple[KnownBackend, ...] = (
     KnownBackend("turbine_cpu", f"{IREE}, through IREE Turbine", "iree-turbine", ("iree.turbine",), "iree"),
     KnownBackend("iree_turbine", f"{IREE}, through IREE Turbine", "iree-turbine", ("iree.turbine",), "iree"),
     KnownBackend("onnxrt", "ONNX Runtime", "onnxruntime", ("onnxruntime", "onnxscript"), note=NO_ONNXRT),
-    KnownBackend("openvino", "Intel's OpenVINO", "openvino", ("openvino",)),
+    KnownBackend("openvino", "Intel's OpenVINO, a compiler for inference", "openvino", ("openvino", "packaging"), "openvino"),
     KnownBackend("tvm", "Apache TVM", "apache-tvm", ("tvm",), note="torch's own backend of this name needs a TVM that has Relay"),
     KnownBackend("openxla", XLA, "torch_xla", ("torch_xla",), note=SAME_RELEASE),
     KnownBackend("openxla_eval", f"{XLA}, for inference", "torch_xla", ("torch_xla",), note=SAME_RELEASE),

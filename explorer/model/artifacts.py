@@ -12,6 +12,7 @@ from explorer.model.records import Record, record, typed
 from explorer.model.rows import (
     Choice,
     Config,
+    ExecutedLayer,
     FileSection,
     FinalNode,
     FxNode,
@@ -25,6 +26,8 @@ from explorer.model.rows import (
     LoweredOperation,
     MadeBuffer,
     Names,
+    OpenVinoOrigin,
+    OpenVinoPart,
     Place,
     ReductionSplit,
     Round,
@@ -65,7 +68,10 @@ class CompileCall(Record):
 
 @record
 class ChangedSetting(Record):
-    """A setting of dynamo, inductor or functorch that is not at its default, values as Python writes them."""
+    """A setting of dynamo, inductor or functorch that is not at its default, values as Python writes them.
+
+    Of another compiler, such as "openvino", it is a property that the compiler was handed.
+    """
 
     of: str
     name: str
@@ -626,6 +632,29 @@ class Vmfb(Record):
     command: Names
 
 
+@record
+class OpenVinoPartition(Record):
+    """A graph as OpenVINO's backend partitioned it: what is to run which operators, and the FX nodes that a line stands for."""
+
+    rows: tuple[OpenVinoPart, ...]
+    origins: tuple[OpenVinoOrigin, ...]
+
+
+@record
+class OpenVinoIr(Record):
+    """The model of a part of a graph, such as "fused_0", as it was handed to OpenVINO's compiler."""
+
+    name: str
+
+
+@record
+class OpenVinoExecuted(Record):
+    """The graph that OpenVINO executes of a part, one row a layer."""
+
+    name: str
+    rows: tuple[ExecutedLayer, ...]
+
+
 #: The stages that are a module of IREE's in MLIR.
 IREE_MODULES = (
     "iree_torch",
@@ -688,6 +717,9 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "iree_vm_module": Nothing,
         "iree_vmfb": Vmfb,
         "iree_target": IreeForTarget,
+        "openvino_partition": OpenVinoPartition,
+        "openvino_ir": OpenVinoIr,
+        "openvino_executed": OpenVinoExecuted,
     }
 )
 

@@ -36,6 +36,9 @@ from explorer.model.artifacts import (
     KernelLines,
     Lowering,
     MachineFunction,
+    OpenVinoExecuted,
+    OpenVinoIr,
+    OpenVinoPartition,
     OutputCode,
     PatternMatch,
     SchedulerGraph,
@@ -313,6 +316,20 @@ class ExecutableText(Record):
     functions: Names
 
 
+@record
+class OpenVinoPartitionText(OpenVinoPartition):
+    """A graph as OpenVINO's backend partitioned it, with the graphs of the parts in it."""
+
+    text: str
+
+
+@record
+class OpenVinoIrText(OpenVinoIr):
+    """The model of a part of a graph, in OpenVINO's XML."""
+
+    text: str
+
+
 #: What the events of each kind hold.
 EVENTS: Mapping[str, type[Record]] = MappingProxyType(
     {
@@ -362,6 +379,9 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "iree_vm_module": Text,
         "iree_vmfb": Vmfb,
         "iree_target": IreeForTargetText,
+        "openvino_partition": OpenVinoPartitionText,
+        "openvino_ir": OpenVinoIrText,
+        "openvino_executed": OpenVinoExecuted,
     }
 )
 

@@ -525,3 +525,39 @@ class FileSection(Record):
 
     name: str
     bytes: int
+
+
+@record
+class OpenVinoPart(Record):
+    """Operators of a graph by what is to run them: a part that OpenVINO is handed, or those left to PyTorch, and why."""
+
+    part: str
+    engine: str
+    fx_nodes: Names
+    why: str
+
+
+@record
+class OpenVinoOrigin(Record):
+    """A line of a partitioned graph, `part.node` for one in a part, and the FX nodes of the graph before that it stands for."""
+
+    name: str
+    fx_nodes: Names
+
+
+@record
+class ExecutedLayer(Record):
+    """A layer of the graph that OpenVINO executes: its kernel, and the layers of the IR that it comes from, in OpenVINO's names.
+
+    `microseconds` is None where OpenVINO did not measure the layer.
+    """
+
+    order: int
+    layer: str
+    kernel: str
+    name: str
+    original: Names
+    precision: str
+    layouts: str
+    shape: str
+    microseconds: float | None

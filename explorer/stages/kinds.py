@@ -18,7 +18,7 @@ Rules = tuple[tuple[str, re.Pattern[str]], ...]
 
 BLANK, COMMENT, CONSTANT, INDEX, CONTROL = "blank", "comments", "constants", "index arithmetic", "loop control"
 SIGNATURE, IMPORT, BRACES, SETUP = "signature", "imports", "braces", "prologue and epilogue"
-NOT_STATED, OWN = "no line stated", "Dynamo's own"
+NOT_STATED, OWN, XML = "no line stated", "Dynamo's own", "ports and edges"
 #: Every kind of line that does not count, and why it comes from no line of the user's. A line of none of these kinds counts,
 #: whether or not anything is linked to it.
 REASONS: Mapping[str, str] = {
@@ -47,6 +47,7 @@ REASONS: Mapping[str, str] = {
     "directives": "a directive, a label or a comment of an assembler",
     "padding": "what fills machine code up behind its end",
     "checks, buffers and imports": "what of the wrapper launches nothing",
+    XML: "what stands around the layers of an OpenVINO model: their ports, attributes and edges",
     "exception table": "CPython's table of exception handlers",
     OWN: "an instruction that Dynamo made, to call the graph and to rebuild what is live",
     NOT_STATED: "an instruction that CPython gives no line, or a text of a decompiler, which states none",

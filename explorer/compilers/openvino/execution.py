@@ -1,0 +1,162 @@
+"""Run a graph that OpenVINO's backend partitioned; note what OpenVINO compiles of it, and which parts PyTorch runs in its place.
+
+The backend compiles a part when it is first called. Where that fails, or a call of it, the part's GraphModule runs instead, then
+and from then on. A hook of that GraphModule counts such calls, and finds OpenVINO's error under way.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from explorer.compilers.openvino.models import executed_facts, ir_facts
+from explorer.compilers.openvino.partition import Part, Partition
+from explorer.compilers.tensors import with_strides_of
+from explorer.model.artifacts import ExecutedPart
+from explorer.model.stage import Emit
+from explorer.observe.patch import observed
+
+#: How many operators of a part are named in a row.
+NAMED = 6
+
+
+class PartError(RuntimeError):
+    """OpenVINO could not compile or run a part; the message is its own."""
+
+
+class PartitionedGraph:
+    """A graph as OpenVINO's backend calls it; called with the graph's inputs it gives its results.
+
+    `frame` is the compile id of the frame that the graph belongs to, by which what is seen in its first calls is recorded.
+    `likes` are the fake tensors of the results, None for what is no tensor.
+    """
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        partition: Partition,
+        likes: Sequence[Any],
+        emit: Emit,
+        frame: str,
+        graph: str,
+        device: str,
+    ) -> None:
+        self.calls = 0
+        self._call, self._partition, self._likes, self._emit = call, partition, likes, emit
+        self._frame, self._graph, self._device = frame, graph, device
+        for part in partition.parts:
+            part.module.register_forward_pre_hook(partial(self._runs_on_pytorch, part))
+        if partition.module is not None:
+            weakref.finalize(self, _forgotten, partition.module).atexit = False
+
+    def __call__(self, arguments: list[Any]) -> tuple[Any, ...]:
+        """The results of the graph, copied out of OpenVINO's buffers."""
+        unsettled = [part for part in self._partition.parts if not part.settled]
+        if unsettled:
+            with self._emit.within(self._frame), self._emit.during(self._graph), self._compiles_observed(unsettled):
+                results = self._call(arguments)
+            self._emit_executed(unsettled)
+        else:
+            results = self._call(arguments)
+        self.calls += 1
+        return tuple(_copied(value, arguments, like) for value, like in zip(results, self._likes, strict=True))
+
+    def rows(self) -> Iterator[Callable[[], ExecutedPart]]:
+        """What gives the row of each part, and of what is left to PyTorch, when the recording ends."""
+        yield from (partial(self._row, part) for part in self._partition.parts)
+        yield from (partial(self._row_left, names, why) for why, names in self._partition.left.items())
+        if self._partition.module is not None and not self._partition.parts and not self._partition.left:
+            yield partial(self._row_left, (), "the graph has no operators")
+
+    # What OpenVINO compiles ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _compiles_observed(self, parts: Sequence[Part]) -> Iterator[None]:
+        """Note the model of each part that is compiled inside the block, as it is handed to OpenVINO, and what comes back."""
+        from openvino import Core
+        from openvino.frontend.pytorch.torchdynamo import execute
+
+        under_way: list[Part] = []
+
+        def compiles(gm: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+            under_way[:] = [part for part in parts if part.module is gm]
+            compiled = yield
+            for part in under_way:
+                part.compiled = compiled
+
+        def handed(core: Any, model: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+            for part in under_way:
+                self._emit("openvino_ir", partial(ir_facts, part.name, model))
+            yield
+
+        with ExitStack() as stack:
+            stack.enter_context(observed(execute, "openvino_compile", compiles))
+            stack.enter_context(observed(Core, "compile_model", handed))
+            yield
+
+    def _emit_executed(self, parts: Sequence[Part]) -> None:
+        """Emit the graph that OpenVINO executed of each part, which has all kernels only after a call."""
+        with self._emit.within(self._frame), self._emit.during(self._graph):
+            for part in parts:
+                if part.compiled is not None:
+                    self._emit("openvino_executed", partial(executed_facts, part.name, part.compiled))
+
+    # What PyTorch runs ---------------------------------------------------------------------------------------------------
+
+    def _runs_on_pytorch(self, part: Part, module: Any, arguments: Any) -> None:
+        """Count a call of a part that PyTorch runs, and keep the error why, which is being handled in the first of them."""
+        part.pytorch_calls += 1
+        error = sys.exception()
+        if not part.error and error is not None:
+            part.error = " ".join(f"{type(error).__name__}: {error}".split())
+            self._emit.attempt("openvino_ir", part.name, partial(_fail, part))
+
+    def _row(self, part: Part) -> ExecutedPart:
+        """What ran a part, and how often."""
+        engine = "OpenVINO"
+        why = part.error
+        if part.pytorch_calls:
+            engine = "PyTorch" if part.pytorch_calls == self.calls else "OpenVINO and PyTorch"
+            why = f"OpenVINO raised {part.error}" if engine == "PyTorch" else f"{part.pytorch_calls} on PyTorch: {part.error}"
+        device = self._device if engine == "OpenVINO" else "cpu"
+        what = f"{part.name} ({named(part.operators)})"
+        return ExecutedPart(graph=self._graph, engine=engine, device=device, what=what, calls=self.calls, why=why)
+
+    def _row_left(self, names: Sequence[str], why: str) -> ExecutedPart:
+        """The operators that PyTorch ran, because no part has them."""
+        what = named(names) or "the whole graph"
+        return ExecutedPart(graph=self._graph, engine="PyTorch", device="cpu", what=what, calls=self.calls, why=why)
+
+
+def named(names: Sequence[str]) -> str:
+    """Operators by name, of many the first and how many more there are."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _forgotten(module: Any) -> None:
+    """Take a graph that is called no more out of OpenVINO's tables, which keep every model of the process."""
+    from openvino.frontend.pytorch.torchdynamo import execute
+
+    execute.partitioned_modules.pop(str(id(module)), None)
+    for part in module.children():
+        number = getattr(part, "partition_id", None)
+        execute.compiled_cache.pop(number, None)
+        execute.req_cache.pop(number, None)
+
+
+def _fail(part: Part) -> None:
+    raise PartError(f"PyTorch runs {part.name}, because OpenVINO could not: {part.error}")
+
+
+def _copied(value: Any, arguments: Sequence[Any], like: Any) -> Any:
+    """A result in memory of its own, with the strides of the graph's own; what is not computed is given back as it is."""
+    import torch
+
+    if not isinstance(value, torch.Tensor) or any(value is given for given in arguments):
+        return value
+    return value.clone() if like is None else with_strides_of(value.clone(), like)

@@ -1,0 +1,76 @@
+"""The graph that OpenVINO executes of each part: the layers that its device's plugin made, and the kernel chosen for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from explorer.model.artifacts import OpenVinoExecuted
+from explorer.model.records import typed
+from explorer.model.rows import ExecutedLayer
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Event, Link
+from explorer.stages.kinds import CONSTANT, Kinds
+from explorer.stages.openvino import ir
+
+#: The layers that compute nothing, and their kind.
+NOT_COMPUTING: Mapping[str, str] = {"Input": "inputs", "Const": CONSTANT, "Output": "output"}
+HEAD = ("order", "layer", "kernel", "precision", "layouts", "shape", "µs", "name", "layers of the IR")
+
+
+def render(event: Event, id: str) -> Artifact:
+    """A table with one line a layer, in the order of execution."""
+    data = typed(OpenVinoExecuted, event.data)
+    text = "\n".join(aligned([HEAD, *map(_cells, data.rows)]))
+    return text_artifact(event, id, f"Executed graph of {data.name} · OpenVINO", "text", text=text, kernel=data.name)
+
+
+def _cells(row: ExecutedLayer) -> tuple[str, ...]:
+    time = "" if row.microseconds is None else f"{row.microseconds:g}"
+    original = ", ".join(row.original)
+    return (str(row.order), row.layer, row.kernel, row.precision, row.layouts, row.shape, time, row.name, original)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Each row as a line, its cells under each other."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
+    """Each layer to the layers of the IR that OpenVINO names as those it comes from."""
+    model = next((a for a in trace.find("openvino_ir", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
+    if model is None:
+        return
+    places = {layer.name: range(layer.first, layer.last + 1) for layer in ir.layers(model)}
+    for number, row in enumerate(typed(OpenVinoExecuted, artifact.data).rows, 2):
+        lines = sorted({line for name in row.original for line in places.get(name, ())})
+        if lines:
+            yield Link(artifact.id, (number,), model.id, tuple(lines), "originalLayersNames")
+
+
+def kinds(artifact: Artifact) -> Kinds:
+    """Layers compute, but inputs, constants and results."""
+    return ["headings", *(NOT_COMPUTING.get(row.layer, "") for row in typed(OpenVinoExecuted, artifact.data).rows)]
+
+
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """How many layers compute."""
+    rows = [row for artifact in artifacts for row in typed(OpenVinoExecuted, artifact.data).rows]
+    count = sum(row.layer not in NOT_COMPUTING for row in rows)
+    return f"{count} layer{'s' * (count != 1)}"
+
+
+STAGE = Stage(
+    name="openvino_executed",
+    title="Executed graph · OpenVINO",
+    language="text",
+    backend="openvino",
+    render=render,
+    link=link,
+    kinds=kinds,
+    summary=summary,
+    per_kernel=True,
+    why_absent="OpenVINO ran no part of the graph: `execution` says why",
+    about="The layers that OpenVINO executes of each part, after fusion, with the kernel that it chose for each and its layout.",
+)
