@@ -31,6 +31,8 @@ _EXACT = re.compile(
 )
 #: Products whose factors a GPU may round to TF32 first.
 _PRODUCTS = re.compile(r"_?(mm|bmm|addmm|addbmm|baddbmm|mv|addmv|matmul|(cudnn_)?convolution|scaled_dot_product|flash|efficient)")
+#: Attention on the CPU. A GPU's operators have no float64, so their results are taken as they are.
+_ATTENTION = "aten::_scaled_dot_product_flash_attention_for_cpu"
 #: Operators that may sum all elements if they name no dimensions.
 _WHOLE = re.compile(r"_?(sum|mean|nansum|prod|var|std|norm|dot|vdot|dist)|linalg_vector_norm|.*(backward|loss)")
 #: The most numbers in a sum whose error does not grow visibly.
@@ -74,7 +76,7 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            if not hasattr(function, "_schema") or _is_random(function):
+            if not hasattr(function, "_schema") or _is_random(function, args, kwargs):
                 return function(*args, **kwargs)
             if function in table and not function._schema.is_mutable:
                 with self:
@@ -195,7 +197,7 @@ def _growth(function: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> fl
     if not tensors:
         return 1.0
     name = function._schema.name.partition("::")[2]
-    named = {**dict(zip((a.name for a in function._schema.arguments), args, strict=False)), **kwargs}
+    named = _named(function, args, kwargs)
     largest = max(tensors, key=lambda t: t.numel())
     dims = named.get("dim")
     if isinstance(dims, (list, tuple)) and dims and all(isinstance(d, int) and -largest.dim() <= d < largest.dim() for d in dims):
@@ -220,17 +222,25 @@ def _product_units(name: str, tensors: Sequence[Any]) -> float:
     return 2.0**12 if allowed else 1.0
 
 
-def _is_random(function: Any) -> bool:
+def _is_random(function: Any, args: Any, kwargs: Any) -> bool:
+    """Whether an operator draws random numbers; attention on the CPU that drops nothing draws none, though it has the tag."""
     import torch
 
-    return torch.Tag.nondeterministic_seeded in function.tags
+    if torch.Tag.nondeterministic_seeded not in function.tags:
+        return False
+    return function._schema.name != _ATTENTION or bool(_named(function, args, kwargs).get("dropout_p", 0.0))
+
+
+def _named(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arguments of an operator's call by name, without those left at their defaults."""
+    return {**dict(zip((a.name for a in function._schema.arguments), args, strict=False)), **kwargs}
 
 
 def _written(function: Any, args: Any, kwargs: Any) -> list[Any]:
     """The tensors among the arguments that an operator writes to."""
     import torch
 
-    named = {**dict(zip((a.name for a in function._schema.arguments), args, strict=False)), **kwargs}
+    named = _named(function, args, kwargs)
     writes = [named.get(a.name) for a in function._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     return [t for w in writes for t in (w if isinstance(w, (list, tuple)) else [w]) if isinstance(t, torch.Tensor)]
 
@@ -258,7 +268,7 @@ def random_numbers(results: list[Any]) -> Iterator[None]:
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = function(*args, **(kwargs or {}))
-            if hasattr(function, "_schema") and _is_random(function):
+            if hasattr(function, "_schema") and _is_random(function, args, kwargs or {}):
                 kept = pytree.tree_map(lambda v: v.clone() if isinstance(v, torch.Tensor) else v, result)
                 results.append((str(function), kept))
             return result
@@ -309,7 +319,7 @@ class _Widening:
 
         if not hasattr(function, "_schema"):
             return function(*args, **kwargs)
-        if _is_random(function):
+        if _is_random(function, args, kwargs):
             return self._draw_again(function, args)
         shares = any(r.alias_info is not None for r in function._schema.returns)
         if shares and not function._schema.is_mutable:

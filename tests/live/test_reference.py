@@ -206,6 +206,18 @@ def test_constants_of_a_closure_and_casts_are_widened_too() -> None:
     assert torch.allclose(found.returned["output"].value, x.double() @ weight.double() * 0.1, rtol=1e-12)
 
 
+def test_attention_that_drops_nothing_is_not_random() -> None:
+    """Attention on the CPU is computed in float64 and its rounding varied: its results are no random numbers of eager's."""
+    q, k, v = (torch.randn(1, 2, 8, 16) for _ in range(3))
+    truth = Truth(Call(lambda: nn.functional.scaled_dot_product_attention(q, k, v), (), {}))
+    wide = torch.softmax(q.double() @ k.double().mT / 4, -1) @ v.double()
+    exact = truth.exact()
+    assert exact is not None
+    torch.testing.assert_close(exact.returned["output"].value, wide, rtol=1e-12, atol=1e-12)
+    around, *others = [varied for varied, *_ in truth.samples(2)]
+    assert not all(torch.equal(around.returned["output"].value, other.returned["output"].value) for other in others)
+
+
 def test_random_numbers_are_the_same_in_float64() -> None:
     """Dropout in float64 keeps what it keeps in float32."""
     call = Call(lambda x: nn.functional.dropout(x, 0.5), (torch.ones(1000),), {})
