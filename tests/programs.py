@@ -117,6 +117,13 @@ def run_iree_linear(device: str) -> None:
         torch.compile(model, backend="iree")(torch.randn(2, 8, device=device))
 
 
+def run_onnxrt_linear(device: str) -> None:
+    """One inference by ONNX Runtime."""
+    model = Small().to(device)
+    with torch.no_grad():
+        torch.compile(model, backend="onnxrt")(torch.randn(2, 8, device=device))
+
+
 #: What is recorded, by the name of its file in `data/`.
 PROGRAMS: dict[str, Callable[[str], None]] = {
     "sin_cos": run_sin_cos,
@@ -125,4 +132,5 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
     "recompile": run_recompile,
     "attention": run_attention,
     "iree_linear": run_iree_linear,
+    "onnxrt_linear": run_onnxrt_linear,
 }

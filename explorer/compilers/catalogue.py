@@ -53,7 +53,6 @@ DEBUGGING = "one of PyTorch's own, for debugging"
 IREE = "IREE, an MLIR compiler for CPUs and GPUs"
 TENSORRT = "NVIDIA's TensorRT, through Torch-TensorRT"
 XLA = "XLA, through PyTorch/XLA"
-NO_ONNXRT = "torch 2.13 registers no backend of this name any more"
 SAME_RELEASE = "It must be of the same release as torch"
 NEEDS_GPU = "It needs an NVIDIA GPU"
 
@@ -66,7 +65,7 @@ KNOWN: tuple[KnownBackend, ...] = (
     KnownBackend("iree", f"{IREE}, through explorer", "iree-turbine", ("iree.compiler", "iree.runtime", "iree.turbine"), "iree"),
     KnownBackend("turbine_cpu", f"{IREE}, through IREE Turbine", "iree-turbine", ("iree.turbine",), "iree"),
     KnownBackend("iree_turbine", f"{IREE}, through IREE Turbine", "iree-turbine", ("iree.turbine",), "iree"),
-    KnownBackend("onnxrt", "ONNX Runtime", "onnxruntime", ("onnxruntime", "onnxscript"), note=NO_ONNXRT),
+    KnownBackend("onnxrt", "ONNX Runtime, through explorer", "onnxruntime", ("onnxruntime", "onnxscript"), "onnx"),
     KnownBackend("openvino", "Intel's OpenVINO, a compiler for inference", "openvino", ("openvino", "packaging"), "openvino"),
     KnownBackend("tvm", "Apache TVM", "apache-tvm", ("tvm",), note="torch's own backend of this name needs a TVM that has Relay"),
     KnownBackend("openxla", XLA, "torch_xla", ("torch_xla",), note=SAME_RELEASE),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from explorer.compilers.compiler import Compiler
 from explorer.compilers.iree.compiler import IREE
+from explorer.compilers.onnxrt.compiler import ONNXRT
 from explorer.compilers.openvino.compiler import OPENVINO
 
 #: Every compiler, in the order of the docs. Another one: see "Adding a compiler" in CONTRIBUTING.md.
-COMPILERS: tuple[Compiler, ...] = (IREE, OPENVINO)
+COMPILERS: tuple[Compiler, ...] = (IREE, ONNXRT, OPENVINO)
 
 
 def compiler_named(name: object) -> Compiler | None:

@@ -26,6 +26,9 @@ from explorer.model.rows import (
     LoweredOperation,
     MadeBuffer,
     Names,
+    OnnxChange,
+    OnnxNode,
+    OnnxPlacement,
     OpenVinoOrigin,
     OpenVinoPart,
     Place,
@@ -655,6 +658,32 @@ class OpenVinoExecuted(Record):
     rows: tuple[ExecutedLayer, ...]
 
 
+@record
+class OnnxGraph(Record):
+    """A graph in ONNX: its nodes, behind its inputs, and the names of its constants."""
+
+    nodes: tuple[OnnxNode, ...]
+    constants: Names
+
+
+@record
+class OnnxChanges(Record):
+    """What each level of ONNX Runtime's optimiser changed in one graph."""
+
+    rows: tuple[OnnxChange, ...]
+
+
+@record
+class OnnxPlacements(Record):
+    """The execution provider of each node."""
+
+    rows: tuple[OnnxPlacement, ...]
+
+
+#: The levels of ONNX Runtime's optimiser, as a trace's options name them: each does what the one before it does too.
+ONNXRT_LEVELS = ("disable", "basic", "extended", "layout", "all")
+#: The stages that are a graph in ONNX, in the order in which they are made.
+ONNX_GRAPHS = ("onnx", "onnx_optimize", *(f"onnxrt_{level}" for level in ONNXRT_LEVELS))
 #: The stages that are a module of IREE's in MLIR.
 IREE_MODULES = (
     "iree_torch",
@@ -717,6 +746,10 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "iree_vm_module": Nothing,
         "iree_vmfb": Vmfb,
         "iree_target": IreeForTarget,
+        "onnx_exported_program": FxGraph,
+        **dict.fromkeys(ONNX_GRAPHS, OnnxGraph),
+        "onnxrt_changes": OnnxChanges,
+        "onnxrt_providers": OnnxPlacements,
         "openvino_partition": OpenVinoPartition,
         "openvino_ir": OpenVinoIr,
         "openvino_executed": OpenVinoExecuted,

@@ -15,6 +15,7 @@ from explorer.model.artifacts import (
     GRAPHS,
     IREE_FUNCTIONS,
     IREE_MODULES,
+    ONNX_GRAPHS,
     AotMetadata,
     Assumption,
     Autotune,
@@ -36,6 +37,8 @@ from explorer.model.artifacts import (
     KernelLines,
     Lowering,
     MachineFunction,
+    OnnxGraph,
+    OnnxPlacements,
     OpenVinoExecuted,
     OpenVinoIr,
     OpenVinoPartition,
@@ -330,6 +333,13 @@ class OpenVinoIrText(OpenVinoIr):
     text: str
 
 
+@record
+class OnnxGraphText(OnnxGraph):
+    """A graph in ONNX, in ONNX's own syntax."""
+
+    text: str
+
+
 #: What the events of each kind hold.
 EVENTS: Mapping[str, type[Record]] = MappingProxyType(
     {
@@ -379,6 +389,9 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "iree_vm_module": Text,
         "iree_vmfb": Vmfb,
         "iree_target": IreeForTargetText,
+        "onnx_exported_program": FxGraphText,
+        **dict.fromkeys(ONNX_GRAPHS, OnnxGraphText),
+        "onnxrt_providers": OnnxPlacements,
         "openvino_partition": OpenVinoPartitionText,
         "openvino_ir": OpenVinoIrText,
         "openvino_executed": OpenVinoExecuted,

@@ -561,3 +561,46 @@ class ExecutedLayer(Record):
     layouts: str
     shape: str
     microseconds: float | None
+
+
+@record
+class OnnxNode(Record):
+    """An input ("placeholder") or a node of an ONNX graph.
+
+    `name` is ONNX's, or where a node has none of its own the value that it computes; `target` the operator, behind the name of
+    its domain: "Gemm", "com.microsoft.FusedGemm". `inputs` names the nodes whose values it uses, `reads` and `writes` the values.
+    `fx_node` is the node of the exported program that the exporter says it is of.
+    """
+
+    name: str
+    op: str
+    target: str
+    inputs: Names
+    reads: Names
+    writes: Names
+    fx_node: str | None = None
+
+
+@record
+class OnnxChange(Record):
+    """A node that a level of ONNX Runtime's optimiser took away or made.
+
+    `change` is "fused" for a node that new ones took the place of, "folded" for one whose value is a constant now, "removed" for
+    one that nothing new took the place of, and "added". `others` names the nodes that do its part now, or of an added one those
+    that it was made of.
+    """
+
+    level: str
+    change: str
+    node: str
+    operator: str
+    others: Names
+
+
+@record
+class OnnxPlacement(Record):
+    """The execution provider that a node is for."""
+
+    node: str
+    operator: str
+    provider: str

@@ -29,6 +29,7 @@ from explorer.stages.inductor import (
     pre_grad,
 )
 from explorer.stages.iree import STAGES as IREE_STAGES
+from explorer.stages.onnxrt import STAGES as ONNXRT_STAGES
 from explorer.stages.openvino import STAGES as OPENVINO_STAGES
 from explorer.stages.torch_compile import (
     cache,
@@ -43,7 +44,7 @@ from explorer.stages.torch_compile import (
 from explorer.stages.triton import amdgcn, llir, ptx, sass, ttgir, ttir
 
 #: The stages of the compilers other than Inductor, each in its compiler's order.
-OTHER_COMPILERS: tuple[Stage, ...] = (*IREE_STAGES, *OPENVINO_STAGES, compiled_fn.STAGE, execution.STAGE)
+OTHER_COMPILERS: tuple[Stage, ...] = (*IREE_STAGES, *ONNXRT_STAGES, *OPENVINO_STAGES, compiled_fn.STAGE, execution.STAGE)
 #: Every stage, in the order in which the compiler comes to it.
 STAGES: tuple[Stage, ...] = (
     source.STAGE,

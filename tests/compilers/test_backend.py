@@ -78,7 +78,7 @@ def test_a_damaged_file_is_no_answer(remembered: Path, monkeypatch: pytest.Monke
 
 def test_every_registered_backend_is_known() -> None:
     """Debugging backends and those that explorer brings are listed too."""
-    assert {"inductor", "eager", "aot_eager", "iree"} <= set(registered())
+    assert {"inductor", "eager", "aot_eager", "iree", "onnxrt"} <= set(registered())
 
 
 def test_a_backend_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch, remembered: Path) -> None:
@@ -97,7 +97,7 @@ def test_cudagraphs_do_not_work_without_a_gpu() -> None:
     assert not works and "captured none" in why and "cpu device" in why
 
 
-@pytest.mark.parametrize("name", ["hidet", "ipex", "onnxrt"])
+@pytest.mark.parametrize("name", ["hidet", "ipex", "torch_tensorrt"])
 def test_a_backend_that_is_not_installed_says_what_it_is(name: str) -> None:
     """A user who names it learns what it is and what to install, not a name that is spelled alike."""
     known = next(known for known in KNOWN if known.name == name)

@@ -1,0 +1,99 @@
+"""ONNX Runtime as a backend of torch.compile, which emits the graph after each level of its optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from explorer.compilers.graph_copy import Results, outputs_of
+from explorer.compilers.onnxrt.exporting import Exported, OnnxError, exported, quiet
+from explorer.compilers.onnxrt.graphs import graph_facts
+from explorer.compilers.onnxrt.options import Chosen, chosen
+from explorer.compilers.onnxrt.session import NoSession, Part, Session, loaded
+from explorer.compilers.tensors import check_devices
+from explorer.model.artifacts import ONNXRT_LEVELS
+from explorer.model.events import FxGraphText
+from explorer.model.stage import Emit
+from explorer.observe.fx import graph_record
+
+
+def onnxrt_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """A backend for torch.compile: AOTAutograd's graphs, each exported to ONNX and run by ONNX Runtime."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    compile_as = partial(compile_graph, emit=emit, chosen=chosen(options))
+    made: Callable[..., Any] = aot_autograd(
+        fw_compiler=partial(compile_as, graph="forward"),
+        bw_compiler=partial(compile_as, graph="backward"),
+        inference_compiler=partial(compile_as, graph="inference"),
+    )
+    return made
+
+
+def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, chosen: Chosen) -> Callable[..., Any]:
+    """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them."""
+    check_devices(inputs, "ONNX Runtime")
+    outputs = outputs_of(gm)
+    results = Results.of(outputs, [node for node in gm.graph.nodes if node.op == "placeholder"])
+    computed = [value for value, own in zip(outputs, results.computed, strict=True) if own]
+    with emit.during(graph):
+        emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+        try:
+            session = session_of(gm, computed, emit, chosen) if computed else NoSession()
+        except OnnxError as error:
+            raise OnnxError(f"ONNX Runtime could not compile the {graph} graph:\n{error}") from error
+    for part in session.parts():
+        emit.later("execution", partial(_execution, graph, session, part))
+
+    def run(given: list[Any]) -> tuple[Any, ...]:
+        inputs = list(given)
+        given.clear()
+        return results.put_together(session(inputs), inputs)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def program_record(source: Exported) -> FxGraphText:
+    """The exported program that ONNX was made of: its graph, each node with the FX node it was traced for, and its signature."""
+    program = source.program.exported_program
+    record = graph_record(program.graph_module)
+    origins = {name: (node,) for name, node in source.fx_nodes.items()}
+    nodes = tuple(replace(node, from_=origins.get(node.name)) for node in record.nodes or ())
+    signature = f"{program.graph_signature}".strip()
+    return replace(record, nodes=nodes, text=f"{record.text.rstrip()}\n\nGraph signature:\n{signature}")
+
+
+def session_of(gm: Any, computed: Sequence[Any], emit: Emit, chosen: Chosen) -> Session:
+    """The session that runs the graph; emits the graph in ONNX, and what each level up to the session's own made of it."""
+    with emit.muted():  # torch.onnx traces the graph again, which is no compile of the user's
+        source = exported(gm, tuple(dict.fromkeys(computed)))
+    program = source.program
+    emit("onnx_exported_program", lambda: program_record(source))
+    emit("onnx", lambda: graph_facts(program.model_proto))
+    if chosen.optimize:
+        with quiet(), emit.muted():
+            program.optimize()
+        emit("onnx_optimize", lambda: graph_facts(program.model_proto))
+    model = program.model_proto.SerializeToString()
+    own, optimized = loaded(model, chosen.level, chosen)
+    for level in ONNXRT_LEVELS[1 : ONNXRT_LEVELS.index(chosen.level)]:
+        emit.attempt(f"onnxrt_{level}", "optimize", partial(_emit_level, emit, model, level, chosen))
+    emit(f"onnxrt_{chosen.level}", lambda: graph_facts(optimized))
+    session = Session(own, computed)
+    if session.placements():
+        emit("onnxrt_providers", lambda: {"rows": session.placements()})
+    return session
+
+
+def _emit_level(emit: Emit, model: bytes, level: str, chosen: Chosen) -> None:
+    """Emit the graph after a level below the one that runs."""
+    optimized = loaded(model, level, chosen)[1]
+    emit(f"onnxrt_{level}", lambda: graph_facts(optimized))
+
+
+def _execution(graph: str, session: Session | NoSession, part: Part) -> dict[str, Any]:
+    """The row that says what ran a part of a graph."""
+    return {"graph": graph, **part._asdict(), "calls": session.calls}

@@ -1,0 +1,87 @@
+"""Which nodes of an ONNX graph each node of the graph after it was made of, by the values that both name. Pure.
+
+A name of a value means one value: ONNX Runtime gives what it makes anew a name that the graph did not have. So what a node
+computes of some values is what the nodes between these values and its results computed before. Nodes that hand each other values
+with new names, as those around a change of layout do, are taken together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from explorer.model.artifacts import OnnxGraph
+from explorer.model.rows import OnnxNode
+
+
+def origins(before: OnnxGraph, after: OnnxGraph) -> dict[str, tuple[str, ...]]:
+    """For each node of the graph `after` the nodes of the graph before it that it was made of, by name, in their order."""
+    known, kept = values_of(before), unchanged(before, after)
+    reads = {node.name: node.reads for node in _computing(before)}
+    made_of: dict[str, tuple[str, ...]] = {
+        node.name: (node.name,) for node in _computing(after) if node.name in kept and node.reads == reads[node.name]
+    }
+    for group in _groups([node for node in _computing(after) if node.name not in made_of], known):
+        names = {node.name for node in group}
+        results = {value for node in group for value in node.writes if value in known}
+        inputs = {value for node in group for value in node.reads if value in known} - results
+        made_of |= dict.fromkeys(names, between(before, inputs, results, kept - names))
+    return made_of
+
+
+def values_of(graph: OnnxGraph) -> set[str]:
+    """The values of a graph by name."""
+    return {*graph.constants, *(value for node in graph.nodes for value in node.writes)}
+
+
+def unchanged(before: OnnxGraph, after: OnnxGraph) -> set[str]:
+    """The nodes that are in both graphs: of one name, operator and results. What they read may be another node's by now."""
+    ones = {(node.name, node.target, node.writes) for node in _computing(before)}
+    return {node.name for node in _computing(after) if (node.name, node.target, node.writes) in ones}
+
+
+def between(graph: OnnxGraph, inputs: set[str], results: set[str], kept: set[str]) -> tuple[str, ...]:
+    """The nodes that compute the results of the inputs, without those that are nodes of the next graph too.
+
+    A node that is needed and computes nothing of these inputs is not among them: its value came to be equal to another one.
+    """
+    makers = {value: node for node in _computing(graph) for value in node.writes}
+    needed = _needed(makers, inputs, results)
+    fixed, reached = set(graph.constants), set(inputs)
+    for node in _computing(graph):
+        if set(node.reads) <= fixed:
+            fixed |= set(node.writes)
+        elif node.name in needed and reached & set(node.reads):
+            reached |= set(node.writes)
+    chosen = {value for value in (reached | results) - inputs if value in makers and makers[value].name in needed}
+    of_constants = _needed(makers, inputs | (set(makers) - fixed), {read for value in chosen for read in makers[value].reads})
+    names = {makers[value].name for value in chosen} | of_constants
+    return tuple(node.name for node in _computing(graph) if node.name in names - kept)
+
+
+def _needed(makers: Mapping[str, OnnxNode], given: set[str], wanted: Iterable[str]) -> set[str]:
+    """The names of the nodes that the wanted values are computed by, where some values are given."""
+    waiting, seen, names = list(wanted), set(given), set()
+    while waiting:
+        value = waiting.pop()
+        if value not in seen and value in makers:
+            names.add(makers[value].name)
+            waiting.extend(makers[value].reads)
+        seen.add(value)
+    return names
+
+
+def _computing(graph: OnnxGraph) -> Iterator[OnnxNode]:
+    return (node for node in graph.nodes if node.op != "placeholder")
+
+
+def _groups(nodes: Sequence[OnnxNode], known: set[str]) -> Iterable[list[OnnxNode]]:
+    """The nodes, those together that hand each other values that are not known."""
+    group_of: dict[str, int] = {}
+    makers: Mapping[str, str] = {value: node.name for node in nodes for value in node.writes if value not in known}
+    groups: dict[int, list[OnnxNode]] = {}
+    for number, node in enumerate(nodes):
+        joined = {group_of[makers[value]] for value in node.reads if value in makers and makers[value] in group_of}
+        members = [*(member for each in sorted(joined) for member in groups.pop(each)), node]
+        groups[number] = members
+        group_of |= dict.fromkeys((member.name for member in members), number)
+    return groups.values()
