@@ -18,14 +18,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.absent_gpu import pretending
-from explorer.absent.active_driver import answered, this_machines
+from explorer.absent.active_driver import answered
 from explorer.absent.aot_inductor import inputs_on_gpu, not_packaged, packaging
 from explorer.absent.generated import Code, Generated
 from explorer.absent.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.absent.native import library
 from explorer.absent.random_draws import noting_draws
 from explorer.absent.seen_by_dynamo import not_seen_in_eager_mode, seen_as_they_are, seen_by_dynamo, seen_in_eager_mode
-from explorer.absent.standalone import copied_graph, fake_tensors_of_its_own, standalone, standalone_calls_noted
+from explorer.absent.standalone import (
+    artifacts_loaded_here,
+    copied_graph,
+    fake_tensors_of_its_own,
+    of_this_machine,
+    standalone,
+    standalone_calls_noted,
+)
 from explorer.absent.untimed import assuming, untimed
 from explorer.absent.unviewed import unviewed
 from explorer.absent.user_kernels import captured_by_dynamo
@@ -94,7 +101,7 @@ def retargeted(
             except Exception as error:  # noqa: BLE001 torch's own for that GPU: what the program saves does not need it
                 guard.lose("standalone_compile", error)
             # what the program saves is for this machine: its cache entry names triton's driver, and a load compares it
-            with emit.muted(), this_machines():
+            with emit.muted(), of_this_machine():
                 for_cpu = compile_for_the_cpu(graph, inputs, *args, **kwargs)
         if for_gpu is None:
             return for_cpu
@@ -148,6 +155,7 @@ def retargeted(
             # this backend generates no code: what runs is the graph on the CPU
             replaced(cudagraphs, "cudagraphs", partial(make, runs=lambda own, _: own)),
             standalone_calls_noted(),
+            artifacts_loaded_here(),
             _hashed_ahead(),
             captured_by_dynamo(target),
             in_place_of_gpu(launches),

@@ -9,11 +9,14 @@ from __future__ import annotations
 import copy
 import importlib
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from explorer.observe.patch import observed
+from explorer.absent.active_driver import this_machines
+from explorer.absent.seen_by_dynamo import not_seen_in_eager_mode
+from explorer.absent.torch_cuda import torch_cuda_of_this_machine
+from explorer.observe.patch import observed, replaced
 
 
 class _UnderWay(threading.local):
@@ -43,6 +46,33 @@ def standalone_calls_noted() -> Iterator[None]:
             _UNDER_WAY.now, _UNDER_WAY.outer = before
 
     with observed(module, "standalone_compile", under_way):
+        yield
+
+
+@contextmanager
+def of_this_machine() -> Iterator[None]:
+    """Show the program's artifacts this machine inside the block: they are compiled for it, and a load compares its driver."""
+    with not_seen_in_eager_mode(), this_machines(), torch_cuda_of_this_machine():
+        yield
+
+
+@contextmanager
+def artifacts_loaded_here() -> Iterator[None]:
+    """Load inside the block the artifacts that a program saved, which are for this machine, as without explorer."""
+    module = importlib.import_module("torch._inductor.standalone_compile")
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def load(*args: Any, **kwargs: Any) -> Any:
+            with of_this_machine():
+                return original(*args, **kwargs)
+
+        return load
+
+    with ExitStack() as stack:
+        for name in ("CompiledArtifact", "CacheCompiledArtifact", "AOTCompiledArtifact"):
+            kind = getattr(module, name, None)
+            if "load" in vars(kind or object):
+                stack.enter_context(replaced(kind, "load", make))
         yield
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,24 @@ STREAM = (
     "a stream or an event is created by its GPU's driver, and that GPU is not attached: leave streams and events out of what is "
     "compiled, or run the program on the GPU itself, with target='cuda'"
 )
+
+
+#: Whether torch.cuda answers this thread for the machine itself.
+_THIS_MACHINES: ContextVar[bool] = ContextVar("explorer torch.cuda of this machine", default=False)
+
+
+@contextmanager
+def torch_cuda_of_this_machine() -> Iterator[None]:
+    """Restore torch.cuda's own answers inside the block, for code that is compiled for this machine."""
+    from explorer.absent.absent_gpu import forget_devices
+
+    before = _THIS_MACHINES.set(True)
+    forget_devices()
+    try:
+        yield
+    finally:
+        _THIS_MACHINES.reset(before)
+        forget_devices()
 
 
 @contextmanager
@@ -75,7 +94,7 @@ def _outside_of_inductor(guard: Guard) -> Guard:
     from torch._inductor.virtualized import NullHandler, V
 
     def covers() -> bool:
-        return guard.acts("torch.cuda") and isinstance(V.graph, NullHandler)
+        return guard.acts("torch.cuda") and not _THIS_MACHINES.get() and isinstance(V.graph, NullHandler)
 
     return Guard(covers, guard.losses, stage=guard.stage, essential=guard.essential)
 

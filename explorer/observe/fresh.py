@@ -6,7 +6,8 @@ takes 17 to 35 s to make again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -28,6 +29,7 @@ def cold_compile() -> Iterator[None]:
     limits = {} if isolates_recompiles() else {"recompile_limit": 1024, "accumulated_recompile_limit": 4096}
     with ExitStack() as stack:
         stack.enter_context(nothing_measured())
+        stack.enter_context(_standalone_artifacts_cached())
         stack.enter_context(no_graph_caches())
         stack.enter_context(torch._dynamo.config.patch(limits))
         for name in ("_CODE_STATE", "_INIT_CODE_STATE"):
@@ -36,14 +38,41 @@ def cold_compile() -> Iterator[None]:
 
 
 @contextmanager
-def no_graph_caches() -> Iterator[None]:
-    """Inside the block no compiled graph is loaded from a cache, and none is put into one."""
+def _standalone_artifacts_cached() -> Iterator[None]:
+    """Inside the block `standalone_compile` still puts graphs into the caches: what the program saves is an entry of them."""
+    # an attribute of the package with this name is the function
+    module = importlib.import_module("torch._inductor.standalone_compile")
+    own = [(config, {name: getattr(config, name) for name in names}) for config, names in _graph_caches()]
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def standalone_compile(*args: Any, **kwargs: Any) -> Any:
+            with ExitStack() as stack:
+                for config, settings in own:
+                    stack.enter_context(config.patch(settings))
+                stack.enter_context(every_lookup_misses())
+                return original(*args, **kwargs)
+
+        return standalone_compile
+
+    with replaced(module, "standalone_compile", make):
+        yield
+
+
+def _graph_caches() -> Iterator[tuple[Any, Sequence[str]]]:
+    """Inductor's and AOTAutograd's settings, and those that turn their caches of whole graphs on."""
     import torch._functorch.config
     import torch._inductor.config
 
-    inductor = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
-    autograd = {"enable_autograd_cache": False, "enable_remote_autograd_cache": False}
-    with torch._inductor.config.patch(inductor), torch._functorch.config.patch(autograd):
+    yield torch._inductor.config, ("fx_graph_cache", "fx_graph_remote_cache")
+    yield torch._functorch.config, ("enable_autograd_cache", "enable_remote_autograd_cache")
+
+
+@contextmanager
+def no_graph_caches() -> Iterator[None]:
+    """Inside the block no compiled graph is loaded from a cache, and none is put into one."""
+    with ExitStack() as stack:
+        for config, names in _graph_caches():
+            stack.enter_context(config.patch(dict.fromkeys(names, False)))
         yield
 
 

@@ -24,6 +24,7 @@ from explorer.model.stage import Facts, Stage, Watch, watch_nothing
 from explorer.model.values import Call, Event, Failure
 from explorer.observe.context import current_compile_id
 from explorer.observe.fresh import cold_compile, every_lookup_misses
+from explorer.observe.own_frames import own_frames_skipped
 from explorer.observe.patch import Guard, guarding, shielded
 from explorer.observe.places import call_path
 from explorer.observe.probes import PROBES
@@ -211,6 +212,7 @@ def recording(
         with ExitStack() as stack:
             guard = stack.enter_context(guarding(recorder.guard))
             probes = (*((probe.name, probe.watch) for probe in PROBES), *_of_compilers(), *_probes_of_users(stages))
+            stack.enter_context(shielded(own_frames_skipped, guard, "own frames"))
             if cold:
                 stack.enter_context(shielded(cold_compile, guard, "cold compile"))
             elif fresh:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import explorer
 
@@ -80,3 +81,43 @@ def test_a_standalone_artifact_that_is_recorded_for_this_machine_is_saved(tmp_pa
         result = torch.compile(running_sum, backend=saving(tmp_path / "saved"))(x)
     assert torch.allclose(result, x.cumsum(0)) and (tmp_path / "saved").stat().st_size
     assert recorded.trace.failures == () and "aten.cumsum" in recorded.trace.text("output_code")
+
+
+@pytest.mark.parametrize("target", ["cpu", "h100"])
+def test_an_artifact_of_a_trace_is_saved_and_its_compile_is_cold(target: str, tmp_path: Path) -> None:
+    """A trace reads no cache, also where the program's artifact is an entry of one: the second has every stage too."""
+    x = torch.randn(32)
+    for name in ("first", "second"):
+        trace = explorer.trace(running_sum, x, backend=saving(tmp_path / name), target=target)
+        assert trace.failures == () and trace.find("ir_pre_fusion") and trace.find("output_code")
+        loaded = torch._inductor.CompiledArtifact.load(path=str(tmp_path / name))
+        assert torch.allclose(loaded(x)[0], x.cumsum(0))
+
+
+def test_an_artifact_that_the_cache_has_is_saved_and_loaded_while_recording_for_an_absent_gpu(tmp_path: Path) -> None:
+    """Torch compares triton's driver with the cache entry's: it is this machine's, which may have none."""
+    x = torch.randn(40)
+    for name in ("first", "second"):
+        torch._dynamo.reset()
+        with explorer.record("h100") as recorded:
+            torch.compile(running_sum, backend=saving(tmp_path / name))(x)
+            loaded = torch._inductor.CompiledArtifact.load(path=str(tmp_path / name))
+        assert recorded.trace.failures == () and torch.allclose(loaded(x)[0], x.cumsum(0))
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin")  # of Inductor's code, without explorer too
+def test_a_traced_program_may_save_an_artifact_itself(tmp_path: Path) -> None:
+    """Dynamo leaves explorer's functions alone as it does torch's, where the program calls torch's compiler: none is recorded."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        graph = make_fx(lambda x: (running_sum(x),))(x)
+        compiled = torch._inductor.standalone_compile(graph, [x])
+        compiled.save(path=str(tmp_path / "saved"))
+        return torch._inductor.CompiledArtifact.load(path=str(tmp_path / "saved"))(x)[0].sin()
+
+    x = torch.randn(24)
+    trace = explorer.trace(program, x, backend="aot_eager")
+    assert torch.allclose(trace.result, x.cumsum(0).sin())
+    own = str(Path(explorer.__file__).parent)
+    assert not [event.data["file"] for event in trace.find("source") if str(event.data["file"]).startswith(own)]
+    assert own not in str(trace.failures)
