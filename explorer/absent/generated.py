@@ -23,6 +23,7 @@ from explorer.interpret.estimate import Estimate, add_assigned_integers, estimat
 from explorer.interpret.interpreter import WAITS, Interpreter, interpreting
 from explorer.model.integers import value_of
 from explorer.observe.patch import Guard, added, guarded, guarding, replaced
+from explorer.observe.versions import inside_compile_fx
 
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
@@ -113,7 +114,8 @@ def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrapp
 
     with guarding(Guard()), ExitStack() as stack:
         wrappers = Wrappers(stack.enter_context(interpreting(progress)))
-        stack.enter_context(replaced(compile_fx, "compile_fx", lambda _: refuse))
+        for name in ("compile_fx", *inside_compile_fx()):
+            stack.enter_context(replaced(compile_fx, name, lambda _: refuse))
         outer, _HERE.wrappers = _HERE.wrappers, wrappers
         try:
             yield wrappers

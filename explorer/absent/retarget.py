@@ -39,6 +39,7 @@ from explorer.absent.user_kernels import captured_by_dynamo
 from explorer.model.stage import Emit
 from explorer.observe.fresh import no_graph_caches
 from explorer.observe.patch import ON_PURPOSE, Guard, added, guard_here, guarding, replaced
+from explorer.observe.versions import inside_compile_fx
 from explorer.observe.without_data import on_fakes
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ def retargeted(
     the compile for the GPU is given up: a Failure says so, and the graph runs on the CPU as it does otherwise.
     """
     from torch._dynamo.backends import cudagraphs
-    from torch._inductor import compile_fx as module
 
     library()
     inside, drawn = _Inside(), noting_draws(assuming(emit))
@@ -151,7 +151,7 @@ def retargeted(
     with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
         with (
             seen_in_eager_mode(target, drawn),
-            replaced(module, "compile_fx", make),
+            compile_fx_replaced(make),
             # this backend generates no code: what runs is the graph on the CPU
             replaced(cudagraphs, "cudagraphs", partial(make, runs=lambda own, _: own)),
             standalone_calls_noted(),
@@ -162,6 +162,17 @@ def retargeted(
         ):
             with answered(target, launches.note if launches is not None else lambda *what: False), seen_by_dynamo(target, drawn):
                 yield True
+
+
+@contextmanager
+def compile_fx_replaced(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Replace `compile_fx`, and what it calls itself: a backend of the user's own may have imported the function before."""
+    from torch._inductor import compile_fx
+
+    with ExitStack() as stack:
+        for name in ("compile_fx", *inside_compile_fx()):
+            stack.enter_context(replaced(compile_fx, name, make))
+        yield
 
 
 class _Inside(threading.local):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from explorer.model.stage import Emit
 from explorer.observe.failed import Noting, failed_graph
 from explorer.observe.fx import graph_record
 from explorer.observe.patch import guard_here, replaced, shielded
+from explorer.observe.versions import compiles_in_stages
 
 #: The graph that each of AOTAutograd's compilers is given.
 GRAPHS: Mapping[str, str] = MappingProxyType(
@@ -60,6 +62,10 @@ class _Observer:
         """Observe the compilers that AOTAutograd is given inside the block, whenever it calls them."""
         from torch._functorch import aot_autograd
 
+        if not compiles_in_stages():
+            yield
+            return
+
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             signature = inspect.signature(original)
 
@@ -91,13 +97,14 @@ class _Observer:
 
     def given_back(self, compiled: Any, graph: str, device: str) -> Any:
         """What a compiler gave back, which counts its calls; of the user's own the graphs that it keeps are emitted."""
-        if not callable(compiled) or _is_inductors(compiled):
+        if not callable(compiled) or _is_inductors(compiled) or (graph == DYNAMO and _is_aot_autograds(compiled)):
             return compiled
         for kept in dict.fromkeys(graphs_in(compiled)) if self._own else ():
             self._emit("compiled_fn", lambda gm=kept: graph_record(gm))  # type: ignore[misc]
         run = _Run(compiled, graph, self._emit)
-        facts = {"graph": graph, "engine": engine_of(compiled), "device": device, "what": "the whole graph"}
-        self._emit.later("execution", lambda: {**facts, "calls": run.calls, "why": run.why})
+        for engine, what in parts_of(compiled):
+            facts = {"graph": graph, "engine": engine, "device": device, "what": what}
+            self._emit.later("execution", lambda f=facts: {**f, "calls": run.calls, "why": run.why})  # type: ignore[misc]
         return run.function()
 
 
@@ -142,6 +149,24 @@ def engine_of(compiled: Callable[..., Any]) -> str:
     name = str(getattr(function, "__qualname__", None) or type(function).__qualname__).rpartition("<locals>.")[2]
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return f"{name} ({Path(code.co_filename).name}:{code.co_firstlineno})" if code is not None else name
+
+
+def parts_of(compiled: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    """What runs each part of a graph: where PyTorch does, the functions that the graph calls and that are not torch's."""
+    engine = engine_of(compiled)
+    graph = next(graphs_in(compiled), None) if engine == PYTORCH else None
+    nodes = [node for node in graph.graph.nodes if node.op == "call_function" and _is_users(node.target)] if graph else []
+    yield engine, f"all but {', '.join(node.name for node in nodes)}" if nodes else "the whole graph"
+    for node in nodes:
+        yield engine_of(node.target), node.name
+
+
+def _is_users(target: Any) -> bool:
+    """Whether a node calls a function of the user's in Python: no operator, no function of torch's or of Python's."""
+    function = inspect.unwrap(target)
+    if not isinstance(function, FunctionType) or engine_of(function) == PYTORCH:
+        return False
+    return function.__module__ not in sys.stdlib_module_names
 
 
 def graphs_in(value: Any, depth: int = DEPTH) -> Iterator[Any]:
@@ -191,6 +216,11 @@ def _is_inductors(compiled: Any) -> bool:
     from torch._inductor.output_code import OutputCode
 
     return isinstance(compiled, OutputCode)
+
+
+def _is_aot_autograds(compiled: Any) -> bool:
+    """Whether this is AOTAutograd's, of which it is not known here what is inside."""
+    return str(getattr(_innermost(compiled), "__module__", "")).startswith("torch._functorch")
 
 
 def devices_of(inputs: Sequence[Any]) -> str:

@@ -64,6 +64,13 @@ def compiles_backward_apart() -> bool:
     return hasattr(compile_fx, "compile_fx_backward")
 
 
+def inside_compile_fx() -> tuple[str, ...]:
+    """The function in which Inductor's `compile_fx` does its work, whichever name it was called by."""
+    from torch._inductor import compile_fx
+
+    return tuple(name for name in ("_maybe_wrap_and_compile_fx_main",) if hasattr(compile_fx, name))
+
+
 def keeps_original_inner_fn() -> bool:
     """True where Inductor puts a reduction that it split together again; not every torch does."""
     from torch._inductor import ir
