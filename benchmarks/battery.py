@@ -228,9 +228,9 @@ def verdict(differences: Sequence[str], unequal: Sequence[str], engines: Sequenc
         return {"kind": "wrong", "why": "; ".join(differences)}
     if not engines:
         return {"kind": "engine not known", "why": ""}
-    by_pytorch = [why or "no reason is stated" for engine, why in engines if engine == "PyTorch"]
+    by_pytorch = [why or "no reason is stated" for engine, why in engines if "PyTorch" in engine]
     if by_pytorch and engines[0] != ["PyTorch", "asked for"]:
-        whole = "all of it" if len(by_pytorch) == len(engines) else "a part"
+        whole = "all of it" if all(engine == "PyTorch" for engine, _ in engines) else "a part"
         return {"kind": "fell back", "why": f"{whole}: {'; '.join(dict.fromkeys(by_pytorch))}"}
     return {"kind": "equal", "why": ""}
 
@@ -404,13 +404,13 @@ def by_stage(rows: Sequence[Row]) -> str:
 
 
 def messages(rows: Sequence[Row]) -> str:
-    """What the engine says of each cell that is not equal, and what explorer could not show of the others."""
+    """What the engine says of each cell that is not equal, and what the trace notes besides."""
     said = []
     for row in rows:
         where = f"{titles()[row['backend']]}, {CASES[row['name']].title}"
         if row.get("why"):
             said.append(f"- {where}, {row['kind']}: {quoted(row['why'])}")
-        said += [f"- {where}, not shown: {quoted(text)}" for text in dict.fromkeys(row.get("lost", ()))]
+        said += [f"- {where}, noted: {quoted(text)}" for text in dict.fromkeys(row.get("lost", ()))]
     return "\n".join(said) or "None."
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from explorer.model.values import Force as Force
     from explorer.model.values import Link as Link
     from explorer.model.values import Veto as Veto
-    from explorer.questions.comparison import compare as compare
     from explorer.recording.display import explore as explore
     from explorer.recording.display import show as show
     from explorer.recording.handwritten import trace_kernel as trace_kernel
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from explorer.traced import Trace as Trace
     from explorer.traced import load as load
     from explorer.traced.choice import Choice as Choice
+    from explorer.traced.comparison import compare as compare
 
 __version__ = "0.1.0"
 
@@ -71,7 +71,7 @@ _HOMES = {
     "Trace": "traced",
     "Veto": "model.values",
     "backends": "compilers.backend",
-    "compare": "questions.comparison",
+    "compare": "traced.comparison",
     "explore": "recording.display",
     "load": "traced",
     "record": "recording.record",

@@ -67,6 +67,7 @@ def test_what_a_backend_does_wrong_is_told(
     [
         ((), (), [["IREE", ""]], "equal", ""),
         ((), (), [["IREE", ""], ["PyTorch", "no such operator"]], "fell back", "a part: no such operator"),
+        ((), (), [["OpenVINO and PyTorch", "1 on PyTorch"]], "fell back", "a part: 1 on PyTorch"),
         ((), (), [["PyTorch", "no such operator"]], "fell back", "all of it: no such operator"),
         (("result 0: off",), (), [["IREE", ""]], "JUDGES DIFFER", "result 0: off"),
         ((), ("output: off",), [["IREE", ""]], "JUDGES DIFFER", "output: off"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -130,17 +130,27 @@ class LiveFunction(Live):
         """What eager gives, in the types that its operators' results have on the target."""
         return outcome_of(self.call.function, self.call, seed=seed, within=lambda: types_of_the_gpu(target))
 
-    def benchmark(self, repeats: int) -> Rows:
-        """Time eager and compiled in turn, on copies of the trace's inputs: the median seconds of each."""
+    def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
+        """Time eager, compiled and others in turn, each on copies of its trace's inputs: the median seconds of each."""
         if repeats < 1:
             raise InputError(f"repeats must be at least 1, not {repeats}")
-        self._needs_its_device()
-        functions = {"eager": self.call.function, "compiled": self._compiled()}
-        with on_copies(self.call) as call:
-            medians = median_seconds([partial(run_call, function, call) for function in functions.values()], repeats)
+        compiled = (self, *map(_function, others))
+        for live in compiled:
+            live._needs_its_device()
+        with ExitStack() as copies:
+            calls = [partial(run_call, self.call.function, copies.enter_context(on_copies(self.call)))]
+            for live in compiled:
+                calls.append(partial(run_call, live._compiled(), copies.enter_context(on_copies(live.call))))
+            medians = median_seconds(calls, repeats)
+        names = ("eager", "compiled", *(f"other {n}" for n in range(1, len(compiled))))
         return Rows(
-            {"what": name, "seconds": seconds, "ratio_to_eager": seconds / medians[0]}
-            for name, seconds in zip(functions, medians, strict=True)
+            {
+                "what": name,
+                "seconds": seconds.clock,
+                "ratio_to_eager": seconds.clock / medians[0].clock,
+                "processor_seconds": seconds.processor,
+            }
+            for name, seconds in zip(names, medians, strict=True)
         )
 
     # A second trace ------------------------------------------------------------------------------------------------
@@ -175,7 +185,7 @@ class LiveFunction(Live):
         with on_copies(self.call) as one, on_copies(both[1].call) as two:
             calls = [partial(run_call, live._compiled(), call) for live, call in zip(both, (one, two), strict=True)]
             first, second = median_seconds(calls, repeats)
-        return first, second
+        return first.clock, second.clock
 
     # The forms of a kernel -----------------------------------------------------------------------------------------
 

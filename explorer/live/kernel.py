@@ -64,7 +64,7 @@ class LiveKernel(Live):
         written, interpreted = self.call.run(limit)
         return Rows({**row, "interpreted": interpreted} for row in written_rows(matched(written, expected)))
 
-    def benchmark(self, repeats: int) -> Rows:
+    def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
         """NoVerbError: a kernel is not timed here."""
         _not_timed()
 

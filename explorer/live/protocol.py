@@ -62,8 +62,8 @@ class Live(Protocol):
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
         """Compare what was compiled with what is right, one row a tensor: see `Trace.check`. `limit` is in seconds."""
 
-    def benchmark(self, repeats: int) -> Rows:
-        """Time eager and compiled in turn: two rows with `what`, median `seconds` and `ratio_to_eager`.
+    def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
+        """Time eager, compiled and others in turn: rows with `what`, median `seconds`, `ratio_to_eager`, `processor_seconds`.
 
         InputError for less than one repeat.
         """

@@ -6,30 +6,38 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from explorer.live.other_threads import once_nothing_traces
 
 
-def median_seconds(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+class Seconds(NamedTuple):
+    """How long a call takes by the clock, and by the processor: the time of all threads of this process together."""
+
+    clock: float
+    processor: float
+
+
+def median_seconds(calls: Sequence[Callable[[], object]], repeats: int) -> list[Seconds]:
     """Make the calls in turn, `repeats` times each, and return the median seconds of each.
 
     BusyError where another thread traces with torch.fx for too long. The wait for it is in no time: a call that torch refuses
     is timed anew, from its start.
     """
-    seconds: list[list[float]] = [[] for _ in calls]
+    seconds: list[list[Seconds]] = [[] for _ in calls]
     for _ in range(repeats):
         for call, times in zip(calls, seconds, strict=True):
             times.append(once_nothing_traces(partial(_seconds, call)))
-    return [statistics.median(times) for times in seconds]
+    return [Seconds(*map(statistics.median, zip(*times, strict=True))) for times in seconds]
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def _seconds(call: Callable[[], object]) -> Seconds:
     """The seconds of one call, the GPU's work included."""
     _synchronize()
-    start = time.perf_counter()
+    processor, clock = time.process_time(), time.perf_counter()
     call()
     _synchronize()
-    return time.perf_counter() - start
+    return Seconds(time.perf_counter() - clock, time.process_time() - processor)
 
 
 def _synchronize() -> None:

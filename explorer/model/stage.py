@@ -99,6 +99,15 @@ def rows_in_data(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, 
     return rows
 
 
+#: A kernel by its name, and its lines in the text that has it.
+KernelPlace = tuple[str, Sequence[int]]
+
+
+def no_kernels(artifact: Artifact) -> Iterable[KernelPlace]:
+    """The kernels of a stage that has none, or that only shows again those of another."""
+    return ()
+
+
 def nodes_or_kernels(artifacts: Sequence[Artifact]) -> str:
     """How many nodes there are, where the texts are graphs; else the names of the kernels that they are of."""
     if artifacts[0].nodes:
@@ -118,6 +127,9 @@ class Stage:
     `link(artifact, trace)` gives the links that the artifact's text itself states. `summary(artifacts)` says in a few words
     what the stage did in one graph. `rows(artifact, trace)` gives the rows of `Trace.table`. `kinds(artifact)` says of each
     line which kind it is, "" for those that compute, for `Trace.coverage`; without it no line is made of a user's line.
+
+    `kernels(artifact)` names what the compiler launches or calls one by one, each with its lines in the text, for
+    `explorer.compare` of several compilers: one of a compiler's stages has them.
 
     `phases` names the compiler's timed phases that make up this stage's seconds. `per_kernel` says that each artifact is of one
     kernel, whose name is in the artifact's id. `over_wholes` says that a line counts as linked also where only a whole leads to
@@ -142,6 +154,7 @@ class Stage:
     summary: Callable[[Sequence[Artifact]], str] = nodes_or_kernels
     rows: Callable[[Artifact, TraceData], Iterable[Mapping[str, Plain]]] = rows_in_data
     kinds: Callable[[Artifact], Sequence[str]] | None = None
+    kernels: Callable[[Artifact], Iterable[KernelPlace]] = no_kernels
     per_kernel: bool = False
     over_wholes: bool = False
     losses: Callable[[Artifact], Iterable[Failure]] = no_losses

@@ -4,6 +4,9 @@ Names such as op3 and buf7 mean nothing across compiles, so a scheduler node is 
 is the last of its FX nodes, identified by its user line, its operator, and its number among equal ones. This matches traces of
 two targets, modes or versions, or before and after an edit, as far as their graphs agree. Matched values are the same if they
 are computed from the same operators, numbers and lines, back to the graph's inputs.
+
+Only Inductor has a scheduler. Traces of several compilers are compared by the lines of the program: what each made of a line,
+and which lines it fused into one kernel.
 """
 
 from __future__ import annotations
@@ -22,11 +25,28 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.figures import figures as figures_of_code
 from explorer.questions.fusion import fusion_of
+from explorer.questions.kernel_bytes import bytes_moved
 from explorer.questions.kernels import kernels_of
+from explorer.questions.line_texts import LineTexts, texts_of
 from explorer.questions.memory import memory_of, readable
 from explorer.questions.tables import graph_breaks, table
-from explorer.stages.inductor.output_code import calls_of
+from explorer.questions.user_lines import UserLine, compiled_kernels, compilers_of
+from explorer.stages.inductor.output_code import LIBRARIES, calls_of
 
+#: What is known of a trace by Inductor, in the order of `figures`; of another compiler some of it is.
+OF_INDUCTOR = (
+    "FX nodes",
+    "scheduler nodes",
+    "fused groups",
+    "kernels",
+    "kernel launches",
+    "library calls",
+    "peak memory (bytes)",
+    "kept for backward (bytes)",
+    "most registers of a kernel",
+    "spilled bytes",
+    "estimated seconds",
+)
 #: Graphs that compute the same: an inference graph is matched with a forward graph.
 SAME_GRAPH = {"inference": "forward"}
 #: Operators whose numbers are sizes and places, lists of numbers, and the numbers and dtypes in a node's arguments.
@@ -81,7 +101,7 @@ def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
 
 def _names(traces: tuple[TraceData, ...]) -> tuple[str, ...]:
     """Name the traces by the first fact that differs for all of them, else by number."""
-    for fact in ("target", "mode", "name", "torch", "dynamic", "train", "fusion"):
+    for fact in ("target", "backend", "mode", "name", "torch", "dynamic", "train", "fusion"):
         values = [t.meta.get(fact) for t in traces]
         if len({str(value) for value in values}) == len(values):
             return tuple(v if isinstance(v, str) else f"{fact}={v}" for v in values)
@@ -89,7 +109,7 @@ def _names(traces: tuple[TraceData, ...]) -> tuple[str, ...]:
 
 
 class Comparison:
-    """A comparison: `figures`, `nodes`, `groups` and `fusion`, each as Rows with a column per trace."""
+    """A comparison: `figures`, `lines`, `nodes`, `groups` and `fusion`, each as Rows with a column per trace."""
 
     def __init__(self, traces: tuple[TraceData, ...], names: tuple[str, ...]) -> None:
         self.traces, self.names = traces, names
@@ -103,6 +123,52 @@ class Comparison:
             for name in columns[0]
             if any(values := [column[name] for column in columns])
         )
+
+    def lines(self) -> Rows:
+        """One row per line of the program and graph: the kernels, dispatches and library calls that each compiler made of it.
+
+        A kernel that computes other lines too, as several that were fused, is in the row of each: see `kernels`. () stands
+        where no kernel of that compiler is known to compute the line.
+        """
+        by_trace = [_by_line(trace) for trace in self.traces]
+        order = sorted(
+            dict.fromkeys(place for made in by_trace for place in made), key=lambda place: (place[0] != "forward", place)
+        )
+        return Rows(
+            {
+                "graph": graph,
+                "line": line.number,
+                "code": line.code,
+                **{name: made.get((graph, line), ()) for name, made in zip(self.names, by_trace, strict=True)},
+            }
+            for graph, line in order
+        )
+
+    def kernels(self) -> Rows:
+        """One row per kernel, dispatch or library call of each trace: the lines of the program that it computes."""
+        return Rows(
+            {
+                "trace": name,
+                "graph": kernel.graph,
+                "kernel": kernel.name,
+                "lines": tuple(line.number for line in kernel.user_lines),
+                "code": tuple(line.code for line in kernel.user_lines),
+            }
+            for name, trace in zip(self.names, self.traces, strict=True)
+            for kernel in compiled_kernels(trace)
+        )
+
+    def line(self, which: int | str) -> LineTexts:
+        """Show what each compiler made of one line, given by its number or a part of its code: see `LineTexts`.
+
+        InputError, with the lines that there are, for one that no kernel computes, and for one of several.
+        """
+        every = sorted({line for trace in self.traces for kernel in compiled_kernels(trace) for line in kernel.user_lines})
+        chosen = [line for line in every if (line.number == which if isinstance(which, int) else which in line.code)]
+        if len(chosen) != 1:
+            listed = "; ".join(f"{line.number}: {line.code}" for line in chosen or every)
+            raise InputError(f"{'several lines fit' if chosen else 'no kernel computes the line'} {which!r}: {listed}")
+        return LineTexts(chosen[0], {n: texts_of(trace, chosen[0]) for n, trace in zip(self.names, self.traces, strict=True)})
 
     def nodes(self) -> Rows:
         """One row per value that a trace stores in a buffer, with its scheduler node in each trace.
@@ -197,7 +263,12 @@ class Comparison:
     def __repr__(self) -> str:
         counted = Counter(row["what"] for row in self.groups())
         groups = ", ".join(f"{n} {what}" for what, n in counted.items()) or "none"
-        return f"<Comparison of {', '.join(self.names)}>\n{self._table()}\nfused groups: {groups}"
+        below = str(self.lines()) if self._several_compilers() else f"fused groups: {groups}"
+        return f"<Comparison of {', '.join(self.names)}>\n{self._table()}\n{below}"
+
+    def _several_compilers(self) -> bool:
+        """Whether not all traces are Inductor's: then the lines of the program say more than the scheduler's groups."""
+        return not all(map(_by_inductor, self.traces)) and any(map(compiled_kernels, self.traces))
 
     def _table(self) -> str:
         """Return the figures as fixed-width text."""
@@ -208,7 +279,8 @@ class Comparison:
         return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
 
     def _repr_html_(self) -> str:
-        return self.figures()._repr_html_()
+        figures = self.figures()._repr_html_()
+        return f"{figures}{self.lines()._repr_html_()}" if self._several_compilers() else figures
 
 
 def _shown(figure: str, value: Any) -> str:
@@ -327,21 +399,45 @@ def reason(trace: TraceData, first: Op, second: Op) -> str:
     return graphs[0].why(first.name, second.name).sentence if len(graphs) == 1 else ""
 
 
+def _by_line(trace: TraceData) -> dict[tuple[str, UserLine], tuple[str, ...]]:
+    """Map each line of the program, in each graph, to the names of the kernels that compute it."""
+    made: dict[tuple[str, UserLine], tuple[str, ...]] = {}
+    for kernel in compiled_kernels(trace):
+        for line in kernel.user_lines:
+            made[kernel.graph, line] = (*made.get((kernel.graph, line), ()), kernel.name)
+    return made
+
+
 def figures(trace: TraceData) -> dict[str, Plain]:
     """Return the figures of one trace for `Comparison.figures`; bytes as integers, times in seconds.
 
-    An unknown figure is None. Memory is unknown if only the run knows the size of a buffer. Registers and spills are unknown
-    for kernels without machine code: the CPU's, and Intel's if triton lacks that backend. Estimated seconds (see
-    `figures.figures`) are unknown for a device that explorer has no figures of.
+    An unknown figure is None. Of another compiler than Inductor the kernels and the FX nodes that it was handed are known.
+    Memory is unknown if only the run knows the size of a buffer. Registers and spills are unknown for kernels without machine
+    code: the CPU's, and Intel's if triton lacks that backend. Estimated seconds (see `figures.figures`) are unknown for a
+    device that explorer has no figures of. Bytes between kernels are those of `kernel_bytes`.
     """
+    return {
+        "frames compiled": len({a.frame for a in trace.find("dynamo")}),
+        "graph breaks": len(graph_breaks(trace)),
+        **(_of_inductor(trace) if _by_inductor(trace) else _of_another(trace)),
+        "between kernels (bytes)": bytes_moved(trace),
+        "compile seconds": round(sum(row["seconds"] for row in table(trace, "phase") if row["depth"] == 0), 3),
+    }
+
+
+def _by_inductor(trace: TraceData) -> bool:
+    """Whether Inductor compiled a trace, or would have had there been anything to compile."""
+    return (compilers_of(trace) or (trace.meta.get("backend", "inductor"),)) == ("inductor",)
+
+
+def _of_inductor(trace: TraceData) -> dict[str, Plain]:
+    """Return what Inductor's scheduler, its wrapper and its kernels say."""
     launched, called = launches(trace)
     memory = memory_of(trace)
     live: Mapping[tuple[str, str], int] = _sums(memory.peak())
     unsized = any(row["bytes"] is None for row in memory.table())
     resources = [kernel.resources for kernel in kernels_of(trace)]
     return {
-        "frames compiled": len({a.frame for a in trace.find("dynamo")}),
-        "graph breaks": len(graph_breaks(trace)),
         "FX nodes": sum(len(a.nodes) for a in trace.find("post_grad")),
         "scheduler nodes": sum(len(a.nodes) for a in trace.find("ir_pre_fusion")),
         "fused groups": sum(len(a.nodes) for a in trace.find("ir_post_fusion")),
@@ -353,8 +449,14 @@ def figures(trace: TraceData) -> dict[str, Plain]:
         "most registers of a kernel": max(_known(resources, "registers"), default=None),
         "spilled bytes": sum(spilled) if (spilled := _known(resources, "spill_stores", "spill_loads")) else None,
         "estimated seconds": figures_of_code(trace)["estimated_seconds"],
-        "compile seconds": round(sum(row["seconds"] for row in table(trace, "phase") if row["depth"] == 0), 3),
     }
+
+
+def _of_another(trace: TraceData) -> dict[str, Plain]:
+    """Return what is known of a compiler that has no scheduler of Inductor's: None for all that only that says."""
+    unknown: dict[str, Plain] = dict.fromkeys(OF_INDUCTOR)
+    handed = [a for stage in ("forward", "backward") for a in trace.find(stage)]
+    return {**unknown, "FX nodes": sum(len(a.nodes) for a in handed), "kernels": len(compiled_kernels(trace)) or None}
 
 
 def _known(resources: Iterable[Mapping[str, Any]], *names: str) -> list[int]:
@@ -378,7 +480,7 @@ def launches(trace: TraceData) -> tuple[int, int]:
         in_cpp = artifact.language == "cpp"
         for name in (name for _, name in calls_of(artifact)) if in_cpp else _called_names(artifact.text):
             launched += (artifact.frame, artifact.graph, name.removesuffix(".run")) in kernels
-            called += name.startswith(("extern_kernels.", "torch.ops.", "aten.", "aoti_torch_"))
+            called += name.startswith(LIBRARIES)
     return launched, called
 
 

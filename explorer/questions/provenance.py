@@ -267,6 +267,18 @@ def follow_module(trace: TraceData, path: str) -> Rows:
     return _rows(trace, _reach(Reached(links, start), links.up, _to_wholes).rows())
 
 
+def origins(trace: TraceData, artifact_id: str, lines: Iterable[int]) -> dict[str, set[int]]:
+    """Return the lines of each artifact that some lines come from, these included; calls and wholes are left aside."""
+    links = index(trace)
+    return _reach(Reached(links, {artifact_id: lines}), links.down, _close).by_artifact()
+
+
+def made_of(trace: TraceData, artifact_id: str, line: int) -> dict[str, set[int]]:
+    """Return the lines of each artifact that come from one line, this one included; calls and wholes are left aside."""
+    links = index(trace)
+    return _reach(Reached(links, {artifact_id: (line,)}), links.up, _close).by_artifact()
+
+
 def from_sources(trace: TraceData, *, wholes: bool = False) -> dict[str, set[int]]:
     """Return the lines of each artifact that come from a user line."""
     sources = {a.id: range(1, len(a.lines) + 1) for a in trace.find("source")}

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import explorer
-from explorer.questions.comparison import Comparison, figures, launches, ops
+from explorer.compilers.compilers import compiler_named
+from explorer.questions.comparison import figures, launches, ops
+from explorer.questions.kernel_bytes import Traffic, bytes_moved, traffic
+from explorer.questions.user_lines import compiled_kernels
 from explorer.traced import Trace
+from explorer.traced.comparison import Comparison
 
 Replayed = Callable[[str], Trace]
 
@@ -192,3 +200,145 @@ def test_what_backward_gets_is_known_by_how_forward_made_it() -> None:
     same, other = (explorer.compare(traces[0], one, names="ab") for one in traces[1:])
     assert all(row["same"] for row in same.nodes()) and set(column(same.groups(), "what")) == {"same"}
     assert not any(row["same"] for row in other.nodes() if row["graph"] == "backward" and row["a"] and row["b"])
+
+
+# Several compilers --------------------------------------------------------------------------------------------------------
+
+
+class Linear(nn.Module):
+    """A product, and two lines behind it that need no memory between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        z = torch.relu(y)
+        return z + 1.5
+
+
+@pytest.fixture(scope="module")
+def compilers() -> Iterator[Comparison]:
+    """One module by IREE, and by PyTorch's backend that runs Dynamo's graph as it is."""
+    iree = compiler_named("iree")
+    assert iree is not None
+    if iree.missing:
+        pytest.skip(f"IREE is not installed: {iree.remedy}")
+    torch.manual_seed(0)
+    module, x = Linear(), torch.randn(2, 8)
+    yield explorer.compare(*(explorer.trace(module, x, backend=name) for name in ("iree", "eager")))
+
+
+def test_what_inductor_and_iree_made_of_a_line(replayed: Replayed) -> None:
+    """IREE has one dispatch of all three lines; Inductor calls a library for each product. The texts stand side by side."""
+    c = explorer.compare(replayed("iree_linear-torch2.13-cpu"), replayed("mlp_train-torch2.13-cpu"), names=("iree", "inductor"))
+    rows = {row["code"]: row for row in c.lines().where(graph="forward")}
+    (dispatch,) = rows["z = torch.relu(y)"]["iree"]
+    assert rows["y = self.linear(x)"]["iree"] == rows["return z + 1.5"]["iree"] == (dispatch,) and "matmul" in dispatch
+    assert rows["hidden = functional.gelu(self.up(x))"]["inductor"] == ("extern_kernels.addmm", "cpp_fused_gelu_0")
+    assert rows["z = torch.relu(y)"]["inductor"] == rows["return self.down(hidden)"]["iree"] == ()
+    backward = [row["inductor"] for row in c.lines().where(graph="backward")]
+    assert backward and all("cpp_fused_gelu_gelu_backward_sum_0" in kernels for kernels in backward)
+    (fused,) = c.kernels().where(trace="iree")
+    assert fused["kernel"] == dispatch and len(fused["lines"]) == 3
+    assert figure(c, "kernels") == [1, 3] and figure(c, "library calls") == [None, 5], "what IREE does not have is not 0"
+
+    line = c.line("torch.relu")
+    assert "arith.cmpf ugt" in repr(line) and "linalg.matmul" not in repr(line) and "arith.cmpf" in line._repr_html_()
+    assert "---- inductor: no kernel is known to compute it" in repr(line)
+    assert f"{dispatch}, fused with lines 108, 110" in repr(line)
+    assert "flow · IREE" in repr(c.line(110)) and dispatch in c._repr_html_() and dispatch in repr(c)
+
+
+@pytest.mark.parametrize(
+    ("which", "message"),
+    [("no such code", "no kernel computes the line 'no such code': 108: y ="), ("z", "several lines fit 'z': 109")],
+)
+def test_a_line_that_is_not_one_is_refused(replayed: Replayed, which: str, message: str) -> None:
+    """The error lists the lines that there are."""
+    trace = replayed("iree_linear-torch2.13-cpu")
+    with pytest.raises(explorer.InputError, match=re.escape(message)):
+        explorer.compare(trace, trace).line(which)
+
+
+def test_every_kernel_of_inductor_and_every_library_call_is_one(replayed: Replayed) -> None:
+    """The kernels of the comparison are those that the wrapper launches and the library's functions that it calls."""
+    trace = replayed("mlp_train-torch2.11-cuda")
+    made = [kernel.name for kernel in compiled_kernels(trace)]
+    launched, called = launches(trace)
+    assert sum(name.startswith("extern_kernels.") for name in made) == called
+    assert {k.name for k in trace.kernels} == {name for name in made if not name.startswith("extern_kernels.")} and launched
+
+
+@pytest.mark.parametrize("program", ["sin_cos", "mlp_train", "attention"])
+def test_bytes_between_kernels_are_those_that_inductor_counts(program: str, replayed: Replayed) -> None:
+    """Each kernel and call reads and writes what Inductor's own figures say, where a kernel has no node that reads another's."""
+    trace = replayed(f"{program}-torch2.13-cpu")
+    moved: Counter[tuple[int | None, int | None]] = Counter((t.read, t.written) for _, t in traffic(trace))
+    counted: Counter[tuple[int, int]] = Counter()
+    by_kernel: dict[str, list[tuple[int, int]]] = {}
+    for row in trace.fusion.groups():
+        if row["kernels"]:
+            by_kernel.setdefault(row["kernels"][0], []).append((row["read"], row["written"]))
+        elif row["read"]:
+            counted[row["read"], row["written"]] += 1
+    counted += Counter((sum(read for read, _ in rows), sum(written for _, written in rows)) for rows in by_kernel.values())
+    assert moved == counted and moved
+
+
+def test_bytes_that_are_not_known_are_not_guessed(replayed: Replayed) -> None:
+    """IREE's one dispatch reads the input, the weight and the bias; without the links of one node nothing is said."""
+    trace = replayed("iree_linear-torch2.13-cpu")
+    assert [moved for _, moved in traffic(trace)] == [Traffic(4 * (2 * 8 + 4 * 8 + 4), 4 * 2 * 4)]
+    (flow,) = trace.find("iree_flow")
+    relu = [n for n, line in enumerate(flow.lines, 1) if "arith.cmpf" in line or "arith.select" in line]
+    kept = tuple(link for link in trace.links if link.source != flow.id or not set(link.source_lines) & set(relu))
+    assert bytes_moved(replace(trace, links=kept)) is None
+
+
+def test_bytes_between_the_halves_of_a_node_are_not_guessed() -> None:
+    """A sum that Inductor splits passes partial sums between two kernels, which are no tensor of the graph."""
+    trace = explorer.trace(lambda x: x.sum(), torch.ones(2**20), target="h100")
+    assert len(trace.kernels) == 2 and bytes_moved(trace) is None
+    transposed = explorer.trace(lambda x: x + x.t(), torch.ones(64, 64), target="h100")
+    assert [moved for _, moved in traffic(transposed)] == [Traffic(4 * 64 * 64, 4 * 64 * 64)], "two looks at one tensor"
+
+
+def test_dispatches_are_the_functions_that_iree_compiled(replayed: Replayed) -> None:
+    """The dispatches that the flow dialect has are those that there is machine code of, by the same names."""
+    trace = replayed("iree_linear-torch2.13-cpu")
+    assert [kernel.name for kernel in compiled_kernels(trace)] == [a.kernel for a in trace.find("iree_assembly")]
+
+
+def test_compilers_are_named_and_timed_in_one_run(compilers: Comparison) -> None:
+    """The traces are named by their backends, and the calls are timed in turn beside the function itself."""
+    assert compilers.names == ("iree", "eager")
+    assert figure(compilers, "kernels") == [1, None], "PyTorch ran Dynamo's graph, and which kernels it has is not known"
+    rows = compilers.benchmark(3)
+    assert column(rows, "what") == ["not compiled", "iree", "eager"] and rows[0]["ratio_to_eager"] == 1.0
+    assert all(row["seconds"] > 0 and row["processor_seconds"] >= 0 and row["cores"] >= 1 for row in rows)
+    with pytest.raises(explorer.InputError, match="repeats must be at least 1"):
+        compilers.benchmark(0)
+
+
+def test_what_is_loaded_is_compared_but_not_timed(replayed: Replayed) -> None:
+    """A recording has no process that could call what was compiled."""
+    trace = replayed("iree_linear-torch2.13-cpu")
+    with pytest.raises(explorer.LiveError):
+        explorer.compare(trace, trace).benchmark()
+
+
+def test_the_nodes_that_onnx_runtime_runs_are_its_kernels(replayed: Replayed) -> None:
+    """Of all levels the last one counts: there the product and the ReLU are one node, and the addition is another."""
+    trace = replayed("onnxrt_linear-torch2.13-cpu")
+    made = compiled_kernels(trace)
+    assert {kernel.artifact.stage for kernel in made} == {"onnxrt_all"}
+    assert [[line.code for line in kernel.user_lines] for kernel in made] == [
+        ["y = self.linear(x)", "z = torch.relu(y)"],
+        ["return z + 1.5"],
+    ]
+    c = explorer.compare(trace, replayed("iree_linear-torch2.13-cpu"), names=("onnxrt", "iree"))
+    assert figure(c, "kernels") == [2, 1] and all(row["onnxrt"] and row["iree"] for row in c.lines())
+    one, other = figure(c, "between kernels (bytes)")
+    assert one == other + 2 * 4 * 2 * 4, "what the ReLU gives is written once and read once"  # type: ignore[operator]

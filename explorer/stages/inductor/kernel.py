@@ -10,7 +10,7 @@ from itertools import takewhile
 from explorer.model.artifacts import Kernel, KernelLines
 from explorer.model.events import KernelText
 from explorer.model.records import typed
-from explorer.model.stage import Frames, Stage, text_artifact
+from explorer.model.stage import Frames, KernelPlace, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import CALLED_FROM, DEFINED, Artifact, Event, Link
 from explorer.stages.inductor.definitions import kernel_events
@@ -52,6 +52,11 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
                 yield Link(wrapper[-1].id, (first + number - 1,), graph, node_lines, how)
     yield from _link_scheduler(artifact, trace)
     yield from _link_launches(artifact, trace)
+
+
+def whole_text(artifact: Artifact) -> Iterator[KernelPlace]:
+    """The kernel, which is all of the text."""
+    yield artifact.kernel, range(1, len(artifact.lines) + 1)
 
 
 def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
@@ -162,6 +167,7 @@ STAGE = Stage(
     title="Kernel",
     language="triton",
     render=render,
+    kernels=whole_text,
     per_kernel=True,
     gather=gather,
     kinds=kernel_kinds,

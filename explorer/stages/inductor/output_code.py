@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from explorer.model.events import OutputCodeText
 from explorer.model.records import typed
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import KernelPlace, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, once
 from explorer.stages.fx_graph import all_fx_nodes
@@ -19,6 +19,8 @@ from explorer.stages.kinds import BLANK
 
 #: How a call into a library is known: it makes the buffer that an extern kernel's scheduler node writes.
 EXTERN = "extern kernel"
+#: How the name of a function of a library begins.
+LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "aoti_torch_")
 _MULTI = re.compile(r"^(\w+) = async_compile\.multi_kernel\('\w+', \[([^\]]*)\]", re.MULTILINE)
 _BUFFER = re.compile(r"^\s+(\w+) = |\bout=(\w+)\)")
 
@@ -51,6 +53,13 @@ def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
 def _computes(name: str) -> bool:
     """Whether a call of the wrapper is a kernel's launch or a library's operator."""
     return name.endswith(".run") or name.startswith(("extern_kernels.", "torch.ops.", "aten.", "cpp_", "triton_"))
+
+
+def library_calls(artifact: Artifact) -> Iterator[KernelPlace]:
+    """Each call that goes into a library, by the line that makes it."""
+    for line, name in calls_of(artifact):
+        if name.startswith(LIBRARIES):
+            yield name, (line,)
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
@@ -126,6 +135,7 @@ STAGE = Stage(
     language="python",
     render=render,
     kinds=kinds,
+    kernels=library_calls,
     link=link,
     phases=("GraphLowering.codegen",),
     backend="inductor",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import partial
 
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import KernelPlace, Stage, no_kernels, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.fx_locations import Places, of_whole_graph
 from explorer.stages.iree.locations import links
@@ -51,6 +53,8 @@ MLIR = rules(
     inputs=r"^\s*(ro|wo|rw) %",
     output=r"^\s*torch\.\w+\.return\b",
 )
+#: The name that an executable exports its function by.
+_EXPORT = re.compile(r'^    flow\.executable\.export public @(?:"([^"]+)"|([\w.$-]+))')
 
 
 def places(artifact: Artifact) -> Places:
@@ -63,6 +67,19 @@ def kinds(artifact: Artifact) -> Kinds:
     of_inputs = of_whole_graph(places(artifact))
     found = by_rules(artifact.lines, MLIR)
     return [kind or ("inputs" if number in of_inputs else "") for number, kind in enumerate(found, 1)]
+
+
+def dispatches(artifact: Artifact) -> Iterator[KernelPlace]:
+    """Each dispatch of a module in IREE's flow dialect: the function of its executable, from its head to its closing brace."""
+    name, first = "", 0
+    for number, line in enumerate(artifact.lines, 1):
+        if line.startswith("  flow.executable private "):
+            name, first = "", number
+        elif first and (export := _EXPORT.match(line)):
+            name = export[1] or export[2]
+        elif first and line.startswith("  }"):
+            yield name, range(first, number + 1)
+            first = 0
 
 
 def stage_name(phase: str) -> str:
@@ -85,6 +102,7 @@ def _stage(phase: str, before: str, title: str, about: str) -> Stage:
         render=partial(render, title=title),
         link=links(places, "loc"),
         kinds=kinds,
+        kernels=dispatches if phase == "flow" else no_kernels,
         summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
         opens_at=4 if phase == "flow" else 0,  # the last phase that keeps the dispatches and the user's lines
         made_from=(stage_name(before),) if before else (),

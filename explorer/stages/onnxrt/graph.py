@@ -9,7 +9,7 @@ from functools import partial
 from explorer.model.artifacts import ONNX_GRAPHS, ONNXRT_LEVELS, OnnxGraph
 from explorer.model.records import typed
 from explorer.model.rows import OnnxNode
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import KernelPlace, Stage, no_kernels, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, once
 from explorer.stages import fx_graph
@@ -74,6 +74,14 @@ def kinds(artifact: Artifact) -> Kinds:
     ]
 
 
+def kernels(artifact: Artifact) -> Iterator[KernelPlace]:
+    """Each node but the constants, by its name: an execution provider calls one kernel for it."""
+    lines = lines_of(artifact)
+    for node in nodes_of(artifact):
+        if node.target != "Constant" and node.name in lines:
+            yield node.name, lines[node.name]
+
+
 def _around(line: str) -> str:
     """The kind of a line that is no node."""
     if not line.strip():
@@ -129,6 +137,7 @@ def _stage(name: str, title: str, about: str, link: LinkFunction, why_absent: st
         render=partial(render, title=title),
         link=link,
         kinds=kinds,
+        kernels=kernels if name.startswith("onnxrt_") else no_kernels,
         summary=summary,
         why_absent=why_absent,
         opens_at=opens_at,

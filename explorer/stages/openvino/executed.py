@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from explorer.model.artifacts import OpenVinoExecuted
 from explorer.model.records import typed
 from explorer.model.rows import ExecutedLayer
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import KernelPlace, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.kinds import CONSTANT, Kinds
@@ -49,6 +49,13 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
             yield Link(artifact.id, (number,), model.id, tuple(lines), "originalLayersNames")
 
 
+def layers(artifact: Artifact) -> Iterator[KernelPlace]:
+    """Each layer that computes, by OpenVINO's name for it: the device's plugin calls one kernel for it."""
+    for number, row in enumerate(typed(OpenVinoExecuted, artifact.data).rows, 2):
+        if row.layer not in NOT_COMPUTING:
+            yield row.name, (number,)
+
+
 def kinds(artifact: Artifact) -> Kinds:
     """Layers compute, but inputs, constants and results."""
     return ["headings", *(NOT_COMPUTING.get(row.layer, "") for row in typed(OpenVinoExecuted, artifact.data).rows)]
@@ -69,6 +76,7 @@ STAGE = Stage(
     render=render,
     link=link,
     kinds=kinds,
+    kernels=layers,
     summary=summary,
     per_kernel=True,
     why_absent="OpenVINO ran no part of the graph: `execution` says why",

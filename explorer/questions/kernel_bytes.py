@@ -1,0 +1,145 @@
+"""The bytes that pass between the kernels of a compiler, by the tensors of the graph that it was handed. Pure.
+
+A kernel reads each tensor that one of its FX nodes uses and that none of them computes, and writes each that another kernel
+uses or the graph returns. A view is no tensor of its own: of one that no kernel computes what is read is the tensor that it is
+a view of, at most as much of it as the view has. So the bytes are the same for every compiler that puts the same nodes into the
+same kernels. What a kernel reads twice, packs or keeps in a cache is not in them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from explorer.model.rows import FxNode
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact
+from explorer.questions.memory import element_size
+from explorer.questions.provenance import origins
+from explorer.questions.user_lines import CompiledKernel, compiled_kernels
+from explorer.stages.fx_graph import node_lines, outer_nodes
+
+#: Operators that only say how a tensor is looked at, or which of several it is.
+VIEWS = re.compile(
+    r"^(aten\.(_unsafe_view|_reshape_alias|alias|as_strided|detach|expand|permute|reshape|select|slice|split\w*|squeeze|t|transpose|"
+    r"unbind|unsqueeze|view)\.|_operator\.getitem|operator\.getitem|getitem)"
+)
+#: A product by 1, which a compiler leaves out, as is written by a decomposition of addmm.
+_BY_ONE = re.compile(r"^\(\w+, 1(\.0)?\)$")
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The bytes that a kernel reads and writes; None where they are not known.
+
+    That is where a size is not a number, where a node of the graph has no kernel, and where a node of this kernel is in
+    another one too: what passes between two halves of a node is no tensor of the graph.
+    """
+
+    read: int | None
+    written: int | None
+
+
+def traffic(trace: TraceData) -> list[tuple[CompiledKernel, Traffic]]:
+    """List the kernels of a trace with the bytes that each reads and writes."""
+    found = []
+    for artifact in (*trace.find("forward"), *trace.find("backward")):
+        kernels = [k for k in compiled_kernels(trace) if (k.artifact.frame, k.artifact.graph) == (artifact.frame, artifact.graph)]
+        members = [_members(trace, kernel, artifact) for kernel in kernels]
+        graph = _Graph(artifact, members)
+        found += [(kernel, graph.traffic(nodes)) for kernel, nodes in zip(kernels, members, strict=True)]
+    return found
+
+
+def bytes_moved(trace: TraceData) -> int | None:
+    """Add up what all kernels read and write; None where that of one is not known, and where there are none."""
+    sizes = [size for _, moved in traffic(trace) for size in (moved.read, moved.written)]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
+
+
+def _members(trace: TraceData, kernel: CompiledKernel, graph: Artifact) -> frozenset[str]:
+    """The nodes of the graph that a kernel computes."""
+    lines = origins(trace, kernel.artifact.id, kernel.lines).get(graph.id, set())
+    return frozenset(name for name, line in node_lines(graph).items() if line in lines)
+
+
+class _Graph:
+    """A graph whose nodes are spread over kernels."""
+
+    def __init__(self, artifact: Artifact, members: Iterable[frozenset[str]]) -> None:
+        self._nodes: Mapping[str, FxNode] = {node.name: node for node in outer_nodes(artifact)}
+        kernels = Counter(name for nodes in members for name in nodes)
+        self._computed = kernels.keys()
+        self._split = {name for name, count in kernels.items() if count > 1}
+        self._whole = all(self._has_a_kernel(node) for node in self._nodes.values())
+
+    def traffic(self, members: frozenset[str]) -> Traffic:
+        """What a kernel of these nodes reads and writes."""
+        if not self._whole or not members or members & self._split:
+            return Traffic(None, None)
+        return Traffic(self._sum(self._reads(members)), self._sum(self._writes(members)))
+
+    def _has_a_kernel(self, node: FxNode) -> bool:
+        """Whether a node is computed by some kernel, or by nobody."""
+        return node.op in ("placeholder", "get_attr", "output") or node.name in self._computed or _computes_nothing(node)
+
+    def _reads(self, members: frozenset[str]) -> Iterator[tuple[str, int | None]]:
+        """The tensors that some nodes use and none of them computes, with the bytes that are looked at."""
+        for name in members & self._nodes.keys():
+            for used in self._nodes[name].inputs:
+                source, size = self._source(used)
+                if source not in members:
+                    yield source, size
+
+    def _writes(self, members: frozenset[str]) -> Iterator[tuple[str, int | None]]:
+        """The tensors that some nodes compute, and others use."""
+        for node in self._nodes.values():
+            viewed = node.op == "call_function" and node.name not in self._computed
+            for used in node.inputs if node.name not in members and not viewed else ():
+                source, looked_at = self._source(used)
+                if source in members:  # of an operator with several results only those that are used
+                    yield source, looked_at if self._nodes[source].outputs else _size(self._nodes[source])
+
+    def _source(self, name: str) -> tuple[str, int | None]:
+        """The tensor that a node is a view of, and how much of it the view has; itself where it is none."""
+        node = self._nodes[name]
+        size = _size(node)
+        while node.op == "call_function" and node.name not in self._computed and node.inputs:
+            node = self._nodes[node.inputs[0]]
+            whole = _size(node)
+            size = whole if size is None else size if whole is None else min(size, whole)
+        return node.name, size
+
+    def _sum(self, tensors: Iterable[tuple[str, int | None]]) -> int | None:
+        """Add up the bytes of the tensors, of one that is used several times no more than it has."""
+        sizes: dict[str, set[int | None]] = {}
+        for name, size in tensors:
+            sizes.setdefault(name, set()).add(size)
+        total = 0
+        for name, parts in sizes.items():
+            whole = _size(self._nodes[name])
+            known = [part for part in parts if part is not None]
+            if whole is None or len(known) < len(parts):
+                return None
+            total += min(whole, sum(known))
+        return total
+
+
+def _computes_nothing(node: FxNode) -> bool:
+    """Whether a node gives what its first input has."""
+    return bool(VIEWS.match(node.target)) or (node.target == "aten.mul.Tensor" and bool(_BY_ONE.match(node.args)))
+
+
+def _size(node: FxNode) -> int | None:
+    """The bytes of what a node gives, 0 for what is no tensor; None for a size that is not a number."""
+    tensors = [(node.shape, node.dtype)] if node.shape is not None else [(one.shape, one.dtype) for one in node.outputs or ()]
+    if not all(length.isdigit() for shape, _ in tensors for length in shape or ()):
+        return None
+    return sum(math.prod(map(int, shape or ())) * element_size(dtype or "") for shape, dtype in tensors)
+
+
+__all__ = ["Traffic", "bytes_moved", "traffic"]

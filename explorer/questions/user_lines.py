@@ -1,0 +1,89 @@
+"""What a compiler made of each line of the user's program: kernels, dispatches, library calls. Pure.
+
+Each compiler's stage says which kernels its text has (`Stage.kernels`). A kernel computes a user line if a line of the kernel
+comes from it by the links, the calls that led there left aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from explorer.model.artifacts import Source
+from explorer.model.records import typed
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, once
+from explorer.questions.provenance import made_of, origins
+from explorer.stages import stage_of
+
+#: Graphs that are one for people: with a backward there is a forward, without one an inference graph.
+FORWARD = {"inference": "forward"}
+
+
+@dataclass(frozen=True, order=True)
+class UserLine:
+    """A line of the program: its file, its number there from 1, and its code."""
+
+    file: str
+    number: int
+    code: str
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel, dispatch or library call: its name, the text that has it and its lines there, and the user lines in it."""
+
+    name: str
+    graph: str
+    artifact: Artifact
+    lines: tuple[int, ...]
+    user_lines: tuple[UserLine, ...]
+
+
+def compilers_of(trace: TraceData) -> tuple[str, ...]:
+    """Name the compilers that a trace shows stages of, as `backend=` does; none where PyTorch ran the graphs."""
+    return tuple(dict.fromkeys(backend for a in trace.artifacts if (backend := stage_of(trace, a.stage).backend)))
+
+
+@once
+def compiled_kernels(trace: TraceData) -> tuple[CompiledKernel, ...]:
+    """List the kernels of a trace, in the order of its texts."""
+    return tuple(
+        CompiledKernel(name, FORWARD.get(a.graph, a.graph), a, tuple(lines), _user_lines(trace, a, lines))
+        for a in _texts(trace)
+        for name, lines in stage_of(trace, a.stage).kernels(a)
+    )
+
+
+def _texts(trace: TraceData) -> Iterator[Artifact]:
+    """Yield the texts that may have kernels.
+
+    Of a graph that was compiled again these are the last ones, and of stages that show the same kernels more and more
+    optimised, as the levels of ONNX Runtime do by one function, those of the last stage.
+    """
+    last = {(a.frame, a.graph, a.kernel, stage_of(trace, a.stage).kernels): a for a in trace.artifacts}
+    yield from (a for a in trace.artifacts if last[a.frame, a.graph, a.kernel, stage_of(trace, a.stage).kernels] is a)
+
+
+def _user_lines(trace: TraceData, artifact: Artifact, lines: Iterable[int]) -> tuple[UserLine, ...]:
+    """The lines of the program that some lines of a text come from."""
+    found = origins(trace, artifact.id, lines)
+    return tuple(sorted(_user_line(a, line) for a in trace.find("source") for line in found.get(a.id, ())))
+
+
+def _user_line(source: Artifact, line: int) -> UserLine:
+    data = typed(Source, source.data)
+    return UserLine(data.file, data.first_line + line - 1, source.lines[line - 1].strip())
+
+
+def lines_made_of(trace: TraceData, user_line: UserLine, kernel: CompiledKernel) -> tuple[int, ...]:
+    """List the lines of a kernel that come from a user line."""
+    inside, found = set(kernel.lines), set[int]()
+    for source in trace.find("source"):
+        line = user_line.number - typed(Source, source.data).first_line + 1
+        if 1 <= line <= len(source.lines) and _user_line(source, line) == user_line:
+            found |= made_of(trace, source.id, line).get(kernel.artifact.id, set()) & inside
+    return tuple(sorted(found))
+
+
+__all__ = ["FORWARD", "CompiledKernel", "UserLine", "compiled_kernels", "compilers_of", "lines_made_of"]
