@@ -124,6 +124,28 @@ def run_onnxrt_linear(device: str) -> None:
         torch.compile(model, backend="onnxrt")(torch.randn(2, 8, device=device))
 
 
+class Parted(nn.Module):
+    """A linear layer, and behind it an operator that OpenVINO does not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        z = torch.relu(y)
+        w = torch.special.bessel_j0(z)
+        return w * 2 + 1.5
+
+
+def run_openvino_parts(device: str) -> None:
+    """One inference by OpenVINO's backend of torch.compile, in float32, which PyTorch has a part in."""
+    options = {"aot_autograd": True, "config": {"INFERENCE_PRECISION_HINT": "f32"}}
+    model = Parted().to(device)
+    with torch.no_grad():
+        torch.compile(model, backend="openvino", options=options)(torch.randn(2, 8, device=device))
+
+
 #: What is recorded, by the name of its file in `data/`.
 PROGRAMS: dict[str, Callable[[str], None]] = {
     "sin_cos": run_sin_cos,
@@ -133,4 +155,5 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
     "attention": run_attention,
     "iree_linear": run_iree_linear,
     "onnxrt_linear": run_onnxrt_linear,
+    "openvino_parts": run_openvino_parts,
 }

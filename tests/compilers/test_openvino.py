@@ -245,3 +245,65 @@ def test_without_openvino_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(compiler, "is_installed", lambda module: False)
     with pytest.raises(explorer.InputError, match=r"backend 'openvino': OpenVINO, Intel's .*torch-compile-explorer\[openvino\]"):
         explorer.trace(Small(), torch.randn(2, 8), backend="openvino")
+
+
+# In a recording the program calls OpenVINO's own backend ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_earlier_options(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenVINO's backend takes the options of the last call that had `aot_autograd` for all later calls of the process."""
+    monkeypatch.setattr("openvino.frontend.pytorch.torchdynamo.backend.openvino_options", {})
+
+
+@live
+@pytest.mark.usefixtures("no_earlier_options")
+def test_a_programs_own_call_is_observed_and_left_alone() -> None:
+    """OpenVINO's default mode loses a change of an input: it does so in a recording too, which shows what OpenVINO ran."""
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return torch.relu(x * 2)
+
+    x = torch.ones(4)
+    with explorer.record() as recording:
+        result = torch.compile(double, backend="openvino")(x)
+    trace = recording.trace
+    trace.raise_for_failures()
+    assert result.tolist() == [4.0] * 4 and x.tolist() == [1.0] * 4, "as without the recording"
+    assert ran(trace) == [("inference", "OpenVINO", 1)] and trace.find("forward") and trace.find("openvino_executed")
+    assert not trace.table("setting").where(of="openvino")
+    (model,), (graph,) = trace.find("openvino_ir"), trace.find("forward")
+    assert {link.target for link in trace.links if link.source == model.id} == {graph.id}
+
+
+@live
+@pytest.mark.usefixtures("no_earlier_options")
+def test_a_programs_training_is_observed() -> None:
+    """Both graphs of AOTAutograd are there by their names, with the properties that the program gave."""
+    torch.manual_seed(0)
+    model, x = Small(), torch.randn(2, 8)
+    options = {"aot_autograd": True, "config": {"INFERENCE_PRECISION_HINT": "f32"}}
+    with explorer.record() as recording:
+        torch.compile(model, backend="openvino", options=options)(x).sum().backward()
+    trace = recording.trace
+    trace.raise_for_failures()
+    assert {row[:2] for row in ran(trace)} == {("forward", "OpenVINO"), ("backward", "OpenVINO"), ("backward", "PyTorch")}
+    assert {row["set_by"] for row in trace.table("setting").where(of="openvino")} == {"torch.compile"}
+    gradient = model.linear.weight.grad
+    model.zero_grad()
+    model(x).sum().backward()
+    torch.testing.assert_close(gradient, model.linear.weight.grad)
+
+
+@live
+@pytest.mark.usefixtures("no_earlier_options")
+def test_what_a_program_lets_inductor_run_is_said() -> None:
+    """Where the backend cannot partition a graph Inductor runs it, as without the recording, and the trace names it."""
+    options = {"disabled_ops": ["no.such.operator"]}
+    with explorer.record() as recording:
+        result = torch.compile(lambda x: torch.relu(x * 2 + 1), backend="openvino", options=options)(torch.ones(4))
+    (row,), (failure,) = recording.trace.table("execution"), recording.trace.failures
+    assert result.tolist() == [3.0] * 4
+    assert row["engine"] == "Inductor" and "KeyError: 'no.such.operator'" in row["why"]
+    assert failure.stage == "openvino_partition" and "handed it to Inductor" in failure.message

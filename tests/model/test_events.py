@@ -32,7 +32,6 @@ ELSEWHERE = {
     **dict.fromkeys(("setting", "written_file"), "tests/observe/test_metrics.py"),
     "iree_target": "tests/compilers/test_iree.py",
     **dict.fromkeys(("onnx_optimize", "onnxrt_disable"), "tests/compilers/test_onnxrt.py"),
-    **dict.fromkeys(("openvino_partition", "openvino_ir", "openvino_executed"), "tests/compilers/test_openvino.py"),
     **dict.fromkeys(("fusion_wish", "fx_pass_idle"), "tests/questions/test_what_if.py, tests/observe/test_inductor.py"),
 }
 

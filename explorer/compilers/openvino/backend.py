@@ -13,27 +13,24 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Any
 
 from explorer.compilers.graph_copy import outputs_of
-from explorer.compilers.openvino.execution import PartitionedGraph
-from explorer.compilers.openvino.partition import Partition, partition_of
-from explorer.compilers.tensors import check_devices
-from explorer.model.artifacts import ChangedSetting
+from explorer.compilers.openvino.observing import observed_backend
+from explorer.compilers.tensors import check_devices, with_strides_of
 from explorer.model.stage import Emit
-from explorer.observe.context import current_compile_id
 from explorer.observe.fx import graph_record
-from explorer.observe.patch import observed, replaced_in_plain_sight
+from explorer.observe.patch import replaced_in_plain_sight
 
-#: What OpenVINO's backend is asked for, unless the user's options say otherwise.
-PRECISION = "INFERENCE_PRECISION_HINT"
-DEFAULTS: Mapping[str, str] = {PRECISION: "f32"}
+#: The properties that OpenVINO compiles with, unless the user's options say otherwise.
+DEFAULTS: Mapping[str, str] = MappingProxyType({"INFERENCE_PRECISION_HINT": "f32"})
 
 
 class OpenVinoError(RuntimeError):
-    """OpenVINO could not take a graph or a part of it; the message is its own."""
+    """OpenVINO's backend could not take a graph; the message is its own."""
 
 
 def openvino_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
@@ -86,62 +83,39 @@ def compile_graph(
     check_devices(inputs, "OpenVINO")
     likes = tuple(value.meta.get("val") if hasattr(value, "meta") else None for value in outputs_of(gm))
     with emit.during(graph):
-        for name, value in settings["config"].items():
-            emit("setting", partial(_setting, name, value))
         emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
-        call, read = partitioned(gm, inputs, settings)
-        found: list[Partition] = []
-        emit.attempt("openvino_partition", "read", lambda: found.append(read()))
-        partition = found[0] if found else Partition()
-        if found:
-            emit("openvino_partition", partition.facts)
-    runner = PartitionedGraph(call, partition, likes, emit, current_compile_id(), graph, settings["device"])
-    for row in runner.rows():
-        emit.later("execution", row)
+        with as_asked():
+            call = observed_backend(gm, inputs, dict(settings), emit=emit, graph=graph, defaults=DEFAULTS)
 
     def run(given: list[Any]) -> tuple[Any, ...]:
         arguments = list(given)
         given.clear()
-        return runner(arguments)
+        return tuple(copied(value, arguments, like) for value, like in zip(call(arguments), likes, strict=True))
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
 
-def partitioned(
-    gm: Any, inputs: Sequence[Any], settings: Mapping[str, Any]
-) -> tuple[Callable[..., Any], Callable[[], Partition]]:
-    """What OpenVINO's backend makes of a graph to be called, and what reads how it partitioned the graph."""
+@contextmanager
+def as_asked() -> Iterator[None]:
+    """Inside the block OpenVINO's backend takes the options that it is given, not those of an earlier call, and no Inductor."""
     from openvino.frontend.pytorch.torchdynamo import backend
-    from openvino.frontend.pytorch.torchdynamo.partition import Partitioner
-
-    before = {node.name: node.target for node in gm.graph.nodes}
-    partitions: list[tuple[Any, Any]] = []
-
-    def seen(partitioner: Any, module: Any, options: Any) -> Iterator[None]:
-        graph_module = yield
-        partitions.append((graph_module, partitioner.supported_ops))
-
-    def read() -> Partition:
-        ((graph_module, supported),) = partitions
-        return partition_of(graph_module, before, supported)
 
     def refused(*args: Any, **kwargs: Any) -> Any:
-        raise OpenVinoError(f"OpenVINO's backend could not partition the graph: {_said(sys.exception())}") from sys.exception()
+        error = sys.exception()
+        raise OpenVinoError(f"OpenVINO's backend could not partition the graph: {type(error).__name__}: {error}") from error
 
-    with ExitStack() as stack:
-        stack.enter_context(observed(Partitioner, "make_partitions", seen))
-        stack.enter_context(replaced_in_plain_sight(backend, "compile_fx", lambda _: refused))
-        stack.enter_context(replaced_in_plain_sight(backend, "openvino_options", lambda _: {}))  # those of an earlier call
-        call = backend.fx_openvino(gm, inputs, dict(settings))
-    return call, read
-
-
-def _said(error: BaseException | None) -> str:
-    return "" if error is None else f"{type(error).__name__}: {error}"
+    with (
+        replaced_in_plain_sight(backend, "compile_fx", lambda _: refused),
+        replaced_in_plain_sight(backend, "openvino_options", lambda _: {}),
+    ):
+        yield
 
 
-def _setting(name: str, value: Any) -> ChangedSetting:
-    """A property that OpenVINO compiles with."""
-    setter = "explorer" if DEFAULTS.get(name) == value else "torch.compile"
-    return ChangedSetting(of="openvino", name=name, value=repr(value), default="", set_by=setter)
+def copied(value: Any, arguments: Sequence[Any], like: Any) -> Any:
+    """A result in memory of its own, with the strides of the graph's own; what is not computed is given back as it is."""
+    import torch
+
+    if not isinstance(value, torch.Tensor) or any(value is given for given in arguments):
+        return value
+    return value.clone() if like is None else with_strides_of(value.clone(), like)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,15 @@ def backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     from explorer.compilers.openvino.backend import openvino_backend
 
     return openvino_backend(emit, options)
+
+
+@contextmanager
+def watch(emit: Emit) -> Iterator[None]:
+    """Observe OpenVINO's backend where a recorded program asks torch.compile for it."""
+    from explorer.compilers.openvino import observing
+
+    with observing.watch(emit):
+        yield
 
 
 OPENVINO = Compiler(
@@ -35,4 +45,6 @@ OPENVINO = Compiler(
             "testing": "True to hand OpenVINO also a part of one operator, which its backend leaves to PyTorch by default",
         }
     ),
+    registered=("openvino",),
+    watch=watch,
 )

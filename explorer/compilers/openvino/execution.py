@@ -15,7 +15,6 @@ from typing import Any
 
 from explorer.compilers.openvino.models import executed_facts, ir_facts
 from explorer.compilers.openvino.partition import Part, Partition
-from explorer.compilers.tensors import with_strides_of
 from explorer.model.artifacts import ExecutedPart
 from explorer.model.stage import Emit
 from explorer.observe.patch import observed
@@ -32,44 +31,42 @@ class PartitionedGraph:
     """A graph as OpenVINO's backend calls it; called with the graph's inputs it gives its results.
 
     `frame` is the compile id of the frame that the graph belongs to, by which what is seen in its first calls is recorded.
-    `likes` are the fake tensors of the results, None for what is no tensor.
     """
 
-    def __init__(
-        self,
-        call: Callable[..., Any],
-        partition: Partition,
-        likes: Sequence[Any],
-        emit: Emit,
-        frame: str,
-        graph: str,
-        device: str,
-    ) -> None:
+    def __init__(self, call: Callable[..., Any], partition: Partition, emit: Emit, frame: str, graph: str, device: str) -> None:
         self.calls = 0
-        self._call, self._partition, self._likes, self._emit = call, partition, likes, emit
+        self._call, self._partition, self._emit = call, partition, emit
         self._frame, self._graph, self._device = frame, graph, device
         for part in partition.parts:
             part.module.register_forward_pre_hook(partial(self._runs_on_pytorch, part))
-        if partition.module is not None:
-            weakref.finalize(self, _forgotten, partition.module).atexit = False
+        weakref.finalize(self, _forgotten, partition.module).atexit = False
 
-    def __call__(self, arguments: list[Any]) -> tuple[Any, ...]:
-        """The results of the graph, copied out of OpenVINO's buffers."""
+    def function(self) -> Callable[..., Any]:
+        """What is called as OpenVINO's backend's own function is; AOTAutograd reads of it how its inputs are given."""
+
+        def call(*inputs: Any) -> Any:
+            return self(*inputs)
+
+        vars(call).update(vars(self._call))
+        return call
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The results of the graph, in OpenVINO's buffers."""
         unsettled = [part for part in self._partition.parts if not part.settled]
         if unsettled:
             with self._emit.within(self._frame), self._emit.during(self._graph), self._compiles_observed(unsettled):
-                results = self._call(arguments)
+                results = self._call(*inputs)
             self._emit_executed(unsettled)
         else:
-            results = self._call(arguments)
+            results = self._call(*inputs)
         self.calls += 1
-        return tuple(_copied(value, arguments, like) for value, like in zip(results, self._likes, strict=True))
+        return results
 
     def rows(self) -> Iterator[Callable[[], ExecutedPart]]:
         """What gives the row of each part, and of what is left to PyTorch, when the recording ends."""
         yield from (partial(self._row, part) for part in self._partition.parts)
         yield from (partial(self._row_left, names, why) for why, names in self._partition.left.items())
-        if self._partition.module is not None and not self._partition.parts and not self._partition.left:
+        if not self._partition.parts and not self._partition.left:
             yield partial(self._row_left, (), "the graph has no operators")
 
     # What OpenVINO compiles ----------------------------------------------------------------------------------------------
@@ -151,12 +148,3 @@ def _forgotten(module: Any) -> None:
 
 def _fail(part: Part) -> None:
     raise PartError(f"PyTorch runs {part.name}, because OpenVINO could not: {part.error}")
-
-
-def _copied(value: Any, arguments: Sequence[Any], like: Any) -> Any:
-    """A result in memory of its own, with the strides of the graph's own; what is not computed is given back as it is."""
-    import torch
-
-    if not isinstance(value, torch.Tensor) or any(value is given for given in arguments):
-        return value
-    return value.clone() if like is None else with_strides_of(value.clone(), like)

@@ -38,16 +38,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partitioned graph: its text, its parts, the operators left to PyTorch by the reason, and where its lines come from.
+    """A partitioned graph, its text, its parts, the operators left to PyTorch by the reason, and where its lines come from."""
 
-    Without a `module`, the GraphModule, it is not known how the graph was partitioned.
-    """
-
-    module: Any = None
-    text: str = ""
-    parts: tuple[Part, ...] = ()
-    left: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    origins: tuple[OpenVinoOrigin, ...] = ()
+    module: Any
+    text: str
+    parts: tuple[Part, ...]
+    left: Mapping[str, tuple[str, ...]]
+    origins: tuple[OpenVinoOrigin, ...]
 
     def facts(self) -> OpenVinoPartitionText:
         """What is recorded of it."""

@@ -79,6 +79,7 @@ STAGE = Stage(
     kernels=layers,
     summary=summary,
     per_kernel=True,
+    opens_at=4,
     why_absent="OpenVINO ran no part of the graph: `execution` says why",
     about="The layers that OpenVINO executes of each part, after fusion, with the kernel that it chose for each and its layout.",
 )

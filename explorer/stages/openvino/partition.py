@@ -18,7 +18,7 @@ from explorer.stages.kinds import fx_kinds
 def render(event: Event, id: str) -> Artifact:
     """The graph, and below it the graphs of its parts."""
     text = typed(OpenVinoPartitionText, event.data).text.strip("\n")
-    return text_artifact(event, id, "Partition · OpenVINO", "fx", text=text)
+    return text_artifact(event, id, "Partition · OpenVINO", "python", text=text)
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
@@ -44,7 +44,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
 STAGE = Stage(
     name="openvino_partition",
     title="Partition · OpenVINO",
-    language="fx",
+    language="python",
     backend="openvino",
     render=render,
     link=link,

@@ -1,0 +1,152 @@
+"""Observe OpenVINO's backend of torch.compile: how it partitions a graph, and what comes of the parts.
+
+A program that is recorded may ask torch.compile for it itself: that is OpenVINO's own affair, with the options that the program
+gives, and is only observed.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from explorer.compilers.openvino.execution import PartitionedGraph
+from explorer.compilers.openvino.partition import Partition, partition_of
+from explorer.model.artifacts import ChangedSetting, ExecutedPart
+from explorer.model.stage import Emit
+from explorer.observe.context import current_compile_id
+from explorer.observe.fx import graph_record
+from explorer.observe.patch import observed, replaced_in_plain_sight
+
+#: The module of OpenVINO's backend, whose import takes long and changes torch: explorer imports it only to compile by it.
+BACKEND = "openvino.frontend.pytorch.torchdynamo.backend"
+
+
+class InductorRanError(RuntimeError):
+    """OpenVINO's backend handed a graph to Inductor; the message is OpenVINO's."""
+
+
+def observed_backend(
+    gm: Any, inputs: Sequence[Any], settings: Any, *, emit: Emit, graph: str, defaults: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """Call OpenVINO's backend for a graph; what comes back is called as it is, and what it runs is emitted.
+
+    `defaults` are the properties that explorer asks for where the user does not.
+    """
+    from openvino.frontend.pytorch.torchdynamo import backend
+    from openvino.frontend.pytorch.torchdynamo.partition import Partitioner
+
+    for name, value in ((settings or {}).get("config") or {}).items():
+        emit("setting", partial(_setting, name, value, defaults))
+    partitions: list[Callable[[], Partition]] = []
+    inductor: list[str] = []
+
+    def partitioned(partitioner: Any, module: Any, options: Any) -> Iterator[None]:
+        if not _uses_aot_autograd(settings):
+            emit("forward", lambda: graph_record(module))
+        before = {node.name: node.target for node in module.graph.nodes}
+        graph_module = yield
+        partitions.append(lambda: partition_of(graph_module, before, partitioner.supported_ops))
+
+    def handed_on(*args: Any, **kwargs: Any) -> Iterator[None]:
+        error = sys.exception()
+        inductor.append(f"{type(error).__name__}: {error}")
+        yield
+
+    with observed(Partitioner, "make_partitions", partitioned), observed(backend, "compile_fx", handed_on):
+        call: Callable[..., Any] = _original(backend.fx_openvino)(gm, inputs, settings)
+    if inductor:
+        emit.attempt("openvino_partition", graph, partial(_fail, inductor[0]))
+        emit.later("execution", partial(_inductors, graph, inductor[0]))
+        return call
+    found: list[Partition] = []
+    for read in partitions:
+        emit.attempt("openvino_partition", "read", lambda read=read: found.append(read()))  # type: ignore[misc]
+    if not found:
+        return call
+    emit("openvino_partition", found[0].facts)
+    runner = PartitionedGraph(call, found[0], emit, current_compile_id(), graph, str((settings or {}).get("device", "CPU")))
+    for row in runner.rows():
+        emit.later("execution", row)
+    return runner.function()
+
+
+def _uses_aot_autograd(settings: Any) -> bool:
+    """Whether the options ask for AOTAutograd, as OpenVINO's backend reads them."""
+    from openvino.frontend.pytorch.torchdynamo import backend
+
+    return bool(backend._get_aot_autograd(settings))
+
+
+def _original(function: Any) -> Callable[..., Any]:
+    """OpenVINO's own function, also while a program's calls of it are observed."""
+    original: Callable[..., Any] = getattr(function, "__wrapped__", function)
+    return original
+
+
+def _setting(name: str, value: Any, defaults: Mapping[str, Any]) -> ChangedSetting:
+    """A property that OpenVINO compiles with."""
+    setter = "explorer" if name in defaults and defaults[name] == value else "torch.compile"
+    return ChangedSetting(of="openvino", name=name, value=repr(value), default="", set_by=setter)
+
+
+def _fail(error: str) -> None:
+    raise InductorRanError(f"OpenVINO's backend could not partition the graph, and handed it to Inductor: {error}")
+
+
+def _inductors(graph: str, error: str) -> ExecutedPart:
+    """The row of a graph that Inductor compiled; how often it ran is not observed."""
+    why = f"OpenVINO's backend could not partition it: {error}"
+    return ExecutedPart(graph=graph, engine="Inductor", device="cpu", what="the whole graph", calls=0, why=why)
+
+
+# A program's own calls -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def watch(emit: Emit) -> Iterator[None]:
+    """Observe OpenVINO's backend inside the block, where the program asks torch.compile for it."""
+    from torch._dynamo.backends import registry
+
+    with ExitStack() as stack:
+
+        def put_on() -> None:
+            stack.enter_context(replaced_in_plain_sight(sys.modules[BACKEND], "fx_openvino", partial(_observing, emit)))
+
+        def looked_up(name: Any) -> Iterator[None]:
+            known = BACKEND in sys.modules
+            yield
+            if not known and BACKEND in sys.modules:
+                put_on()
+
+        if BACKEND in sys.modules:
+            put_on()
+        else:
+            stack.enter_context(observed(registry, "lookup_backend", looked_up))
+        yield
+
+
+def _observing(emit: Emit, original: Callable[..., Any]) -> Callable[..., Any]:
+    """OpenVINO's function for a graph, observed, as the program calls it."""
+
+    @functools.wraps(original)
+    def fx_openvino(subgraph: Any, example_inputs: Any, options: Any = None) -> Any:
+        settings = sys.modules[BACKEND].openvino_options or options
+        graph = _graph_name(subgraph)
+        with emit.during(graph):
+            if _uses_aot_autograd(settings):
+                emit("backward" if graph == "backward" else "forward", lambda: graph_record(subgraph))
+            return observed_backend(subgraph, example_inputs, settings, emit=emit, graph=graph, defaults={})
+
+    return fx_openvino
+
+
+def _graph_name(gm: Any) -> str:
+    """Which graph this is, by the names that AOTAutograd gives the inputs: OpenVINO's backend has one function for all."""
+    inputs = [node.name for node in gm.graph.nodes if node.op == "placeholder"]
+    if any(name.startswith("tangents_") for name in inputs):
+        return "backward"
+    return "forward" if any(name.startswith("primals_") for name in inputs) else "inference"
