@@ -30,6 +30,7 @@ ELSEWHERE = {
     **dict.fromkeys(("assumption", "autotune", "autotune_taken", "choice_source"), "tests/questions/test_choices.py"),
     **dict.fromkeys(("cache", "cuda_graph", "perf_hint"), "tests/observe"),
     **dict.fromkeys(("setting", "written_file"), "tests/observe/test_metrics.py"),
+    "compiled_fn": "tests/compilers/test_own.py",
     "iree_target": "tests/compilers/test_iree.py",
     **dict.fromkeys(("onnx_optimize", "onnxrt_disable"), "tests/compilers/test_onnxrt.py"),
     **dict.fromkeys(("fusion_wish", "fx_pass_idle"), "tests/questions/test_what_if.py, tests/observe/test_inductor.py"),
