@@ -42,7 +42,7 @@ def observed(backend: Callable[..., Any], name: str, emit: Emit, *, own: bool) -
         observer = _Observer(emit, own=own)
         with shielded(observer.compilers, guard_here(), "aot_stage2_compile"):
             compiled = backend(gm, inputs, **options)
-        return compiled if observer.aot_autograd else observer.given_back(compiled, DYNAMO, devices_of(inputs))
+        return compiled if observer.aot_autograd else observer.given_back(compiled, DYNAMO, inputs)
 
     functools.update_wrapper(compile_graph, backend, ("__module__", "__doc__"))
     compile_graph.__name__ = compile_graph.__qualname__ = name
@@ -91,12 +91,17 @@ class _Observer:
         def compile_graph(gm: Any, inputs: Sequence[Any]) -> Any:
             with self._emit.during(graph):
                 self._emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
-                return self.given_back(compiler(gm, inputs), graph, devices_of(inputs))
+                return self.given_back(compiler(gm, inputs), graph, inputs)
 
         return compile_graph
 
-    def given_back(self, compiled: Any, graph: str, device: str) -> Any:
+    def given_back(self, compiled: Any, graph: str, inputs: Sequence[Any]) -> Any:
         """What a compiler gave back, which counts its calls; of the user's own the graphs that it keeps are emitted."""
+        counted = [compiled]
+        self._emit.attempt("execution", "given_back", lambda: counted.append(self._counted(compiled, graph, devices_of(inputs))))
+        return counted[-1]
+
+    def _counted(self, compiled: Any, graph: str, device: str) -> Any:
         if not callable(compiled) or _is_inductors(compiled) or (graph == DYNAMO and _is_aot_autograds(compiled)):
             return compiled
         for kept in dict.fromkeys(graphs_in(compiled)) if self._own else ():
@@ -122,7 +127,7 @@ class _Run:
         """A function that calls it, and takes its inputs as it does."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            with Noting(self._note):
+            with Noting(lambda error: self._emit.attempt("execution", "raised", lambda: self._note(error))):
                 result = self._compiled(*args, **kwargs)
             self.calls += 1
             return result

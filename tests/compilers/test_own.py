@@ -200,3 +200,17 @@ def test_a_stage_of_ones_own_shows_what_a_backend_tells_it() -> None:
     (program,), (source,) = trace.find("program"), trace.find("source")
     lines = [n for row in trace.follow(program.id, 1) if row["artifact"] == source.id for n in row["lines"]]
     assert [source.lines[n - 1].strip() for n in lines] == ["y = x.cos()"]
+
+
+@pytest.mark.parametrize("function", ["_is_inductors", "engine_of", "graphs_in", "devices_of"])
+def test_an_error_of_explorers_leaves_the_backend_as_it_is(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where explorer cannot tell what a backend gave back, that runs all the same, and the loss is named."""
+
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(f"explorer.compilers.own.{function}", broken)
+    x = R(8)
+    trace = explorer.trace(waves, x, backend=its_forward)
+    assert torch.equal(trace.result, waves(x))
+    assert any("planted" in failure.message for failure in trace.failures)
