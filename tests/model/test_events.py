@@ -29,7 +29,7 @@ ELSEWHERE = {
     **dict.fromkeys(("compile_error", "compile_swallowed", "stance"), "tests/test_failed_compiles.py"),
     **dict.fromkeys(("assumption", "autotune", "autotune_taken", "choice_source"), "tests/questions/test_choices.py"),
     **dict.fromkeys(("cache", "cuda_graph", "perf_hint"), "tests/observe"),
-    **dict.fromkeys(("setting", "written_file"), "tests/observe/test_metrics.py"),
+    "written_file": "tests/observe/test_metrics.py",
     "compiled_fn": "tests/compilers/test_own.py",
     "iree_target": "tests/compilers/test_iree.py",
     **dict.fromkeys(("onnx_optimize", "onnxrt_disable"), "tests/compilers/test_onnxrt.py"),
