@@ -254,6 +254,7 @@ def test_without_openvino_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
 def no_earlier_options(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenVINO's backend takes the options of the last call that had `aot_autograd` for all later calls of the process."""
     monkeypatch.setattr("openvino.frontend.pytorch.torchdynamo.backend.openvino_options", {})
+    torch.compiler.reset()  # a recording does not compile anew what was compiled before it
 
 
 @live
@@ -307,3 +308,21 @@ def test_what_a_program_lets_inductor_run_is_said() -> None:
     assert result.tolist() == [3.0] * 4
     assert row["engine"] == "Inductor" and "KeyError: 'no.such.operator'" in row["why"]
     assert failure.stage == "openvino_partition" and "handed it to Inductor" in failure.message
+
+
+@live
+@pytest.mark.usefixtures("no_earlier_options")
+@pytest.mark.parametrize(
+    "part", ["observing.partition_of", "execution.observed", "execution.ir_facts", "execution.executed_facts"]
+)
+def test_an_error_of_explorers_is_a_failure_and_openvino_runs(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where explorer cannot read what OpenVINO's backend does, the program has its result, and the trace names the loss."""
+
+    def broken(*args: object, **kwargs: object) -> None:
+        raise LookupError(f"{part} is broken")
+
+    monkeypatch.setattr(f"explorer.compilers.openvino.{part}", broken)
+    with explorer.record() as recording:
+        result = torch.compile(lambda x: torch.relu(x * 2 + 1), backend="openvino")(torch.ones(4))
+    assert result.tolist() == [3.0] * 4
+    assert any(f"{part} is broken" in failure.message for failure in recording.trace.failures)

@@ -17,7 +17,7 @@ from explorer.compilers.openvino.models import executed_facts, ir_facts
 from explorer.compilers.openvino.partition import Part, Partition
 from explorer.model.artifacts import ExecutedPart
 from explorer.model.stage import Emit
-from explorer.observe.patch import observed
+from explorer.observe.patch import guard_here, observed, shielded
 
 #: How many operators of a part are named in a row.
 NAMED = 6
@@ -37,6 +37,7 @@ class PartitionedGraph:
         self.calls = 0
         self._call, self._partition, self._emit = call, partition, emit
         self._frame, self._graph, self._device = frame, graph, device
+        self._guard = guard_here()
         for part in partition.parts:
             part.module.register_forward_pre_hook(partial(self._runs_on_pytorch, part))
         weakref.finalize(self, _forgotten, partition.module).atexit = False
@@ -54,8 +55,9 @@ class PartitionedGraph:
         """The results of the graph, in OpenVINO's buffers."""
         unsettled = [part for part in self._partition.parts if not part.settled]
         if unsettled:
-            with self._emit.within(self._frame), self._emit.during(self._graph), self._compiles_observed(unsettled):
-                results = self._call(*inputs)
+            with self._emit.within(self._frame), self._emit.during(self._graph):
+                with shielded(partial(self._compiles_observed, unsettled), self._guard, "openvino_compile"):
+                    results = self._call(*inputs)
             self._emit_executed(unsettled)
         else:
             results = self._call(*inputs)
@@ -109,8 +111,7 @@ class PartitionedGraph:
         part.pytorch_calls += 1
         error = sys.exception()
         if not part.error and error is not None:
-            part.error = " ".join(f"{type(error).__name__}: {error}".split())
-            self._emit.attempt("openvino_ir", part.name, partial(_fail, part))
+            self._emit.attempt("openvino_ir", part.name, partial(_fail, part, error))
 
     def _row(self, part: Part) -> ExecutedPart:
         """What ran a part, and how often."""
@@ -146,5 +147,7 @@ def _forgotten(module: Any) -> None:
         execute.req_cache.pop(number, None)
 
 
-def _fail(part: Part) -> None:
+def _fail(part: Part, error: BaseException) -> None:
+    part.error = type(error).__name__
+    part.error = " ".join(f"{part.error}: {error}".split())
     raise PartError(f"PyTorch runs {part.name}, because OpenVINO could not: {part.error}")

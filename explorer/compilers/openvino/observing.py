@@ -19,7 +19,7 @@ from explorer.model.artifacts import ChangedSetting, ExecutedPart
 from explorer.model.stage import Emit
 from explorer.observe.context import current_compile_id
 from explorer.observe.fx import graph_record
-from explorer.observe.patch import observed, replaced_in_plain_sight
+from explorer.observe.patch import guard_here, observed, replaced_in_plain_sight, shielded
 
 #: The module of OpenVINO's backend, whose import takes long and changes torch: explorer imports it only to compile by it.
 BACKEND = "openvino.frontend.pytorch.torchdynamo.backend"
@@ -34,44 +34,71 @@ def observed_backend(
 ) -> Callable[..., Any]:
     """Call OpenVINO's backend for a graph; what comes back is called as it is, and what it runs is emitted.
 
-    `defaults` are the properties that explorer asks for where the user does not.
+    `defaults` are the properties that explorer asks for where the user does not. Where explorer fails, what OpenVINO's backend
+    gives is given back as it came.
     """
     from openvino.frontend.pytorch.torchdynamo import backend
-    from openvino.frontend.pytorch.torchdynamo.partition import Partitioner
 
-    for name, value in ((settings or {}).get("config") or {}).items():
-        emit("setting", partial(_setting, name, value, defaults))
-    partitions: list[Callable[[], Partition]] = []
-    inductor: list[str] = []
+    seen = _Seen(emit, settings)
+    emit.attempt("setting", "openvino", lambda: _emit_settings(emit, settings, defaults))
+    with shielded(seen.watch, guard_here(), "make_partitions"):
+        call: Callable[..., Any] = _original(backend.fx_openvino)(gm, inputs, settings)
+    followed = [call]
+    emit.attempt("openvino_partition", "read", lambda: followed.append(_followed(call, seen, emit, graph, settings)))
+    return followed[-1]
 
-    def partitioned(partitioner: Any, module: Any, options: Any) -> Iterator[None]:
-        if not _uses_aot_autograd(settings):
-            emit("forward", lambda: graph_record(module))
+
+class _Seen:
+    """What is seen of OpenVINO's backend while it takes a graph.
+
+    `partitions` reads the partition that it made, and `inductor` is its error where it handed the graph to Inductor instead.
+    """
+
+    def __init__(self, emit: Emit, settings: Any) -> None:
+        self.partitions: list[Callable[[], Partition]] = []
+        self.inductor = ""
+        self._emit, self._settings = emit, settings
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Look on inside the block."""
+        from openvino.frontend.pytorch.torchdynamo import backend
+        from openvino.frontend.pytorch.torchdynamo.partition import Partitioner
+
+        with observed(Partitioner, "make_partitions", self._partitioned), observed(backend, "compile_fx", self._handed_on):
+            yield
+
+    def _partitioned(self, partitioner: Any, module: Any, options: Any) -> Iterator[None]:
+        if not _uses_aot_autograd(self._settings):
+            self._emit("forward", lambda: graph_record(module))
         before = {node.name: node.target for node in module.graph.nodes}
         graph_module = yield
-        partitions.append(lambda: partition_of(graph_module, before, partitioner.supported_ops))
+        self.partitions.append(lambda: partition_of(graph_module, before, partitioner.supported_ops))
 
-    def handed_on(*args: Any, **kwargs: Any) -> Iterator[None]:
+    def _handed_on(self, *args: Any, **kwargs: Any) -> Iterator[None]:
         error = sys.exception()
-        inductor.append(f"{type(error).__name__}: {error}")
+        self.inductor = f"{type(error).__name__}: {error}"
         yield
 
-    with observed(Partitioner, "make_partitions", partitioned), observed(backend, "compile_fx", handed_on):
-        call: Callable[..., Any] = _original(backend.fx_openvino)(gm, inputs, settings)
-    if inductor:
-        emit.attempt("openvino_partition", graph, partial(_fail, inductor[0]))
-        emit.later("execution", partial(_inductors, graph, inductor[0]))
+
+def _followed(call: Callable[..., Any], seen: _Seen, emit: Emit, graph: str, settings: Any) -> Callable[..., Any]:
+    """What OpenVINO's backend gave for a graph, followed as it is called."""
+    if seen.inductor:
+        emit.attempt("openvino_partition", graph, partial(_fail, seen.inductor))
+        emit.later("execution", partial(_inductors, graph, seen.inductor))
+    if not seen.partitions:
         return call
-    found: list[Partition] = []
-    for read in partitions:
-        emit.attempt("openvino_partition", "read", lambda read=read: found.append(read()))  # type: ignore[misc]
-    if not found:
-        return call
-    emit("openvino_partition", found[0].facts)
-    runner = PartitionedGraph(call, found[0], emit, current_compile_id(), graph, str((settings or {}).get("device", "CPU")))
+    partition = seen.partitions[0]()
+    emit("openvino_partition", partition.facts)
+    runner = PartitionedGraph(call, partition, emit, current_compile_id(), graph, str((settings or {}).get("device", "CPU")))
     for row in runner.rows():
         emit.later("execution", row)
     return runner.function()
+
+
+def _emit_settings(emit: Emit, settings: Any, defaults: Mapping[str, Any]) -> None:
+    for name, value in ((settings or {}).get("config") or {}).items():
+        emit("setting", partial(_setting, name, value, defaults))
 
 
 def _uses_aot_autograd(settings: Any) -> bool:
@@ -137,11 +164,16 @@ def _observing(emit: Emit, original: Callable[..., Any]) -> Callable[..., Any]:
         settings = sys.modules[BACKEND].openvino_options or options
         graph = _graph_name(subgraph)
         with emit.during(graph):
-            if _uses_aot_autograd(settings):
-                emit("backward" if graph == "backward" else "forward", lambda: graph_record(subgraph))
+            emit.attempt("forward", "openvino", lambda: _emit_graph(emit, graph, subgraph, settings))
             return observed_backend(subgraph, example_inputs, settings, emit=emit, graph=graph, defaults={})
 
     return fx_openvino
+
+
+def _emit_graph(emit: Emit, graph: str, gm: Any, settings: Any) -> None:
+    """Emit a graph of AOTAutograd's; in its default mode OpenVINO's backend makes another one of Dynamo's graph itself."""
+    if _uses_aot_autograd(settings):
+        emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
 
 
 def _graph_name(gm: Any) -> str:
