@@ -57,5 +57,7 @@ STAGE = Stage(
     kinds=fx_kinds,
     link=link,
     why_absent="it is the graph that a backend of one's own gives back; trace with backend=a callable (gm, example_inputs)",
+    opens_at=4,
+    made_from=("forward", "backward", "dynamo"),
     about="The graph in what a backend of your own gives back, which Dynamo calls `compiled_fn` and calls in the frame's place.",
 )
