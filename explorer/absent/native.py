@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from explorer.errors import InputError
 from explorer.observe.versions import release_of_libraries, version_of
-from explorer.process import scratch
+from explorer.process import scratch, user_cache
 
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
@@ -24,17 +23,11 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("absent_gpu.cpp")
 
 
-def cache_directory() -> Path:
-    """The folder of this user's built libraries: below XDG_CACHE_HOME, or ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "torch-compile-explorer"
-
-
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
     """The library for the installed torch, built once with g++ (5 s); InputError if that fails."""
     key = hashlib.sha256(SOURCE.read_bytes() + version_of("torch").encode()).hexdigest()[:12]
-    path = cache_directory() / f"absent-gpu-{version_of('torch')}-{key}.so"
+    path = user_cache.directory() / f"absent-gpu-{version_of('torch')}-{key}.so"
     if not path.exists():
         _build(path)
     loaded = ctypes.CDLL(str(path))
@@ -72,15 +65,12 @@ def build_command(output: str) -> list[str]:
 
 def _build(path: Path) -> None:
     """Build in another folder and move the file into place, so that no process loads half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with scratch.folder() as folder:
         made = Path(folder) / "library.so"
         done = subprocess.run(build_command(str(made)), capture_output=True, text=True, check=False)
         if done.returncode:
             raise InputError(f"g++ could not build the explorer's helper for torch {version_of('torch')}:\n{done.stderr}")
-        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        shutil.copy(made, part)
-        part.replace(path)
+        user_cache.write(path, made.read_bytes())
 
 
 @contextmanager

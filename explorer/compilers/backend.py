@@ -18,6 +18,7 @@ from explorer.compilers.torch_compile import valid_options as options_of_inducto
 from explorer.errors import InputError, unknown_name
 from explorer.model.stage import Emit
 from explorer.model.values import Plain, Rows
+from explorer.process import user_cache
 
 
 def registered() -> tuple[str, ...]:
@@ -35,7 +36,7 @@ class Backends(Sequence[Mapping[str, Plain]]):
     def __init__(self, names: Sequence[str] | None, timeout: float, fresh: bool) -> None:
         self._asked = tuple(names) if names is not None else None
         self._timeout = timeout
-        self._file = trials.folder() / f"backends-{trials.key()}.json"
+        self._file = user_cache.directory() / f"backends-{trials.key()}.json"
         self._known: dict[str, dict[str, Any]] = {} if fresh else trials.remembered(self._file)
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._fill_in, daemon=True, name="explorer-backends")

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import secrets
 import shutil
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from typing import Any
 
 from explorer.compilers import trial_process
 from explorer.observe.versions import installed_distributions, python_version
+from explorer.process import user_cache
 
 #: Backends that compile C++, which takes long: they are tried in a process of their own, beside the others.
 LONG = ("inductor", "iree_boo_inductor")
@@ -100,12 +100,6 @@ def _answers(names: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
 # Remembered --------------------------------------------------------------------------------------------------------------
 
 
-def folder() -> Path:
-    """The folder of what is remembered: below XDG_CACHE_HOME, or ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "torch-compile-explorer"
-
-
 def key() -> str:
     """What the trials depend on, as one name.
 
@@ -131,10 +125,7 @@ def remembered(file: Path) -> dict[str, dict[str, Any]]:
 def remember(file: Path, facts: Mapping[str, Mapping[str, Any]]) -> None:
     """Write what is known, in one step; a folder that cannot be written to is no error."""
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-        part.write_text(json.dumps({**remembered(file), **facts}), encoding="utf-8")
-        part.replace(file)
+        user_cache.write(file, json.dumps({**remembered(file), **facts}).encode())
 
 
 def now() -> str:

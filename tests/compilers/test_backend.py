@@ -17,6 +17,7 @@ from explorer.compilers import trials
 from explorer.compilers.backend import is_module_compiler, registered, resolve
 from explorer.compilers.catalogue import KNOWN
 from explorer.compilers.trial_process import tried
+from explorer.process import user_cache
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,7 @@ def test_the_table_shows_before_the_trials_are_over(monkeypatch: pytest.MonkeyPa
 
 def test_a_damaged_file_is_no_answer(remembered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be read is tried again."""
-    file = trials.folder() / f"backends-{trials.key()}.json"
+    file = user_cache.directory() / f"backends-{trials.key()}.json"
     file.parent.mkdir()
     file.write_text("{", encoding="utf-8")
     monkeypatch.setattr(trials, "tried", lambda names, limit: iter([{"backend": n, "works": True, "why": ""} for n in names]))
