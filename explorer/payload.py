@@ -23,6 +23,7 @@ from explorer.questions.rows import KernelRow
 from explorer.questions.summary import counts
 from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines
+from explorer.stages.onnxrt.graph import lines_of
 
 FORMAT = 3
 #: The most characters of JSON for one entry of an artifact's `data`; longer entries stay in the trace.
@@ -210,6 +211,8 @@ def lines_of_nodes(a: Artifact) -> Mapping[str, int]:
     """Map each node of a graph to its line of the text; {} for stages without nodes."""
     if not a.nodes:
         return {}
+    if a.language == "onnx":
+        return {name: lines[0] for name, lines in lines_of(a).items()}
     return _headings(a.text) if a.language == "inductor-ir" else node_lines(a)
 
 

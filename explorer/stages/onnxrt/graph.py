@@ -150,11 +150,10 @@ def _stage(name: str, title: str, about: str, link: LinkFunction, why_absent: st
 
 
 def _level(level: str) -> Stage:
-    shown = "all levels" if level == "all" else "no optimisation" if level == "disable" else f"level {level}"
     reason = "it is shown where it is the level that runs" if level == "disable" else "a lower level was asked for"
     return _stage(
         f"onnxrt_{level}",
-        f"{shown} · ONNX Runtime",
+        f"{level} · ONNX Runtime",
         f"The graph in ONNX Runtime, {ABOUT[level]}.",
         link_before,
         f"{reason}: options={{'level': {level!r}}}",

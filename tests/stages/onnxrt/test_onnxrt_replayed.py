@@ -9,6 +9,7 @@ import pytest
 from explorer.model.artifacts import OnnxGraph
 from explorer.model.rows import OnnxNode
 from explorer.model.values import Artifact
+from explorer.payload import payload
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.onnxrt import STAGES, graph
 from explorer.traced import Trace
@@ -86,6 +87,22 @@ def test_every_computing_line_of_each_graph_leads_to_a_users_line(trace: Trace) 
     (level,) = trace.find("onnxrt_all")
     kinds = dict(zip(level.lines, graph.kinds(level), strict=True))
     assert [line.split(" = ")[1].split(" ")[0] for line, kind in kinds.items() if not kind] == ["com.microsoft.FusedGemm", "Add"]
+
+
+def test_a_view_opens_on_the_graph_that_runs_and_finds_its_nodes(trace: Trace) -> None:
+    """Of the stages that are there the last level is the one to open on; each node of a diagram leads to its line."""
+    shown = payload(trace)
+    there = {artifact["stage"] for artifact in shown["artifacts"]}
+    assert max((s for s in shown["stages"] if s["name"] in there), key=lambda stage: stage["opens_at"])["name"] == "onnxrt_all"
+    (level,) = (artifact for artifact in shown["artifacts"] if artifact["stage"] == "onnxrt_all")
+    lines = trace.text("onnxrt_all").split("\n")
+    operators = {
+        name: lines[number - 1].split(" = ")[1].split(" ")[0]
+        for name, number in zip(level["nodes"]["name"], level["nodes"]["line"], strict=True)
+        if number
+    }
+    assert operators == {"fused node_addmm/GemmTransposeFusion/": "com.microsoft.FusedGemm", "node_add": "Add"}
+    assert "com.microsoft.FusedGemm" in trace.diagram("onnxrt_all").source
 
 
 INNER = """\
