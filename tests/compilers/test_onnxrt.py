@@ -16,6 +16,7 @@ from explorer.compilers import compiler
 from explorer.compilers.compilers import compiler_named
 from explorer.model.artifacts import ONNX_GRAPHS
 from explorer.stages.onnxrt import STAGES, graph
+from tests.state import snapshot
 
 ONNXRT = compiler_named("onnxrt")
 assert ONNXRT is not None
@@ -202,14 +203,21 @@ def test_an_operator_without_onnx_is_a_failure_in_the_exporters_words() -> None:
 
 
 @live
-def test_the_options_are_the_sessions() -> None:
-    """At another level, behind onnxscript's optimizer, only the stages up to that level are there, and they run."""
+def test_the_options_are_the_sessions(trace: Trace) -> None:
+    """At another level, behind onnxscript's optimizer, only the stages up to that level are there, and they run.
+
+    After it torch and torch.onnx are as they were; the first trace has imported what is imported once.
+    """
+    from torch.onnx._internal.exporter import _registration
+
+    before, read = snapshot(), _registration.onnxscript_apis.get_torchlib_ops
     options = {"level": "basic", "optimize": True, "threads": 1, "providers": ["CPUExecutionProvider"]}
-    trace = explorer.trace(Small(), torch.randn(2, 8), backend="onnxrt", options=options)
-    trace.raise_for_failures()
-    assert {"onnx", "onnx_optimize", "onnxrt_basic"} == {a.stage for a in trace.artifacts} & set(ONNX_GRAPHS)
-    assert all(row["equal"] for row in trace.check())
-    assert {row["share"] for row in trace.coverage() if row["stage"].startswith("onnx")} == {1.0}
+    other = explorer.trace(Small(), torch.randn(2, 8), backend="onnxrt", options=options)
+    assert snapshot() == before and _registration.onnxscript_apis.get_torchlib_ops is read
+    other.raise_for_failures()
+    assert {"onnx", "onnx_optimize", "onnxrt_basic"} == {a.stage for a in other.artifacts} & set(ONNX_GRAPHS)
+    assert all(row["equal"] for row in other.check())
+    assert {row["share"] for row in other.coverage() if row["stage"].startswith("onnx")} == {1.0}
 
 
 @live

@@ -9,10 +9,13 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+
+from explorer.observe.patch import replaced
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: What torch.onnx writes between its advice and the error itself, and behind that error.
@@ -35,7 +38,7 @@ def exported(gm: Any, computed: Sequence[Any]) -> Exported:
     """Export the graph that computes these nodes of a GraphModule; OnnxError, in torch.onnx's words, where it cannot be."""
     import torch
 
-    with quiet():
+    with quiet(), operators_kept():
         try:
             program: Any = torch.onnx.export(exported_program(gm, computed), dynamo=True, optimize=False, verbose=False)
         except torch.onnx.OnnxExporterError as error:
@@ -142,3 +145,27 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+@contextmanager
+def operators_kept() -> Iterator[None]:
+    """Have torch.onnx read its operators once a process: it parses 500 functions for them, 1.2 s of the 2 s of an export."""
+    from torch.onnx._internal.exporter import _registration
+
+    operators = _registration.onnxscript_apis
+    with replaced(operators, "get_torchlib_ops", lambda read: lambda: _read(Operators(operators.__name__, read))):
+        yield
+
+
+@dataclass(frozen=True)
+class Operators:
+    """The operators that a module of onnxscript's has for torch.onnx, and how they are read; equal to others of that module."""
+
+    module: str
+    read: Callable[[], Sequence[Any]] = field(compare=False)
+
+
+@lru_cache(maxsize=1)
+def _read(operators: Operators) -> tuple[Any, ...]:
+    """The operators, of which torch.onnx makes a table of its own for each export."""
+    return tuple(operators.read())
