@@ -221,10 +221,11 @@ def given_to_torch(backend: Any, emit: Emit, chosen: Mapping[str, Any], *, absen
 
 
 def _observed(backend: Any, emit: Emit, *, absent: bool) -> Any:
-    """A backend that is not explorer's own, with what it does observed; Inductor as it is."""
+    """A backend that is not explorer's own, with what it does observed; as it is where a probe observes it already."""
     if callable(backend):
         return own.observed(backend, str(getattr(backend, "__name__", "") or type(backend).__name__), emit, own=True)
-    if backend == "inductor" or absent:
+    watched = any(backend in compiler.registered and not compiler.missing for compiler in COMPILERS)
+    if backend == "inductor" or absent or watched:
         return backend
     import torch
 

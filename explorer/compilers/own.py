@@ -147,13 +147,23 @@ class _Run:
 
 def engine_of(compiled: Callable[..., Any]) -> str:
     """What runs a graph: PyTorch, where that is the graph's own code or torch's, else the function or class, and its place."""
-    function = _innermost(compiled)
-    owner = getattr(function, "__self__", function)
-    if _is_graph(owner) or str(getattr(function, "__module__", "")).partition(".")[0] in ("torch", "functorch"):
+    function = _not_torchs(compiled, DEPTH)
+    if function is None:
         return PYTORCH
     name = str(getattr(function, "__qualname__", None) or type(function).__qualname__).rpartition("<locals>.")[2]
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return f"{name} ({Path(code.co_filename).name}:{code.co_firstlineno})" if code is not None else name
+
+
+def _not_torchs(compiled: Any, depth: int) -> Any:
+    """The function or object that runs a graph, inside what torch puts around it; None where the graph or torch does."""
+    function = _innermost(compiled)
+    if _is_graph(getattr(function, "__self__", function)) or not callable(function) or isinstance(function, type):
+        return None
+    if str(getattr(function, "__module__", "")).partition(".")[0] not in ("torch", "functorch"):
+        return function
+    inner = (_not_torchs(part, depth - 1) for part in _parts(function)) if depth else ()
+    return next((found for found in inner if found is not None), None)
 
 
 def parts_of(compiled: Callable[..., Any]) -> Iterator[tuple[str, str]]:

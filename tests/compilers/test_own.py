@@ -111,6 +111,18 @@ def test_behind_aot_autograd_each_graph_has_its_nodes_and_its_row(backend: Calla
         assert any(node["target"].startswith("aten.") for node in graph.nodes)
 
 
+def test_a_function_that_torch_wraps_is_still_the_one_that_runs() -> None:
+    """functorch's make_boxed_func is around it, and what runs the graph is inside."""
+
+    def boxing(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        return make_boxed_func(in_a_closure(gm, inputs))
+
+    trace = explorer.trace(waves, R(4), backend=aot_autograd(fw_compiler=boxing))
+    (row,) = trace.table("execution")
+    assert row["engine"].startswith("run (test_own.py:") and (row["graph"], row["calls"]) == ("inference", 1)
+    assert not trace.failures and len(trace.find("compiled_fn")) == 1
+
+
 def test_a_registered_backend_says_that_pytorch_ran() -> None:
     """Before and after AOTAutograd; for one that should have captured a CUDA graph also why there is none."""
     rows = {name: explorer.trace(waves, R(4), backend=name).table("execution") for name in ("eager", "aot_eager", "cudagraphs")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,13 @@ def backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     from explorer.compilers.iree.backend import iree_backend
 
     return iree_backend(emit, options)
+
+
+def watch(emit: Emit) -> AbstractContextManager[None]:
+    """The probe for IREE Turbine's own backends."""
+    from explorer.compilers.iree.turbine import turbine
+
+    return turbine(emit)
 
 
 IREE = Compiler(
@@ -33,4 +41,5 @@ IREE = Compiler(
         }
     ),
     registered=("turbine_cpu", "iree_turbine"),
+    watch=watch,
 )
