@@ -279,8 +279,11 @@ class Comparison:
         return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
 
     def _repr_html_(self) -> str:
-        figures = self.figures()._repr_html_()
-        return f"{figures}{self.lines()._repr_html_()}" if self._several_compilers() else figures
+        rows = self.figures()
+        shown = Rows({"figure": r["figure"], **{n: _shown(r["figure"], r[n]) for n in self.names}} for r in rows)
+        figures = shown._repr_html_()
+        joined = Rows({**row, **{name: ", ".join(row[name]) for name in self.names}} for row in self.lines())
+        return f"{figures}{joined._repr_html_()}" if self._several_compilers() else figures
 
 
 def _shown(figure: str, value: Any) -> str:
@@ -456,7 +459,7 @@ def _of_another(trace: TraceData) -> dict[str, Plain]:
     """Return what is known of a compiler that has no scheduler of Inductor's: None for all that only that says."""
     unknown: dict[str, Plain] = dict.fromkeys(OF_INDUCTOR)
     handed = [a for stage in ("forward", "backward") for a in trace.find(stage)]
-    return {**unknown, "FX nodes": sum(len(a.nodes) for a in handed), "kernels": len(compiled_kernels(trace)) or None}
+    return {**unknown, "FX nodes": sum(len(a.nodes) for a in handed) or None, "kernels": len(compiled_kernels(trace)) or None}
 
 
 def _known(resources: Iterable[Mapping[str, Any]], *names: str) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -45,21 +46,22 @@ class LineTexts:
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        columns = "".join(_column(name, kernels) for name, kernels in self.texts.items())
+        columns = "".join(_column(name, kernels) for name, kernels in self.texts.items() if kernels)
         code = f"<code>{self.line.number}: {html.escape(self.line.code)}</code>"
-        return f"{code}<div style='display:flex;gap:1em;align-items:flex-start;overflow-x:auto'>{columns}</div>"
+        without = ", ".join(name for name, kernels in self.texts.items() if not kernels)
+        note = f"<small>no kernel is known to compute it: {html.escape(without)}</small>" if without else ""
+        return f"{code}<div style='display:flex;flex-wrap:wrap;gap:1em;align-items:flex-start'>{columns}</div>{note}"
 
 
 def _column(name: str, kernels: Iterable[KernelText]) -> str:
     """One compiler's part of the view of a line, as HTML."""
     parts = [f"<b>{html.escape(name)}</b>"]
     for kernel in kernels:
-        text = html.escape("\n".join(f"{number:>5}  {line}" for number, line in zip(kernel.numbers, kernel.text, strict=True)))
+        lines = textwrap.dedent("\n".join(kernel.text)).split("\n")
+        text = html.escape("\n".join(f"{number:>5}  {line}" for number, line in zip(kernel.numbers, lines, strict=True)))
         parts.append(f"<div><small>{html.escape(f'{kernel.heading} [{kernel.title}]')}</small>")
-        parts.append(f"<pre style='max-height:24em;overflow:auto;font-size:85%'>{text}</pre></div>")
-    if len(parts) == 1:
-        parts.append("<div><small>no kernel is known to compute it</small></div>")
-    return f"<div style='flex:1 1 22em;min-width:22em;overflow:hidden'>{''.join(parts)}</div>"
+        parts.append(f"<pre style='max-height:24em;overflow:auto;white-space:pre;font-size:85%'>{text}</pre></div>")
+    return f"<div style='flex:1 1 30em;min-width:0;overflow:hidden'>{''.join(parts)}</div>"
 
 
 def texts_of(trace: TraceData, line: UserLine) -> tuple[KernelText, ...]:

@@ -1,7 +1,8 @@
 """What a compiler made of each line of the user's program: kernels, dispatches, library calls. Pure.
 
 Each compiler's stage says which kernels its text has (`Stage.kernels`). A kernel computes a user line if a line of the kernel
-comes from it by the links, the calls that led there left aside.
+that computes comes from it by the links, the calls that led there left aside. A constant or a head that kernels have in common
+says nothing of them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class UserLine:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel, dispatch or library call: its name, the text that has it and its lines there, and the user lines in it."""
+    """A kernel, dispatch or library call: its name, its lines that compute in the text that has it, and the user lines in it."""
 
     name: str
     graph: str
@@ -49,10 +50,19 @@ def compilers_of(trace: TraceData) -> tuple[str, ...]:
 def compiled_kernels(trace: TraceData) -> tuple[CompiledKernel, ...]:
     """List the kernels of a trace, in the order of its texts."""
     return tuple(
-        CompiledKernel(name, FORWARD.get(a.graph, a.graph), a, tuple(lines), _user_lines(trace, a, lines))
+        CompiledKernel(name, FORWARD.get(a.graph, a.graph), a, lines, _user_lines(trace, a, lines))
         for a in _texts(trace)
-        for name, lines in stage_of(trace, a.stage).kernels(a)
+        for name, lines in _kernels(trace, a)
     )
+
+
+def _kernels(trace: TraceData, artifact: Artifact) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The kernels of a text, each with its lines that compute."""
+    stage = stage_of(trace, artifact.stage)
+    kernels = tuple(stage.kernels(artifact))
+    kinds = tuple(stage.kinds(artifact)) if kernels and stage.kinds is not None else ()
+    for name, lines in kernels:
+        yield name, tuple(line for line in lines if not kinds or not kinds[line - 1])
 
 
 def _texts(trace: TraceData) -> Iterator[Artifact]:
