@@ -35,10 +35,14 @@ def changes(before: Event, after: Event) -> Iterator[OnnxChange]:
     """What a level changed: first what went, in the order of the graph before, then what came."""
     old, new = (OnnxGraph(nodes=e.data["nodes"], constants=e.data["constants"]) for e in (before, after))
     level, kept, made_of = after.kind.removeprefix("onnxrt_"), unchanged(old, new), origins(old, new)
+    went_into: dict[str, list[str]] = {}
+    for name, sources in made_of.items():
+        for source in sources:
+            went_into.setdefault(source, []).append(name)
     for node in old.nodes:
         if node.op != "placeholder" and node.name not in kept:
             folded = set(node.writes) & set(new.constants)
-            into = () if folded else tuple(name for name, sources in made_of.items() if node.name in sources)
+            into = () if folded else tuple(went_into.get(node.name, ()))
             change = "folded" if folded else "fused" if set(into) - kept else "removed"
             yield OnnxChange(level=level, change=change, node=node.name, operator=node.target, others=into)
     for node in new.nodes:

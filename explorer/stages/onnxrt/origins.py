@@ -15,7 +15,7 @@ from explorer.model.rows import OnnxNode
 
 def origins(before: OnnxGraph, after: OnnxGraph) -> dict[str, tuple[str, ...]]:
     """For each node of the graph `after` the nodes of the graph before it that it was made of, by name, in their order."""
-    known, kept = values_of(before), unchanged(before, after)
+    known, kept, earlier = values_of(before), unchanged(before, after), Earlier(before)
     reads = {node.name: node.reads for node in _computing(before)}
     made_of: dict[str, tuple[str, ...]] = {
         node.name: (node.name,) for node in _computing(after) if node.name in kept and node.reads == reads[node.name]
@@ -24,7 +24,7 @@ def origins(before: OnnxGraph, after: OnnxGraph) -> dict[str, tuple[str, ...]]:
         names = {node.name for node in group}
         results = {value for node in group for value in node.writes if value in known}
         inputs = {value for node in group for value in node.reads if value in known} - results
-        made_of |= dict.fromkeys(names, between(before, inputs, results, kept - names))
+        made_of |= dict.fromkeys(names, earlier.between(inputs, results, kept - names))
     return made_of
 
 
@@ -39,35 +39,46 @@ def unchanged(before: OnnxGraph, after: OnnxGraph) -> set[str]:
     return {node.name for node in _computing(after) if (node.name, node.target, node.writes) in ones}
 
 
-def between(graph: OnnxGraph, inputs: set[str], results: set[str], kept: set[str]) -> tuple[str, ...]:
-    """The nodes that compute the results of the inputs, without those that are nodes of the next graph too.
+class Earlier:
+    """A graph, to be asked which of its nodes compute a value.
 
-    A node that is needed and computes nothing of these inputs is not among them: its value came to be equal to another one.
+    `makers` has the node that computes each value, `order` the place of each node, `fixed` the values that depend on no
+    input.
     """
-    makers = {value: node for node in _computing(graph) for value in node.writes}
-    needed = _needed(makers, inputs, results)
-    fixed, reached = set(graph.constants), set(inputs)
-    for node in _computing(graph):
-        if set(node.reads) <= fixed:
-            fixed |= set(node.writes)
-        elif node.name in needed and reached & set(node.reads):
-            reached |= set(node.writes)
-    chosen = {value for value in (reached | results) - inputs if value in makers and makers[value].name in needed}
-    of_constants = _needed(makers, inputs | (set(makers) - fixed), {read for value in chosen for read in makers[value].reads})
-    names = {makers[value].name for value in chosen} | of_constants
-    return tuple(node.name for node in _computing(graph) if node.name in names - kept)
 
+    def __init__(self, graph: OnnxGraph) -> None:
+        self.makers = {value: node for node in _computing(graph) for value in node.writes}
+        self.order = {node.name: (number, node) for number, node in enumerate(_computing(graph))}
+        self.fixed = set(graph.constants)
+        for node in _computing(graph):
+            if set(node.reads) <= self.fixed:
+                self.fixed |= set(node.writes)
 
-def _needed(makers: Mapping[str, OnnxNode], given: set[str], wanted: Iterable[str]) -> set[str]:
-    """The names of the nodes that the wanted values are computed by, where some values are given."""
-    waiting, seen, names = list(wanted), set(given), set()
-    while waiting:
-        value = waiting.pop()
-        if value not in seen and value in makers:
-            names.add(makers[value].name)
-            waiting.extend(makers[value].reads)
-        seen.add(value)
-    return names
+    def between(self, inputs: set[str], results: set[str], kept: set[str]) -> tuple[str, ...]:
+        """The nodes that compute the results of the inputs, without those that are nodes of the next graph too.
+
+        A node that is needed and computes nothing of these inputs is not among them: its value came to be equal to another one.
+        """
+        reached = set(inputs)
+        for node in self._needed(inputs, results):
+            if not set(node.reads) <= self.fixed and reached & set(node.reads):
+                reached |= set(node.writes)
+        chosen = [n for n in self._needed(inputs, results) if (reached | results) & set(n.writes)]
+        varying = {value for node in chosen for value in node.reads if value not in self.fixed}
+        constant = self._needed(inputs | varying, {value for node in chosen for value in node.reads})
+        names = {node.name for node in (*chosen, *constant)} - kept
+        return tuple(sorted(names, key=lambda name: self.order[name][0]))
+
+    def _needed(self, given: set[str], wanted: Iterable[str]) -> list[OnnxNode]:
+        """The nodes that the wanted values are computed by, in their order, where some values are given."""
+        waiting, seen, names = list(wanted), set(given), set()
+        while waiting:
+            value = waiting.pop()
+            if value not in seen and value in self.makers:
+                names.add(self.makers[value].name)
+                waiting.extend(self.makers[value].reads)
+            seen.add(value)
+        return [node for _, node in sorted((self.order[name] for name in names), key=lambda place: place[0])]
 
 
 def _computing(graph: OnnxGraph) -> Iterator[OnnxNode]:
