@@ -7,7 +7,6 @@ and from then on. A hook of that GraphModule counts such calls, and finds OpenVI
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -39,8 +38,7 @@ class PartitionedGraph:
         self._frame, self._graph, self._device = frame, graph, device
         self._guard = guard_here()
         for part in partition.parts:
-            part.module.register_forward_pre_hook(partial(self._runs_on_pytorch, part))
-        weakref.finalize(self, _forgotten, partition.module).atexit = False
+            part.module.register_forward_pre_hook(partial(_runs_on_pytorch, part, emit))
 
     def function(self) -> Callable[..., Any]:
         """What is called as OpenVINO's backend's own function is; AOTAutograd reads of it how its inputs are given."""
@@ -106,13 +104,6 @@ class PartitionedGraph:
 
     # What PyTorch runs ---------------------------------------------------------------------------------------------------
 
-    def _runs_on_pytorch(self, part: Part, module: Any, arguments: Any) -> None:
-        """Count a call of a part that PyTorch runs, and keep the error why, which is being handled in the first of them."""
-        part.pytorch_calls += 1
-        error = sys.exception()
-        if not part.error and error is not None:
-            self._emit.attempt("openvino_ir", part.name, partial(_fail, part, error))
-
     def _row(self, part: Part) -> ExecutedPart:
         """What ran a part, and how often."""
         engine = "OpenVINO"
@@ -136,15 +127,12 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-def _forgotten(module: Any) -> None:
-    """Take a graph that is called no more out of OpenVINO's tables, which keep every model of the process."""
-    from openvino.frontend.pytorch.torchdynamo import execute
-
-    execute.partitioned_modules.pop(str(id(module)), None)
-    for part in module.children():
-        number = getattr(part, "partition_id", None)
-        execute.compiled_cache.pop(number, None)
-        execute.req_cache.pop(number, None)
+def _runs_on_pytorch(part: Part, emit: Emit, module: Any, arguments: Any) -> None:
+    """Count a call of a part that PyTorch runs, and keep the error why, which is being handled in the first of them."""
+    part.pytorch_calls += 1
+    error = sys.exception()
+    if not part.error and error is not None:
+        emit.attempt("openvino_ir", part.name, partial(_fail, part, error))
 
 
 def _fail(part: Part, error: BaseException) -> None:

@@ -38,9 +38,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partitioned graph, its text, its parts, the operators left to PyTorch by the reason, and where its lines come from."""
+    """A partitioned graph: its text, its parts, the operators left to PyTorch by the reason, and where its lines come from."""
 
-    module: Any
     text: str
     parts: tuple[Part, ...]
     left: Mapping[str, tuple[str, ...]]
@@ -68,7 +67,7 @@ def partition_of(gm: Any, before: Mapping[str, Any], supported: Any) -> Partitio
         elif node.op == "call_function" and before.get(node.name) == node.target:
             why = ALONE if supported.is_node_supported(modules, node) else UNSUPPORTED
             left[why] = (*left.get(why, ()), node.name)
-    return Partition(gm, readable(gm), tuple(parts), left, tuple(_origins(gm, before, parts)))
+    return Partition(readable(gm), tuple(parts), left, tuple(_origins(gm, before, parts)))
 
 
 def _computing(gm: Any) -> Iterator[Any]:
