@@ -146,6 +146,27 @@ def run_openvino_parts(device: str) -> None:
         torch.compile(model, backend="openvino", options=options)(torch.randn(2, 8, device=device))
 
 
+class Twice(nn.Module):
+    """Two equal layers, of which TVM makes one function, and operators behind them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.second = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.relu(self.first(x))
+        z = torch.relu(self.second(y))
+        return z.view(-1), (torch.relu(z) + 1.5).sum(0)
+
+
+def run_tvm_linear(device: str) -> None:
+    """One inference by TVM."""
+    model = Twice().to(device)
+    with torch.no_grad():
+        torch.compile(model, backend="tvm")(torch.randn(2, 8, device=device))
+
+
 #: What is recorded, by the name of its file in `data/`.
 PROGRAMS: dict[str, Callable[[str], None]] = {
     "sin_cos": run_sin_cos,
@@ -154,6 +175,7 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
     "recompile": run_recompile,
     "attention": run_attention,
     "iree_linear": run_iree_linear,
+    "tvm_linear": run_tvm_linear,
     "onnxrt_linear": run_onnxrt_linear,
     "openvino_parts": run_openvino_parts,
 }

@@ -236,20 +236,29 @@ def _observed(backend: Any, emit: Emit, *, absent: bool) -> Any:
 def offered(emit: Emit) -> Iterator[None]:
     """Inside the block torch.compile takes the names of `COMPILERS` too, and what they compile is emitted.
 
-    A name that torch registers itself stays torch's.
+    A name that torch registers itself stays torch's, but for a backend of torch's that cannot work.
     """
     from torch._dynamo.backends import registry
 
     registered_backends()  # torch fills its table when first asked
-    offered_here = [compiler for compiler in COMPILERS if not compiler.missing and compiler.name not in registry._BACKENDS]
-    for compiler in offered_here:
-        registry.register_backend(_offer(compiler, emit), name=compiler.name)
+    names = registry._BACKENDS
+    offered_here = [c for c in COMPILERS if not c.missing and (c.replaces_torchs or c.name not in names)]
+    with _without(registry._BACKENDS, offered_here), _without(registry._COMPILER_FNS, offered_here):
+        for compiler in offered_here:
+            registry.register_backend(_offer(compiler, emit), name=compiler.name)
+        yield
+
+
+@contextmanager
+def _without(table: dict[str, Any], compilers: Sequence[Compiler]) -> Iterator[None]:
+    """Inside the block a table of torch's lacks what it has by these compilers' names; behind it, it is as it was."""
+    before = {compiler.name: table.pop(compiler.name) for compiler in compilers if compiler.name in table}
     try:
         yield
     finally:
-        for compiler in offered_here:
-            registry._BACKENDS.pop(compiler.name, None)
-            registry._COMPILER_FNS.pop(compiler.name, None)
+        for compiler in compilers:
+            table.pop(compiler.name, None)
+        table.update(before)
 
 
 def _offer(compiler: Compiler, emit: Emit) -> Callable[..., Any]:

@@ -20,8 +20,8 @@ class Compiler:
     `name` is what `trace(f, x, backend=name)` takes, and `extra` the extra of explorer that installs it. It is here when all
     of its `modules` can be found. `backend(emit, options)` makes a backend for torch.compile, which emits what it sees as
     events of these `kinds`; it imports the compiler then, and not before. `options` names what `options=` may hold, each with
-    what it does. `watch` is the probe for the compiler's own backends, which torch knows as `registered`: a program that is
-    recorded may use them without explorer.
+    what it does. `replaces_torchs` says that torch has a backend of that name that cannot work. `watch` is the probe for the
+    compiler's own backends, which torch knows as `registered`: a program that is recorded may use them without explorer.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Compiler:
     kinds: tuple[str, ...]
     options: Mapping[str, str]
     registered: tuple[str, ...] = ()
+    replaces_torchs: bool = False
     watch: Watch = watch_nothing
 
     @property

@@ -6,9 +6,10 @@ from explorer.compilers.compiler import Compiler
 from explorer.compilers.iree.compiler import IREE
 from explorer.compilers.onnxrt.compiler import ONNXRT
 from explorer.compilers.openvino.compiler import OPENVINO
+from explorer.compilers.tvm.compiler import TVM
 
 #: Every compiler, in the order of the docs. Another one: see "Adding a compiler" in CONTRIBUTING.md.
-COMPILERS: tuple[Compiler, ...] = (IREE, ONNXRT, OPENVINO)
+COMPILERS: tuple[Compiler, ...] = (IREE, ONNXRT, OPENVINO, TVM)
 
 
 def compiler_named(name: object) -> Compiler | None:

@@ -680,10 +680,50 @@ class OnnxPlacements(Record):
     rows: tuple[OnnxPlacement, ...]
 
 
+@record
+class TvmPass(Record):
+    """A pass of TVM's that changed functions: of Relax, of TIR, or of both, which is its `level`.
+
+    `number` counts all passes from 0. `before` and `after` are the lines of the functions that it changed.
+    """
+
+    number: int
+    name: str
+    level: str
+    functions: Names
+    before: int
+    after: int
+    seconds: float
+
+
+@record
+class TvmVm(Record):
+    """The code of TVM's virtual machine: each TIR function that it calls, in order, with the FX nodes that the call is of."""
+
+    calls: tuple[tuple[str, Names], ...]
+
+
+@record
+class TvmForTarget(Record):
+    """What TVM writes for another target: `form` is what the text is called.
+
+    `nodes` has the FX nodes of each line of the module that was compiled; the locations of assembly name these lines.
+    """
+
+    target: str
+    form: str
+    language: str
+    nodes: tuple[tuple[int, Names], ...]
+
+
 #: The levels of ONNX Runtime's optimiser, as a trace's options name them: each does what the one before it does too.
 ONNXRT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 #: The stages that are a graph in ONNX, in the order in which they are made.
 ONNX_GRAPHS = ("onnx", "onnx_optimize", *(f"onnxrt_{level}" for level in ONNXRT_LEVELS))
+#: The stages that are texts of TVM's modules.
+TVM_MODULES = ("tvm_relax", "tvm_fused", "tvm_tir")
+#: The stages that are a function of TVM's machine code.
+TVM_FUNCTIONS = ("tvm_llvm", "tvm_assembly")
 #: The stages that are a module of IREE's in MLIR.
 IREE_MODULES = (
     "iree_torch",
@@ -753,6 +793,11 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "openvino_partition": OpenVinoPartition,
         "openvino_ir": OpenVinoIr,
         "openvino_executed": OpenVinoExecuted,
+        **dict.fromkeys(TVM_MODULES, Nothing),
+        "tvm_pass": TvmPass,
+        "tvm_vm": TvmVm,
+        **dict.fromkeys(TVM_FUNCTIONS, MachineFunction),
+        "tvm_target": TvmForTarget,
     }
 )
 

@@ -16,6 +16,8 @@ from explorer.model.artifacts import (
     IREE_FUNCTIONS,
     IREE_MODULES,
     ONNX_GRAPHS,
+    TVM_FUNCTIONS,
+    TVM_MODULES,
     AotMetadata,
     Assumption,
     Autotune,
@@ -47,6 +49,9 @@ from explorer.model.artifacts import (
     SchedulerGraph,
     Source,
     Symbol,
+    TvmForTarget,
+    TvmPass,
+    TvmVm,
     Vmfb,
 )
 from explorer.model.records import Record, record, typed
@@ -312,11 +317,36 @@ class IreeForTargetText(IreeForTarget):
 
 @record
 class ExecutableText(Record):
-    """The LLVM IR or the assembly of an executable, with the names of the kernels' functions in it."""
+    """The LLVM IR or the assembly of an executable, with the names of the kernels' functions in it.
+
+    `groups` has FX nodes by their numbers: a location's line behind those of all nodes stands for one of these groups.
+    """
 
     text: str
     fx_nodes: Names
     functions: Names
+    groups: tuple[tuple[int, ...], ...] | None = None
+
+
+@record
+class TvmPassText(TvmPass):
+    """A pass of TVM's, and the difference of the texts of the functions that it changed."""
+
+    text: str
+
+
+@record
+class TvmVmText(TvmVm):
+    """The code of TVM's virtual machine."""
+
+    text: str
+
+
+@record
+class TvmForTargetText(TvmForTarget):
+    """What TVM writes for another target."""
+
+    text: str
 
 
 @record
@@ -395,6 +425,11 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "openvino_partition": OpenVinoPartitionText,
         "openvino_ir": OpenVinoIrText,
         "openvino_executed": OpenVinoExecuted,
+        **dict.fromkeys(TVM_MODULES, Text),
+        "tvm_pass": TvmPassText,
+        "tvm_vm": TvmVmText,
+        **dict.fromkeys(TVM_FUNCTIONS, ExecutableText),
+        "tvm_target": TvmForTargetText,
     }
 )
 

@@ -42,9 +42,17 @@ from explorer.stages.torch_compile import (
     written_file,
 )
 from explorer.stages.triton import amdgcn, llir, ptx, sass, ttgir, ttir
+from explorer.stages.tvm import STAGES as TVM_STAGES
 
 #: The stages of the compilers other than Inductor, each in its compiler's order.
-OTHER_COMPILERS: tuple[Stage, ...] = (*IREE_STAGES, *ONNXRT_STAGES, *OPENVINO_STAGES, compiled_fn.STAGE, execution.STAGE)
+OTHER_COMPILERS: tuple[Stage, ...] = (
+    *IREE_STAGES,
+    *ONNXRT_STAGES,
+    *OPENVINO_STAGES,
+    *TVM_STAGES,
+    compiled_fn.STAGE,
+    execution.STAGE,
+)
 #: Every stage, in the order in which the compiler comes to it.
 STAGES: tuple[Stage, ...] = (
     source.STAGE,

@@ -14,6 +14,7 @@ from explorer.model.events import ExecutableText, MachineFunctionText
 from explorer.model.records import typed
 from explorer.model.stage import Frames, text_artifact
 from explorer.model.values import Artifact, Event, text_lines
+from explorer.stages.fx_locations import FIRST_NODE
 
 #: The name of each function of a text, with its first and its last line, counted from 1.
 Bounds = Callable[[Sequence[str]], Iterator[tuple[str, int, int]]]
@@ -31,12 +32,25 @@ def one_a_function(bounds: Bounds, chains: Chains) -> Callable[[Sequence[Event],
             lines, stated = text_lines(executable.text), dict(chains(executable.text))
             for name, first, last in bounds(lines):
                 if name in executable.functions:
-                    places = tuple((n - first + 1, stated[n]) for n in range(first, last + 1) if stated.get(n))
+                    places = tuple(
+                        (n - first + 1, _apart(stated[n], executable)) for n in range(first, last + 1) if stated.get(n)
+                    )
                     text = "\n".join(lines[first - 1 : last])
                     function = MachineFunctionText(name=name, fx_nodes=executable.fx_nodes, places=places, text=text)
                     yield replace(event, data=function)
 
     return gather
+
+
+def _apart(chain: tuple[tuple[str, int], ...], executable: ExecutableText) -> tuple[tuple[str, int], ...]:
+    """Places, those of a group of nodes as the places of each."""
+    behind = FIRST_NODE + len(executable.fx_nodes)
+    groups = executable.groups or ()
+    places: list[tuple[str, int]] = []
+    for file, line in chain:
+        group = groups[line - behind] if 0 <= line - behind < len(groups) else None
+        places += [(file, line)] if group is None else [(file, FIRST_NODE + number) for number in group]
+    return tuple(places)
 
 
 def function_artifact(event: Event, id: str, what: str, language: str) -> Artifact:

@@ -32,6 +32,7 @@ ELSEWHERE = {
     "written_file": "tests/observe/test_metrics.py",
     "compiled_fn": "tests/compilers/test_own.py",
     "iree_target": "tests/compilers/test_iree.py",
+    "tvm_target": "tests/compilers/test_tvm.py",
     **dict.fromkeys(("onnx_optimize", "onnxrt_disable"), "tests/compilers/test_onnxrt.py"),
     **dict.fromkeys(("fusion_wish", "fx_pass_idle"), "tests/questions/test_what_if.py, tests/observe/test_inductor.py"),
 }

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from explorer.compilers.child import run
 from explorer.process import scratch
 from explorer.stages.iree.phases import PHASES, stage_name
 
@@ -66,7 +67,7 @@ def compiled(text: str, flags: Sequence[str] = (), target: Sequence[str] = HOST,
         (folder / "module.mlir").write_text(text, encoding="utf-8")
         command = (*PRINTING, READABLE_FILE, *target, *flags)
         began = time.perf_counter()
-        error = _run([tool("iree-compile"), "module.mlir", *command, *_outputs()], folder)
+        error = run([tool("iree-compile"), "module.mlir", *command, *_outputs()], folder, "iree-compile", LIMIT)
         seconds = time.perf_counter() - began
         made = folder / "module.vmfb"
         listing = {} if error else {"iree_vm_module": _listing(made)}
@@ -93,21 +94,6 @@ def _outputs() -> tuple[str, ...]:
         "-o",
         "module.vmfb",
     )
-
-
-def _run(command: Sequence[str], folder: Path) -> str:
-    """Run a command of IREE's in a folder; "" where it went well, else what it said."""
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        return f"iree-compile gave no answer in {LIMIT:g} s"
-    if not done.returncode:
-        return ""
-    said = done.stderr.replace(f"{folder}/", "").strip()
-    if done.returncode < 0:
-        said = said.partition("\nPlease report issues")[0]  # behind it is a stack of addresses
-        return f"iree-compile crashed with signal {-done.returncode}: {said[:2000]}".strip()
-    return said or f"iree-compile ended with status {done.returncode}"
 
 
 def tool(name: str) -> str:

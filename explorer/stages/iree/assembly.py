@@ -58,10 +58,11 @@ def render(event: Event, id: str) -> Artifact:
 def kinds(artifact: Artifact) -> Kinds:
     """Instructions compute, but those that end the function; directives and labels do not."""
     of_inputs = of_whole_graph(stated_places(artifact))
-    return [_kind(line, number in of_inputs) for number, line in enumerate(artifact.lines, 1)]
+    return [kind_of(line, number in of_inputs) for number, line in enumerate(artifact.lines, 1)]
 
 
-def _kind(line: str, of_inputs: bool) -> str:
+def kind_of(line: str, of_inputs: bool = False) -> str:
+    """The kind of a line: "" for an instruction that computes."""
     if not is_instruction(line):
         return "directives"
     return SETUP if _RETURN.match(line) else "inputs" if of_inputs else ""

@@ -1,0 +1,89 @@
+"""TVM as a backend of torch.compile, which emits every text that its compiler makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from explorer.compilers.tensors import check_devices
+from explorer.compilers.tvm.compile import Compile
+from explorer.compilers.tvm.execution import Module
+from explorer.compilers.tvm.importing import imported
+from explorer.compilers.tvm.targets import emit_target, target_named
+from explorer.model.stage import Emit
+from explorer.observe.fx import graph_record
+
+
+def tvm_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """A backend for torch.compile: AOTAutograd's graphs, each compiled by TVM and run by its virtual machine."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    targets = tuple(map(str, options.get("targets", ())))
+    for name in targets:
+        target_named(name)
+    compile_as = partial(compile_graph, emit=emit, targets=targets)
+    made: Callable[..., Any] = aot_autograd(
+        fw_compiler=partial(compile_as, graph="forward"),
+        bw_compiler=partial(compile_as, graph="backward"),
+        inference_compiler=partial(compile_as, graph="inference"),
+    )
+    return made
+
+
+def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, targets: Sequence[str]) -> Callable[..., Any]:
+    """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them."""
+    check_devices(inputs, "what TVM compiles")
+    with emit.during(graph):
+        emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+        source = imported(gm)
+        work = Compile(source)
+        emit("tvm_relax", lambda: {"text": work.text(source.module)})
+        try:
+            work.run()
+        finally:
+            emit_texts(emit, work)
+        for name in targets:
+            emit.attempt("tvm_target", name, partial(emit_target, emit, work, name))
+    module = Module(work.executable, source.tensors, source.results.values)
+    emit.later("execution", lambda: execution(graph, module))
+
+    def run(given: list[Any]) -> tuple[Any, ...]:
+        inputs = list(given)
+        given.clear()
+        return source.results.put_together(module(inputs), inputs)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def emit_texts(emit: Emit, work: Compile) -> None:
+    """Emit each text of a compile, also of one that failed."""
+    emit.attempt("tvm_pass", "the passes", partial(emit_passes, emit, work))
+    if work.fused is not None:
+        emit("tvm_fused", lambda: {"text": work.text(work.fused)})
+    if work.executable is None:
+        return
+    emit("tvm_tir", lambda: {"text": work.lowered()})
+    emit("tvm_vm", lambda: {"text": str(work.executable.as_text()).rstrip(), "calls": work.origins.calls})
+    emit.attempt("tvm_llvm", "LLVM IR and assembly", partial(emit_machine_code, emit, work))
+
+
+def emit_passes(emit: Emit, work: Compile) -> None:
+    """Emit each pass that changed the module."""
+    for facts in work.changing_passes():
+        emit("tvm_pass", lambda facts=facts: facts)  # type: ignore[misc]
+
+
+def emit_machine_code(emit: Emit, work: Compile) -> None:
+    """Emit LLVM IR and assembly."""
+    texts = work.machine_code()
+    origins = work.origins
+    facts = {"fx_nodes": origins.nodes, "groups": origins.groups, "functions": work.functions(texts["tvm_llvm"])}
+    for stage, text in texts.items():
+        emit(stage, lambda text=text: {**facts, "text": text})  # type: ignore[misc]
+
+
+def execution(graph: str, module: Module) -> dict[str, Any]:
+    """The row that says what ran a graph."""
+    return {"graph": graph, "engine": "TVM", "device": "llvm", "what": "the whole graph", "calls": module.calls, "why": ""}
