@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from explorer.model.artifacts import artifact_data
 from explorer.model.context import Context
@@ -99,8 +99,12 @@ def rows_in_data(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, 
     return rows
 
 
-#: A kernel by its name, and its lines in the text that has it.
-KernelPlace = tuple[str, Sequence[int]]
+class KernelPlace(NamedTuple):
+    """A kernel: its name, its lines in the text that has it, and how often the text calls it, where it has the calls too."""
+
+    name: str
+    lines: Sequence[int]
+    calls: int = 1
 
 
 def no_kernels(artifact: Artifact) -> Iterable[KernelPlace]:

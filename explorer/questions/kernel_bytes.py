@@ -36,7 +36,8 @@ class Traffic:
     """The bytes that a kernel reads and writes; None where they are not known.
 
     That is where a size is not a number, where a node of the graph has no kernel, and where a node of this kernel is in
-    another one too: what passes between two halves of a node is no tensor of the graph.
+    another one too: what passes between two halves of a node is no tensor of the graph. Nor are they known of a kernel that is
+    called several times, since which of its nodes one call computes is not stated.
     """
 
     read: int | None
@@ -50,7 +51,8 @@ def traffic(trace: TraceData) -> list[tuple[CompiledKernel, Traffic]]:
         kernels = [k for k in compiled_kernels(trace) if (k.artifact.frame, k.artifact.graph) == (artifact.frame, artifact.graph)]
         members = [_members(trace, kernel, artifact) for kernel in kernels]
         graph = _Graph(artifact, members)
-        found += [(kernel, graph.traffic(nodes)) for kernel, nodes in zip(kernels, members, strict=True)]
+        for kernel, nodes in zip(kernels, members, strict=True):
+            found.append((kernel, graph.traffic(nodes) if kernel.calls == 1 else Traffic(None, None)))
     return found
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from explorer.model.artifacts import Source
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, once
-from explorer.questions.provenance import made_of, origins
+from explorer.model.values import LAUNCH, Artifact, once
+from explorer.questions.provenance import index, made_of, origins
 from explorer.stages import stage_of
 
 #: Graphs that are one for people: with a backward there is a forward, without one an inference graph.
@@ -32,13 +32,14 @@ class UserLine:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel, dispatch or library call: its name, its lines that compute in the text that has it, and the user lines in it."""
+    """A kernel, dispatch or library call: the lines of a text that compute it, the user lines in them, how often it is called."""
 
     name: str
     graph: str
     artifact: Artifact
     lines: tuple[int, ...]
     user_lines: tuple[UserLine, ...]
+    calls: int = 1
 
 
 def compilers_of(trace: TraceData) -> tuple[str, ...]:
@@ -50,19 +51,20 @@ def compilers_of(trace: TraceData) -> tuple[str, ...]:
 def compiled_kernels(trace: TraceData) -> tuple[CompiledKernel, ...]:
     """List the kernels of a trace, in the order of its texts."""
     return tuple(
-        CompiledKernel(name, FORWARD.get(a.graph, a.graph), a, lines, _user_lines(trace, a, lines))
+        CompiledKernel(name, FORWARD.get(a.graph, a.graph), a, lines, _user_lines(trace, a, lines), calls)
         for a in _texts(trace)
-        for name, lines in _kernels(trace, a)
+        for name, lines, calls in _kernels(trace, a)
     )
 
 
-def _kernels(trace: TraceData, artifact: Artifact) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _kernels(trace: TraceData, artifact: Artifact) -> Iterator[tuple[str, tuple[int, ...], int]]:
     """The kernels of a text, each with its lines that compute."""
     stage = stage_of(trace, artifact.stage)
     kernels = tuple(stage.kernels(artifact))
     kinds = tuple(stage.kinds(artifact)) if kernels and stage.kinds is not None else ()
-    for name, lines in kernels:
-        yield name, tuple(line for line in lines if not kinds or not kinds[line - 1])
+    launches = _launches(trace, artifact) if kernels else 0
+    for name, lines, calls in kernels:
+        yield name, tuple(line for line in lines if not kinds or not kinds[line - 1]), launches or calls
 
 
 def _texts(trace: TraceData) -> Iterator[Artifact]:
@@ -73,6 +75,12 @@ def _texts(trace: TraceData) -> Iterator[Artifact]:
     """
     last = {(a.frame, a.graph, a.kernel, stage_of(trace, a.stage).kernels): a for a in trace.artifacts}
     yield from (a for a in trace.artifacts if last[a.frame, a.graph, a.kernel, stage_of(trace, a.stage).kernels] is a)
+
+
+def _launches(trace: TraceData, artifact: Artifact) -> int:
+    """Count the lines of another text that launch a kernel; 0 where the links do not say."""
+    ends = [found for (_, how), found in index(trace).up.get(artifact.id, {}).items() if how == LAUNCH]
+    return sum(len(set(lines)) for found in ends for lines in found.values())
 
 
 def _user_lines(trace: TraceData, artifact: Artifact, lines: Iterable[int]) -> tuple[UserLine, ...]:

@@ -14,6 +14,7 @@ from torch import nn
 
 import explorer
 from explorer.compilers.compilers import compiler_named
+from explorer.model.values import LAUNCH
 from explorer.questions.comparison import figures, launches, ops
 from explorer.questions.kernel_bytes import Traffic, bytes_moved, traffic
 from explorer.questions.user_lines import compiled_kernels
@@ -295,6 +296,20 @@ def test_bytes_that_are_not_known_are_not_guessed(replayed: Replayed) -> None:
     relu = [n for n, line in enumerate(flow.lines, 1) if "arith.cmpf" in line or "arith.select" in line]
     kept = tuple(link for link in trace.links if link.source != flow.id or not set(link.source_lines) & set(relu))
     assert bytes_moved(replace(trace, links=kept)) is None
+
+
+def test_bytes_of_a_kernel_that_is_called_twice_are_not_guessed(replayed: Replayed) -> None:
+    """One dispatch or kernel that computes the nodes of two calls: what passes from the first to the second is not stated."""
+    trace = replayed("iree_linear-torch2.13-cpu")
+    (flow,) = trace.find("iree_flow")
+    call = next(line for line in flow.lines if "flow.dispatch @" in line)
+    twice = replace(flow, text=f"{flow.text}\n{call}")
+    called_twice = replace(trace, artifacts=tuple(twice if a is flow else a for a in trace.artifacts))
+    assert [kernel.calls for kernel in compiled_kernels(called_twice)] == [2] and bytes_moved(called_twice) is None
+    inductor = replayed("sin_cos-torch2.13-cpu")
+    launch = next(link for link in inductor.links if link.how == LAUNCH)
+    launched_twice = replace(inductor, links=(*inductor.links, replace(launch, source_lines=(1,))))
+    assert bytes_moved(inductor) == 512 and bytes_moved(launched_twice) is None
 
 
 def test_bytes_between_the_halves_of_a_node_are_not_guessed() -> None:

@@ -56,7 +56,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 def whole_text(artifact: Artifact) -> Iterator[KernelPlace]:
     """The kernel, which is all of the text."""
-    yield artifact.kernel, range(1, len(artifact.lines) + 1)
+    yield KernelPlace(artifact.kernel, range(1, len(artifact.lines) + 1))
 
 
 def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:

@@ -59,7 +59,7 @@ def library_calls(artifact: Artifact) -> Iterator[KernelPlace]:
     """Each call that goes into a library, by the line that makes it."""
     for line, name in calls_of(artifact):
         if name.startswith(LIBRARIES):
-            yield name, (line,)
+            yield KernelPlace(name, (line,))
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
@@ -55,6 +56,8 @@ MLIR = rules(
 )
 #: The name that an executable exports its function by.
 _EXPORT = re.compile(r'^    flow\.executable\.export public @(?:"([^"]+)"|([\w.$-]+))')
+#: A call of one, by its executable and that name.
+_DISPATCH = re.compile(r'\bflow\.dispatch @[^:]+::@(?:"([^"]+)"|([\w.$-]+))')
 
 
 def places(artifact: Artifact) -> Places:
@@ -71,6 +74,7 @@ def kinds(artifact: Artifact) -> Kinds:
 
 def dispatches(artifact: Artifact) -> Iterator[KernelPlace]:
     """Each dispatch of a module in IREE's flow dialect: the function of its executable, from its head to its closing brace."""
+    calls = Counter(call[1] or call[2] for line in artifact.lines if (call := _DISPATCH.search(line)))
     name, first = "", 0
     for number, line in enumerate(artifact.lines, 1):
         if line.startswith("  flow.executable private "):
@@ -78,7 +82,7 @@ def dispatches(artifact: Artifact) -> Iterator[KernelPlace]:
         elif first and (export := _EXPORT.match(line)):
             name = export[1] or export[2]
         elif first and line.startswith("  }"):
-            yield name, range(first, number + 1)
+            yield KernelPlace(name, range(first, number + 1), calls[name])
             first = 0
 
 

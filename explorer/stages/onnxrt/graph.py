@@ -79,7 +79,7 @@ def kernels(artifact: Artifact) -> Iterator[KernelPlace]:
     lines = lines_of(artifact)
     for node in nodes_of(artifact):
         if node.target != "Constant" and node.name in lines:
-            yield node.name, lines[node.name]
+            yield KernelPlace(node.name, lines[node.name])
 
 
 def _around(line: str) -> str:

@@ -53,7 +53,7 @@ def layers(artifact: Artifact) -> Iterator[KernelPlace]:
     """Each layer that computes, by OpenVINO's name for it: the device's plugin calls one kernel for it."""
     for number, row in enumerate(typed(OpenVinoExecuted, artifact.data).rows, 2):
         if row.layer not in NOT_COMPUTING:
-            yield row.name, (number,)
+            yield KernelPlace(row.name, (number,))
 
 
 def kinds(artifact: Artifact) -> Kinds:
