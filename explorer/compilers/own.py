@@ -9,16 +9,18 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
+from explorer.compilers.torch_compile import registered_backends
 from explorer.model.stage import Emit
 from explorer.observe.failed import Noting, failed_graph
 from explorer.observe.fx import graph_record
 from explorer.observe.patch import guard_here, replaced, shielded
+from explorer.observe.patch import observed as observed_in_torch
 from explorer.observe.versions import compiles_in_stages
 
 #: The graph that each of AOTAutograd's compilers is given.
@@ -49,11 +51,45 @@ def observed(backend: Callable[..., Any], name: str, emit: Emit, *, own: bool) -
     return compile_graph
 
 
-class _Observer:
-    """One call of a backend; `aot_autograd` is set when it hands the graph to AOTAutograd."""
+@contextmanager
+def recorded(emit: Emit) -> Iterator[None]:
+    """Observe the backends that a recorded program brings itself: what each is handed and gives back.
 
-    def __init__(self, emit: Emit, *, own: bool) -> None:
+    What runs them how often is not: the program keeps what a backend gives back after the recording.
+    """
+    from torch._dynamo.output_graph import OutputGraph
+
+    def called(output: Any, gm: Any, inputs: Any, *rest: Any, **named: Any) -> Generator[None, Any, None]:
+        if not _is_programs_own(output.compiler_fn):
+            yield
+            return
+        observer = _Observer(emit, own=True, counts=False)
+        with shielded(observer.compilers, guard_here(), "aot_stage2_compile"):
+            compiled = yield
+        if not observer.aot_autograd:
+            observer.given_back(compiled, DYNAMO, inputs)
+
+    with observed_in_torch(OutputGraph, "call_user_compiler", called):
+        yield
+
+
+def _is_programs_own(backend: Any) -> bool:
+    """Whether a backend is the program's own, and none that torch knows by name."""
+    while hasattr(backend, "_torchdynamo_orig_backend"):
+        backend = backend._torchdynamo_orig_backend
+    name = getattr(backend, "compiler_name", None) or getattr(backend, "__name__", "")
+    return name not in registered_backends()
+
+
+class _Observer:
+    """One call of a backend; `aot_autograd` is set when it hands the graph to AOTAutograd.
+
+    With `counts` what is given back is wrapped, so that its calls are counted.
+    """
+
+    def __init__(self, emit: Emit, *, own: bool, counts: bool = True) -> None:
         self.aot_autograd = False
+        self._counts = counts
         self._emit = emit
         self._own = own
 
@@ -106,6 +142,8 @@ class _Observer:
             return compiled
         for kept in dict.fromkeys(graphs_in(compiled)) if self._own else ():
             self._emit("compiled_fn", lambda gm=kept: graph_record(gm))  # type: ignore[misc]
+        if not self._counts:
+            return compiled
         run = _Run(compiled, graph, self._emit)
         for engine, what in parts_of(compiled):
             facts = {"graph": graph, "engine": engine, "device": device, "what": what}

@@ -13,7 +13,7 @@ from explorer.model.stage import Emit
 from explorer.observe.context import current_compile_id
 from explorer.observe.functions import emit_inlined_functions
 from explorer.observe.fx import graph_record
-from explorer.observe.patch import followed, replaced
+from explorer.observe.patch import followed, observed
 
 
 @contextmanager
@@ -33,14 +33,11 @@ def graph(emit: Emit) -> Iterator[None]:
         made.forget()
         return found
 
-    def make(original: Any) -> Any:
-        def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
-            emit("dynamo", lambda: record(gm))
-            return original(self, gm, *args, **kwargs)
+    def called(output: Any, gm: Any, *rest: Any, **named: Any) -> Iterator[None]:
+        emit("dynamo", lambda: record(gm))
+        yield
 
-        return call_user_compiler
-
-    with replaced(OutputGraph, "call_user_compiler", make), made.watching():
+    with observed(OutputGraph, "call_user_compiler", called), made.watching():
         yield
     emit.attempt("source", "inlined functions", lambda: emit_inlined_functions(emit, stacks, made.codes))
 

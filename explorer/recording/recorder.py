@@ -17,6 +17,7 @@ from explorer.absent.generated import Generated
 from explorer.absent.retarget import retargeted
 from explorer.compilers.backend import offered
 from explorer.compilers.compilers import COMPILERS
+from explorer.compilers.own import recorded
 from explorer.errors import BusyError
 from explorer.model.context import Context
 from explorer.model.events import CompileError, event_data
@@ -211,7 +212,7 @@ def recording(
     try:
         with ExitStack() as stack:
             guard = stack.enter_context(guarding(recorder.guard))
-            probes = (*((probe.name, probe.watch) for probe in PROBES), *_of_compilers(), *_probes_of_users(stages))
+            probes = (*((probe.name, probe.watch) for probe in PROBES), *_of_compilers(cold), *_probes_of_users(stages))
             stack.enter_context(shielded(own_frames_skipped, guard, "own frames"))
             if cold:
                 stack.enter_context(shielded(cold_compile, guard, "cold compile"))
@@ -236,9 +237,14 @@ def recording(
         recorder.finish()
 
 
-def _of_compilers() -> Iterator[tuple[str, Watch]]:
-    """What offers the compilers other than Inductor to the program, and their own probes."""
+def _of_compilers(cold: bool) -> Iterator[tuple[str, Watch]]:
+    """What offers the compilers other than Inductor to the program, and their own probes.
+
+    A trace, which is `cold`, observes the backend that it is given itself.
+    """
     yield "execution", offered
+    if not cold:
+        yield "compiled_fn", recorded
     yield from ((c.kinds[-1], c.watch) for c in COMPILERS if c.watch is not watch_nothing and not c.missing)
 
 

@@ -178,6 +178,26 @@ def test_the_callable_itself_is_not_changed_and_runs_without_explorer_afterwards
     assert torch.equal(compiled(x), waves(x)) and len(given) == 2
 
 
+@pytest.mark.parametrize("backend", [its_forward, simplified])
+def test_a_recorded_program_keeps_what_its_backend_gives_back(backend: Callable[..., Any]) -> None:
+    """The graphs are shown as in a trace; the program runs what it was given, and who ran it is not said."""
+    given: list[Any] = []
+
+    def noting(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        given.append(backend(gm, inputs))
+        return given[-1]
+
+    x = R(4)
+    with explorer.record(fresh=True) as recording:
+        result = torch.compile(lambda x: x.cos() + 1, backend=noting)(x)
+        torch.compile(lambda x: x.sin() + 1, backend="aot_eager")(x)
+    trace = recording.trace
+    assert torch.equal(result, x.cos() + 1) and len(given) == 1 and not trace.failures
+    (kept,) = trace.find("compiled_fn")
+    assert "cos" in kept.text and not trace.find("execution")
+    assert kept.graph == ("inference" if backend is simplified else "")
+
+
 def test_a_stage_of_ones_own_shows_what_a_backend_tells_it() -> None:
     """A few lines: `watch` gives the backend a place to tell, `render` makes the text, `link` leads to another stage."""
     tell: list[Callable[[str], None]] = []

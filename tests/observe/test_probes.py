@@ -100,9 +100,21 @@ def test_what_is_observed_does_not_depend_on_the_stages() -> None:
 
 
 def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
-    """Each kind of event that a stage consumes is emitted by a probe, or made of another stage's events or by a ladder."""
+    """Each kind of event that a stage consumes is emitted by a probe, or by a ladder, a backend, or for another stage."""
     emitted = {kind for watches in (*PROBES, *COMPILERS) for kind in watches.kinds}
-    later = {"kernel", "assumption", "ttir", "ttgir", "llir", "ptx", "amdgcn", "sass", "assembly"}
+    later = {
+        "kernel",
+        "assumption",
+        "ttir",
+        "ttgir",
+        "llir",
+        "ptx",
+        "amdgcn",
+        "sass",
+        "assembly",
+        "compiled_fn",
+        "onnxrt_changes",
+    }
     assert {kind for stage in STAGES for kind in (stage.name, *stage.consumes)} - emitted == later
     assert all(stage.watch is watch_nothing for stage in STAGES)
     assert len({probe.name for probe in PROBES}) == len(PROBES) and PROBES[0].name == "context"
