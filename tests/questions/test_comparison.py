@@ -357,3 +357,13 @@ def test_the_nodes_that_onnx_runtime_runs_are_its_kernels(replayed: Replayed) ->
     assert figure(c, "kernels") == [2, 1] and all(row["onnxrt"] and row["iree"] for row in c.lines())
     one, other = figure(c, "between kernels (bytes)")
     assert one == other + 2 * 4 * 2 * 4, "what the ReLU gives is written once and read once"  # type: ignore[operator]
+
+
+def test_the_functions_that_tvm_compiles_are_its_kernels(replayed: Replayed) -> None:
+    """They are those that there is machine code of; a function that two lines call computes both, and its bytes are not known."""
+    trace = replayed("tvm_linear-torch2.13-cpu")
+    made = compiled_kernels(trace)
+    assert sorted(f"{kernel.name}_compute_" for kernel in made) == sorted(a.kernel for a in trace.find("tvm_assembly"))
+    twice = {kernel.name: kernel.calls for kernel in made}
+    assert twice["fused_matmul_add_relu"] == twice["transpose"] == 2 and bytes_moved(trace) is None
+    assert all(kernel.user_lines for kernel in made)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import KernelPlace, Stage, no_kernels, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import Kinds, by_rules, rules
 from explorer.stages.tvm.notes import link_notes
@@ -21,11 +24,24 @@ SCRIPT = rules(
     loop_control=r"^\s*(for|if|else|while|with)\b",
     output=r"^\s*(return\b|\w+(: R\.Tuple\(.*\))? = [\w, ()]+$)",
 )
+#: The head of a function in a module, and a call of one in TIR.
+_HEAD = re.compile(r"^    def (\w+)\(")
+_CALL = re.compile(r"\bR\.call_tir(?:_inplace)?\(cls\.(\w+)")
 
 
 def kinds(artifact: Artifact) -> Kinds:
     """Bindings of Relax and stores of TIR compute."""
     return by_rules(artifact.lines, SCRIPT)
+
+
+def functions(artifact: Artifact) -> Iterator[KernelPlace]:
+    """Each function in TIR, from its head to the next one's; the graph in Relax, which calls them, is the last."""
+    calls = Counter(call[1] for line in artifact.lines for call in _CALL.finditer(line))
+    heads = [(number, head[1]) for number, line in enumerate(artifact.lines, 1) if (head := _HEAD.match(line))]
+    ends = [*(number for number, _ in heads[1:]), len(artifact.lines) + 1]
+    for (first, name), end in zip(heads, ends, strict=True):
+        if calls[name]:
+            yield KernelPlace(name, range(first, end), calls[name])
 
 
 def render(event: Event, id: str, *, title: str) -> Artifact:
@@ -43,6 +59,7 @@ def _stage(name: str, before: str, title: str, about: str) -> Stage:
         render=partial(render, title=title),
         link=link_notes,
         kinds=kinds,
+        kernels=functions if name == "tvm_fused" else no_kernels,
         opens_at=4 if name == "tvm_fused" else 0,  # the last text that has the whole program
         made_from=(before,) if before else (),
         summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
