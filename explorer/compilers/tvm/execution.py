@@ -33,7 +33,9 @@ class Module:
         given = [_given(inputs[number]) for number in self._tensors]
         returned = self._main(*given)
         self.calls += 1
-        return [with_strides_of(torch.from_dlpack(own), like) for own, like in zip(returned, self._values, strict=True)]
+        tensors = map(torch.from_dlpack, returned)
+        # TVM's importer gives every product float32, also one of bfloat16
+        return [with_strides_of(own.to(like.dtype), like) for own, like in zip(tensors, self._values, strict=True)]
 
 
 def _given(tensor: Any) -> Any:
