@@ -4,9 +4,9 @@
     python benchmarks/faults.py h100 --every 10 --within 600
 
 Every function and lambda of the package gets a call at its entry that raises where asked to; which of them run is found by
-running the program once. Exempt is `observe/patch.py` alone, the guard that catches what the others raise. For each site the
-program's own result must be right, and a failure of the trace must name the loss. Prints a line for each site that
-does not hold, and the counts; the exit status is 1 where there is one.
+running the program once. Exempt are `observe/patch.py`, the guard that catches what the others raise, and what the
+program itself calls. For each site the program's own result must be right, and a failure of the trace must name the loss.
+Prints a line for each site that does not hold, and the counts; the exit status is 1 where there is one.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ from children import Step
 ROOT = Path(__file__).parents[1]
 #: The guard itself; and what runs in a process of its own.
 EXEMPT = ("explorer.observe.patch", "explorer.ladder.triton_worker")
+#: What the program itself calls: nothing of explorer's that could stand in for it is under way at its entry.
+CALLED_BY_THE_PROGRAM = (
+    "explorer.recording.trace:trace:",
+    "explorer.recording.record:record:",
+    "explorer.recording.record:Recording.trace:",
+)
 #: What every call at an entry is named.
 ENTRY = "__explorer_fault__"
 
@@ -155,7 +161,8 @@ def programs() -> dict[str, tuple[Callable[[], tuple[Any, bool]], tuple[str, ...
         "explorer.interpret.",
         "explorer.compilers.",
         "explorer.stages.",
-        "explorer.recording.recorder",
+        "explorer.process.",
+        "explorer.recording.",
         "explorer.replay",
         "explorer.live.call",
     )
@@ -191,7 +198,7 @@ def sites_of(faults: Faults, run: Callable[[], tuple[Any, bool]], modules: tuple
         faults.seen.clear()
         trace, right = run()
         assert right and not trace.failures, trace.failures
-    return [site for site in faults.seen if site.startswith(modules)]
+    return [site for site in faults.seen if site.startswith(modules) and not site.startswith(CALLED_BY_THE_PROGRAM)]
 
 
 def prepared(program: str, faults: Faults) -> tuple[Callable[[], tuple[Any, bool]], list[str]]:

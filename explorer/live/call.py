@@ -89,7 +89,7 @@ def run_call(
         if call.train:
             return _differentiated(function, call, weigh)
         with torch.no_grad():
-            with interruptible():
+            with shielded(interruptible, guard_here(), "stop"):
                 return function(*call.args, **call.kwargs), None
 
 
@@ -98,14 +98,14 @@ def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[A
     import torch
 
     with torch.enable_grad():
-        with interruptible():
+        with shielded(interruptible, guard_here(), "stop"):
             returned = function(*call.args, **call.kwargs)
         loss = _loss(returned, weigh)
         leaves = differentiable(call)
         if loss is None or not leaves:
             what = "no output" if loss is None else "no input or parameter"
             raise InputError(f"train=True, but {what} requires grad: give a tensor with requires_grad=True")
-        with interruptible():
+        with shielded(interruptible, guard_here(), "stop"):
             gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     return returned, dict(zip(leaves, gradients, strict=True))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import warnings
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 
 #: The environment variables in which launchers state a process's rank and the number of processes.
@@ -40,6 +43,23 @@ def path_of_rank(path: Path, number: int | None) -> Path:
     return path.with_name(f"{path.name.removesuffix(ending)}.rank{number}{ending}")
 
 
+def overwrites_ranks(path: Path, environment: Mapping[str, str]) -> str:
+    """Explain that other ranks may save the same file; "" where its path has this rank or process, or for rank 0 alone."""
+    number = rank(environment)
+    if not number or re.search(rf"(?<!\d)0*({number}|{os.getpid()})(?!\d)", f"{path.parent.name}/{path.name}"):
+        return ""  # a program where rank 0 alone saves is right
+    return (
+        f"this is rank {number} of several processes. Where each of them saves {path.name}, the last overwrites what the others "
+        f"saved: give each a file of its own, such as {path_of_rank(path, number).name}"
+    )
+
+
+def warn_if_it_overwrites(path: str | PathLike[str]) -> None:
+    """Warn whoever called the function that calls this one, where other ranks may save the same file."""
+    if message := overwrites_ranks(Path(path), os.environ):
+        warnings.warn(f"explorer: {message}", stacklevel=3)
+
+
 def count_started_processes() -> int:
     """Count the processes that Python's multiprocessing started from this one, such as DataLoader workers."""
     module = sys.modules.get("multiprocessing.process")
@@ -52,7 +72,7 @@ def how_to_record_other_processes(number: int) -> str:
     several = "1 other process was" if number == 1 else f"{number} other processes were"
     return (
         f"{several} started. A recording sees only what its own process compiles. In the function that the other process runs, "
-        "such as a DataLoader's worker_init_fn, write `with explorer.record() as r:` around the calls, and then "
+        "such as the __getitem__ of a DataLoader's Dataset, write `with explorer.record() as r:` around the calls, and then "
         "r.trace.save(f'out.{os.getpid()}.json.gz')"
     )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from explorer.absent import target as target_room
@@ -25,14 +25,14 @@ from explorer.stages import STAGES
 from explorer.traced import Trace
 
 
+@dataclass(eq=False, repr=False)
 class Recording:
     """What `record` gives: after the block, `trace` holds every compile that happened in it."""
 
-    def __init__(self) -> None:
-        self._trace: Trace | None = None
-        self._guards: list[Guard] = []  # what they lose after the block is read when the trace is asked for
-        self.events: list[Event] = []
-        self.failures: list[Failure] = []
+    events: list[Event] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    _trace: Trace | None = None
+    _guards: list[Guard] = field(default_factory=list)  # what they lose after the block is read when the trace is asked for
 
     @property
     def trace(self) -> Trace:
@@ -62,20 +62,20 @@ def record(
     stages that the cache keeps are there: with `fresh` caches are written but not read, so that every stage is.
     For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all.
     """
-    check_stages(stages)
-    device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
-    absent = absent_target(device, "inductor", None)
-    result = Recording()
-    meta: dict[str, Plain] = {"name": name, "target": absent.name if absent else str(device)}
-    guard = Guard(losses={})
+    result, guard = Recording(), Guard(losses={})
     result._guards.append(guard)
+    meta: dict[str, Plain] = {"name": name}
+
+    def started() -> AbstractContextManager[None]:
+        check_stages(stages)
+        device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
+        absent = absent_target(device, "inductor", None)
+        meta["target"] = absent.name if absent else str(device)
+        return _recorded(result, device, absent, meta, stages, fresh)
+
     try:
-        with shielded(lambda: _recorded(result, device, absent, meta, stages, fresh), guard, "set up", "take down"):
+        with shielded(started, guard, "set up", "take down"):
             yield result
-    except Exception as error:
-        if absent is not None and (note := compiling.needs_its_gpu(error)):
-            error.add_note(f"explorer: {note}")
-        raise
     finally:
         if result._trace is None:  # whatever failed in explorer, the program ran, and there is a trace that says so
             result._trace = Trace(meta=meta)
@@ -102,6 +102,10 @@ def _recorded(
             try:
                 with shielded(record_it, recorder.guard, "set up", "take down"):
                     yield
+            except Exception as error:
+                if absent is not None and (note := compiling.needs_its_gpu(error)):
+                    error.add_note(f"explorer: {note}")
+                raise
             finally:
                 kernels.finish(recorder)
                 recorder.attempt("compile", "failures", lambda: note_failures(recorder, processes_before))

@@ -150,12 +150,12 @@ def _placed(call: Call, device: str, target: object) -> Call:
     return replace(call, function=function, args=args, kwargs=kwargs)
 
 
+@dataclass
 class _Tracing:
     """One call of `trace`; `live` is set as soon as the function may run, which happens once."""
 
-    def __init__(self, request: TraceRequest) -> None:
-        self.request = request
-        self.live: LiveFunction | None = None
+    request: TraceRequest
+    live: LiveFunction | None = None
 
     def trace(self) -> Trace:
         """Compile and call the function with the probes on, and replay what they recorded."""
@@ -195,10 +195,12 @@ class _Tracing:
         live = self.live or LiveFunction(Call(request.fn, request.args, dict(request.kwargs or {}), request.train))
         if live.compiled is None and live.error is None:
             live.compiled = _compiled_without_explorer(request, live.call.function)
-            live.returned, live.gradients_by_name = run_call(live.compiled, live.call)
+            # torch alone compiles, for this machine: for a GPU that torch.cuda speaks of it would look for the driver
+            live.returned, live.gradients_by_name = run_call(live.compiled, live.call, told=False)
         message = f"explorer itself failed, and nothing was traced: {type(error).__name__}: {error}"
         failure = Failure("record", "trace", message, fatal=True)
-        return Trace({"name": name_of(live.call.function)}, failures=(failure,), live=live)
+        name = str(getattr(live.call.function, "__name__", type(live.call.function).__name__))  # `name_of` may be what failed
+        return Trace({"name": name}, failures=(failure,), live=live)
 
 
 def _is_of_explorer(error: BaseException) -> bool:
@@ -253,7 +255,9 @@ def _compiled_without_explorer(request: TraceRequest, function: Callable[..., An
     if backends.is_module_compiler(request.backend):
         return request.backend(function)
     if compiler_named(request.backend) is None:
-        return compiling.plain(function, request.backend, request.compile_settings())
+        options = dict(request.options) if request.options else None  # `compile_settings` may be what failed
+        torch_settings = {"mode": request.mode, "dynamic": request.dynamic, "fullgraph": request.fullgraph, "options": options}
+        return compiling.plain(function, request.backend, torch_settings)
     # a compiler that explorer itself brings, which emits what it sees
     backend, settings = backends.given_to_torch(request.backend, Recorder(), request.compile_settings())
     return compiling.plain(function, backend, settings)

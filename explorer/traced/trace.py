@@ -21,6 +21,7 @@ from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto
 from explorer.process.progress import in_notebook
+from explorer.process.ranks import warn_if_it_overwrites
 from explorer.questions import coverage, missing, provenance, summary, tables
 from explorer.questions import lowering as lowered
 from explorer.questions.costs import call_table
@@ -426,7 +427,11 @@ class Trace(TraceData):
     # Files ---------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the trace as gzipped JSON, of which `explorer.load` makes an equal one; `files/trace_file.py` has the format."""
+        """Write the trace as gzipped JSON, of which `explorer.load` makes an equal one; `files/trace_file.py` has the format.
+
+        Ranks of a distributed job need a file each: a UserWarning says so where the path does not tell them apart.
+        """
+        warn_if_it_overwrites(path)
         trace_file.save(self, path)
 
     def save_debug_dir(self, path: str | PathLike[str]) -> list[str]:
@@ -437,7 +442,11 @@ class Trace(TraceData):
         return debug_dir.save(self, path)
 
     def to_html(self, path: str | PathLike[str]) -> None:
-        """Write one self-contained HTML file with every stage and link; it needs no network and no Python."""
+        """Write one self-contained HTML file with every stage and link; it needs no network and no Python.
+
+        As for `save`, ranks of a distributed job need a file each.
+        """
+        warn_if_it_overwrites(path)
         page.save(self, path)
 
     # Live ----------------------------------------------------------------------------------------------------------

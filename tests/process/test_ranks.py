@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,34 @@ def test_each_rank_writes_a_file_of_its_own(program: Path, monkeypatch: pytest.M
     assert explorer.load(program.parent / "out.rank1.json.gz").find("dynamo")
 
 
+@pytest.mark.parametrize(
+    ("number", "name", "told"),
+    [
+        ("1", "out.json.gz", True),
+        ("1", "out.10.json.gz", True),
+        ("1", "out.rank1.json.gz", False),
+        ("1", "rank01/out.json.gz", False),
+        ("1", f"out.{os.getpid()}.json.gz", False),
+        ("0", "out.json.gz", False),
+        ("", "out.json.gz", False),
+    ],
+)
+def test_a_rank_that_saves_where_others_do_is_told(number: str, name: str, told: bool, tmp_path: Path) -> None:
+    """Two ranks that save one name leave one file: the warning names another; rank 0 alone is let be, and the file is written."""
+    path = tmp_path / "saved" / name
+    path.parent.mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if number:
+            patch.setenv("RANK", number)
+            patch.setenv("WORLD_SIZE", "2")
+        explorer.Trace({"name": "f"}).save(path)
+        explorer.Trace({"name": "f"}).to_html(path.with_suffix(".html"))
+    said = [str(warning.message) for warning in caught]
+    assert len(said) == 2 * told and all("such as out" in sentence and "rank1" in sentence for sentence in said)
+    assert [warning.filename for warning in caught] == [__file__] * len(said) and path.exists()
+
+
 def test_a_launcher_is_told_to_start_explorer(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A program that only starts others compiles nothing itself: the command that traces each is named."""
     program.rename(program.with_name("torchrun")).write_text("print('started')")
@@ -81,4 +111,4 @@ def test_processes_that_a_program_starts_are_spoken_of_where_nothing_was_compile
             if compiles:
                 torch.compile(torch.sin, backend="eager")(torch.ones(2))
         said = [f.message for f in recording.trace.failures]
-        assert len(said) == (not compiles) and all("1 other process was started" in s and "worker_init_fn" in s for s in said)
+        assert len(said) == (not compiles) and all("1 other process was started" in s and "__getitem__" in s for s in said)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
 import explorer
+from explorer.recording.kernels import KernelRecorder
 
 
 def sin_cos(x: torch.Tensor) -> torch.Tensor:
@@ -104,3 +108,34 @@ def test_a_recorded_trace_has_no_result() -> None:
         torch.compile(sin_cos, backend="eager")(torch.randn(4))
     with pytest.raises(explorer.LiveError, match="the result needs the process"):
         _ = recorded.trace.result
+
+
+def broken(*args: object) -> None:
+    """What stands in for a function of explorer's that has an error."""
+    raise RuntimeError("BROKEN")
+
+
+@pytest.mark.parametrize("function", ["check_stages", "absent_target"])
+def test_an_error_before_the_recording_is_under_way_leaves_the_program_alone(
+    function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The block runs unrecorded, and the trace names what was lost."""
+    monkeypatch.setattr(importlib.import_module("explorer.recording.record"), function, broken)
+    with explorer.record() as recording:
+        assert torch.equal(torch.compile(torch.sin, backend="eager")(torch.ones(2)), torch.ones(2).sin())
+    assert any("BROKEN" in failure.message for failure in recording.trace.failures)
+
+
+def test_a_trace_for_an_absent_gpu_that_explorer_breaks_is_run_by_torch_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second time torch's cache has the graph, and would look for the driver of a GPU that torch.cuda speaks of."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(KernelRecorder, "__init__", broken)
+    x = torch.randn(4, 4)
+    for _ in range(2):
+        torch._dynamo.reset()
+        with torch._inductor.config.patch(fx_graph_cache=True):
+            trace = explorer.trace(lambda x: x @ x, x, target="h100")
+        assert torch.allclose(trace.result, x @ x) and any("BROKEN" in failure.message for failure in trace.failures)
