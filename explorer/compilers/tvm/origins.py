@@ -132,17 +132,18 @@ def calls_side_by_side(module: Any, apart: Any) -> Iterator[tuple[Any, Any, Any]
     """
     import tvm_ffi
 
+    functions, functions_apart = tir_functions(module), tir_functions(apart)
     pairs: list[tuple[Any, Any, Any]] = []
     for bindings, others in zip(bindings_of(module), bindings_of(apart), strict=True):
         if len(bindings) != len(others):
             return
         for binding, other in zip(bindings, others, strict=True):
-            called = [each for each in called_functions(binding.value) if each in tir_functions(module)]
-            own = [each for each in called_functions(other.value) if each in tir_functions(apart)]
+            called = [each for each in called_functions(binding.value) if each in functions]
+            own = [each for each in called_functions(other.value) if each in functions_apart]
             if len(called) != len(own):
                 return
             pairs += ((binding, *pair) for pair in zip(called, own, strict=True))
-    if all(tvm_ffi.structural_equal(module[called], apart[own]) for _, called, own in pairs):
+    if all(tvm_ffi.structural_equal(functions[called], functions_apart[own]) for _, called, own in pairs):
         yield from pairs
 
 

@@ -5,6 +5,7 @@ Its arguments are the file of a module as TVMScript, the target as JSON, and the
 
 from __future__ import annotations
 
+import inspect
 import json
 import signal
 import sys
@@ -19,9 +20,15 @@ def main(arguments: list[str]) -> None:
     import tvm  # noqa: F401  it handles crashes itself, in a way that may not end
 
     signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+    # for each of its hundreds of GPU intrinsics TVM reads the whole stack, and for each frame inspect looks at every module
+    inspect.getmodule = no_module
     source, target, output = arguments
     made = compiled(Path(source).read_text(encoding="utf-8"), json.loads(target))
     Path(output).write_text(made, encoding="utf-8")
+
+
+def no_module(object: object, _filename: str | None = None) -> None:
+    """The module of a frame, which is not looked for: the source is found by the file's name."""
 
 
 def compiled(source: str, facts: dict[str, Any]) -> str:

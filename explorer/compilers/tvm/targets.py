@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from explorer.model.stage import Emit
 from explorer.process import scratch
 from explorer.stages.tvm.notes import noted
 
+#: The first line of an error's message, behind its stack.
+_ERROR = re.compile(r"^[\w.]+(?:Error|Exception): ", re.MULTILINE)
 #: Seconds until a compile for another target is given up.
 LIMIT = 60.0
 
@@ -87,7 +90,7 @@ def compiled(source: str, facts: Mapping[str, str]) -> str:
         error = run(command, folder, "TVM", LIMIT, environment)
         made = folder / "text"
         if error or not made.exists():
-            raise TvmError(_last_words(error) or f"TVM wrote nothing for {facts['kind']}")
+            raise TvmError(last_words(error) or f"TVM wrote nothing for {facts['kind']}")
         return made.read_text(encoding="utf-8")
 
 
@@ -96,6 +99,7 @@ def _package() -> str:
     return str(Path(__file__).parents[3])
 
 
-def _last_words(error: str) -> str:
+def last_words(error: str) -> str:
     """The message of an error, without the stack above it."""
-    return error.rpartition("\n\n")[2] if error.startswith("Traceback") else error
+    *_, found = (match.start() for match in _ERROR.finditer(error)) if _ERROR.search(error) else (0,)
+    return error[found:].strip()
