@@ -17,7 +17,7 @@ from explorer.absent.composites import composites_off_the_cpu
 from explorer.absent.disabled_functions import disabled_functions
 from explorer.absent.random_draws import draws_random_numbers
 from explorer.absent.torch_cuda import torch_cuda_answers
-from explorer.observe.patch import added_in_plain_sight, replaced
+from explorer.observe.patch import added_in_plain_sight, guarded, replaced
 
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
@@ -364,6 +364,9 @@ def _eager_mode(gpu: str, used: bool = True, drawn: Callable[[], None] | None = 
     from torch.utils import _pytree as pytree
 
     marks, begun, constructors = _Marks(), used, default._device_constructors()
+    # where explorer's part fails, the tensor counts as one that the program did not put on the CPU
+    on_cpu = guarded(lambda tensor: False, lambda _: marks.on_cpu, "tensors on the CPU")
+    put_on_cpu = guarded(lambda tensor: None, lambda _: marks.put, "tensors on the CPU")
     device = torch.device(gpu, 0)
     getters = {torch.Tensor.device: device, torch.Tensor.is_cuda: gpu == "cuda", torch.Tensor.is_xpu: gpu == "xpu"}
     instead = {torch.Tensor.get_device: 0, torch.Tensor.is_cpu: False}
@@ -377,7 +380,7 @@ def _eager_mode(gpu: str, used: bool = True, drawn: Callable[[], None] | None = 
             kwargs = kwargs or {}
             asked = getattr(func, "__self__", None) if getattr(func, "__name__", "") == "__get__" else func
             there = used and args and isinstance(args[0], torch.Tensor) and args[0].device.type == "cpu"
-            if there and getattr(asked, "__hash__", None) and not marks.on_cpu(args[0]):
+            if there and getattr(asked, "__hash__", None) and not on_cpu(args[0]):
                 for answers in (getters, instead):
                     if asked in answers:
                         return answers[asked]
@@ -392,7 +395,7 @@ def _eager_mode(gpu: str, used: bool = True, drawn: Callable[[], None] | None = 
             name, device_given = getattr(func, "__name__", ""), kwargs.get("device")
             method = name if func is getattr(torch.Tensor, name, None) else ""
             given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-            stays = _stays_on_cpu(method, args, kwargs, [marks.on_cpu(tensor) for tensor in given])
+            stays = _stays_on_cpu(method, args, kwargs, [on_cpu(tensor) for tensor in given])
             if not begun:
                 stays = stays or _moves_to("cpu", method, args, kwargs)
                 used = used or _moves_to(gpu, method, args, kwargs)
@@ -406,7 +409,7 @@ def _eager_mode(gpu: str, used: bool = True, drawn: Callable[[], None] | None = 
                 kwargs = {**kwargs, "pin_memory": False}
             if method == "pin_memory":
                 return args[0]
-            if method in ("to", "cpu", gpu) and stays != marks.on_cpu(args[0]) and (stays or used):  # it is other memory then
+            if method in ("to", "cpu", gpu) and stays != on_cpu(args[0]) and (stays or used):  # it is other memory then
                 called, args, kwargs = (
                     "to",
                     (args if called == "to" else (*args[:1], torch.device("cpu"))),
@@ -417,7 +420,7 @@ def _eager_mode(gpu: str, used: bool = True, drawn: Callable[[], None] | None = 
             made = getattr(torch.Tensor, called)(*args, **kwargs) if method else func(*args, **kwargs)
             if stays:
                 for tensor in (leaf for leaf in pytree.tree_leaves(made) if isinstance(leaf, torch.Tensor)):
-                    marks.put(tensor)
+                    put_on_cpu(tensor)
             return made
 
     return SeesTheGPU()
