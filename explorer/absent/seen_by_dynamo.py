@@ -17,7 +17,7 @@ from explorer.absent.composites import composites_off_the_cpu
 from explorer.absent.disabled_functions import disabled_functions
 from explorer.absent.random_draws import draws_random_numbers
 from explorer.absent.torch_cuda import torch_cuda_answers
-from explorer.observe.patch import added_in_plain_sight, guarded, replaced
+from explorer.observe.patch import added_in_plain_sight, guard_here, guarded, guarding, replaced
 
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
@@ -211,16 +211,34 @@ def seen_in_eager_mode(target: Target, drawn: Callable[[], None]) -> Iterator[No
         return
 
     hidden = HiddenModes()
-
-    def hooks(context: Any) -> Any:
-        return _Hooks(vars(context)["enter_exit_hooks"], hidden)
-
-    def set_hooks(context: Any, own: Any) -> None:
-        vars(context)["enter_exit_hooks"] = own
-
-    with added_in_plain_sight(_TorchDynamoContext, "enter_exit_hooks", property(hooks, set_hooks)):
+    with hooked(_TorchDynamoContext, "enter_exit_hooks", hidden.hook()):
         with _eager_mode(target.device, used=False, drawn=drawn), disabled_functions(hidden.show):
             yield
+
+
+@contextmanager
+def hooked(owner: type, name: str, hook: Callable[[], Any]) -> Iterator[None]:
+    """Inside the block `hook` is the first of the hooks in each object's list of that name, from when the list is read on."""
+    lists: list[list[Any]] = []
+
+    def with_hook(holder: Any) -> Any:
+        hooks = vars(holder)[name]
+        if hook not in hooks:
+            hooks.insert(0, hook)
+            lists.append(hooks)
+        return hooks
+
+    def put(holder: Any, hooks: Any) -> None:
+        vars(holder)[name] = hooks
+
+    read = guarded(lambda holder: vars(holder)[name], lambda _: with_hook, name)
+    write = guarded(lambda holder, hooks: holder.__dict__.update({name: hooks}), lambda _: put, name)
+    try:
+        with added_in_plain_sight(owner, name, property(read, write)):
+            yield
+    finally:
+        for hooks in lists:
+            hooks.remove(hook)
 
 
 class HiddenModes:
@@ -231,6 +249,11 @@ class HiddenModes:
 
     def __init__(self) -> None:
         self._taken: list[_Placed] = []
+        self._guard = guard_here()
+
+    def hook(self) -> Callable[[], Callable[[], None]]:
+        """`hide` for Dynamo, which calls it in the program's own calls: where it fails, they go on."""
+        return guarded(lambda: lambda: None, lambda _: self.hide, "SeesTheGPU")
 
     def hide(self) -> Callable[[], None]:
         """Take the mode off, and return a function that restores it, as one of Dynamo's hooks does."""
@@ -243,7 +266,8 @@ class HiddenModes:
                 self._taken.remove(taken)
                 _mode_on(taken)
 
-        return put_back
+        with guarding(self._guard):
+            return guarded(lambda: None, lambda _: put_back, "SeesTheGPU")
 
     def show(self) -> Callable[[], None] | None:
         """Restore the mode that is off, and return a function that takes it off again; None where none is off."""
@@ -255,19 +279,6 @@ class HiddenModes:
             _mode_off()
 
         return take_off
-
-
-class _Hooks:
-    """Dynamo's hooks around a compiled function, plus one that turns the mode off inside it."""
-
-    def __init__(self, own: list[Any], hidden: HiddenModes) -> None:
-        self._own, self._hidden = own, hidden
-
-    def __iter__(self) -> Iterator[Callable[[], Any]]:
-        return iter([self._hidden.hide, *self._own])
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
 
 
 def seen_here() -> bool:
@@ -356,71 +367,103 @@ class _Marks:
 def _eager_mode(gpu: str, used: bool = True, drawn: Callable[[], None] | None = None) -> Any:
     """A torch-function mode in which tensors on the CPU report the GPU, except those put on the CPU.
 
-    Unless the GPU is `used` from the start, they report it only after the program has created something on it.
+    Unless the GPU is `used` from the start, they report it only after the program has created something on it. Where explorer's
+    part of a call fails, the call runs as the program wrote it.
     """
-    import torch
-    from torch.overrides import TorchFunctionMode
-    from torch.utils import _device as default
-    from torch.utils import _pytree as pytree
+    from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 
-    marks, begun, constructors = _Marks(), used, default._device_constructors()
-    # where explorer's part fails, the tensor counts as one that the program did not put on the CPU
-    on_cpu = guarded(lambda tensor: False, lambda _: marks.on_cpu, "tensors on the CPU")
-    put_on_cpu = guarded(lambda tensor: None, lambda _: marks.put, "tensors on the CPU")
-    device = torch.device(gpu, 0)
-    getters = {torch.Tensor.device: device, torch.Tensor.is_cuda: gpu == "cuda", torch.Tensor.is_xpu: gpu == "xpu"}
-    instead = {torch.Tensor.get_device: 0, torch.Tensor.is_cpu: False}
+    answers = _Answers(gpu, used, drawn)
+    as_written = BaseTorchFunctionMode.__torch_function__
 
-    class SeesTheGPU(TorchFunctionMode):  # type: ignore[misc]
-        """Answers about tensors' devices, and creates the GPU's tensors on the CPU."""
+    def make(call: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda mode, func, types, args=(), kwargs=None: answers.answer(func, args, kwargs or {}, call)
 
-        sees_the_gpu = True
+    own = {"sees_the_gpu": True, "__torch_function__": guarded(as_written, make, "SeesTheGPU.__torch_function__")}
+    return type("SeesTheGPU", (TorchFunctionMode,), own)()
 
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs = kwargs or {}
-            asked = getattr(func, "__self__", None) if getattr(func, "__name__", "") == "__get__" else func
-            there = used and args and isinstance(args[0], torch.Tensor) and args[0].device.type == "cpu"
-            if there and getattr(asked, "__hash__", None) and not on_cpu(args[0]):
-                for answers in (getters, instead):
-                    if asked in answers:
-                        return answers[asked]
-                if asked is torch.Tensor.type and len(args) == 1 and not kwargs:
-                    return func(*args).replace("torch.", f"torch.{gpu}.")
-            return self._made(func, args, kwargs)
 
-        def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
-            nonlocal used, drawn
-            if func is torch.device:
-                return func(*args, **kwargs)
-            name, device_given = getattr(func, "__name__", ""), kwargs.get("device")
-            method = name if func is getattr(torch.Tensor, name, None) else ""
-            given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-            stays = _stays_on_cpu(method, args, kwargs, [on_cpu(tensor) for tensor in given])
-            if not begun:
-                stays = stays or _moves_to("cpu", method, args, kwargs)
-                used = used or _moves_to(gpu, method, args, kwargs)
-            if func in constructors and kwargs.get("device") is None and getattr(default.CURRENT_DEVICE, "type", "") == gpu:
-                stays, used, kwargs = False, True, {**kwargs, "device": torch.device("cpu")}
-            if drawn is not None and used and not stays and draws_random_numbers(name) and not _is_on("cpu", device_given):
-                drawn()
-                drawn = None  # one row says it, and a program may draw in each step
-            called, args, kwargs = _from_gpu("call_method" if method else "call_function", method or func, args, kwargs, gpu)
-            if kwargs.get("pin_memory"):
-                kwargs = {**kwargs, "pin_memory": False}
-            if method == "pin_memory":
-                return args[0]
-            if method in ("to", "cpu", gpu) and stays != on_cpu(args[0]) and (stays or used):  # it is other memory then
-                called, args, kwargs = (
-                    "to",
-                    (args if called == "to" else (*args[:1], torch.device("cpu"))),
-                    {**kwargs, "copy": True},
-                )
-            if name == "histc" and not args[0].is_floating_point():
-                return func(args[0].double(), *args[1:], **kwargs).to(args[0].dtype)
-            made = getattr(torch.Tensor, called)(*args, **kwargs) if method else func(*args, **kwargs)
-            if stays:
-                for tensor in (leaf for leaf in pytree.tree_leaves(made) if isinstance(leaf, torch.Tensor)):
-                    put_on_cpu(tensor)
-            return made
+class _Answers:
+    """Answers about tensors' devices, and creates the GPU's tensors on the CPU."""
 
-    return SeesTheGPU()
+    def __init__(self, gpu: str, used: bool, drawn: Callable[[], None] | None) -> None:
+        import torch
+        from torch.utils import _device as default
+
+        self._gpu, self._used, self._begun, self._drawn = gpu, used, used, drawn
+        self._marks = _Marks()
+        self._constructors = default._device_constructors()
+        is_cuda, is_xpu = gpu == "cuda", gpu == "xpu"
+        self._by_question = {
+            torch.Tensor.device: torch.device(gpu, 0),
+            torch.Tensor.is_cuda: is_cuda,
+            torch.Tensor.is_xpu: is_xpu,
+            torch.Tensor.get_device: 0,
+            torch.Tensor.is_cpu: False,
+        }
+
+    def answer(self, func: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+        """What a call gives to a program on the GPU; `call(mode, func, types, args, kwargs)` makes the call itself."""
+        import torch
+
+        asked = getattr(func, "__self__", None) if getattr(func, "__name__", "") == "__get__" else func
+        there = self._used and args and isinstance(args[0], torch.Tensor) and args[0].device.type == "cpu"
+        if there and getattr(asked, "__hash__", None) and not self._marks.on_cpu(args[0]):
+            if asked in self._by_question:
+                return self._by_question[asked]
+            if asked is torch.Tensor.type and len(args) == 1 and not kwargs:
+                return call(None, func, (), args).replace("torch.", f"torch.{self._gpu}.")
+        if func is torch.device:
+            return call(None, func, (), args, kwargs)
+        return self._made(func, args, kwargs, call)
+
+    def _made(self, func: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+        """What a call makes: on the CPU, and marked where the program itself puts it there."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        name = getattr(func, "__name__", "")
+        method = name if func is getattr(torch.Tensor, name, None) else ""
+        stays, given = self._where(func, method, args, kwargs)
+        self._note_draw(name, stays, kwargs)
+        called, args, kwargs = _from_gpu(
+            "call_method" if method else "call_function", method or func, args, {**kwargs, **given}, self._gpu
+        )
+        if kwargs.get("pin_memory"):
+            kwargs = {**kwargs, "pin_memory": False}
+        if method == "pin_memory":
+            return args[0]
+        if method in ("to", "cpu", self._gpu) and stays != self._marks.on_cpu(args[0]) and (stays or self._used):
+            args = args if called == "to" else (*args[:1], torch.device("cpu"))
+            called, kwargs = "to", {**kwargs, "copy": True}  # it is other memory then
+        if name == "histc" and not args[0].is_floating_point():
+            return func(args[0].double(), *args[1:], **kwargs).to(args[0].dtype)
+        made = call(None, getattr(torch.Tensor, called) if method else func, (), args, kwargs)
+        if stays:
+            for tensor in (leaf for leaf in pytree.tree_leaves(made) if isinstance(leaf, torch.Tensor)):
+                self._marks.put(tensor)
+        return made
+
+    def _where(self, func: Any, method: str, args: Any, kwargs: Any) -> tuple[bool, dict[str, Any]]:
+        """Whether the program puts a call's result on the CPU, and the device to name where torch's default is the GPU."""
+        import torch
+        from torch.utils import _device as default
+        from torch.utils import _pytree as pytree
+
+        given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        stays = _stays_on_cpu(method, args, kwargs, [self._marks.on_cpu(tensor) for tensor in given])
+        if not self._begun:
+            stays = stays or _moves_to("cpu", method, args, kwargs)
+            self._used = self._used or _moves_to(self._gpu, method, args, kwargs)
+        by_default = getattr(default.CURRENT_DEVICE, "type", "") == self._gpu
+        if func in self._constructors and kwargs.get("device") is None and by_default:
+            self._used = True
+            return False, {"device": torch.device("cpu")}
+        return stays, {}
+
+    def _note_draw(self, name: str, stays: bool, kwargs: Any) -> None:
+        """Tell of the first draw of random numbers on the GPU: one row says it, and a program may draw in each step."""
+        if self._drawn is None or not self._used or stays or _is_on("cpu", kwargs.get("device")):
+            return
+        if draws_random_numbers(name):
+            self._drawn()
+            self._drawn = None
