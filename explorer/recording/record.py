@@ -65,20 +65,39 @@ def record(
     result, guard = Recording(), Guard(losses={})
     result._guards.append(guard)
     meta: dict[str, Plain] = {"name": name}
+    absent_gpus: list[Target] = []
 
     def started() -> AbstractContextManager[None]:
         check_stages(stages)
         device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
         absent = absent_target(device, "inductor", None)
         meta["target"] = absent.name if absent else str(device)
+        absent_gpus.extend([absent] if absent else [])
         return _recorded(result, device, absent, meta, stages, fresh)
 
     try:
         with shielded(started, guard, "set up", "take down"):
             yield result
+    except Exception as error:
+        if absent_gpus:
+            _advise(error, guard)
+        raise
     finally:
         if result._trace is None:  # whatever failed in explorer, the program ran, and there is a trace that says so
             result._trace = Trace(meta=meta)
+
+
+def _advise(error: Exception, guard: Guard) -> None:
+    """Add to an error of the program's what to do where the GPU you don't have is missed."""
+
+    @contextmanager
+    def noted() -> Iterator[None]:
+        if note := compiling.needs_its_gpu(error):
+            error.add_note(f"explorer: {note}")
+        yield
+
+    with shielded(noted, guard, "advice"):
+        pass
 
 
 @contextmanager
@@ -102,10 +121,6 @@ def _recorded(
             try:
                 with shielded(record_it, recorder.guard, "set up", "take down"):
                     yield
-            except Exception as error:
-                if absent is not None and (note := compiling.needs_its_gpu(error)):
-                    error.add_note(f"explorer: {note}")
-                raise
             finally:
                 kernels.finish(recorder)
                 recorder.attempt("compile", "failures", lambda: note_failures(recorder, processes_before))
