@@ -19,7 +19,7 @@ from explorer.compilers.torch_compile import registered_backends
 from explorer.model.stage import Emit
 from explorer.observe.failed import Noting, failed_graph
 from explorer.observe.fx import graph_record
-from explorer.observe.patch import guard_here, replaced, shielded
+from explorer.observe.patch import Guard, guard_here, guarded, guarding, replaced, shielded
 from explorer.observe.patch import observed as observed_in_torch
 from explorer.observe.versions import compiles_in_stages
 
@@ -41,8 +41,8 @@ def observed(backend: Callable[..., Any], name: str, emit: Emit, *, own: bool) -
     """
 
     def compile_graph(gm: Any, inputs: Sequence[Any], **options: Any) -> Any:
-        observer = _Observer(emit, own=own)
-        with shielded(observer.compilers, guard_here(), "aot_stage2_compile"):
+        observer = _Observer(emit, guard_here(), own=own)
+        with shielded(observer.compilers, observer.guard, "aot_stage2_compile"):
             compiled = backend(gm, inputs, **options)
         return compiled if observer.aot_autograd else observer.given_back(compiled, DYNAMO, inputs)
 
@@ -59,12 +59,14 @@ def recorded(emit: Emit) -> Iterator[None]:
     """
     from torch._dynamo.output_graph import OutputGraph
 
+    guard = guard_here()  # in another thread, which may compile too, there is none
+
     def called(output: Any, gm: Any, inputs: Any, *rest: Any, **named: Any) -> Generator[None, Any, None]:
         if not _is_programs_own(output.compiler_fn):
             yield
             return
-        observer = _Observer(emit, own=True, counts=False)
-        with shielded(observer.compilers, guard_here(), "aot_stage2_compile"):
+        observer = _Observer(emit, guard, own=True, counts=False)
+        with shielded(observer.compilers, guard, "aot_stage2_compile"):
             compiled = yield
         if not observer.aot_autograd:
             observer.given_back(compiled, DYNAMO, inputs)
@@ -87,8 +89,9 @@ class _Observer:
     With `counts` what is given back is wrapped, so that its calls are counted.
     """
 
-    def __init__(self, emit: Emit, *, own: bool, counts: bool = True) -> None:
+    def __init__(self, emit: Emit, guard: Guard, *, own: bool, counts: bool = True) -> None:
         self.aot_autograd = False
+        self.guard = guard
         self._counts = counts
         self._emit = emit
         self._own = own
@@ -114,7 +117,7 @@ class _Observer:
 
             return aot_stage2_compile
 
-        with replaced(aot_autograd, "aot_stage2_compile", make):
+        with guarding(self.guard), replaced(aot_autograd, "aot_stage2_compile", make):
             yield
 
     def _observed(self, compiler: Any, graph: str) -> Any:
@@ -124,12 +127,16 @@ class _Observer:
         if isinstance(compiler, SerializableAOTDispatchCompiler):
             return compiler
 
-        def compile_graph(gm: Any, inputs: Sequence[Any]) -> Any:
-            with self._emit.during(graph):
-                self._emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
-                return self.given_back(compiler(gm, inputs), graph, inputs)
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def compile_graph(gm: Any, inputs: Sequence[Any]) -> Any:
+                with self._emit.during(graph):
+                    self._emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+                    return self.given_back(original(gm, inputs), graph, inputs)
 
-        return compile_graph
+            return compile_graph
+
+        with guarding(self.guard):
+            return guarded(compiler, make, f"the backend's {graph} compiler")
 
     def given_back(self, compiled: Any, graph: str, inputs: Sequence[Any]) -> Any:
         """What a compiler gave back, which counts its calls; of the user's own the graphs that it keeps are emitted."""
