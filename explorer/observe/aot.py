@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from explorer.model.artifacts import AotMetadata
 from explorer.model.events import FxGraphText
 from explorer.model.rows import GraphInput, GraphOutput
 from explorer.model.stage import Emit
+from explorer.observe.fx import graph_record
 from explorer.observe.patch import observed
 from explorer.observe.structured import listening
 
@@ -25,7 +26,17 @@ LOGGED = {
 
 @contextmanager
 def graphs(emit: Emit) -> Iterator[None]:
-    """Record the text of each graph AOTAutograd makes, for every backend that uses it."""
+    """Record the text of each graph AOTAutograd makes, for every backend that uses it, and the nodes of the joint graph.
+
+    Those of a graph that Inductor is handed are recorded there.
+    """
+    from torch._functorch._aot_autograd import graph_compile
+
+    def begun(state: Any, capture: Any, *rest: Any, **named: Any) -> Iterator[None]:
+        if not _is_inductors((*rest, *named.values())):
+            with emit.during("joint"):
+                emit("joint", lambda: graph_record(capture.graph_module))
+        yield
 
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
         name = next(n for n in LOGGED if n in metadata)
@@ -33,8 +44,15 @@ def graphs(emit: Emit) -> Iterator[None]:
         with emit.during(graph):
             emit(kind, lambda: FxGraphText(text=payload))
 
-    with listening(emit, dict.fromkeys(LOGGED, heard)):
+    with listening(emit, dict.fromkeys(LOGGED, heard)), observed(graph_compile, "aot_stage2_autograd", begun):
         yield
+
+
+def _is_inductors(compilers: Iterable[Any]) -> bool:
+    """Whether a captured graph is handed to Inductor."""
+    from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
+
+    return any(isinstance(compiler, SerializableAOTDispatchCompiler) for compiler in compilers)
 
 
 #: What hands a captured graph on to the compiler, and the name of the graph then.
