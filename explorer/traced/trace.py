@@ -431,8 +431,8 @@ class Trace(TraceData):
 
         Ranks of a distributed job need a file each: a UserWarning says so where the path does not tell them apart.
         """
-        warn_if_it_overwrites(path)
         trace_file.save(self, path)
+        warn_if_it_overwrites(path)
 
     def save_debug_dir(self, path: str | PathLike[str]) -> list[str]:
         """Write the files of TORCH_COMPILE_DEBUG=1 under the same names, one folder a graph, and return their paths.
@@ -446,8 +446,8 @@ class Trace(TraceData):
 
         As for `save`, ranks of a distributed job need a file each.
         """
-        warn_if_it_overwrites(path)
         page.save(self, path)
+        warn_if_it_overwrites(path)
 
     # Live ----------------------------------------------------------------------------------------------------------
 

@@ -163,10 +163,10 @@ def test_a_function_called_without_its_arguments_gets_a_note() -> None:
 
 
 def test_a_backend_that_is_not_installed_says_so_first() -> None:
-    """The failure begins with what to do."""
-    trace = explorer.trace(f, R(8), backend="tvm")
+    """The failure of a backend that torch registers begins with what to do."""
+    trace = explorer.trace(f, R(8), backend="openxla")
     (failure,) = trace.failures
-    assert failure.message.startswith("the backend 'tvm' needs a package that is not installed") and failure.fatal
+    assert failure.message.startswith("the backend 'openxla' needs a package that is not installed") and failure.fatal
 
 
 def test_triton_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
