@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 import explorer
 from explorer import Trace
@@ -19,23 +18,11 @@ from explorer.compilers.compilers import compiler_named
 from explorer.compilers.iree.compile import HOST, tool
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree import STAGES
+from tests.programs import Small
 
 IREE = compiler_named("iree")
 assert IREE is not None
 live = pytest.mark.skipif(bool(IREE.missing), reason=f"IREE is not installed: {IREE.remedy}")
-
-
-class Small(nn.Module):
-    """A linear layer and something behind it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(8, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.linear(x)
-        z = torch.relu(y)
-        return z + 1.5
 
 
 @pytest.fixture(scope="module")

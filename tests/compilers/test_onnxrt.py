@@ -16,24 +16,12 @@ from explorer.compilers import compiler
 from explorer.compilers.compilers import compiler_named
 from explorer.model.artifacts import ONNX_GRAPHS
 from explorer.stages.onnxrt import STAGES, graph
+from tests.programs import Small
 from tests.state import snapshot
 
 ONNXRT = compiler_named("onnxrt")
 assert ONNXRT is not None
 live = pytest.mark.skipif(bool(ONNXRT.missing), reason=f"ONNX Runtime is not installed: {ONNXRT.remedy}")
-
-
-class Small(nn.Module):
-    """A linear layer and something behind it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(8, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.linear(x)
-        z = torch.relu(y)
-        return z + 1.5
 
 
 class Battery(nn.Module):

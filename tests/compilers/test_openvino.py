@@ -17,23 +17,11 @@ from explorer.compilers import compiler
 from explorer.compilers.compilers import compiler_named
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.openvino import STAGES, ir
+from tests.programs import Small
 
 OPENVINO = compiler_named("openvino")
 assert OPENVINO is not None
 live = pytest.mark.skipif(bool(OPENVINO.missing), reason=f"OpenVINO is not installed: {OPENVINO.remedy}")
-
-
-class Small(nn.Module):
-    """A linear layer and something behind it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(8, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.linear(x)
-        z = torch.relu(y)
-        return z + 1.5
 
 
 class Convolution(nn.Module):

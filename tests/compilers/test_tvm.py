@@ -21,6 +21,7 @@ from explorer.stages.cpp.assembly import is_instruction
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree.assembly import bounds
 from explorer.stages.tvm import STAGES
+from tests.programs import Small
 
 TVM = compiler_named("tvm")
 assert TVM is not None
@@ -28,19 +29,6 @@ live = pytest.mark.skipif(bool(TVM.missing), reason=f"TVM is not installed: {TVM
 
 #: The operators of Relax, by those of ATen that TVM's importer writes them for.
 OPERATORS = {"t": {"permute_dims"}, "addmm": {"matmul", "add"}, "relu": {"nn.relu"}, "add": {"add"}}
-
-
-class Small(nn.Module):
-    """A linear layer and something behind it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(8, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.linear(x)
-        z = torch.relu(y)
-        return z + 1.5
 
 
 class Changing(nn.Module):
