@@ -98,13 +98,23 @@ _HERE = _Here()
 
 
 @contextmanager
+def compile_fx_replaced(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Replace `compile_fx`, and what it calls itself: a backend of the user's own may have imported the function before."""
+    from torch._inductor import compile_fx
+
+    with ExitStack() as stack:
+        for name in ("compile_fx", *inside_compile_fx()):
+            stack.enter_context(replaced(compile_fx, name, make))
+        yield
+
+
+@contextmanager
 def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrappers]:
     """Run the generated code of a function traced for an absent GPU, in this thread, inside the block.
 
     `progress` is told how far each kernel is. InputError if Dynamo would have to compile anew in this thread.
     """
     from torch._dynamo.exc import BackendCompilerFailed
-    from torch._inductor import compile_fx
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise InputError(
@@ -114,8 +124,7 @@ def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrapp
 
     with guarding(Guard()), ExitStack() as stack:
         wrappers = Wrappers(stack.enter_context(interpreting(progress)))
-        for name in ("compile_fx", *inside_compile_fx()):
-            stack.enter_context(replaced(compile_fx, name, lambda _: refuse))
+        stack.enter_context(compile_fx_replaced(lambda _: refuse))
         outer, _HERE.wrappers = _HERE.wrappers, wrappers
         try:
             yield wrappers

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.absent.absent_gpu import pretending
 from explorer.absent.active_driver import answered
 from explorer.absent.aot_inductor import inputs_on_gpu, not_packaged, packaging
-from explorer.absent.generated import Code, Generated
+from explorer.absent.generated import Code, Generated, compile_fx_replaced
 from explorer.absent.in_place_of_gpu import autocast_on_the_gpu, in_place_of_gpu
 from explorer.absent.native import library
 from explorer.absent.random_draws import noting_draws
@@ -39,7 +39,6 @@ from explorer.absent.user_kernels import captured_by_dynamo
 from explorer.model.stage import Emit
 from explorer.observe.fresh import no_graph_caches
 from explorer.observe.patch import ON_PURPOSE, Guard, added, guard_here, guarding, replaced
-from explorer.observe.versions import inside_compile_fx
 from explorer.observe.without_data import on_fakes
 
 if TYPE_CHECKING:
@@ -162,17 +161,6 @@ def retargeted(
         ):
             with answered(target, launches.note if launches is not None else lambda *what: False), seen_by_dynamo(target, drawn):
                 yield True
-
-
-@contextmanager
-def compile_fx_replaced(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Replace `compile_fx`, and what it calls itself: a backend of the user's own may have imported the function before."""
-    from torch._inductor import compile_fx
-
-    with ExitStack() as stack:
-        for name in ("compile_fx", *inside_compile_fx()):
-            stack.enter_context(replaced(compile_fx, name, make))
-        yield
 
 
 class _Inside(threading.local):
