@@ -17,6 +17,7 @@ from typing import Any
 
 from explorer.compilers.torch_compile import registered_backends
 from explorer.model.stage import Emit
+from explorer.observe.aot import emit_aot_graph, is_inductors
 from explorer.observe.failed import Noting, failed_graph
 from explorer.observe.fx import graph_record
 from explorer.observe.patch import Guard, guard_here, guarded, guarding, replaced, shielded
@@ -122,15 +123,13 @@ class _Observer:
 
     def _observed(self, compiler: Any, graph: str) -> Any:
         """A compiler of AOTAutograd's, which emits its graph; Inductor's is left as it is, and has probes of its own."""
-        from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
-
-        if isinstance(compiler, SerializableAOTDispatchCompiler):
+        if is_inductors(compiler):
             return compiler
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def compile_graph(gm: Any, inputs: Sequence[Any]) -> Any:
                 with self._emit.during(graph):
-                    self._emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+                    emit_aot_graph(self._emit, gm, graph)
                     return self.given_back(original(gm, inputs), graph, inputs)
 
             return compile_graph

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ def graphs(emit: Emit) -> Iterator[None]:
     from torch._functorch._aot_autograd import graph_compile
 
     def begun(state: Any, capture: Any, *rest: Any, **named: Any) -> Iterator[None]:
-        if not _is_inductors((*rest, *named.values())):
+        if not any(map(is_inductors, (*rest, *named.values()))):
             with emit.during("joint"):
                 emit("joint", lambda: graph_record(capture.graph_module))
         yield
@@ -48,11 +48,24 @@ def graphs(emit: Emit) -> Iterator[None]:
         yield
 
 
-def _is_inductors(compilers: Iterable[Any]) -> bool:
-    """Whether a captured graph is handed to Inductor."""
+def is_inductors(compiler: Any) -> bool:
+    """Whether one of the compilers that AOTAutograd is given is Inductor's, which has probes of its own."""
     from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 
-    return any(isinstance(compiler, SerializableAOTDispatchCompiler) for compiler in compilers)
+    return isinstance(compiler, SerializableAOTDispatchCompiler)
+
+
+def emit_aot_graph(emit: Emit, gm: Any, graph: str) -> None:
+    """Emit "forward", "backward" or "inference" as AOTAutograd hands it to a compiler, with its nodes."""
+    emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+
+
+def aot_graph_of(gm: Any) -> str:
+    """Which of AOTAutograd's graphs this is, by the names that it gives their inputs: forward, backward or inference."""
+    names = [node.name for node in gm.graph.nodes if node.op == "placeholder"]
+    if any(name.startswith("tangents") for name in names):
+        return "backward"
+    return "forward" if any(name.startswith("primals") for name in names) else "inference"
 
 
 #: What hands a captured graph on to the compiler, and the name of the graph then.

@@ -14,9 +14,9 @@ from typing import Any
 
 from explorer.model.events import CudaGraphDecision
 from explorer.model.stage import Emit
+from explorer.observe.aot import emit_aot_graph
 from explorer.observe.context import current_compile_id
 from explorer.observe.cuda_graph_reasons import CAPTURED, SECOND_CALL, SKIPPED, changed_inputs, decision_of, named_in
-from explorer.observe.fx import graph_record
 from explorer.observe.patch import followed, replaced
 
 #: The graph that each of the backend's three compilers is given.
@@ -43,7 +43,7 @@ def captured_by_backend(emit: Emit, decided: set[str]) -> Iterator[None]:
         def compile_graph(gm: Any, inputs: Any) -> Any:
             decided.add(current_compile_id())
             with emit.during(graph):
-                emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+                emit_aot_graph(emit, gm, graph)
                 compiled = compiler(gm, inputs)
                 rows: list[CudaGraphDecision] = []
                 emit.attempt("cuda_graph", "decision", lambda: rows.extend(_decisions(gm, *checks.pop(id(gm), (NO_FORWARD, 0)))))

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from explorer.compilers.aot_graphs import backend_of, boxed
 from explorer.compilers.iree.compile import Compiled, compiled
 from explorer.compilers.iree.execution import DRIVER, Module
 from explorer.compilers.iree.importing import Imported, imported
 from explorer.compilers.iree.targets import flags_for, target_named
 from explorer.compilers.tensors import check_devices
 from explorer.model.stage import Emit
-from explorer.observe.fx import graph_record
+from explorer.observe.aot import emit_aot_graph
 
 
 class IreeError(RuntimeError):
@@ -24,19 +25,12 @@ def iree_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     """A backend for torch.compile: AOTAutograd's graphs, each compiled by IREE and run by its runtime."""
     from iree.turbine.dynamo.decompositions import DEFAULT_DECOMPOSITIONS
     from torch._decomp import get_decompositions
-    from torch._dynamo.backends.common import aot_autograd
 
     flags, targets = (tuple(map(str, options.get(name, ()))) for name in ("flags", "targets"))
     for name in targets:
         target_named(name)
     compile_as = partial(compile_graph, emit=emit, flags=flags, targets=targets)
-    made: Callable[..., Any] = aot_autograd(
-        fw_compiler=partial(compile_as, graph="forward"),
-        bw_compiler=partial(compile_as, graph="backward"),
-        inference_compiler=partial(compile_as, graph="inference"),
-        decompositions=get_decompositions(DEFAULT_DECOMPOSITIONS),
-    )
-    return made
+    return backend_of(compile_as, decompositions=get_decompositions(DEFAULT_DECOMPOSITIONS))
 
 
 def compile_graph(
@@ -45,7 +39,7 @@ def compile_graph(
     """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them."""
     check_devices(inputs, "IREE's modules")
     with emit.during(graph):
-        emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+        emit_aot_graph(emit, gm, graph)
         source = imported(gm)
         emit("iree_torch", lambda: {"text": source.text, "fx_nodes": source.nodes})
         made = compiled(source.text, flags)
@@ -56,14 +50,7 @@ def compile_graph(
         raise IreeError(f"IREE could not compile the {graph} graph:\n{made.error}")
     module = Module(made.vmfb, source.results.values)
     emit.later("execution", lambda: execution(graph, module))
-
-    def run(given: list[Any]) -> tuple[Any, ...]:
-        inputs = list(given)
-        given.clear()
-        return source.results.put_together(module(*inputs))
-
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
+    return boxed(lambda inputs: source.results.put_together(module(*inputs)))
 
 
 def emit_texts(emit: Emit, source: Imported, made: Compiled) -> None:

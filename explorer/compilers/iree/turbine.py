@@ -18,7 +18,7 @@ from explorer.compilers.iree.backend import IreeError, emit_texts
 from explorer.compilers.iree.compile import compiled
 from explorer.compilers.iree.importing import Imported
 from explorer.model.stage import Emit
-from explorer.observe.fx import graph_record
+from explorer.observe.aot import aot_graph_of, emit_aot_graph
 from explorer.observe.patch import followed
 
 #: The names of the backends, and the module that has them; it is imported when torch first looks one of them up.
@@ -73,9 +73,9 @@ class _Watch:
 
     def _handed(self, decomposed: Any, gm: Any, inputs: Any) -> None:
         """AOTAutograd handed a graph over."""
-        self._graph = _graph_of(gm)
+        self._graph = aot_graph_of(gm)
         with self._emit.during(self._graph):
-            self._emit("backward" if self._graph == "backward" else "forward", lambda: graph_record(gm))
+            emit_aot_graph(self._emit, gm, self._graph)
 
     def _compiled(self, launchable: Any, source: Any) -> None:
         """Turbine made a module of it, and will have IREE compile that for its device."""
@@ -109,11 +109,3 @@ def _emit_phases(emit: Emit, module: Imported) -> None:
     emit_texts(emit, module, made)
     if made.error:
         raise IreeError(made.error)
-
-
-def _graph_of(gm: Any) -> str:
-    """Which of AOTAutograd's graphs this is, by the names that it gives their inputs."""
-    names = [node.name for node in gm.graph.nodes if node.op == "placeholder"]
-    if any(name.startswith("tangents") for name in names):
-        return "backward"
-    return "forward" if any(name.startswith("primals") for name in names) else "inference"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from explorer.compilers.aot_graphs import backend_of, boxed
 from explorer.compilers.graph_copy import Results, outputs_of
 from explorer.compilers.onnxrt.exporting import Exported, OnnxError, exported, quiet
 from explorer.compilers.onnxrt.graphs import graph_facts
@@ -16,20 +17,15 @@ from explorer.compilers.tensors import check_devices
 from explorer.model.artifacts import ONNXRT_LEVELS
 from explorer.model.events import FxGraphText
 from explorer.model.stage import Emit
+from explorer.observe.aot import emit_aot_graph
 from explorer.observe.fx import graph_record
 
 
 def onnxrt_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     """A backend for torch.compile: AOTAutograd's graphs, each exported to ONNX and run by ONNX Runtime."""
-    from torch._dynamo.backends.common import aot_autograd
 
     compile_as = partial(compile_graph, emit=emit, chosen=chosen(options))
-    made: Callable[..., Any] = aot_autograd(
-        fw_compiler=partial(compile_as, graph="forward"),
-        bw_compiler=partial(compile_as, graph="backward"),
-        inference_compiler=partial(compile_as, graph="inference"),
-    )
-    return made
+    return backend_of(compile_as)
 
 
 def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, chosen: Chosen) -> Callable[..., Any]:
@@ -39,21 +35,14 @@ def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, cho
     results = Results.of(outputs, [node for node in gm.graph.nodes if node.op == "placeholder"])
     computed = [value for value, own in zip(outputs, results.computed, strict=True) if own]
     with emit.during(graph):
-        emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+        emit_aot_graph(emit, gm, graph)
         try:
             session = session_of(gm, computed, emit, chosen) if computed else NoSession()
         except OnnxError as error:
             raise OnnxError(f"ONNX Runtime could not compile the {graph} graph:\n{error}") from error
     for part in session.parts():
         emit.later("execution", partial(_execution, graph, session, part))
-
-    def run(given: list[Any]) -> tuple[Any, ...]:
-        inputs = list(given)
-        given.clear()
-        return results.put_together(session(inputs), inputs)
-
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
+    return boxed(lambda inputs: results.put_together(session(inputs), inputs))
 
 
 def program_record(source: Exported) -> FxGraphText:

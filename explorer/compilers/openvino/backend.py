@@ -18,11 +18,12 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
+from explorer.compilers.aot_graphs import backend_of, boxed
 from explorer.compilers.graph_copy import outputs_of
 from explorer.compilers.openvino.observing import observed_backend
 from explorer.compilers.tensors import check_devices, with_strides_of
 from explorer.model.stage import Emit
-from explorer.observe.fx import graph_record
+from explorer.observe.aot import emit_aot_graph
 from explorer.observe.patch import replaced_in_plain_sight
 
 #: The properties that OpenVINO compiles with, unless the user's options say otherwise.
@@ -36,7 +37,6 @@ class OpenVinoError(RuntimeError):
 def openvino_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     """A backend for torch.compile: AOTAutograd's graphs, each handed to OpenVINO's backend."""
     from torch._decomp import get_decompositions
-    from torch._dynamo.backends.common import aot_autograd
 
     own = imported()
     from openvino.frontend.pytorch.torchdynamo.decompositions import get_aot_decomposition_list, get_inf_decomposition_list
@@ -44,13 +44,7 @@ def openvino_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., An
     settings = {"device": "CPU", **options, "aot_autograd": True, "config": {**DEFAULTS, **(options.get("config") or {})}}
     wanted = [*settings.get("decompositions", ()), *get_inf_decomposition_list(), *get_aot_decomposition_list()]
     compile_as = partial(compile_graph, emit=emit, settings=settings)
-    made: Callable[..., Any] = aot_autograd(
-        fw_compiler=partial(compile_as, graph="forward"),
-        bw_compiler=partial(compile_as, graph="backward"),
-        inference_compiler=partial(compile_as, graph="inference"),
-        decompositions={**get_decompositions(wanted), **{op: own[op] for op in wanted if op in own}},
-    )
-    return made
+    return backend_of(compile_as, decompositions={**get_decompositions(wanted), **{op: own[op] for op in wanted if op in own}})
 
 
 @lru_cache(maxsize=1)
@@ -83,17 +77,14 @@ def compile_graph(
     check_devices(inputs, "OpenVINO")
     likes = tuple(value.meta.get("val") if hasattr(value, "meta") else None for value in outputs_of(gm))
     with emit.during(graph):
-        emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+        emit_aot_graph(emit, gm, graph)
         with as_asked():
             call = observed_backend(gm, inputs, dict(settings), emit=emit, graph=graph, defaults=DEFAULTS)
 
-    def run(given: list[Any]) -> tuple[Any, ...]:
-        arguments = list(given)
-        given.clear()
+    def results(arguments: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(copied(value, arguments, like) for value, like in zip(call(arguments), likes, strict=True))
 
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
+    return boxed(results)
 
 
 @contextmanager

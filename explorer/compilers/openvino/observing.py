@@ -17,6 +17,7 @@ from explorer.compilers.openvino.execution import PartitionedGraph
 from explorer.compilers.openvino.partition import Partition, partition_of
 from explorer.model.artifacts import ChangedSetting, ExecutedPart
 from explorer.model.stage import Emit
+from explorer.observe.aot import aot_graph_of, emit_aot_graph
 from explorer.observe.context import current_compile_id
 from explorer.observe.fx import graph_record
 from explorer.observe.patch import guard_here, observed, replaced_in_plain_sight, shielded
@@ -162,7 +163,7 @@ def _observing(emit: Emit, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def fx_openvino(subgraph: Any, example_inputs: Any, options: Any = None) -> Any:
         settings = sys.modules[BACKEND].openvino_options or options
-        graph = _graph_name(subgraph)
+        graph = aot_graph_of(subgraph)  # OpenVINO's backend has one function for all
         with emit.during(graph):
             emit.attempt("forward", "openvino", lambda: _emit_graph(emit, graph, subgraph, settings))
             return observed_backend(subgraph, example_inputs, settings, emit=emit, graph=graph, defaults={})
@@ -173,12 +174,4 @@ def _observing(emit: Emit, original: Callable[..., Any]) -> Callable[..., Any]:
 def _emit_graph(emit: Emit, graph: str, gm: Any, settings: Any) -> None:
     """Emit a graph of AOTAutograd's; in its default mode OpenVINO's backend makes another one of Dynamo's graph itself."""
     if _uses_aot_autograd(settings):
-        emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
-
-
-def _graph_name(gm: Any) -> str:
-    """Which graph this is, by the names that AOTAutograd gives the inputs: OpenVINO's backend has one function for all."""
-    inputs = [node.name for node in gm.graph.nodes if node.op == "placeholder"]
-    if any(name.startswith("tangents_") for name in inputs):
-        return "backward"
-    return "forward" if any(name.startswith("primals_") for name in inputs) else "inference"
+        emit_aot_graph(emit, gm, graph)

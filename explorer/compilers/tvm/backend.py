@@ -6,36 +6,31 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from explorer.compilers.aot_graphs import backend_of, boxed
 from explorer.compilers.tensors import check_devices
 from explorer.compilers.tvm.compile import Compile
 from explorer.compilers.tvm.execution import Module
 from explorer.compilers.tvm.importing import imported
 from explorer.compilers.tvm.targets import emit_target, target_named
 from explorer.model.stage import Emit
-from explorer.observe.fx import graph_record
+from explorer.observe.aot import emit_aot_graph
 
 
 def tvm_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     """A backend for torch.compile: AOTAutograd's graphs, each compiled by TVM and run by its virtual machine."""
-    from torch._dynamo.backends.common import aot_autograd
 
     targets = tuple(map(str, options.get("targets", ())))
     for name in targets:
         target_named(name)
     compile_as = partial(compile_graph, emit=emit, targets=targets)
-    made: Callable[..., Any] = aot_autograd(
-        fw_compiler=partial(compile_as, graph="forward"),
-        bw_compiler=partial(compile_as, graph="backward"),
-        inference_compiler=partial(compile_as, graph="inference"),
-    )
-    return made
+    return backend_of(compile_as)
 
 
 def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, targets: Sequence[str]) -> Callable[..., Any]:
     """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them."""
     check_devices(inputs, "what TVM compiles")
     with emit.during(graph):
-        emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+        emit_aot_graph(emit, gm, graph)
         source = imported(gm)
         work = Compile(source)
         emit("tvm_relax", lambda: {"text": work.text(source.module)})
@@ -47,14 +42,7 @@ def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, tar
             emit.attempt("tvm_target", name, partial(emit_target, emit, work, name))
     module = Module(work.executable, source.tensors, source.results.values)
     emit.later("execution", lambda: execution(graph, module))
-
-    def run(given: list[Any]) -> tuple[Any, ...]:
-        inputs = list(given)
-        given.clear()
-        return source.results.put_together(module(inputs), inputs)
-
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
+    return boxed(lambda inputs: source.results.put_together(module(inputs), inputs))
 
 
 def emit_texts(emit: Emit, work: Compile) -> None:

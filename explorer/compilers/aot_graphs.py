@@ -1,0 +1,35 @@
+"""AOTAutograd's graphs as another compiler is handed them, and what it makes of one as AOTAutograd calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+
+def backend_of(compile_graph: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """A backend for torch.compile, by which `compile_graph(gm, inputs, graph=…)` compiles each graph of AOTAutograd's.
+
+    Without AOTAutograd a change of an input would be lost. `options` are its own, such as `decompositions`.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+
+    backend: Callable[..., Any] = aot_autograd(
+        fw_compiler=partial(compile_graph, graph="forward"),
+        bw_compiler=partial(compile_graph, graph="backward"),
+        inference_compiler=partial(compile_graph, graph="inference"),
+        **options,
+    )
+    return backend
+
+
+def boxed(call: Callable[[Sequence[Any]], tuple[Any, ...]]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """A function that takes its inputs in a list and empties it, as AOTAutograd gives them, so that they can be freed."""
+
+    def run(given: list[Any]) -> tuple[Any, ...]:
+        inputs = list(given)
+        given.clear()
+        return call(inputs)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
