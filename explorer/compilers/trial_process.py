@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -122,21 +123,25 @@ def _compiled(name: str) -> tuple[bool, str]:
     def f(x: Any) -> Any:
         return torch.relu(x) * 2 + 1
 
-    skipped = _skipped_captures()
-    if not torch.allclose(torch.compile(f, backend=backend)(x), f(x)):
+    with _skipped_captures() as skipped:
+        result = torch.compile(f, backend=backend)(x)
+    if not torch.allclose(result, f(x)):
         return False, "the result differs from eager"
     if skipped:
         return False, f"it ran the graph, and captured none: {skipped[0]}"
     return True, ""
 
 
-def _skipped_captures() -> list[str]:
-    """A list that has torch's reason for each CUDA graph that is not captured from now on."""
+@contextmanager
+def _skipped_captures() -> Iterator[list[str]]:
+    """Give a list of torch's reason for each CUDA graph that is not captured inside the block."""
     from torch._dynamo.backends import cudagraphs
 
+    from explorer.observe.patch import followed
+
     skipped: list[str] = []
-    cudagraphs.log_cudagraph_skip_and_bump_counter = skipped.append
-    return skipped
+    with followed(cudagraphs, "log_cudagraph_skip_and_bump_counter", lambda _, reason: skipped.append(reason)):
+        yield skipped
 
 
 class Ignored:
