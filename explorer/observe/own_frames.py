@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import CodeType
 from typing import Any
 
 from explorer.observe.patch import replaced
@@ -23,9 +24,10 @@ def own_frames_skipped() -> Iterator[None]:
     from torch._dynamo import trace_rules
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def check(obj: Any, is_inlined_call: bool = False, frame: Any = None) -> Any:
-            file = "" if frame is None else frame.f_code.co_filename
-            return (file.startswith(OWN_FOLDER) and file != DEMO) or original(obj, is_inlined_call, frame)
+        def check(obj: Any, *args: Any, **options: Any) -> Any:
+            # of a frame torch asks with its code, and of a call that it may inline with the function
+            file = obj.co_filename if isinstance(obj, CodeType) else ""
+            return (file.startswith(OWN_FOLDER) and file != DEMO) or original(obj, *args, **options)
 
         return check
 
