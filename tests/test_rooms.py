@@ -497,6 +497,36 @@ def test_public_docstrings_have_a_first_line_that_ends(file: str) -> None:
     assert ast.get_docstring(TREES[file]), "a module says what it is"
 
 
+def decided_in() -> Iterator[tuple[str, str]]:
+    """(file, name) that CONTRIBUTING's table says decides a question; a name belongs to the file before it."""
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("**Where is it decided?**")[2].partition("\n\n**")[0]
+    for row in (line for line in table.splitlines() if line.startswith("|")):
+        file = ""
+        for word in re.findall(r"`([^`]+)`", row):
+            if word.endswith((".py", ".js")):
+                file = word
+                yield file, ""
+            elif word.isidentifier() and file:
+                yield file, word
+
+
+def defines(file: str, name: str) -> bool:
+    """Whether a file of the package defines a function, method, class or constant."""
+    path = PACKAGE / file
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    starts = rf"^\s*(?:(?:async )?def |class |static |export )?{name}\b(?:\(|:|\s*[:=])"
+    return bool(text) and (not name or re.search(starts, text, re.MULTILINE) is not None)
+
+
+def test_the_contributing_guide_names_what_is_there() -> None:
+    """Each file and function that the guide's table says decides a question is in the package."""
+    named = set(decided_in())
+    assert len({file for file, _ in named}) > 8 and len([name for _, name in named if name]) > 10
+    assert [place for place in named if not defines(*place)] == []
+    assert not defines("questions/fusion.py", "_refuse") and not defines("no_such_file.py", "")
+
+
 def test_all_names_resolve_and_are_sorted() -> None:
     """`explorer.__all__` is sorted, the version last; each name resolves, and `dir` shows it."""
     *names, last = explorer.__all__

@@ -1,4 +1,4 @@
-"""The only file that asks "which torch, which triton, which Python?": named booleans, one comment each."""
+"""The only file that asks "which torch, which triton, which Python?": one function a question."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.metadata
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 
@@ -136,16 +137,29 @@ class Libraries:
     cudnn: int
 
 
-def release_of_libraries() -> Libraries:
-    """What the CUDA build of the torch at hand comes with, or would: its own pinned requirement (nvidia-cudnn-cu13==…).
+#: (cuDNN, ROCm) of each torch release's GPU wheels, as pytorch's RELEASE.md publishes them:
+#: https://github.com/pytorch/pytorch/pull/187075 for 2.13, 194367 for 2.14.
+PUBLISHED: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "2.11": ("9.19.0", "7.2"),
+        "2.12": ("9.20.0", "7.2"),
+        "2.13": ("9.20.0", "7.2"),
+        "2.14": ("9.24.0", "7.14"),
+        "2.15": ("9.26.0", "7.14"),
+    }
+)
+#: What a release that the table does not have yet is taken to have.
+NEWEST = "2.15"
 
-    A CPU-only build does not say; then it is what that release's builds come with, as pytorch's RELEASE.md publishes
-    it: https://github.com/pytorch/pytorch/pull/187075 for 2.13, 194367 for 2.14.
+
+def release_of_libraries() -> Libraries:
+    """What the CUDA build of the torch at hand comes with, or would; the only question that a release's number answers.
+
+    Such a build pins its cuDNN (nvidia-cudnn-cu13==…). For one without CUDA it is what `PUBLISHED` has of its release.
     """
-    published = {"2.11": "9.19.0", "2.12": "9.20.0", "2.13": "9.20.0", "2.14": "9.24.0"}
-    rocm = {"2.11": "7.2", "2.12": "7.2", "2.13": "7.2"}
     release = ".".join(version_of("torch").split(".")[:2])
-    cudnn = version_of("nvidia-cudnn-cu13") or version_of("nvidia-cudnn-cu12") or published.get(release, "9.26.0")
+    published, rocm = PUBLISHED.get(release, PUBLISHED[NEWEST])
+    cudnn = version_of("nvidia-cudnn-cu13") or version_of("nvidia-cudnn-cu12") or published
     major, minor, patch = (int(part) for part in cudnn.split(".")[:3])
     version = 10000 * major + 100 * minor + patch
-    return Libraries(cuda="13.0", hip=f"{rocm.get(release, '7.14')}.0", xpu="20250302", cudnn=version)
+    return Libraries(cuda="13.0", hip=f"{rocm}.0", xpu="20250302", cudnn=version)
