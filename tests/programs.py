@@ -114,7 +114,9 @@ def run_iree_linear(device: str) -> None:
     """One inference by IREE."""
     model = Small().to(device)
     with torch.no_grad():
-        torch.compile(model, backend="iree")(torch.randn(2, 8, device=device))
+        torch.compile(model, backend="iree", options={"passes": True, "after_passes": ["convert-torch-to-linalg"]})(
+            torch.randn(2, 8, device=device)
+        )
 
 
 def run_onnxrt_linear(device: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from threading import Timer
 
 
 def run(command: Sequence[str], folder: Path, name: str, limit: float, environment: Mapping[str, str] | None = None) -> str:
@@ -30,3 +31,36 @@ def run(command: Sequence[str], folder: Path, name: str, limit: float, environme
         said = said.partition("\nPlease report issues")[0]  # behind it is a stack of addresses
         return f"{name} crashed with signal {-done.returncode}: {said[:2000]}".strip().removesuffix(":")
     return said or f"{name} ended with status {done.returncode}"
+
+
+def run_reading(command: Sequence[str], folder: Path, name: str, limit: float, read: Callable[[Iterable[str]], None]) -> str:
+    """Run a command in a folder for so many seconds at most; `read` is given the lines of its errors as it writes them.
+
+    "" where it went well, else how it ended.
+    """
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    ) as process:
+        limited = Timer(limit, process.kill)
+        limited.start()
+        read_all = False
+        try:
+            read(process.stderr or ())
+            read_all = True
+        finally:
+            in_time = limited.is_alive()
+            limited.cancel()
+            if not read_all:
+                process.kill()
+    if not in_time:
+        return f"{name} gave no answer in {limit:g} s"
+    if process.returncode < 0:
+        return f"{name} crashed with signal {-process.returncode}"
+    return f"{name} ended with status {process.returncode}" if process.returncode else ""

@@ -625,6 +625,34 @@ class IreeForTarget(Record):
 
 
 @record
+class IreePass(Record):
+    """A pass of IREE's that changed the module: `operation` is what it ran on, such as "func.func @main".
+
+    `number` counts from 0 the passes that IREE says changed something. `before` and `after` are the lines of the whole module.
+    `places` has for each line of the difference the places (file, line) that it comes from.
+    """
+
+    number: int
+    name: str
+    options: str
+    operation: str
+    before: int
+    after: int
+    fx_nodes: Names
+    places: tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
+
+
+@record
+class IreeAfterPass(Record):
+    """The whole module of IREE's behind a pass, `number` among those that changed something; `before` is its text before it."""
+
+    number: int
+    name: str
+    before: str
+    fx_nodes: Names
+
+
+@record
 class Vmfb(Record):
     """The file that IREE's runtime loads: its bytes and their SHA-256, its sections, the command that made it, its seconds."""
 
@@ -783,6 +811,8 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "execution": Execution,
         **dict.fromkeys(IREE_MODULES, IreeModule),
         **dict.fromkeys(IREE_FUNCTIONS, MachineFunction),
+        "iree_pass": IreePass,
+        "iree_after_pass": IreeAfterPass,
         "iree_vm_module": Nothing,
         "iree_vmfb": Vmfb,
         "iree_target": IreeForTarget,

@@ -32,8 +32,10 @@ from explorer.model.artifacts import (
     Fusion,
     FxGraph,
     FxPass,
+    IreeAfterPass,
     IreeForTarget,
     IreeModule,
+    IreePass,
     Kernel,
     KernelForm,
     KernelLines,
@@ -302,6 +304,20 @@ class IreeModuleText(IreeModule):
 
 
 @record
+class IreePassText(IreePass):
+    """A pass of IREE's, and the difference that it made."""
+
+    text: str
+
+
+@record
+class IreeAfterPassText(IreeAfterPass):
+    """The whole module of IREE's behind a pass, with its locations."""
+
+    text: str
+
+
+@record
 class MachineFunctionText(MachineFunction):
     """A function of a kernel, cut out of the text of an executable."""
 
@@ -416,6 +432,8 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "execution": ExecutedPart,
         **dict.fromkeys(IREE_MODULES, IreeModuleText),
         **dict.fromkeys(IREE_FUNCTIONS, ExecutableText),
+        "iree_pass": IreePassText,
+        "iree_after_pass": IreeAfterPassText,
         "iree_vm_module": Text,
         "iree_vmfb": Vmfb,
         "iree_target": IreeForTargetText,

@@ -11,8 +11,11 @@ from explorer.compilers.aot_graphs import backend_of, boxed
 from explorer.compilers.iree.compile import Compiled, compiled
 from explorer.compilers.iree.execution import DRIVER, Module
 from explorer.compilers.iree.importing import Imported, imported
+from explorer.compilers.iree.passes import Passes
 from explorer.compilers.iree.targets import flags_for, target_named
+from explorer.compilers.pass_names import PassError, check_names
 from explorer.compilers.tensors import check_devices
+from explorer.model.events import IreePassText
 from explorer.model.stage import Emit
 from explorer.observe.aot import emit_aot_graph
 
@@ -26,17 +29,28 @@ def iree_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     from iree.turbine.dynamo.decompositions import DEFAULT_DECOMPOSITIONS
     from torch._decomp import get_decompositions
 
-    flags, targets = (tuple(map(str, options.get(name, ()))) for name in ("flags", "targets"))
+    flags, targets, after = (tuple(map(str, options.get(name, ()))) for name in ("flags", "targets", "after_passes"))
     for name in targets:
         target_named(name)
-    compile_as = partial(compile_graph, emit=emit, flags=flags, targets=targets)
+    passes = after if after or options.get("passes") else None
+    compile_as = partial(compile_graph, emit=emit, flags=flags, targets=targets, passes=passes)
     return backend_of(compile_as, decompositions=get_decompositions(DEFAULT_DECOMPOSITIONS))
 
 
 def compile_graph(
-    gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, flags: Sequence[str], targets: Sequence[str]
+    gm: Any,
+    inputs: Sequence[Any],
+    *,
+    emit: Emit,
+    graph: str,
+    flags: Sequence[str],
+    targets: Sequence[str],
+    passes: Sequence[str] | None = None,
 ) -> Callable[..., Any]:
-    """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them."""
+    """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them.
+
+    With `passes` each pass that changed something is emitted, and the whole module behind those that it names.
+    """
     check_devices(inputs, "IREE's modules")
     with emit.during(graph):
         emit_aot_graph(emit, gm, graph)
@@ -44,6 +58,8 @@ def compile_graph(
         emit("iree_torch", lambda: {"text": source.text, "fx_nodes": source.nodes})
         made = compiled(source.text, flags)
         emit_texts(emit, source, made)
+        if passes is not None:
+            emit.attempt("iree_pass", "the passes", partial(emit_passes, emit, source, made, flags, passes))
         for name in targets if not made.error else ():
             emit.attempt("iree_target", name, partial(emit_target, emit, source, name))
     if made.error:
@@ -68,6 +84,25 @@ def emit_texts(emit: Emit, source: Imported, made: Compiled) -> None:
         digest = hashlib.sha256(made.vmfb).hexdigest()
         facts = {"rows": rows, "bytes": len(made.vmfb), "sha256": digest, "seconds": made.seconds, "command": made.command}
         emit("iree_vmfb", lambda: facts)
+
+
+def emit_passes(emit: Emit, source: Imported, made: Compiled, flags: Sequence[str], wanted: Sequence[str]) -> None:
+    """Emit what each pass changed; PassError for what could not be shown, and where the compile made another file than runs."""
+    seen: list[str] = []
+
+    def change(facts: IreePassText) -> None:
+        seen.append(facts.name)
+        emit("iree_pass", lambda: facts)
+
+    passes = Passes(source.text, source.nodes, wanted)
+    passes.run(flags, change, lambda whole: emit("iree_after_pass", lambda: whole))
+    if passes.error and not made.error:
+        raise PassError(f"{passes.error} while it printed its passes; those up to there are shown")
+    if passes.vmfb != made.vmfb:
+        raise PassError("iree-compile made another file while it printed its passes than the one that runs")
+    if passes.left_out:
+        raise PassError(f"the modules after {passes.left_out} passes are left out: together they are too long; name fewer passes")
+    check_names(wanted, seen, "iree_pass")
 
 
 def emit_target(emit: Emit, source: Imported, name: str) -> None:

@@ -37,6 +37,8 @@ IREE = Compiler(
     options=MappingProxyType(
         {
             "targets": "targets that need not be here, whose text is wanted too: 'cuda:sm_80', 'vulkan', 'aarch64'",
+            "passes": "True for each pass that changed the module, as the difference that it made; it takes another compile",
+            "after_passes": "names of passes, '*' for any characters, whose whole module is wanted too: 'iree-stream-*'",
             "flags": "flags of iree-compile, as it lists them itself, behind explorer's own",
         }
     ),

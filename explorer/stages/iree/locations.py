@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from explorer.model.artifacts import IREE_FUNCTIONS, IreeForTarget, IreeModule, MachineFunction
+from explorer.model.artifacts import IREE_FUNCTIONS, IreeAfterPass, IreeForTarget, IreeModule, IreePass, MachineFunction
 from explorer.model.records import typed
 from explorer.model.rows import Names
 from explorer.model.trace_data import TraceData
@@ -21,6 +21,10 @@ def _fx_nodes(artifact: Artifact) -> Names:
     """The nodes of the FX graph, in the order in which locations count them."""
     if artifact.stage in IREE_FUNCTIONS:
         return typed(MachineFunction, artifact.data).fx_nodes
+    if artifact.stage == "iree_pass":
+        return typed(IreePass, artifact.data).fx_nodes
+    if artifact.stage == "iree_after_pass":
+        return typed(IreeAfterPass, artifact.data).fx_nodes
     if artifact.stage == "iree_target":
         return typed(IreeForTarget, artifact.data).fx_nodes
     return typed(IreeModule, artifact.data).fx_nodes

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from explorer.model.stage import Frames
-from explorer.model.values import Event
+from explorer.model.values import Artifact, Event
 from explorer.stages.functions import one_a_function
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree import STAGES, assembly, llvm, phases
@@ -65,6 +66,35 @@ def test_the_lines_that_only_hand_over_inputs_do_not_count(trace: Trace) -> None
     assert {kind for line, kind in kinds.items() if "hal.buffer_view.assert" in line} == {"inputs"}
     (flow,) = trace.find("iree_flow")
     assert {kind for line, kind in zip(flow.lines, phases.kinds(flow), strict=True) if "linalg.matmul " in line} == {""}
+
+
+def test_what_a_pass_wrote_is_linked_to_the_node_that_it_wrote_it_for(trace: Trace) -> None:
+    """Of the difference what went and what came is linked; the module behind a pass that was named is linked whole."""
+    (linalg,) = (a for a in trace.find("iree_pass") if a.data["name"] == "convert-torch-to-linalg")
+    (module,) = trace.find("iree_after_pass")
+    assert module.data["number"] == linalg.data["number"]
+    assert nodes_of(trace, linalg, r"^-.*torch\.aten\.mm ") == nodes_of(trace, linalg, r"^\+.*= linalg\.matmul ") == [{"mm"}]
+    assert nodes_of(trace, module, r"= linalg\.matmul ") == [{"mm"}]
+
+
+def test_the_passes_that_changed_the_module_are_a_table(trace: Trace) -> None:
+    """Each has the module's lines before and after it, as many as the difference says, and begins with what the last one left."""
+    rows = trace.table("iree_pass")
+    assert len(rows) > 100 and all(a["after"] == b["before"] for a, b in pairwise(rows))
+    for row in rows:
+        added, removed = (len(re.findall(rf"^\{sign}(?!{re.escape(sign * 2)})", row["difference"], re.M)) for sign in "+-")
+        assert added - removed == row["after"] - row["before"] and added + removed, row["name"]
+    names = [row["name"] for row in rows]
+    order = ("convert-torch-to-linalg", "iree-flow-outline-dispatch-regions", "iree-convert-to-llvm", "iree-vm-conversion")
+    assert [name for name in names if name in order] == list(order)
+
+
+def nodes_of(trace: Trace, artifact: Artifact, code: str) -> list[set[str]]:
+    """The FX nodes that each line with this code is linked to."""
+    (graph,) = trace.find("forward")
+    names = {line: name for name, line in node_lines(graph).items()}
+    links = {n: link.target_lines for link in trace.links if link.source == artifact.id for n in link.source_lines}
+    return [{names[n] for n in links.get(number, ())} for number, line in enumerate(artifact.lines, 1) if re.search(code, line)]
 
 
 TWO_FUNCTIONS = """\

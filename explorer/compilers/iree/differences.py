@@ -1,0 +1,124 @@
+"""The difference of two texts of a module in MLIR, without locations, and without what only got another number.
+
+An operation that goes makes MLIR count all values behind it anew. So lines are compared with their values left out, and two
+that are equal then must name the same values: those that were defined on equal lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from explorer.model.values import text_lines
+from explorer.stages.fx_locations import FIRST_NODE, FX_GRAPH
+from explorer.stages.triton.origins import mlir_chains
+
+Place = tuple[str, int]
+#: Lines around a change.
+AROUND = 3
+#: Characters of a line: attributes can be of any length.
+LONGEST = 1000
+_LOCATION = re.compile(r'\s?\bloc\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*")*\))*\))*\)')
+_VALUE = re.compile(r"%[\w$.-]+")
+#: A value that a line defines: before its equals sign, or as an argument of a function or a block.
+_DEFINED = re.compile(r"%[\w$.-]+(?=:(?!:)| *,[^=]*=| *=)")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module: its text, its lines without locations, and for each line the FX nodes' places that its location states."""
+
+    text: str
+    lines: tuple[str, ...]
+    places: dict[int, tuple[Place, ...]]
+
+    @classmethod
+    def of(cls, text: str) -> Module:
+        """The module of a text with locations."""
+        chains = ((n, tuple(p for p in chain if p[0] == FX_GRAPH and p[1] >= FIRST_NODE)) for n, chain in mlir_chains(text))
+        lines = (_LOCATION.sub("", line).rstrip() for line in text_lines(text) if not line.startswith("#loc"))
+        return cls(text, tuple(lines), {number: chain for number, chain in chains if chain})
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a difference: " " for one of both texts, "-" and "+" for one of the text before and of that after."""
+
+    mark: str
+    old: int
+    new: int
+
+
+def difference(before: Module, after: Module) -> tuple[str, tuple[tuple[int, tuple[Place, ...]], ...]]:
+    """The difference in the unified format, and for each of its lines the places that it is from; "" where there is none."""
+    if before.lines == after.lines:
+        return "", ()
+    lines = list(compared(before.lines, after.lines))
+    shown, places = ["--- before", "+++ after"], []
+    for hunk in hunks(lines):
+        shown.append(_head(hunk))
+        for line in hunk:
+            module, number = (before, line.old) if line.mark == "-" else (after, line.new)
+            text = module.lines[number]
+            shown.append(line.mark + (text if len(text) <= LONGEST else f"{text[:LONGEST]}…"))
+            if number + 1 in module.places:
+                places.append((len(shown), module.places[number + 1]))
+    return ("\n".join(shown), tuple(places)) if len(shown) > 2 else ("", ())
+
+
+def compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
+    """The lines of two texts, equal ones once."""
+    names: dict[str, str] = {}
+    for line in _aligned([_VALUE.sub("%", each) for each in old], [_VALUE.sub("%", each) for each in new]):
+        if line.mark == "-":
+            for name in _DEFINED.findall(old[line.old]):
+                names.pop(name, None)
+        if line.mark != " " or _same_values(old[line.old], new[line.new], names):
+            yield line
+        else:
+            yield from (Line("-", line.old, line.new), Line("+", line.old, line.new))
+
+
+def _same_values(old: str, new: str, names: dict[str, str]) -> bool:
+    """Whether two lines that are equal but for their values name the same; `names` has the new name of each old one."""
+    defined = {match.start() for match in _DEFINED.finditer(old)}
+    same = True
+    for ours, theirs in zip(_VALUE.finditer(old), _VALUE.finditer(new), strict=True):
+        if ours.start() in defined:
+            names[ours[0]] = theirs[0]
+        else:
+            same = same and names.setdefault(ours[0], theirs[0]) == theirs[0]
+    return same
+
+
+def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
+    """The lines of two texts; what both begin and end with is found first, since one pass changes little of a large module."""
+    most = min(len(old), len(new))
+    first = next((n for n in range(most) if old[n] != new[n]), most)
+    last = next((n for n in range(most - first) if old[-1 - n] != new[-1 - n]), most - first)
+    yield from (Line(" ", n, n) for n in range(first))
+    middle = SequenceMatcher(None, old[first : len(old) - last], new[first : len(new) - last])
+    for tag, i, i_end, j, j_end in middle.get_opcodes():
+        if tag == "equal":
+            yield from (Line(" ", first + i + n, first + j + n) for n in range(i_end - i))
+            continue
+        yield from (Line("-", first + n, first + j) for n in range(i, i_end))
+        yield from (Line("+", first + i_end, first + n) for n in range(j, j_end))
+    yield from (Line(" ", len(old) - n, len(new) - n) for n in range(last, 0, -1))
+
+
+def hunks(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+    """Runs of lines with changes in them, and some equal lines around."""
+    changes = [n for n, line in enumerate(lines) if line.mark != " "]
+    first = 0
+    for n, at in enumerate(changes):
+        if n + 1 == len(changes) or changes[n + 1] - at > 2 * AROUND:
+            yield lines[max(0, changes[first] - AROUND) : at + AROUND + 1]
+            first = n + 1
+
+
+def _head(hunk: Sequence[Line]) -> str:
+    old, new = (sum(line.mark != mark for line in hunk) for mark in "+-")
+    return f"@@ -{hunk[0].old + 1},{old} +{hunk[0].new + 1},{new} @@"

@@ -1,0 +1,91 @@
+"""Every pass of IREE that changed the module, in order: its difference, and on request the whole module behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from explorer.model.artifacts import IreeAfterPass, IreePass
+from explorer.model.records import typed
+from explorer.model.stage import Stage, text_artifact
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Event, Plain
+from explorer.stages.fx_locations import Places
+from explorer.stages.iree import phases
+from explorer.stages.iree.locations import links
+
+
+def render(event: Event, id: str) -> Artifact:
+    """The difference of the module's texts."""
+    data = typed(IreePass, {key: value for key, value in event.data.items() if key != "text"})
+    title = f"{data.name} · {data.operation}: {data.before} → {data.after} lines"
+    return text_artifact(event, id, title, "diff")
+
+
+def places(artifact: Artifact) -> Places:
+    """The places that were read when the texts were compared."""
+    return typed(IreePass, artifact.data).places
+
+
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """How many passes changed something."""
+    return f"{len(artifacts)} passes"
+
+
+def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
+    """The pass is one row, with the lines of the module before and after it."""
+    data = typed(IreePass, artifact.data)
+    yield {
+        "graph": artifact.graph,
+        "number": data.number,
+        "name": data.name,
+        "options": data.options,
+        "operation": data.operation,
+        "before": data.before,
+        "after": data.after,
+        "difference": artifact.text,
+    }
+
+
+def render_after(event: Event, id: str) -> Artifact:
+    """The module behind the pass."""
+    return text_artifact(event, id, f"After {event.data['name']} · IREE", "mlir")
+
+
+def rows_after(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
+    """The pass is one row, with the whole module's text before and after it."""
+    data = typed(IreeAfterPass, artifact.data)
+    yield {
+        "graph": artifact.graph,
+        "number": data.number,
+        "name": data.name,
+        "before": data.before,
+        "after": artifact.text,
+    }
+
+
+PASS = Stage(
+    name="iree_pass",
+    title="Passes · IREE",
+    language="diff",
+    backend="iree",
+    render=render,
+    rows=rows,
+    summary=summary,
+    link=links(places, "loc"),
+    why_absent="it was not asked for: options={'passes': True}",
+    about="One pass of IREE that changed the module, as the difference of its texts; a value that is only renumbered is none.",
+)
+AFTER_PASS = Stage(
+    name="iree_after_pass",
+    title="Modules after passes · IREE",
+    language="mlir",
+    backend="iree",
+    render=render_after,
+    rows=rows_after,
+    summary=summary,
+    link=links(phases.places, "loc"),
+    kinds=phases.kinds,
+    why_absent="no pass was named: options={'after_passes': ['canonicalize', 'iree-dispatch-creation-*']}",
+    about="The whole module behind a pass of IREE that changed it, for the passes that you name.",
+)
+STAGES = (PASS, AFTER_PASS)

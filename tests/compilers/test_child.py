@@ -1,0 +1,54 @@
+"""What runs a compiler in a child process: what it wrote, and how it ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from explorer.compilers.child import run_reading
+
+
+def reading(code: str, folder: Path, lines: list[str], limit: float = 60.0) -> str:
+    """How a program of Python's ended whose errors are read."""
+    return run_reading([sys.executable, "-c", code], folder, "the program", limit, lines.extend)
+
+
+@pytest.mark.parametrize(
+    ("code", "ended"),
+    [
+        ("import sys; sys.stderr.write('a\\nb\\n')", ""),
+        ("import sys; sys.stderr.write('a\\nb\\n'); sys.exit(3)", "the program ended with status 3"),
+        ("import os, sys; sys.stderr.write('a\\nb\\n'); sys.stderr.flush(); os.abort()", "the program crashed with signal 6"),
+    ],
+)
+def test_its_errors_are_read_and_its_end_is_told(tmp_path: Path, code: str, ended: str) -> None:
+    """Also of one that crashes all lines are read that it wrote before."""
+    lines: list[str] = []
+    assert reading(code, tmp_path, lines) == ended
+    assert lines == ["a\n", "b\n"]
+
+
+def test_one_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    """After the limit it is killed, and what it wrote is there."""
+    lines: list[str] = []
+    began = time.monotonic()
+    code = "import sys, time; print('a', file=sys.stderr, flush=True); time.sleep(600)"
+    assert reading(code, tmp_path, lines, limit=3.0) == "the program gave no answer in 3 s"
+    assert time.monotonic() - began < 60 and lines == ["a\n"]
+
+
+def test_one_whose_reader_fails_is_ended(tmp_path: Path) -> None:
+    """The error of the reader goes on, and nothing waits for the program."""
+
+    def failing(lines: Iterable[str]) -> None:
+        raise ValueError(next(iter(lines)))
+
+    code = "import sys, time; print('a', file=sys.stderr, flush=True); time.sleep(600)"
+    began = time.monotonic()
+    with pytest.raises(ValueError, match="a"):
+        run_reading([sys.executable, "-c", code], tmp_path, "the program", 60.0, failing)
+    assert time.monotonic() - began < 50
