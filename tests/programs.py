@@ -166,7 +166,9 @@ def run_tvm_linear(device: str) -> None:
     """One inference by TVM."""
     model = Twice().to(device)
     with torch.no_grad():
-        torch.compile(model, backend="tvm")(torch.randn(2, 8, device=device))
+        torch.compile(model, backend="tvm", options={"after_passes": ["FuseOps", "tirx.MakePackedAPI"]})(
+            torch.randn(2, 8, device=device)
+        )
 
 
 #: What is recorded, by the name of its file in `data/`.

@@ -725,6 +725,15 @@ class TvmPass(Record):
 
 
 @record
+class TvmAfterPass(Record):
+    """All functions of TVM's module behind a pass, `number` among all; `before` is their text before it."""
+
+    number: int
+    name: str
+    before: str
+
+
+@record
 class TvmVm(Record):
     """The code of TVM's virtual machine: each TIR function that it calls, in order, with the FX nodes that the call is of."""
 
@@ -825,6 +834,7 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "openvino_executed": OpenVinoExecuted,
         **dict.fromkeys(TVM_MODULES, Nothing),
         "tvm_pass": TvmPass,
+        "tvm_after_pass": TvmAfterPass,
         "tvm_vm": TvmVm,
         **dict.fromkeys(TVM_FUNCTIONS, MachineFunction),
         "tvm_target": TvmForTarget,

@@ -51,6 +51,7 @@ from explorer.model.artifacts import (
     SchedulerGraph,
     Source,
     Symbol,
+    TvmAfterPass,
     TvmForTarget,
     TvmPass,
     TvmVm,
@@ -352,6 +353,13 @@ class TvmPassText(TvmPass):
 
 
 @record
+class TvmAfterPassText(TvmAfterPass):
+    """All functions of TVM's module behind a pass, as TVMScript."""
+
+    text: str
+
+
+@record
 class TvmVmText(TvmVm):
     """The code of TVM's virtual machine."""
 
@@ -445,6 +453,7 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "openvino_executed": OpenVinoExecuted,
         **dict.fromkeys(TVM_MODULES, Text),
         "tvm_pass": TvmPassText,
+        "tvm_after_pass": TvmAfterPassText,
         "tvm_vm": TvmVmText,
         **dict.fromkeys(TVM_FUNCTIONS, ExecutableText),
         "tvm_target": TvmForTargetText,

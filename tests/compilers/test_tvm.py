@@ -43,7 +43,7 @@ class Changing(nn.Module):
 def trace() -> Iterator[Trace]:
     """One inference by TVM, and what it writes for two targets."""
     torch.manual_seed(0)
-    yield explorer.trace(Small(), torch.randn(2, 8), backend="tvm", options={"targets": ["aarch64", "c"]})
+    yield explorer.trace(Small(), torch.randn(2, 8), backend="tvm", options={"targets": ["aarch64", "c"], "after_passes": ["*"]})
 
 
 @live
@@ -154,6 +154,16 @@ def test_another_targets_assembly_is_linked(trace: Trace) -> None:
     largest = [link for link in links for n in link.source_lines if re.search(r"\tfmax", texts["aarch64"].lines[n - 1])]
     assert largest and all([names[n] for n in link.target_lines] == ["relu"] for link in largest)
     assert not [link for link in trace.links if link.source == texts["c"].id]
+
+
+@live
+def test_a_pass_that_changed_nothing_cannot_be_shown_whole() -> None:
+    """A name that no changing pass has is a Failure, which says where their names are; the others are shown."""
+    names = ["FuseOps", "NoSuchPass"]
+    trace = explorer.trace(Small(), torch.randn(2, 8), backend="tvm", options={"after_passes": names})
+    (failure,) = trace.failures
+    assert (failure.stage, failure.fatal) == ("tvm_pass", False) and "NoSuchPass; t.table('tvm_pass')" in failure.message
+    assert [artifact.data["name"] for artifact in trace.find("tvm_after_pass")] == ["FuseOps"]
 
 
 @live

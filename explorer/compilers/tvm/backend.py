@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from explorer.compilers.aot_graphs import backend_of, boxed
+from explorer.compilers.pass_names import check_names, matches
 from explorer.compilers.tensors import check_devices
 from explorer.compilers.tvm.compile import Compile
 from explorer.compilers.tvm.execution import Module
@@ -19,15 +20,20 @@ from explorer.observe.aot import emit_aot_graph
 def tvm_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     """A backend for torch.compile: AOTAutograd's graphs, each compiled by TVM and run by its virtual machine."""
 
-    targets = tuple(map(str, options.get("targets", ())))
+    targets, after = (tuple(map(str, options.get(name, ()))) for name in ("targets", "after_passes"))
     for name in targets:
         target_named(name)
-    compile_as = partial(compile_graph, emit=emit, targets=targets)
+    compile_as = partial(compile_graph, emit=emit, targets=targets, after_passes=after)
     return backend_of(compile_as)
 
 
-def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, targets: Sequence[str]) -> Callable[..., Any]:
-    """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them."""
+def compile_graph(
+    gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, targets: Sequence[str], after_passes: Sequence[str] = ()
+) -> Callable[..., Any]:
+    """Compile one of AOTAutograd's graphs; what comes back takes its inputs in a list, as AOTAutograd gives them.
+
+    Behind the passes that `after_passes` names all functions are emitted, where the pass changed one.
+    """
     check_devices(inputs, "what TVM compiles")
     with emit.during(graph):
         emit_aot_graph(emit, gm, graph)
@@ -37,7 +43,7 @@ def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, tar
         try:
             work.run()
         finally:
-            emit_texts(emit, work)
+            emit_texts(emit, work, after_passes)
         for name in targets:
             emit.attempt("tvm_target", name, partial(emit_target, emit, work, name))
     module = Module(work.executable, source.tensors, source.results.values)
@@ -45,9 +51,9 @@ def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, tar
     return boxed(lambda inputs: source.results.put_together(module(inputs), inputs))
 
 
-def emit_texts(emit: Emit, work: Compile) -> None:
+def emit_texts(emit: Emit, work: Compile, after_passes: Sequence[str]) -> None:
     """Emit each text of a compile, also of one that failed."""
-    emit.attempt("tvm_pass", "the passes", partial(emit_passes, emit, work))
+    emit.attempt("tvm_pass", "the passes", partial(emit_passes, emit, work, after_passes))
     if work.fused is not None:
         emit("tvm_fused", lambda: {"text": work.text(work.fused)})
     if work.executable is None:
@@ -57,10 +63,15 @@ def emit_texts(emit: Emit, work: Compile) -> None:
     emit.attempt("tvm_llvm", "LLVM IR and assembly", partial(emit_machine_code, emit, work))
 
 
-def emit_passes(emit: Emit, work: Compile) -> None:
-    """Emit each pass that changed the module."""
+def emit_passes(emit: Emit, work: Compile, wanted: Sequence[str]) -> None:
+    """Emit each pass that changed the module, and all functions behind those that are wanted; PassError for an unknown name."""
+    seen = []
     for facts in work.changing_passes():
+        seen.append(facts["name"])
         emit("tvm_pass", lambda facts=facts: facts)  # type: ignore[misc]
+        if matches(facts["name"], wanted):
+            emit("tvm_after_pass", partial(work.after_pass, facts["number"]))
+    check_names(wanted, seen, "tvm_pass")
 
 
 def emit_machine_code(emit: Emit, work: Compile) -> None:

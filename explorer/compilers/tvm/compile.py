@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.compilers.tvm.importing import Imported
 from explorer.compilers.tvm.origins import Origins, tir_functions
-from explorer.compilers.tvm.passes import RanPass, watching
+from explorer.compilers.tvm.passes import Functions, RanPass, watching
 from explorer.model.values import text_lines
 from explorer.stages.tvm.notes import MARK
 
@@ -33,6 +33,7 @@ class Compile:
     fused: Any = None
     executable: Any = None
     seconds: float = 0.0
+    _texts: dict[Any, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.origins = Origins(self.source)
@@ -82,19 +83,31 @@ class Compile:
 
     def changing_passes(self) -> Iterator[dict[str, Any]]:
         """Each pass that changed the module: the functions that it changed, and the difference of their texts."""
-        texts: dict[Any, str] = {}
         for number, ran in enumerate(self.passes):
             changed = list(ran.changed())
             if not changed or ran.name in CHANGE_NOTHING:
                 continue
-            notes = self.origins.notes(f for _, old, new in changed for f in (old, new) if f is not None)
-            for name, old, new in changed:
-                for function in (old, new):
-                    if function is not None and function not in texts:
-                        texts[function] = script(function, notes, name)
-            facts = difference(changed, texts)
+            self._write((name, each) for name, old, new in changed for each in (old, new) if each is not None)
+            facts = difference(changed, self._texts)
             if facts["text"]:
                 yield {"number": number, "name": ran.name, "seconds": ran.seconds, **facts}
+
+    def after_pass(self, number: int) -> dict[str, Any]:
+        """All functions behind a pass, and before it."""
+        ran = self.passes[number]
+        before, after = (self._whole(functions) for functions in (ran.before, ran.after))
+        return {"number": number, "name": ran.name, "before": before, "text": after}
+
+    def _whole(self, functions: Functions) -> str:
+        """The text of functions, by their names."""
+        self._write(functions.items())
+        return "\n\n".join(self._texts[function] for _, function in sorted(functions.items()))
+
+    def _write(self, functions: Iterable[tuple[str, Any]]) -> None:
+        """Write the text of functions that have none yet."""
+        fresh = {function: name for name, function in functions if function not in self._texts}
+        notes = self.origins.notes(fresh) if fresh else {}
+        self._texts.update({function: script(function, notes, name) for function, name in fresh.items()})
 
 
 def difference(changed: Sequence[tuple[str, Any, Any]], texts: Mapping[Any, str]) -> dict[str, Any]:

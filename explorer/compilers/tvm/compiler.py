@@ -27,7 +27,10 @@ TVM = Compiler(
     backend=backend,
     kinds=("forward", "backward", "execution", *(stage.name for stage in TVM_STAGES)),
     options=MappingProxyType(
-        {"targets": "targets that need not be here, whose text is wanted too: 'cuda', 'webgpu', 'opencl', 'c', 'aarch64'"}
+        {
+            "targets": "targets that need not be here, whose text is wanted too: 'cuda', 'webgpu', 'opencl', 'c', 'aarch64'",
+            "after_passes": "names of passes, '*' for any characters, behind which all functions are wanted: 'FuseOps', 'tirx.*'",
+        }
     ),
     replaces_torchs=True,  # it imports Relay, which TVM has no more
 )

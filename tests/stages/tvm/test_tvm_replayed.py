@@ -107,6 +107,24 @@ def test_the_passes_that_changed_something_are_a_table(trace: Trace) -> None:
         assert all(f"{name}, " in row["difference"] for name in row["functions"]) and row["level"]
 
 
+def test_behind_a_pass_that_is_named_all_functions_are_there(trace: Trace) -> None:
+    """The difference of each function that changed is that of the whole texts, in which also those stand that did not change."""
+    changes = {row["number"]: row for row in trace.table("tvm_pass")}
+    wholes = trace.table("tvm_after_pass")
+    assert [row["name"] for row in wholes] == ["FuseOps", "tirx.MakePackedAPI"]
+    for whole in wholes:
+        added = [line[1:] for line in changes[whole["number"]]["difference"].split("\n") if re.match(r"\+(?!\+\+)", line)]
+        before, after = (set(whole[side].split("\n")) for side in ("before", "after"))
+        assert added and all(line in after for line in added if not line.endswith("…"))
+        assert any(line and line not in before for line in added)
+    (fused, packed) = trace.find("tvm_after_pass")
+    assert fused.text.count("def ") > len(changes[fused.data["number"]]["functions"])
+    assert {frozenset(nodes) for nodes in nodes_of(trace, packed, r"\] = T\.max\(")} == {
+        frozenset({"relu", "relu_1"}),
+        frozenset({"relu_2"}),
+    }
+
+
 def test_a_note_is_read_as_it_is_written() -> None:
     """Also behind a comment of TVM's own; a comment that is none is no note."""
     text = f"a = 1  # {note(['relu', 'add_1'])}\nb = 2  # other; {note(['mm'])}\nc = 3  # FX nodes"
