@@ -89,15 +89,13 @@ def record(
 
 def _advise(error: Exception, guard: Guard) -> None:
     """Add to an error of the program's what to do where the GPU you don't have is missed."""
-
-    @contextmanager
-    def noted() -> Iterator[None]:
-        if note := compiling.needs_its_gpu(error):
-            error.add_note(f"explorer: {note}")
-        yield
-
-    with shielded(noted, guard, "advice"):
-        pass
+    try:
+        note = compiling.needs_its_gpu(error)
+    except Exception as failure:  # noqa: BLE001 the program's error goes through, also where explorer cannot explain it
+        guard.lose("advice", failure)
+        return
+    if note:
+        error.add_note(f"explorer: {note}")
 
 
 @contextmanager
