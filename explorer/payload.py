@@ -19,7 +19,7 @@ from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.kernels import KernelData, kernels_of, texts_of_kernel, triton_forms
 from explorer.questions.lowering import by_node
 from explorer.questions.memory import memory_of
-from explorer.questions.rows import KernelRow
+from explorer.questions.rows import KernelRow, LoweringRow
 from explorer.questions.summary import counts
 from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines
@@ -155,19 +155,19 @@ def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:
     return columns
 
 
-def lowered_columns(names: Sequence[str], rows: Mapping[str, Mapping[str, Plain]], strings: dict[str, int]) -> wire.LoweredNodes:
+def lowered_columns(names: Sequence[str], rows: Mapping[str, LoweringRow], strings: dict[str, int]) -> wire.LoweredNodes:
     """Return how each node was lowered, as columns in the order of `names`."""
-    said = [rows.get(name, {}) for name in names]
+    said = [rows.get(name) for name in names]
 
     def texts(values: Iterable[str]) -> list[int]:
         return [strings.setdefault(value, len(strings)) for value in values]
 
-    by = (f"{row['function']} ({row['lowered_at']})" if row.get("function") else "" for row in said)
+    by = (f"{row['function']} ({row['lowered_at']})" if row and row["function"] else "" for row in said)
     return {
-        "kind": texts(str(row.get("kind", "")) for row in said),
+        "kind": texts(row["kind"] if row else "" for row in said),
         "by": texts(by),
-        "why": texts(str(row.get("why", "")) for row in said),
-        "kernels": [[*row.get("kernels", ()), *row.get("calls", ())] for row in said],
+        "why": texts(row["why"] if row else "" for row in said),
+        "kernels": [[*row["kernels"], *row["calls"]] if row else [] for row in said],
     }
 
 

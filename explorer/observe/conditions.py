@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from explorer.model.values import Plain
+from explorer.model.rows import Decision
 from explorer.observe.places import in_package
 
 #: A value of a condition is written up to this many characters.
@@ -20,7 +20,7 @@ LONGEST = 80
 WRITTEN = (bool, int, float, str, type(None))
 
 
-def decision(frame: FrameType) -> dict[str, Plain]:
+def decision(frame: FrameType) -> Decision:
     """Where a frame is, and the conditions that its code tested on the way there.
 
     `conditions` are those of the `if` statements around the line, as the source writes them, "not (…)" for an else branch.
@@ -30,14 +30,14 @@ def decision(frame: FrameType) -> dict[str, Plain]:
     code = frame.f_code
     around, before = _tests(code, frame.f_lineno)
     names = dict.fromkeys(name for text in around for name in _names(text))
-    return {
-        "file": in_package(code.co_filename) or code.co_filename,
-        "line": frame.f_lineno,
-        "function": code.co_qualname,
-        "conditions": list(around),
-        "passed": list(before),
-        "tested": dict(_values(names, frame)),
-    }
+    return Decision(
+        file=in_package(code.co_filename) or code.co_filename,
+        line=frame.f_lineno,
+        function=code.co_qualname,
+        conditions=around,
+        passed=before,
+        tested=dict(_values(names, frame)),
+    )
 
 
 @lru_cache(maxsize=512)

@@ -11,14 +11,26 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
+from explorer.model.artifacts import Lowering
+from explorer.model.rows import (
+    CandidateTiling,
+    Decision,
+    FallbackReason,
+    LoopOrder,
+    LoweredNode,
+    LoweredOperation,
+    LoweredResult,
+    ReductionSplit,
+    Tiling,
+)
 from explorer.model.stage import Emit, Facts
-from explorer.model.values import Plain
 from explorer.observe import versions
 from explorer.observe.conditions import callers, decision
 from explorer.observe.fx import target_name
@@ -89,20 +101,20 @@ class _Logs:
 
 
 class _Log:
-    """What is seen of one graph; `facts` gives it as plain values."""
+    """What is seen of one graph; `facts` gives it as a record."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph  # held, so that its identity stays its own
-        self.nodes: list[dict[str, Plain]] = []
-        self.operations: list[tuple[Any, dict[str, Plain]]] = []
-        self.splits: list[dict[str, Plain]] = []
-        self.orders: list[dict[str, Plain]] = []
-        self.tilings: list[dict[str, Plain]] = []
+        self.nodes: list[LoweredNode] = []
+        self.operations: list[_Operation] = []
+        self.splits: list[ReductionSplit] = []
+        self.orders: list[LoopOrder] = []
+        self.tilings: list[Tiling] = []
         self.ordering = ""  # the operation whose loops are being put in order
         self.loops_of: tuple[str, ...] = ()  # the scheduler nodes whose C++ loops are being written
         self._asked: list[list[tuple[str, str]]] = []  # of each node under way, innermost last
         self._operations_before: list[int] = []  # of each node under way, how many operations there were
-        self._refused: list[dict[str, Plain]] = []
+        self._refused: list[Decision] = []
         self._unsupported: list[str] = []
         self._unregistered: set[str] = set()
 
@@ -119,8 +131,8 @@ class _Log:
         self._asked.pop()
         operations = self.operations[self._operations_before.pop() :]
         if node.op in ("call_function", "get_attr"):
-            called_directly = any(_is_called_directly(row) for _, row in operations if row["node"] == node.name)
-            self.nodes.append({**_node_facts(node, called_directly), "results": list(map(_result, _leaves(result)))})
+            called_directly = any(_is_called_directly(one.reason) for one in operations if one.node == node.name)
+            self.nodes.append(_lowered_node(node, called_directly, result))
 
     def failed(self) -> None:
         """Lowering a node raised an error."""
@@ -136,9 +148,9 @@ class _Log:
         """What was asked while the node under way is lowered."""
         return self._asked[-1][since:] if self._asked else []
 
-    def refuses(self, facts: dict[str, Plain]) -> None:
+    def refuses(self, place: Decision) -> None:
         """A function that makes loops gave None in their place."""
-        self._refused.append(facts)
+        self._refused.append(place)
 
     def cannot_take(self, tensor: Any) -> None:
         """Inductor does not read or write a tensor of this kind."""
@@ -156,34 +168,36 @@ class _Log:
         """An operation of the graph was made: a loop nest put in memory, a template, a call."""
         lowered = getattr(self.graph, "current_node", None)
         stated = getattr(getattr(operation, "data", operation), "get_origin_node", lambda: None)()
-        row: dict[str, Plain] = {
-            "lowering": str(getattr(lowered, "name", "")),
-            "node": str(getattr(stated or lowered, "name", "")),
-            "classes": _classes(operation),
-            "loops": _classes(operation.data) if hasattr(operation, "data") else [],
-        }
-        if _is_fallback(row["classes"]):
-            row["reason"] = self._reason(getattr(operation, "op_overload", None), lowered, frame)
-        self.operations.append((operation, row))
+        classes = _classes(operation)
+        fallback = _is_fallback(classes)
+        self.operations.append(
+            _Operation(
+                operation,
+                node=str(getattr(stated or lowered, "name", "")),
+                lowering=str(getattr(lowered, "name", "")),
+                classes=classes,
+                loops=_classes(operation.data) if hasattr(operation, "data") else (),
+                reason=self._reason(getattr(operation, "op_overload", None), lowered, frame) if fallback else None,
+            )
+        )
 
-    def _reason(self, operator: Any, lowered: Any, frame: FrameType) -> dict[str, Plain]:
+    def _reason(self, operator: Any, lowered: Any, frame: FrameType) -> FallbackReason:
         """How the code came to call a library."""
         frames = [one for one in callers(frame, (LOWERING_OF_A_NODE,)) if not _hands_on(one.f_code)]
         inner = [one for one in frames if in_package(one.f_code.co_filename) != GRAPH] or frames[:1]
         by_table = bool(inner) and inner[0].f_code.co_qualname == "GraphLowering.call_function" and _is_handler(lowered)
         name = target_name(operator) if operator is not None else ""
         unregistered = name in self._unregistered
-        facts: dict[str, Plain] = {
-            "operator": name,
-            "decisions": [decision(one) for one in inner],
-            "registered": by_table,
-            "unregistered": unregistered,
-            "listed": listed_at(name) if by_table and not unregistered else "",
-            "asked": list(dict.fromkeys(self.asked())),
-            "refused": self._refused[-1] if self._refused and not by_table else None,
-            "unsupported": list(dict.fromkeys(self._unsupported)),
-        }
-        return facts
+        return FallbackReason(
+            operator=name,
+            decisions=tuple(decision(one) for one in inner),
+            registered=by_table,
+            unregistered=unregistered,
+            listed=listed_at(name) if by_table and not unregistered else "",
+            asked=tuple(dict.fromkeys(self.asked())),
+            refused=self._refused[-1] if self._refused and not by_table else None,
+            unsupported=tuple(dict.fromkeys(self._unsupported)),
+        )
 
     # Decisions -----------------------------------------------------------------------------------------------------
 
@@ -192,78 +206,105 @@ class _Log:
         hint, parts = answer
         node = getattr(self.graph, "current_node", None)
         self.splits.append(
-            {
-                "node": str(getattr(node, "name", "")),
-                "reduction": str(kind),
-                "rows": [str(size) for size in rows],
-                "reduced": str(reduced),
-                "hint": str(getattr(hint, "name", hint)),
-                "parts": str(parts),
-                "asked": self.asked(since),
-            }
+            ReductionSplit(
+                node=str(getattr(node, "name", "")),
+                reduction=str(kind),
+                rows=tuple(str(size) for size in rows),
+                reduced=str(reduced),
+                hint=str(getattr(hint, "name", hint)),
+                parts=str(parts),
+                asked=tuple(self.asked(since)),
+            )
         )
 
     def ordered(self, order: Sequence[int], sizes: Iterable[Any]) -> None:
         """Inductor put the loops of an operation in the order of its strides; as they were is no decision."""
         new = list(reversed(order))
         if self.ordering and new != list(range(len(new))):
-            row = {"operation": self.ordering, "order": new, "sizes": [str(size) for size in sizes], "to_match": ""}
+            row = _loop_order(self.ordering, new, sizes, "")
             if row not in self.orders:
                 self.orders.append(row)
 
     def reordered(self, node: Any, order: Sequence[int], sizes: Iterable[Any], to_match: str) -> None:
         """The scheduler changed the order of a node's loops so that it can be fused with another."""
-        row = {"operation": node.get_name(), "order": list(order), "sizes": [str(size) for size in sizes], "to_match": to_match}
-        self.orders.append(row)
+        self.orders.append(_loop_order(node.get_name(), order, sizes, to_match))
 
-    def tiled(self, facts: dict[str, Plain]) -> None:
+    def tiled(self, tiling: Tiling) -> None:
         """A kernel's loops were tiled."""
-        if facts not in self.tilings:
-            self.tilings.append(facts)
+        if tiling not in self.tilings:
+            self.tilings.append(tiling)
 
     # Facts ---------------------------------------------------------------------------------------------------------
 
     def facts(self) -> Facts:
-        """Everything seen, as plain values; operations have the names that they have at the end."""
-        return {
-            "of": str(getattr(self.graph, "name", None) or ""),
-            "path": lowered_path(self.graph),
-            "lowered": self.nodes,
-            "operations": [{**row, **_names(operation)} for operation, row in self.operations],
-            "splits": self.splits,
-            "orders": self.orders,
-            "tilings": self.tilings,
-        }
+        """Everything seen; operations have the names that they have at the end."""
+        return Lowering(
+            of=str(getattr(self.graph, "name", None) or ""),
+            path=lowered_path(self.graph),
+            lowered=tuple(self.nodes),
+            operations=tuple(operation.named() for operation in self.operations),
+            splits=tuple(self.splits),
+            orders=tuple(self.orders),
+            tilings=tuple(self.tilings),
+        )
 
 
 # What a node and an operation are ----------------------------------------------------------------------------------------
 
 
-def _node_facts(node: Any, called_directly: bool) -> dict[str, Plain]:
-    """Of an FX node its target, and the function that lowered it: the registered one, or the handler of fallbacks."""
+@dataclass(frozen=True, eq=False)
+class _Operation:
+    """An operation that was registered; it gets its names later."""
+
+    operation: Any
+    node: str
+    lowering: str
+    classes: tuple[str, ...]
+    loops: tuple[str, ...]
+    reason: FallbackReason | None
+
+    def named(self) -> LoweredOperation:
+        """The operation with its name, those of its buffers, and what the wrapper calls for it."""
+        operation = self.operation
+        outputs = operation.get_outputs() if hasattr(operation, "get_outputs") else ()
+        called = getattr(operation, "python_kernel_name", None) or getattr(operation, "op_overload", None)
+        return LoweredOperation(
+            operation=str(getattr(operation, "operation_name", "") or ""),
+            buffers=tuple(buffer.get_name() for buffer in outputs),
+            node=self.node,
+            lowering=self.lowering,
+            classes=self.classes,
+            loops=self.loops,
+            call=str(called or ""),
+            reason=self.reason,
+        )
+
+
+def _lowered_node(node: Any, called_directly: bool, result: Any) -> LoweredNode:
+    """An FX node with its results, and the function that lowered it: the registered one, or the handler of fallbacks."""
     from torch._inductor.lowering import fallback_handler
 
     registered = _lowering_function(node) if node.op == "call_function" else None
     found = fallback_handler if called_directly else registered
     code = _code(found)
     value = node.meta.get("val")
-    return {
-        "node": node.name,
-        "op": node.op,
-        "target": target_name(node.target),
-        "function": code.co_qualname if code else "",
-        "file": (in_package(code.co_filename) or code.co_filename) if code else "",
-        "line": code.co_firstlineno if code else 0,
-        "device": str(getattr(value, "device", "")),
-    }
+    return LoweredNode(
+        node=node.name,
+        op=node.op,
+        target=target_name(node.target),
+        function=code.co_qualname if code else "",
+        file=(in_package(code.co_filename) or code.co_filename) if code else "",
+        line=code.co_firstlineno if code else 0,
+        device=str(getattr(value, "device", "")),
+        results=tuple(map(_result, _leaves(result))),
+    )
 
 
-def _is_called_directly(operation: Mapping[str, Plain]) -> bool:
+def _is_called_directly(reason: FallbackReason | None) -> bool:
     """Whether the general steps of lowering called an operator, and passed by what is registered to lower it."""
-    reason = operation.get("reason")
-    if not reason or not reason["decisions"]:
+    if reason is None or not reason.decisions:
         return False
-    return bool(reason["decisions"][0]["file"] == GRAPH and not reason["registered"])
+    return reason.decisions[0].file == GRAPH and not reason.registered
 
 
 def _lowering_function(node: Any) -> Any:
@@ -292,14 +333,14 @@ def _leaves(result: Any) -> list[Any]:
     return [one for part in result for one in _leaves(part)] if isinstance(result, (list, tuple)) else [result]
 
 
-def _result(value: Any) -> dict[str, Plain]:
+def _result(value: Any) -> LoweredResult:
     """What stands behind a result of lowering: the views on the way, and what they lead to, by class."""
     chain: list[str] = []
     while value is not None and hasattr(value, "data") and _is_box(value):
         chain.append(type(value).__name__)
         value = value.data
     name = getattr(value, "name", None)
-    return {"views": chain, "classes": _classes(value), "buffer": str(name) if isinstance(name, str) else ""}
+    return LoweredResult(views=tuple(chain), classes=_classes(value), buffer=name if isinstance(name, str) else "")
 
 
 def _is_box(value: Any) -> bool:
@@ -308,10 +349,10 @@ def _is_box(value: Any) -> bool:
     return isinstance(value, (ir.MutableBox, ir.BaseView))
 
 
-def _classes(value: Any) -> list[str]:
+def _classes(value: Any) -> tuple[str, ...]:
     """The class of an IR node, and those that it is derived from in Inductor, without those that say nothing of it."""
     names = [kind.__name__ for kind in type(value).__mro__ if kind.__module__.startswith("torch._inductor")]
-    return [name for name in names if name == names[0] or name not in GENERAL] or [type(value).__name__]
+    return tuple(name for name in names if name == names[0] or name not in GENERAL) or (type(value).__name__,)
 
 
 def _is_fallback(classes: Sequence[str]) -> bool:
@@ -319,15 +360,8 @@ def _is_fallback(classes: Sequence[str]) -> bool:
     return any(name == "FallbackKernel" or name.endswith("Fallback") for name in classes) and "_CollectiveKernel" not in classes
 
 
-def _names(operation: Any) -> dict[str, Plain]:
-    """The names of an operation and of its buffers, and what the wrapper calls for it."""
-    outputs = operation.get_outputs() if hasattr(operation, "get_outputs") else ()
-    called = getattr(operation, "python_kernel_name", None) or getattr(operation, "op_overload", None)
-    return {
-        "operation": str(getattr(operation, "operation_name", "") or ""),
-        "buffers": [buffer.get_name() for buffer in outputs],
-        "call": str(called or ""),
-    }
+def _loop_order(operation: str, order: Sequence[int], sizes: Iterable[Any], to_match: str) -> LoopOrder:
+    return LoopOrder(operation=operation, order=tuple(order), sizes=tuple(str(size) for size in sizes), to_match=to_match)
 
 
 # Why a library is called -------------------------------------------------------------------------------------------------
@@ -371,7 +405,7 @@ class _Return:
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
-        self.facts: dict[str, Plain] | None = None
+        self.refusal: Decision | None = None
         self.seen = False
 
     def __enter__(self) -> _Return:
@@ -387,7 +421,7 @@ class _Return:
     def _profile(self, frame: FrameType, event: str, value: Any) -> None:
         if event == "return" and frame.f_code is self.code:
             refused = isinstance(value, (list, tuple)) and bool(value) and all(one is None for one in value)
-            self.facts = decision(frame) if refused else None
+            self.refusal = decision(frame) if refused else None
 
 
 # What is observed --------------------------------------------------------------------------------------------------------
@@ -465,8 +499,8 @@ def _of_refusals(logs: _Logs) -> Iterator[Observing]:
         def made(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
             with _Return(code) as place:
                 yield
-            if place.facts is not None:
-                logs.now().refuses(place.facts)
+            if place.refusal is not None:
+                logs.now().refuses(place.refusal)
 
         return made
 
@@ -550,15 +584,8 @@ def _of_kernels(logs: _Logs) -> Iterator[Observing]:
     def selected(self: Any, functions: Any, sizes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         factors, dimensions, *_ = yield
         log = logs.now()
-        log.tiled(
-            {
-                "kernel": "",
-                "operations": list(log.loops_of),
-                "tiling": {str(dimension): str(by) for dimension, by in zip(dimensions, factors, strict=True)},
-                "candidates": [],
-                "scores": {},
-            }
-        )
+        by_dimension = {str(dimension): str(by) for dimension, by in zip(dimensions, factors, strict=True)}
+        log.tiled(Tiling(kernel="", operations=log.loops_of, tiling=by_dimension, candidates=(), scores={}))
 
     for kind in subclasses(BaseScheduling):
         if "define_kernel" in vars(kind):
@@ -567,19 +594,19 @@ def _of_kernels(logs: _Logs) -> Iterator[Observing]:
     yield _observed_if_any(getattr(cpp, "TilingSelect", None), "select_tiling", selected)
 
 
-def _triton_tiling(name: str, kernel: Any, nodes: Any) -> dict[str, Plain]:
+def _triton_tiling(name: str, kernel: Any, nodes: Any) -> Tiling:
     """A Triton kernel's tiling, the candidates that its nodes give, and the scores of Inductor's analysis of coalescing."""
     parts = [node for node in nodes if hasattr(node, "get_nodes")]
-    return {
-        "kernel": name,
-        "operations": list(dict.fromkeys(part.get_name() for node in parts for part in node.get_nodes())),
-        "tiling": {prefix: str(size) for prefix, size in kernel.numels.items()},
-        "candidates": list(_candidates(kernel, parts)),
-        "scores": {prefix: str(score) for prefix, score in (getattr(kernel, "tiling_scores", None) or {}).items()},
-    }
+    return Tiling(
+        kernel=name,
+        operations=tuple(dict.fromkeys(part.get_name() for node in parts for part in node.get_nodes())),
+        tiling={prefix: str(size) for prefix, size in kernel.numels.items()},
+        candidates=tuple(_candidates(kernel, parts)),
+        scores={prefix: str(score) for prefix, score in (getattr(kernel, "tiling_scores", None) or {}).items()},
+    )
 
 
-def _candidates(kernel: Any, nodes: Iterable[Any]) -> Iterator[dict[str, Plain]]:
+def _candidates(kernel: Any, nodes: Iterable[Any]) -> Iterator[CandidateTiling]:
     """The tilings that Inductor's heuristic on strides makes of each node: Inductor's cached answers."""
     from torch._inductor.codegen.simd import SIMDScheduling
 
@@ -587,12 +614,12 @@ def _candidates(kernel: Any, nodes: Iterable[Any]) -> Iterator[dict[str, Plain]]
     numel, reduced = getattr(features, "numel", None), getattr(features, "reduction_numel", None)
     if numel is None or getattr(kernel, "tiling_scores", None):
         return
-    seen: list[dict[str, Plain]] = []
+    seen: list[CandidateTiling] = []
     for node in nodes:
         if getattr(node, "_body", None) is None:  # a template's node, which has no loops of its own
             continue
         for one in SIMDScheduling.candidate_tilings(node, numel, reduced):
-            row = {"tiling": {prefix: str(size) for prefix, size in one.tiling.items()}, "score": str(one.score)}
+            row = CandidateTiling(tiling={prefix: str(size) for prefix, size in one.tiling.items()}, score=str(one.score))
             if row not in seen:
                 seen.append(row)
                 yield row

@@ -9,13 +9,17 @@ a kernel, which stands for all nodes that ended in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from explorer.errors import InputError, unknown_name
+from explorer.model.artifacts import FxGraph, Lowering
+from explorer.model.records import typed
+from explorer.model.rows import FxNode, LoweredNode, LoweredOperation
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows, once
+from explorer.model.values import Artifact, Rows, once
 from explorer.questions.fusion import Graph, fusion_of
+from explorer.questions.rows import GroupRow, LoweringRow
 from explorer.stages.inductor.lowered import (
     IDLE,
     kinds_of_node,
@@ -84,7 +88,7 @@ def lowering(trace: TraceData, name: str, graph: str | None = None, frame: str |
     return Lowered(name, tuple(line for g, row in found for line in g.sentences(row)), Rows(row for _, row in found))
 
 
-def by_node(trace: TraceData, frame: str, graph: str) -> dict[str, Mapping[str, Plain]]:
+def by_node(trace: TraceData, frame: str, graph: str) -> dict[str, LoweringRow]:
     """The rows of one graph, the graphs inside it included, by the names of their nodes."""
     place = (frame, graph)
     return {row["node"]: row for g in _graphs(trace) if (g.artifact.frame, g.artifact.graph) == place for row in g.rows()}
@@ -97,62 +101,63 @@ def _graphs(trace: TraceData) -> tuple[_Graph, ...]:
     return tuple(_Graph(a, verdicts.get((a.frame, a.graph, a.data["of"])), _places(trace, a)) for a in trace.find("lowering"))
 
 
-def _places(trace: TraceData, artifact: Artifact) -> Mapping[str, Mapping[str, Plain]]:
+def _places(trace: TraceData, artifact: Artifact) -> Mapping[str, FxNode]:
     """The nodes of the post-grad graph by name, each with the user's line."""
     found = trace.find("post_grad", artifact.frame, artifact.graph)
-    return {node["name"]: node for node in (*found[-1].nodes, *found[-1].inner)} if found else {}
+    graph = typed(FxGraph, found[-1].data) if found else FxGraph()
+    return {node.name: node for node in (*(graph.nodes or ()), *(graph.inner or ()))}
 
 
 class _Graph:
     """The nodes of one graph."""
 
-    def __init__(self, artifact: Artifact, fusion: Graph | None, nodes: Mapping[str, Mapping[str, Plain]]) -> None:
+    def __init__(self, artifact: Artifact, fusion: Graph | None, nodes: Mapping[str, FxNode]) -> None:
         self.artifact = artifact
-        self.data = artifact.data
+        self.data = typed(Lowering, artifact.data)
         self._nodes = nodes
         self._operations = operations_by_node(self.data)
-        self._within = f"{self.data['path']}." if self.data["path"] else ""
+        self._within = f"{self.data.path}." if self.data.path else ""
         self._groups = list(fusion.groups()) if fusion else []
         self._groups_of_operation = _places_of(group["nodes"] for group in self._groups)
         self._groups_of_node = _places_of(group["fx_nodes"] for group in self._groups)
         self._why_made = {row["buffer"]: row["why"] for row in fusion.made()} if fusion else {}
-        self._rows: list[dict[str, Plain]] = []
+        self._rows: list[LoweringRow] = []
 
-    def rows(self) -> list[dict[str, Plain]]:
+    def rows(self) -> list[LoweringRow]:
         """One row a node, made once."""
         if not self._rows:
-            self._rows = [self._row(node) for node in self.data["lowered"]]
+            self._rows = [self._row(node) for node in self.data.lowered]
         return self._rows
 
-    def _row(self, node: Mapping[str, Plain]) -> dict[str, Plain]:
-        operations = self._operations.get(node["node"], [])
+    def _row(self, node: LoweredNode) -> LoweringRow:
+        operations = self._operations.get(node.node, [])
         kinds = kinds_of_node(node, operations)
-        names = tuple(one["operation"] for one in operations)
-        place = self._nodes.get(self._within + node["node"], {})
-        groups = self._ended_in(node["node"], names, kinds)
+        names = tuple(one.operation for one in operations)
+        place = self._nodes.get(self._within + node.node)
+        groups = self._ended_in(node.node, names, kinds)
         return {
             "frame": self.artifact.frame,
             "graph": self.artifact.graph,
-            "node": self._within + node["node"],
-            "target": node["target"],
+            "node": self._within + node.node,
+            "target": node.target,
             "kind": kinds[0],
             "kinds": kinds,
-            "device": node["device"],
+            "device": node.device,
             "realized": self._is_realized(kinds, operations),
             "why": self._why(kinds, operations),
             "kernels": tuple(dict.fromkeys(name for group in groups for name in group["kernels"])),
             "calls": tuple(dict.fromkeys(group["call"] for group in groups if group["kind"] in CALLED and not group["kernels"])),
-            "with": self._fused_with(node["node"], groups),
+            "with": self._fused_with(node.node, groups),
             "operations": names,
-            "buffers": tuple(name for one in operations for name in one["buffers"]),
-            "function": node["function"],
-            "lowered_at": f"{node['file']}:{node['line']}" if node["file"] else "",
-            "file": str(place.get("file", "")),
-            "line": int(place.get("line", 0) or 0),
-            "code": str(place.get("code", "")),
+            "buffers": tuple(name for one in operations for name in one.buffers),
+            "function": node.function,
+            "lowered_at": f"{node.file}:{node.line}" if node.file else "",
+            "file": (place and place.file) or "",
+            "line": (place and place.line) or 0,
+            "code": (place and place.code) or "",
         }
 
-    def _ended_in(self, node: str, operations: Iterable[str], kinds: tuple[str, ...]) -> list[Mapping[str, Plain]]:
+    def _ended_in(self, node: str, operations: Iterable[str], kinds: tuple[str, ...]) -> list[GroupRow]:
         """The groups of the scheduler that compute a node: those of its operations, or where it is inlined those that read it."""
         own = tuple(operations)
         if own:
@@ -161,19 +166,19 @@ class _Graph:
             places = [] if kinds[0] in IDLE else self._groups_of_node.get(node, [])
         return [self._groups[place] for place in places]
 
-    def _fused_with(self, node: str, groups: Iterable[Mapping[str, Plain]]) -> tuple[str, ...]:
+    def _fused_with(self, node: str, groups: Iterable[GroupRow]) -> tuple[str, ...]:
         names = dict.fromkeys(name for group in groups if group["kernels"] for name in group["fx_nodes"])
         return tuple(name for name in names if name != node)
 
     @staticmethod
-    def _is_realized(kinds: tuple[str, ...], operations: Iterable[Mapping[str, Plain]]) -> bool | None:
+    def _is_realized(kinds: tuple[str, ...], operations: Iterable[LoweredOperation]) -> bool | None:
         """Whether a buffer was made for a node; None for what computes nothing."""
-        return None if kinds[0] in IDLE else any(one["buffers"] for one in operations)
+        return None if kinds[0] in IDLE else any(one.buffers for one in operations)
 
-    def _why(self, kinds: tuple[str, ...], operations: list[Mapping[str, Plain]]) -> str:
+    def _why(self, kinds: tuple[str, ...], operations: Sequence[LoweredOperation]) -> str:
         """Why a node is a call, or why it is in memory."""
-        called = [why_fallback(one["reason"]) for one in operations if "reason" in one]
-        made = [self._why_made[name] for one in operations for name in one["buffers"] if name in self._why_made]
+        called = [why_fallback(one.reason) for one in operations if one.reason is not None]
+        made = [self._why_made[name] for one in operations for name in one.buffers if name in self._why_made]
         if called or made:
             return "; ".join(dict.fromkeys((*called, *made)))
         return "" if kinds[0] in IDLE or operations else "no rule put it in memory: it is computed where it is read"
@@ -185,12 +190,12 @@ class _Graph:
         for row in self.rows():
             yield from _names(row)
 
-    def matching(self, name: str) -> list[dict[str, Plain]]:
+    def matching(self, name: str) -> list[LoweringRow]:
         """The rows that a name stands for: of the node of that name where there is one."""
         exact = [row for row in self.rows() if name == row["node"]]
         return exact or [row for row in self.rows() if name in _names(row)]
 
-    def sentences(self, row: Mapping[str, Plain]) -> Iterator[str]:
+    def sentences(self, row: LoweringRow) -> Iterator[str]:
         """Say how a node was lowered, in whole sentences."""
         code = f", `{row['code']}`" if row["code"] else ""
         kinds = " and ".join(SAID.get(kind, kind) for kind in row["kinds"])
@@ -201,18 +206,18 @@ class _Graph:
         if ended := self._ended(row):
             yield f"  {ended}"
         own, node = set(row["operations"]), row["node"].removeprefix(self._within)
-        yield from (f"  Reduction: {said_of_split(one)}." for one in self.data["splits"] if one["node"] == node)
-        yield from (f"  Order of loops: {said_of_order(one)}." for one in self.data["orders"] if one["operation"] in own)
-        yield from (f"  Tiling: {said_of_tiling(one)}." for one in self.data["tilings"] if own & set(one["operations"]))
+        yield from (f"  Reduction: {said_of_split(one)}." for one in self.data.splits if one.node == node)
+        yield from (f"  Order of loops: {said_of_order(one)}." for one in self.data.orders if one.operation in own)
+        yield from (f"  Tiling: {said_of_tiling(one)}." for one in self.data.tilings if own & set(one.operations))
 
     @staticmethod
-    def _because(row: Mapping[str, Plain]) -> str:
+    def _because(row: LoweringRow) -> str:
         if row["kind"] == "fallback":
             return "Why a call"
         return f"In memory as {', '.join(row['buffers'])}" if row["realized"] else "Not in memory"
 
     @staticmethod
-    def _ended(row: Mapping[str, Plain]) -> str:
+    def _ended(row: LoweringRow) -> str:
         """Say which kernels and calls a node ended in."""
         parts = []
         if row["kernels"]:
@@ -232,7 +237,7 @@ def _places_of(members: Iterable[Iterable[str]]) -> dict[str, list[int]]:
     return places
 
 
-def _names(row: Mapping[str, Plain]) -> tuple[str, ...]:
+def _names(row: LoweringRow) -> tuple[str, ...]:
     """What a node can be called by."""
     target = str(row["target"])
     short = target.split(".")[1] if target.count(".") >= 2 else target

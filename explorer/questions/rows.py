@@ -77,6 +77,32 @@ class InlinedRow(TypedDict):
     into: Names
 
 
+_FusedWith = TypedDict("_FusedWith", {"with": Names})  # a class could not name it so
+
+
+class LoweringRow(_FusedWith):
+    """How an FX node was lowered, a row of `Trace.lowerings`; "with" are the nodes that its kernels compute too."""
+
+    frame: str
+    graph: str
+    node: str
+    target: str
+    kind: str
+    kinds: Names
+    device: str
+    realized: bool | None
+    why: str
+    kernels: Names
+    calls: Names
+    operations: Names
+    buffers: Names
+    function: str
+    lowered_at: str
+    file: str
+    line: int
+    code: str
+
+
 # Memory ------------------------------------------------------------------------------------------------------------------
 
 

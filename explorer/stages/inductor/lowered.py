@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from explorer.model.values import Plain
+from explorer.model.artifacts import Lowering
+from explorer.model.rows import (
+    Decision,
+    FallbackReason,
+    LoopOrder,
+    LoweredNode,
+    LoweredOperation,
+    LoweredResult,
+    ReductionSplit,
+    Tiling,
+)
 
 #: A class of Inductor's IR → the kind of an operation that has it among its classes, or among those of its loops.
 CLASSES: Mapping[str, str] = MappingProxyType(
@@ -46,70 +56,70 @@ IDLE = ("view", "entry of a tuple", "constant", "same buffer", "size", "nothing"
 BOXES = ("TensorBox", "StorageBox", "MutableBox")
 
 
-def kind_of_operation(operation: Mapping[str, Plain]) -> str:
+def kind_of_operation(operation: LoweredOperation) -> str:
     """The kind of an operation, such as "reduction", "extern call" or "fallback"; a class that has no name here as it is."""
-    classes = (*operation["loops"], *operation["classes"])
+    classes = (*operation.loops, *operation.classes)
     if "_CollectiveKernel" not in classes and any(name.endswith("Fallback") for name in classes):
         return "fallback"
     return next((kind for name, kind in CLASSES.items() if name in classes), str(classes[0]))
 
 
-def kinds_of_node(node: Mapping[str, Plain], operations: Sequence[Mapping[str, Plain]]) -> tuple[str, ...]:
+def kinds_of_node(node: LoweredNode, operations: Sequence[LoweredOperation]) -> tuple[str, ...]:
     """The kinds of what a node was lowered to, the one that stands for all first."""
     found = {kind_of_operation(operation) for operation in operations}
-    found |= {kind for result in node["results"] if (kind := _kind_of_result(node, result)) not in IDLE or not found}
+    found |= {kind for result in node.results if (kind := _kind_of_result(node, result)) not in IDLE or not found}
     ranked = sorted(found, key=lambda kind: ORDER.index(kind) if kind in ORDER else len(ORDER))
     return tuple(kind for kind in ranked if kind != "output of a call" or len(ranked) == 1)
 
 
-def _kind_of_result(node: Mapping[str, Plain], result: Mapping[str, Plain]) -> str:
+def _kind_of_result(node: LoweredNode, result: LoweredResult) -> str:
     """What a result is that has no operation of its own."""
-    if node["target"] == "_operator.getitem":
+    if node.target == "_operator.getitem":
         return "entry of a tuple"
-    if set(result["views"]) - set(BOXES):
+    if set(result.views) - set(BOXES):
         return "view"
-    name = result["classes"][0]
+    name = result.classes[0]
     if name == "NoneType":
         return "nothing"
-    if result["buffer"]:
-        return "constant" if node["op"] == "get_attr" else "same buffer"
-    kind = next((kind for known, kind in CLASSES.items() if known in result["classes"]), "")
-    return kind or ("size" if not result["views"] else str(name))
+    if result.buffer:
+        return "constant" if node.op == "get_attr" else "same buffer"
+    kind = next((kind for known, kind in CLASSES.items() if known in result.classes), "")
+    return kind or ("size" if not result.views else str(name))
 
 
 # Why a library is called -------------------------------------------------------------------------------------------------
 
 
-def why_fallback(reason: Mapping[str, Plain]) -> str:
+def why_fallback(reason: FallbackReason) -> str:
     """Why an operator is called, by the conditions that Inductor tested; says so where they were not seen."""
-    decisions = reason["decisions"]
+    decisions = reason.decisions
     inner = decisions[0] if decisions else None
-    if inner is not None and inner["function"] == "GraphLowering.run_node" and reason["unsupported"]:
-        return f"it takes or gives a tensor that Inductor writes no code for, {', '.join(reason['unsupported'])} ({place(inner)})"
-    if reason["unregistered"]:
+    if inner is not None and inner.function == "GraphLowering.run_node" and reason.unsupported:
+        return f"it takes or gives a tensor that Inductor writes no code for, {', '.join(reason.unsupported)} ({place(inner)})"
+    if reason.unregistered:
         return "Inductor has no lowering for it, so it calls the operator itself"
-    if reason["registered"]:
-        listed = reason["listed"]
+    if reason.registered:
+        listed = reason.listed
         if listed:
             return f"Inductor has it among the operators that it calls: make_fallback in {listed}"
         return "its lowering is a call, registered before the recording: by which statement was not seen"
-    said = [_tested(one, reason["asked"]) for one in decisions if one["conditions"]]
-    if refused := reason.get("refused"):
-        said.insert(0, f"{refused['function']} made no loops of it, for {_tested(refused, reason['asked'])}")
+    said = [_tested(one, reason.asked) for one in decisions if one.conditions]
+    if refused := reason.refused:
+        said.insert(0, f"{refused.function} made no loops of it, for {_tested(refused, reason.asked)}")
     if said:
         return "; ".join(said)
     if inner is None:
         return "the calls that led to it were not seen"
-    before = " and ".join(f"`not ({test})`" for test in inner["passed"])
+    before = " and ".join(f"`not ({test})`" for test in inner.passed)
     passed = f", after {before}" if before else ""
-    return f"{inner['function']} calls it without a test around the call ({place(inner)}){passed}"
+    return f"{inner.function} calls it without a test around the call ({place(inner)}){passed}"
 
 
-def _tested(decision: Mapping[str, Plain], asked: Sequence[Sequence[str]]) -> str:
+def _tested(decision: Decision, asked: Sequence[tuple[str, str]]) -> str:
     """The conditions that held at a place, and what the names in them were."""
-    tests = " and ".join(f"`{test}`" for test in decision["conditions"])
-    known = [f"{name} = {value}" for name, value in decision["tested"].items()]
-    known += [f"{question} = {answer}" for question, answer in asked if _is_about(question, decision["conditions"])]
+    tests = " and ".join(f"`{test}`" for test in decision.conditions)
+    known = [f"{name} = {value}" for name, value in decision.tested.items()]
+    known += [f"{question} = {answer}" for question, answer in asked if _is_about(question, decision.conditions)]
     given = f" with {', '.join(known)}" if known else ""
     return f"{tests} held{given} in {place(decision)}"
 
@@ -121,55 +131,59 @@ def _is_about(question: str, conditions: Sequence[str]) -> bool:
     return any(f"{name}(" in test and last in test for test in conditions)
 
 
-def place(decision: Mapping[str, Plain]) -> str:
+def place(decision: Decision) -> str:
     """ "cumsum, FILE:7510"."""
-    return f"{decision['function']}, {decision['file']}:{decision['line']}"
+    return f"{decision.function}, {decision.file}:{decision.line}"
 
 
 # Decisions on loops ------------------------------------------------------------------------------------------------------
 
 
-def said_of_split(split: Mapping[str, Plain]) -> str:
+def said_of_split(split: ReductionSplit) -> str:
     """In how many parts a reduction is done, and what Inductor asked to know it."""
-    rows = " × ".join(split["rows"]) or "1"
-    parts = split["parts"]
+    rows = " × ".join(split.rows) or "1"
+    parts = split.parts
     how = {"1": "in one part", "-1": "with the loops of its input"}.get(parts, f"in {parts} parts")
-    asked = "; ".join(f"{question} = {answer}" for question, answer in split["asked"])
+    asked = "; ".join(f"{question} = {answer}" for question, answer in split.asked)
     because = f" ({asked})" if asked else " (Inductor asked nothing to decide it)"
-    return f"{split['reduction']} of {split['reduced']} elements to each of {rows}: {how}, ReductionHint.{split['hint']}{because}"
+    return f"{split.reduction} of {split.reduced} elements to each of {rows}: {how}, ReductionHint.{split.hint}{because}"
 
 
-def said_of_order(order: Mapping[str, Plain]) -> str:
+def said_of_order(order: LoopOrder) -> str:
     """The order that the loops of an operation were put in."""
-    sizes = order["sizes"]
-    new = " × ".join(sizes[n] for n in order["order"] if n < len(sizes))
-    to_match = f"so that it reads {order['to_match']} as another kernel does"
-    why = to_match if order["to_match"] else "by the strides of what it reads and writes"
-    return f"{order['operation']}: loops {' × '.join(sizes)} became {new}, {why}"
+    sizes = order.sizes
+    new = " × ".join(sizes[n] for n in order.order if n < len(sizes))
+    to_match = f"so that it reads {order.to_match} as another kernel does"
+    why = to_match if order.to_match else "by the strides of what it reads and writes"
+    return f"{order.operation}: loops {' × '.join(sizes)} became {new}, {why}"
 
 
-def said_of_tiling(tiling: Mapping[str, Plain]) -> str:
+def said_of_tiling(tiling: Tiling) -> str:
     """How a kernel's loops are tiled, and by what it was decided."""
-    named = _pairs(tiling["tiling"])
-    if not tiling["kernel"]:
-        of = "_".join(tiling["operations"])
-        by = ", ".join(f"dimension {dimension} by {size}" for dimension, size in tiling["tiling"].items())
+    named = _pairs(tiling.tiling)
+    if not tiling.kernel:
+        of = "_".join(tiling.operations)
+        by = ", ".join(f"dimension {dimension} by {size}" for dimension, size in tiling.tiling.items())
         return f"{of}: {f'vectors along {by}' if by else 'no vectors'}"
-    said = f"{tiling['kernel']}: {named}"
-    if tiling["scores"]:
-        return f"{said}, scores of coalesced accesses {_pairs(tiling['scores'])}"
-    if tiling["candidates"]:
-        candidates = "; ".join(f"{_pairs(one['tiling'])} (score {one['score']})" for one in tiling["candidates"])
+    said = f"{tiling.kernel}: {named}"
+    if tiling.scores:
+        return f"{said}, scores of coalesced accesses {_pairs(tiling.scores)}"
+    if tiling.candidates:
+        candidates = "; ".join(f"{_pairs(one.tiling)} (score {one.score})" for one in tiling.candidates)
         return f"{said}, of the candidates {candidates}"
     return said
 
 
-def _pairs(values: Mapping[str, Plain]) -> str:
+def _pairs(values: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
-def sections(data: Mapping[str, Plain]) -> Iterator[tuple[str, Sequence[Mapping[str, Plain]]]]:
-    """The decisions on loops by their headings; those that there are none of are left out."""
-    for title, key in (("reductions", "splits"), ("order of loops", "orders"), ("tiling", "tilings")):
-        if data[key]:
-            yield title, data[key]
+def said_of_loops(data: Lowering) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
+    """The decisions on loops under their headings, each with the FX node that it is about, "" for none."""
+    node_of = {operation.operation: operation.node for operation in data.operations}
+    if data.splits:
+        yield "reductions", [(one.node, said_of_split(one)) for one in data.splits]
+    if data.orders:
+        yield "order of loops", [(node_of.get(one.operation, ""), said_of_order(one)) for one in data.orders]
+    if data.tilings:
+        yield "tiling", [("", said_of_tiling(one)) for one in data.tilings]

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from explorer.model.artifacts import Lowering
 from explorer.model.records import typed
+from explorer.model.rows import LoweredNode, LoweredOperation
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Link, Plain
+from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import of_graph
-from explorer.stages.inductor.lowered import (
-    kinds_of_node,
-    said_of_order,
-    said_of_split,
-    said_of_tiling,
-    sections,
-    why_fallback,
-)
+from explorer.stages.inductor.lowered import kinds_of_node, said_of_loops, why_fallback
 from explorer.stages.inductor.scheduler_ir import post_grad_lines
 
 #: A line of the text and the FX node that it is about, "" for none.
@@ -31,35 +25,32 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, f"Lowering{of_graph(recorded.of)}", "text", text=text)
 
 
-def readable(data: Mapping[str, Plain]) -> Iterator[Line]:
+def readable(data: Lowering) -> Iterator[Line]:
     """The text, line by line."""
     operations = operations_by_node(data)
-    for node in data["lowered"]:
-        yield _node_line(node, operations.get(node["node"], ())), node["node"]
-    nodes = {operation["operation"]: operation["node"] for operation in data["operations"]}
-    say = {"reductions": said_of_split, "order of loops": said_of_order, "tiling": said_of_tiling}
-    for title, rows in sections(data):
+    for node in data.lowered:
+        yield _node_line(node, operations.get(node.node, ())), node.node
+    for title, decisions in said_of_loops(data):
         yield "", ""
         yield title, ""
-        for row in rows:
-            of = str(row.get("node") or nodes.get(row.get("operation", ""), ""))
-            yield f"  {of}: {say[title](row)}" if of else f"  {say[title](row)}", of
+        for node_name, said in decisions:
+            yield f"  {node_name}: {said}" if node_name else f"  {said}", node_name
 
 
-def operations_by_node(data: Mapping[str, Plain]) -> dict[str, list[Mapping[str, Plain]]]:
+def operations_by_node(data: Lowering) -> dict[str, list[LoweredOperation]]:
     """The operations that are of each FX node, in the order in which they were made."""
-    operations: dict[str, list[Mapping[str, Plain]]] = {}
-    for operation in data["operations"]:
-        operations.setdefault(operation["node"], []).append(operation)
+    operations: dict[str, list[LoweredOperation]] = {}
+    for operation in data.operations:
+        operations.setdefault(operation.node, []).append(operation)
     return operations
 
 
-def _node_line(node: Mapping[str, Plain], operations: Sequence[Mapping[str, Plain]]) -> str:
+def _node_line(node: LoweredNode, operations: Sequence[LoweredOperation]) -> str:
     kinds = " + ".join(kinds_of_node(node, operations))
-    by = f", by {node['function']} ({node['file']}:{node['line']})" if node["function"] else ""
-    buffers = ", ".join(name for operation in operations for name in operation["buffers"])
-    why = next((f": {why_fallback(one['reason'])}" for one in operations if "reason" in one), "")
-    return f"{node['node']} = {node['target']} → {kinds}{f' in {buffers}' if buffers else ''}{by}{why}"
+    by = f", by {node.function} ({node.file}:{node.line})" if node.function else ""
+    buffers = ", ".join(name for operation in operations for name in operation.buffers)
+    why = next((f": {why_fallback(one.reason)}" for one in operations if one.reason is not None), "")
+    return f"{node.node} = {node.target} → {kinds}{f' in {buffers}' if buffers else ''}{by}{why}"
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
