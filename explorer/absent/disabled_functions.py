@@ -10,10 +10,10 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from explorer.observe.patch import replaced
+from explorer.observe.patch import preceded
 from explorer.observe.places import OWN_FOLDER, in_package
 
 #: What is done when such a function begins; it gives what is done when the function ends, None for nothing.
@@ -28,31 +28,37 @@ def disabled_functions(begin: Begin) -> Iterator[None]:
     wrapper = eval_frame.DisableContext()(lambda: None).__code__
     ends: dict[FrameType | None, Callable[[], None] | None] = {}  # of the functions under way
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def _maybe_set_eval_frame(callback: Any) -> Any:
-            frame = _calling(wrapper)
-            if frame in ends:
-                end = ends.pop(frame)
-                if end is not None:
-                    end()
-            elif frame is not None:
-                ends[frame] = None  # whatever fails below, the next call from this frame is the second
-                if is_of_program(frame.f_locals["fn"]):
-                    ends[frame] = begin()
-            return original(callback)  # and nothing after it: Dynamo would compile that
+    def turned(_: Any) -> None:  # before the call, since what is after it Dynamo would compile
+        frame = _calling(wrapper)
+        if frame in ends:
+            end = ends.pop(frame)
+            if end is not None:
+                end()
+        elif frame is not None:
+            ends[frame] = None  # whatever fails below, the next call from this frame is the second
+            function = frame.f_locals["fn"]
+            if not _is_plainly_torchs(function) and is_of_program(function):
+                ends[frame] = begin()
 
-        return _maybe_set_eval_frame
-
-    with replaced(eval_frame, "_maybe_set_eval_frame", make):
+    with preceded(eval_frame, "_maybe_set_eval_frame", turned):
         yield
 
 
 def _calling(code: CodeType) -> FrameType | None:
     """The frame of `code` from which a replacement was called; None where another called it."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
+    while frame is not None and frame.f_code is not code and frame.f_code.co_filename.startswith(OWN_FOLDER):
         frame = frame.f_back
     return frame if frame is not None and frame.f_code is code else None
+
+
+def _is_plainly_torchs(function: Any) -> bool:
+    """Whether a function stands in torch itself and wraps no other: of some torch disables ten thousand calls a compile."""
+    if type(function) is MethodType and not hasattr(function.__self__, "named_parameters"):
+        function = function.__func__
+    if type(function) is not FunctionType or "__wrapped__" in vars(function):
+        return False
+    return in_package(function.__code__.co_filename) != ""
 
 
 def is_of_program(function: Any) -> bool:

@@ -18,13 +18,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from explorer.model.artifacts import KernelLines
 from explorer.model.rows import Names
 from explorer.model.stage import Emit
 from explorer.observe.nested import inner_graphs, lowered_path
-from explorer.observe.patch import beside, followed, observed, replaced
+from explorer.observe.patch import beside, followed, observed, preceded, replaced
 from explorer.observe.subclasses import subclasses
 from explorer.observe.versions import cpp_rewriters, keeps_original_inner_fn, localizes_functions
 from explorer.observe.views import Views, views
@@ -61,6 +62,7 @@ class _State(threading.local):
 
     def __init__(self) -> None:
         self.node: str | None = None
+        self.outer: str | None = None  # what was under way when the block of a LoopBody began to run
         self.views = Views()
         self.inner: str | None = None  # the node that is lowered of a graph inside a template, such as a score_mod
         self.blocks: deque[Block] = deque(maxlen=KEPT)
@@ -270,21 +272,29 @@ def _tracing(emit: Emit, state: _State) -> Iterator[None]:
         if state.views.nodes and node.target == "load":
             node.meta[VIEWS] = state.views.nodes
 
-    def make_run(original: Callable[..., Any]) -> Callable[..., Any]:
-        def run_node(self: Any, n: Any) -> Any:
-            outer, state.node = state.node, with_views(n) or _neighbour(n) or state.node
-            try:
-                return original(self, n)
-            finally:
-                state.node = outer
-
-        return run_node
+    def begun(_: Any, node: Any) -> None:
+        state.node = with_views(node) or _neighbour(node) or state.outer
 
     with (
         followed(loop_body.LightTracer, "create_node", created),
-        replaced(loop_body.InterpreterShim, "run_node", make_run),
+        replaced(loop_body.InterpreterShim, "run", partial(_run, state)),
+        preceded(loop_body.InterpreterShim, "run_node", begun),
     ):
         yield
+
+
+def _run(state: _State, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a LoopBody's block; after it the node is under way again that was before, such as the one that masks the block."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before = state.node, state.outer
+        state.outer = state.node
+        try:
+            return original(*args, **kwargs)
+        finally:
+            state.node, state.outer = before
+
+    return run
 
 
 def with_views(node: Any) -> str:

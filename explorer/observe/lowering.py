@@ -35,7 +35,7 @@ from explorer.observe import versions
 from explorer.observe.conditions import callers, decision
 from explorer.observe.fx import target_name
 from explorer.observe.nested import lowered_path
-from explorer.observe.patch import observed
+from explorer.observe.patch import followed, observed
 from explorer.observe.places import in_package
 from explorer.observe.subclasses import subclasses
 
@@ -434,6 +434,11 @@ def _observed_if_any(owner: Any, name: str, observer: Callable[..., Any]) -> Obs
     return observed(owner, name, observer) if versions.has_function(owner, name) else nullcontext()
 
 
+def _followed_if_any(owner: Any, name: str, after: Callable[..., object]) -> Observing:
+    """Follow such a function: Inductor calls it thousands of times, and what it answers is all that is wanted."""
+    return followed(owner, name, after) if versions.has_function(owner, name) else nullcontext()
+
+
 def _of_nodes(logs: _Logs) -> Iterator[Observing]:
     """Each node as it is lowered, the operations that are registered, and the end of each graph."""
     from torch._inductor import graph
@@ -482,13 +487,12 @@ def _of_refusals(logs: _Logs) -> Iterator[Observing]:
     """What Inductor asks before it lowers a node to loops, and where the answer was no."""
     from torch._inductor import graph, ir, lowering
 
-    def has_feature(self: Any, device: Any, feature: Any) -> Generator[None, Any, None]:
-        answer = yield
+    def has_feature(answer: Any, self: Any, device: Any, feature: Any) -> None:
         kind = getattr(device, "type", None) or str(getattr(device, "get_device", lambda: device)())
         logs.of(self).asks(f"has_feature({kind}, {getattr(feature, 'name', feature)})", answer)
 
-    def taken(tensor: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
-        if (yield):
+    def taken(answer: Any, tensor: Any, *args: Any, **kwargs: Any) -> None:
+        if answer:
             logs.now().cannot_take(tensor)
 
     def made_fallback(target: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
@@ -504,10 +508,10 @@ def _of_refusals(logs: _Logs) -> Iterator[Observing]:
 
         return made
 
-    yield _observed_if_any(graph.GraphLowering, "has_feature", has_feature)
+    yield _followed_if_any(graph.GraphLowering, "has_feature", has_feature)
     yield _observed_if_any(graph, "make_fallback", made_fallback)
     for name in ("unsupported_input_tensor", "unsupported_output_tensor"):
-        yield _observed_if_any(lowering, name, taken)
+        yield _followed_if_any(lowering, name, taken)
     for kind in (ir.Scan, ir.Sort):
         yield observed(kind, "create", refusing(inspect.unwrap(kind.create).__code__))
 
@@ -547,8 +551,7 @@ def _of_loops(logs: _Logs) -> Iterator[Observing]:
         finally:
             log.ordering = outer
 
-    def picked(strides: Any, sizes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
-        order = yield
+    def picked(order: Any, strides: Any, sizes: Any, *args: Any, **kwargs: Any) -> None:
         logs.now().ordered(order, sizes)
 
     def matched(self: Any, own: Any, other: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
@@ -558,7 +561,7 @@ def _of_loops(logs: _Logs) -> Iterator[Observing]:
             logs.now().reordered(self, order or (), before, str(other.name))
 
     yield _observed_if_any(ir.ComputedBuffer, "simplify_and_reorder", simplified)
-    yield _observed_if_any(scheduler, "pick_loop_order", picked)
+    yield _followed_if_any(scheduler, "pick_loop_order", picked)
     yield _observed_if_any(scheduler.SchedulerNode, "reorder_loops_by_dep_pair", matched)
 
 

@@ -7,8 +7,8 @@ as it came, without a frame of this file in its traceback.
 
 - A function is observed by `observed`: all that observe it share one replacement, which calls each of them and the original.
 - A function is replaced by `replaced`: what stands in its place calls the replacement, or the original.
-- A function that torch calls ten thousand times a compile is followed by `followed`, where what comes after a call is all
-  that is wanted: that takes half the time.
+- A function that torch calls ten thousand times a compile is followed by `followed` or preceded by `preceded`, where what
+  comes after a call, or before it, is all that is wanted: that takes less than half the time.
 - Where a function is both observed and replaced, the observers are outside: they see what the replacement gives, whichever
   of the two was put on first. Of two replacements the newer one is outside.
 - A value that other threads must not see is replaced by `added`: each thread reads its own.
@@ -156,6 +156,8 @@ class _Calls(threading.local):
 class _Layer:
     """One replacement of a function, with its guard."""
 
+    follows = precedes = False  # whether it is only what runs after the function, or before it
+
     def __init__(self, slot: _Slot, step: str, guard: Guard) -> None:
         self.slot, self.step, self.guard = slot, step, guard
         self.ours: Callable[..., Any] = slot.original
@@ -208,20 +210,40 @@ class _Layer:
             raise failed.with_traceback(place)
         return _through(original, under, args, kwargs)
 
+    def lose(self, error: Exception) -> None:
+        """Write down an error of explorer's in a part that the function does not need; raise it where torch needs the part."""
+        self.guard.lose(self.step, error)
+        if self.guard.essential:
+            raise error
+
 
 class _Following(_Layer):
     """What runs after each call of a function that returned; nothing of the call itself is to be kept or put right."""
+
+    follows = True
 
     def call(self, original: Callable[..., Any], under: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call what is below, then what follows it, whose error is lost."""
         result = _through(original, under, args, kwargs) if under else original(*args, **kwargs)
         try:
             self.ours(result, *args, **kwargs)
-        except Exception as error:
-            self.guard.lose(self.step, error)
-            if self.guard.essential:
-                raise
+        except Exception as error:  # noqa: BLE001 rule 5
+            self.lose(error)
         return result
+
+
+class _Preceding(_Layer):
+    """What runs before each call of a function; of the call itself nothing is seen."""
+
+    precedes = True
+
+    def call(self, original: Callable[..., Any], under: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run what precedes, whose error is lost, then call what is below."""
+        try:
+            self.ours(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 rule 5
+            self.lose(error)
+        return _through(original, under, args, kwargs) if under else original(*args, **kwargs)
 
 
 class _Outermost(_Layer):
@@ -247,7 +269,13 @@ class _Slot:
         self.original = original
         self.own: Any = None  # what the owner itself held
         self.layers: tuple[_Layer, ...] = ()
+        self.only: _Layer | None = None  # the replacement where there is one, as nearly always
         self.observers: _Observers | None = None  # those that share one of the layers
+
+    def hold(self, layers: tuple[_Layer, ...]) -> None:
+        """Take these for the replacements that are on."""
+        self.layers = layers
+        self.only = layers[0] if len(layers) == 1 else None
 
     def below(self, layer: _Layer) -> tuple[_Layer, ...]:
         """The replacements under one; all that are on where it is on no more."""
@@ -259,11 +287,24 @@ class _Slot:
         original = self.original
 
         def in_place(*args: Any, **kwargs: Any) -> Any:
-            layers = self.layers
+            only = self.only
             try:
-                if len(layers) == 1 and layers[0].guard.thread == get_ident():  # as nearly always
-                    return layers[0].call(original, (), args, kwargs)
-                return _through(original, layers, args, kwargs)
+                if only is None or only.guard.thread != get_ident():
+                    return _through(original, self.layers, args, kwargs)
+                if only.follows:  # as in `_Following.call`, which spares a call
+                    result = original(*args, **kwargs)
+                    try:
+                        only.ours(result, *args, **kwargs)
+                    except Exception as error:  # noqa: BLE001 rule 5
+                        only.lose(error)
+                    return result
+                if only.precedes:
+                    try:
+                        only.ours(*args, **kwargs)
+                    except Exception as error:  # noqa: BLE001 rule 5
+                        only.lose(error)
+                    return original(*args, **kwargs)
+                return only.call(original, (), args, kwargs)
             except BaseException as error:
                 error.__traceback__ = _without_own_frames(error.__traceback__)
                 raise
@@ -303,7 +344,7 @@ def guarded(original: Callable[..., Any], make: Callable[[Any], Any], step: str)
     slot = _Slot(original)
     layer = _Layer(slot, step, guard_here())
     layer.ours = make(layer.original())
-    slot.layers = (layer,)
+    slot.hold((layer,))
     return slot.function()
 
 
@@ -394,11 +435,24 @@ def followed(owner: Any, name: str, after: Callable[..., object]) -> Iterator[No
         _take_off_layer(owner, name, layer)
 
 
+@contextmanager
+def preceded(owner: Any, name: str, before: Callable[..., object]) -> Iterator[None]:
+    """Inside the block `before(*args, **kwargs)` runs before each call of the function `owner.name`.
+
+    As by `replaced`, for whom the guard here covers; an error in it is lost, and the function is called all the same.
+    """
+    layer = _put_on(owner, name, lambda _: before, _Preceding)
+    try:
+        yield
+    finally:
+        _take_off_layer(owner, name, layer)
+
+
 def _take_off_layer(owner: Any, name: str, layer: _Layer) -> None:
     """Take one replacement out of a function's place; with the last one the function itself is back."""
     with _CHANGING:
         slot = layer.slot
-        slot.layers = tuple(other for other in slot.layers if other is not layer)
+        slot.hold(tuple(other for other in slot.layers if other is not layer))
         if not slot.layers:
             _put_back(owner, name, slot.own)
 
@@ -418,7 +472,7 @@ def _put_on(owner: Any, name: str, make: Callable[[Any], Any], kind: type[_Layer
         if not slot.layers:
             slot.own = own
             setattr(owner, name, staticmethod(slot.function()) if static else slot.function())
-        slot.layers = tuple(sorted((*slot.layers, layer), key=lambda layer: isinstance(layer, _Outermost)))
+        slot.hold(tuple(sorted((*slot.layers, layer), key=lambda layer: isinstance(layer, _Outermost))))
         return layer
 
 
@@ -520,7 +574,7 @@ class _Observer:
 
     def begin(self, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the part before the call; what has a part after it, or None."""
-        if not self.guard.acts(step):
+        if self.guard.thread != get_ident() and not self.guard.acts(step):
             return None
         try:
             run = self.function(*args, **kwargs)
@@ -568,6 +622,12 @@ class _Observers:
         self.guard = Guard(self._acts)
         self.layer: _Layer | None = None
 
+    def hold(self, members: tuple[_Observer, ...]) -> None:
+        """Take these for the observers; where all are of one thread, they act in it without a question."""
+        self.members = members
+        threads = {member.guard.thread for member in members}
+        self.guard.thread = threads.pop() if len(threads) == 1 else None
+
     def _acts(self) -> bool:
         return any(member.guard.acts(self.step) for member in self.members)
 
@@ -603,12 +663,12 @@ def observed(owner: Any, name: str, observer: Observer) -> Iterator[None]:
     member = _Observer(observer, guard_here())
     with _CHANGING:
         observers = _observers_of(owner, name)
-        observers.members = (*observers.members, member)
+        observers.hold((*observers.members, member))
     try:
         yield
     finally:
         with _CHANGING:
-            observers.members = tuple(other for other in observers.members if other is not member)
+            observers.hold(tuple(other for other in observers.members if other is not member))
             if not observers.members and observers.layer is not None:
                 observers.layer.slot.observers = None
                 _take_off_layer(owner, name, observers.layer)

@@ -27,7 +27,7 @@ from explorer.observe.context import current_compile_id
 from explorer.observe.fresh import cold_compile, every_lookup_misses
 from explorer.observe.own_frames import own_frames_skipped
 from explorer.observe.patch import Guard, guarding, shielded
-from explorer.observe.places import call_path
+from explorer.observe.places import CallPaths
 from explorer.observe.probes import PROBES
 from explorer.observe.wishes import Changes
 from explorer.replay import renumber
@@ -63,13 +63,14 @@ class Recorder:
         self.guard = Guard(self.covers, {}, here=True)
         self._deferred: list[tuple[str, str, Callable[[], Facts], float]] = []
         self._progress = progress
+        self._paths = CallPaths()
 
     def __call__(self, kind: str, facts: Callable[[], Facts], *, time: float | None = None) -> None:
         """Record an event of `kind` now."""
         began = clock.perf_counter()
         frame = self._frame()
         if frame is not None and not self._here.muted:
-            self._append(kind, frame, facts, began - self._began if time is None else time, call_path())
+            self._append(kind, frame, facts, began - self._began if time is None else time, self._paths.here())
         self.seconds += clock.perf_counter() - began
 
     def later(self, kind: str, facts: Callable[[], Facts]) -> None:

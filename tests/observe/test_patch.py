@@ -23,6 +23,7 @@ from explorer.observe.patch import (
     guarded,
     guarding,
     observed,
+    preceded,
     replaced,
     shielded,
 )
@@ -203,6 +204,33 @@ def test_where_what_follows_a_call_fails_the_result_is_the_functions() -> None:
     with guarding(guard), followed(owner, "f", fails):
         assert [owner.f(4), owner.f(5)] == [8, 10]
     assert [(f.stage, f.step, f.message) for f in guard.failures()] == [("stage", "SimpleNamespace.f", "RuntimeError: ours")]
+
+
+def test_what_precedes_a_call_has_its_arguments() -> None:
+    """It runs before each call, in the guard's thread alone, also where the call then fails; the result is the function's own."""
+    seen: list[Any] = []
+    owner, guard = SimpleNamespace(f=lambda x, by=2: seen.append("called") or x // by), Guard(lambda: False, {}, here=True)
+    with guarding(guard), preceded(owner, "f", lambda *args, **kwargs: seen.append((args, kwargs))):
+        with replaced(owner, "f", lambda original: lambda x, by=2: original(x, by=by) + 100):
+            assert owner.f(9, by=3) == 103
+        assert elsewhere(lambda: owner.f(8)) == 4
+        with pytest.raises(ZeroDivisionError) as caught:
+            owner.f(1, by=0)
+    assert seen == [((9,), {"by": 3}), "called", "called", ((1,), {"by": 0}), "called"]
+    assert len(traceback.extract_tb(caught.value.__traceback__)) == 2
+    assert owner.f(8) == 4 and seen[5:] == ["called"]
+
+
+def test_where_what_precedes_a_call_fails_the_function_is_called() -> None:
+    """The loss is written down once; an answer that torch needs is raised instead."""
+    owner, guard = SimpleNamespace(f=doubled), Guard(losses={}, stage="stage")
+    with guarding(guard), preceded(owner, "f", fails):
+        assert [owner.f(4), owner.f(5)] == [8, 10]
+        with replaced(owner, "f", lambda original: original):
+            assert owner.f(6) == 12
+    assert [(f.stage, f.step, f.message) for f in guard.failures()] == [("stage", "SimpleNamespace.f", "RuntimeError: ours")]
+    with guarding(Guard(losses={}, essential=True)), preceded(owner, "f", fails), pytest.raises(RuntimeError, match="ours"):
+        owner.f(4)
 
 
 def test_a_guard_that_fails_lets_the_original_answer() -> None:

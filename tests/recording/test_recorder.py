@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 
 import explorer
-from explorer.observe.places import call_path
+from explorer.observe.places import CallPaths, in_package
 from explorer.recording import finish
 from explorer.recording import trace as tracing
 from explorer.recording.kernels import KernelRecorder
@@ -274,7 +276,23 @@ def test_call_path_names_files_of_torch_only() -> None:
     path = trace.find("dynamo")[0].path
     assert path[0][0] == "torch/_dynamo/eval_frame.py"
     assert all(file.startswith(("torch/", "triton/")) for file, _, _ in path)
-    assert call_path() == ()
+    assert CallPaths().here() == ()
+
+
+def test_a_call_path_is_what_the_stack_says() -> None:
+    """Each call has the line it is at now, also where the same function was on the way to an earlier event."""
+    paths, seen = CallPaths(), list[bool]()
+
+    def backend(gm: torch.fx.GraphModule, inputs: object) -> Any:
+        for path in (paths.here(), paths.here()):
+            stack = traceback.extract_stack()
+            calls = [(in_package(frame.filename), frame.lineno, frame.name) for frame in stack if in_package(frame.filename)]
+            seen.append([(file, line, name.rpartition(".")[2]) for file, line, name in path] == calls and len(path) > 10)
+        return gm.forward
+
+    for function in (program, lambda x: torch._dynamo.graph_break() or x.sin()):
+        torch.compile(function, backend=backend)(torch.randn(4))
+    assert len(seen) >= 4 and all(seen)
 
 
 def test_an_error_while_recording_ends_still_releases_the_lock() -> None:
