@@ -1,11 +1,12 @@
-"""The `explorer` command: trace a script, show a saved trace, list targets and backends.
+"""The `explorer` command: trace a script, show a saved trace, compare several, list targets and backends.
 
     explorer trace SCRIPT [ARGS...] [--target T] [-o OUT]...      also: -m MODULE [ARGS...]
     explorer show FILE [--stage NAME] [-o OUT]...
+    explorer compare FILE FILE... [-o OUT]
     explorer targets
     explorer backends [NAME...]
 
-This module imports neither torch nor triton, so that `--help`, `--version` and `show` answer at once.
+This module imports neither torch nor triton, so that `--help`, `--version`, `show` and `compare` answer at once.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
     _add_trace(commands)
     _add_show(commands)
+    _add_compare(commands)
     _add(commands, "targets", targets, "list the targets that a trace can be made for")
     backends_command = _add(commands, "backends", backends, "list torch.compile's backends and try whether each runs here")
     backends_command.add_argument("names", nargs="*", metavar="NAME", help="the backends to try (default: all)")
@@ -101,6 +103,14 @@ def _add_show(commands: Any) -> None:
     command.add_argument("file", metavar="FILE", help="a file that `explorer trace -o` or Trace.save wrote")
     command.add_argument("--stage", metavar="NAME", help="print this stage's text instead, such as post_grad")
     _add_output(command)
+
+
+def _add_compare(commands: Any) -> None:
+    command = _add(commands, "compare", compare, "print what saved traces differ in, or write them side by side as a page")
+    command.add_argument("files", metavar="FILE", nargs="+", help="files that `explorer trace -o` or Trace.save wrote")
+    command.add_argument("--name", action="append", default=[], metavar="NAME", help="what to call a trace: one for each FILE")
+    what = "write a page with two or three traces side by side; OUT ends in .html; repeat for several"
+    command.add_argument("-o", "--output", action="append", default=[], metavar="OUT", type=Path, help=what)
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
@@ -170,6 +180,23 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
+def compare(options: argparse.Namespace) -> int:
+    """Print the comparison of saved traces, or write it as a page."""
+    from explorer import compare as comparison_of
+    from explorer import load
+
+    _check_folders(options.output)
+    for path in options.output:
+        if not _is_page(path):
+            raise InputError(f"cannot write {path}: several traces are written as a page, to a name that ends in .html")
+    compared = comparison_of(*map(load, options.files), names=options.name)
+    if not options.output:
+        print(compared)
+    for line in _write(compared, options.output):
+        print(line, file=sys.stderr)
+    return 0
+
+
 def targets(options: argparse.Namespace) -> int:
     """Print one line per target: name, whether it works on this machine, title, and why it does not."""
     from explorer import targets as all_targets
@@ -207,11 +234,15 @@ def _check_folders(outputs: Sequence[Path]) -> None:
             raise InputError(f"cannot write {path}: it is a folder")
 
 
+def _is_page(path: Path) -> bool:
+    return path.suffix.lower() in (".html", ".htm")
+
+
 def _write(written_trace: Any, outputs: Sequence[Path]) -> list[str]:
     """Write the trace to each output, and return one line about each."""
     lines = []
     for path in outputs:
-        write = written_trace.to_html if path.suffix.lower() in (".html", ".htm") else written_trace.save
+        write = written_trace.to_html if _is_page(path) else written_trace.save
         try:
             write(path)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""One self-contained HTML file for a trace, and the static summary that notebooks keep. Pure.
+"""One self-contained HTML file for a trace, or for several beside each other, and the static summary that notebooks keep. Pure.
 
 The file loads nothing from a network. It holds the trace as gzipped, base64 JSON. Its script, the same bundle that the widget
 runs, unpacks the JSON and shows it as text nodes only. Its Content-Security-Policy allows this one script and this one style
@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from importlib.resources import files
 from os import PathLike
 
+from explorer.compared import payload_of_comparison
 from explorer.files.trace_file import write
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.payload import payload
+from explorer.questions.comparison import Comparison
 from explorer.questions.summary import counts, summary_rows
 
 #: The style of the page around the view.
@@ -44,27 +46,34 @@ _PAGE = """<!doctype html>
 """
 
 
-def save(trace: TraceData, path: str | PathLike[str]) -> None:
-    """Write the trace as one HTML file; an old file stays until the new one is complete."""
-    write(path, document(trace).encode())
+def save(shown: TraceData | Comparison, path: str | PathLike[str]) -> None:
+    """Write the trace, or the comparison, as one HTML file; an old file stays until the new one is complete."""
+    write(path, document(shown).encode())
 
 
-def document(trace: TraceData) -> str:
+def document(shown: TraceData | Comparison) -> str:
     """Return the HTML of the page."""
     script = bundle()
     return _PAGE.format(
         policy=policy(script, STYLE),
-        title=escaped(f"{trace.meta.get('name', 'trace')} · explorer"),
+        title=escaped(f"{_title(shown)} · explorer"),
         style=STYLE,
-        summary=static_summary(trace),
-        data=base64.b64encode(packed(trace)).decode(),
+        summary=static_summary(shown),
+        data=base64.b64encode(packed(shown)).decode(),
         script=script,
     )
 
 
-def packed(trace: TraceData) -> bytes:
+def packed(shown: TraceData | Comparison) -> bytes:
     """Return the payload as gzipped JSON, for the page and the widget."""
-    return gzip.compress(json.dumps(payload(trace), separators=(",", ":")).encode(), compresslevel=9, mtime=0)
+    whole = payload_of_comparison(shown) if isinstance(shown, Comparison) else payload(shown)
+    return gzip.compress(json.dumps(whole, separators=(",", ":")).encode(), compresslevel=9, mtime=0)
+
+
+def _title(shown: TraceData | Comparison) -> str:
+    if isinstance(shown, Comparison):
+        return ", ".join(shown.names)
+    return str(shown.meta.get("name", "trace"))
 
 
 def policy(script: str, style: str) -> str:
@@ -98,8 +107,17 @@ _NUMBER = ' style="text-align:right;padding:1px 10px 1px 0"'
 _CODE = ' style="max-height:32em;overflow:auto;margin:4px 0 8px;padding:6px 8px;border:1px solid #8884;line-height:1.35"'
 
 
-def static_summary(trace: TraceData) -> str:
-    """Return a short HTML summary without script: what was compiled, failures, stages, sources and kernels."""
+def static_summary(shown: TraceData | Comparison) -> str:
+    """Return a short HTML summary without script: what was compiled, failures, stages, sources and kernels.
+
+    Of a comparison these are its figures and the summary of each trace.
+    """
+    if isinstance(shown, Comparison):
+        return f"{shown._repr_html_()}{''.join(map(static_summary, shown.traces))}"
+    return _of_one(shown)
+
+
+def _of_one(trace: TraceData) -> str:
     parts = [_head(trace), _failures(trace), _table(trace), *_codes(trace)]
     return f'<div class="explorer-summary">{"".join(parts)}</div>'
 

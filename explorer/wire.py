@@ -235,8 +235,71 @@ class FailureInfo(TypedDict):
 LinkGroup = tuple[int, int, int, list[int]]
 
 
+class TraceInfo(TypedDict):
+    """One of several traces in a payload: its name, its facts, and how many texts it has; they follow those of the one before."""
+
+    name: str
+    meta: Facts
+    counts: str
+    texts: int
+
+
+class FigureInfo(TypedDict):
+    """A figure of each trace, None where it is not known; "unit" is "bytes", "seconds" or "" for a count."""
+
+    figure: str
+    unit: Literal["", "bytes", "seconds"]
+    values: list[float | None]
+
+
+class KernelPlace(TypedDict):
+    """A kernel, dispatch or library call and its line in a text, 0 for the whole of it."""
+
+    name: str
+    artifact: int
+    line: int
+
+
+class MatchInfo(TypedDict):
+    """Kernels of each trace that compute the same, with the bytes and seconds of these in each trace; see `KernelMatch`."""
+
+    graph: str
+    what: str
+    code: Names
+    kernels: list[list[KernelPlace]]
+    bytes: list[int | None]
+    seconds: list[float | None]
+
+
+class LineInfo(TypedDict):
+    """A line of the program, and the kernels of each trace that compute it."""
+
+    graph: str
+    line: int
+    code: str
+    artifact: int
+    at: int
+    kernels: list[list[KernelPlace]]
+
+
+class ComparisonInfo(TypedDict):
+    """What several traces differ in. A row of "texts" is one text in each trace, by index, -1 where a trace has none.
+
+    Ids of texts and frames begin with the name of their trace.
+    """
+
+    traces: list[TraceInfo]
+    texts: list[list[int]]
+    figures: list[FigureInfo]
+    kernels: list[MatchInfo]
+    lines: list[LineInfo]
+
+
 class Payload(TypedDict):
-    """A trace for the front end; "stages" are in the compiler's order, "hows" are the kinds of links."""
+    """A trace for the front end, or several with what they differ in.
+
+    "stages" are in the compiler's order, "hows" are the kinds of links.
+    """
 
     format: int
     meta: Facts
@@ -251,6 +314,7 @@ class Payload(TypedDict):
     hows: Names
     links: list[LinkGroup]
     failures: list[FailureInfo]
+    comparison: NotRequired[ComparisonInfo]
 
 
 class Addition(TypedDict):

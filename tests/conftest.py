@@ -110,6 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return made
 
     payload.payload = page.payload = checked(payload.payload, wire.Payload)
+    page.payload_of_comparison = checked(page.payload_of_comparison, wire.Payload)
     payload.addition = worker.addition = checked(payload.addition, wire.Addition)
 
 

@@ -279,6 +279,18 @@ def test_show_offers_the_stages_that_there_are(command: Command, saved: explorer
     assert err.startswith("explorer: unknown stage of this trace 'dynmo': did you mean 'dynamo'")
 
 
+def test_compare_prints_the_figures_or_writes_a_page(command: Command, saved: explorer.Trace) -> None:
+    """`compare FILE FILE` prints what differs, with -o it writes one page with both; a page is all that it writes."""
+    status, out, err = command("compare", "saved.gz", "saved.gz", "--name", "before", "--name", "after")
+    assert (status, err) == (0, "") and out.startswith("<Comparison of before, after>\n")
+    status, out, err = command("compare", "saved.gz", "saved.gz", "-o", "both.html")
+    assert (status, out) == (0, "") and err.startswith("explorer: wrote both.html (")
+    assert "trace 1, trace 2 · explorer" in Path("both.html").read_text(encoding="utf-8")
+    status, out, err = command("compare", "saved.gz", "saved.gz", "-o", "both.gz")
+    assert (status, out) == (2, "") and "several traces are written as a page" in err
+    assert command("compare", "saved.gz")[2] == "explorer: compare takes two or more traces, not 1: explorer.compare(t1, t2)\n"
+
+
 def test_a_reader_that_stops_early_is_no_error(saved: explorer.Trace, tmp_path: Path) -> None:
     """`explorer show … | head` ends without a traceback."""
     words = [sys.executable, "-m", "explorer", "show", str(tmp_path / "saved.gz")]

@@ -36,6 +36,7 @@ ROOMS = (
     "files",
     "wire",
     "payload",
+    "compared",
     "page",
     "live",
     "widget",

@@ -115,6 +115,11 @@ class Comparison:
         self.traces, self.names = traces, names
         self._ops = [tuple(ops(trace)) for trace in traces]
 
+    @property
+    def scheduled(self) -> list[tuple[Op, ...]]:
+        """The scheduler nodes of each trace; none of a trace by another compiler than Inductor."""
+        return self._ops
+
     def figures(self) -> Rows:
         """One row per figure: kernels, launches, library calls, memory, compile seconds …; `ratio` is last to first."""
         columns = [figures(trace) for trace in self.traces]

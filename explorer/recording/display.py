@@ -1,14 +1,16 @@
-"""explore and show: a trace in a notebook's view or in a terminal."""
+"""explore and show: a trace, or several side by side, in a notebook's view or in a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from explorer.compared import check_comparable
 from explorer.errors import InputError
 from explorer.process.progress import in_notebook
 from explorer.recording.trace import trace
 from explorer.traced import Trace
+from explorer.traced.comparison import Comparison, compare
 
 
 def explore(fn: Callable[..., Any], *args: Any, **options: Any) -> Trace:
@@ -19,21 +21,32 @@ def explore(fn: Callable[..., Any], *args: Any, **options: Any) -> Trace:
     return traced
 
 
-def show(trace: Trace) -> Any:
-    """Show a trace: in a notebook its view, in a terminal its stage table.
+def show(trace: Trace | Comparison, *others: Trace, names: Iterable[str] = ()) -> Any:
+    """Show a trace, or two or three side by side: in a notebook the view, in a terminal the tables.
+
+    Several traces are given as they are or as `explorer.compare` returns them; `names` labels them as there. A click on a line
+    of the program lights what each trace made of it.
 
     Returns the view's widget, whose `selected`, `select`, `open` and `compare` lead it and follow it; None in a terminal.
+    InputError for what is no trace, for more than three, and for traces that have no line of the program in common.
     """
-    if not isinstance(trace, Trace):
-        raise InputError(f"show takes a Trace, such as explorer.trace(f, x) gives, not {type(trace).__name__}")
+    shown = compare(trace, *others, names=names) if others and isinstance(trace, Trace) else trace
+    if not isinstance(shown, (Trace, Comparison)) or (others and shown is trace):
+        given = f"{type(trace).__name__}{' and more' * bool(others)}"
+        raise InputError(
+            "show takes a Trace, such as explorer.trace(f, x) gives, or two or three, show(t, other), or what "
+            f"explorer.compare(t, other) gives, not {given}"
+        )
+    if isinstance(shown, Comparison):
+        check_comparable(shown)
     if not in_notebook():
-        print(trace)
+        print(shown)
         return None
     from IPython.display import display
 
     from explorer.widget import Explorer
 
-    view = Explorer(trace)
+    view = shown.view() if isinstance(shown, Comparison) else Explorer(shown)
     display(view)
     return view.shown(_cell_number())
 

@@ -1,12 +1,15 @@
-"""Compare live traces: what `questions.comparison` says of their data, and how long their calls take."""
+"""Compare live traces: what `questions.comparison` says of their data, their view, and how long their calls take."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import Any
 
+from explorer import compared, page
 from explorer.errors import InputError
 from explorer.model.values import Rows
+from explorer.process.progress import in_notebook
 from explorer.questions import comparison
 from explorer.traced.trace import Trace
 
@@ -15,6 +18,29 @@ class Comparison(comparison.Comparison):
     """A comparison of traces, whose calls can be timed in the process that made them."""
 
     traces: tuple[Trace, ...]
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write two or three traces side by side as one HTML file, as `Trace.to_html` does one.
+
+        InputError for more than three traces, and for traces that have no line of the program in common.
+        """
+        page.save(self, path)
+
+    def view(self) -> Any:
+        """Make the widget that shows two or three traces side by side, as `explorer.show` does; errors as `to_html`."""
+        from explorer.widget import Explorer
+
+        return Explorer(Trace.of(compared.joined(self)), self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The view in a notebook; the tables there for traces that no view can show, and elsewhere the repr."""
+        if not in_notebook():
+            return {}
+        try:
+            data, metadata = self.view()._repr_mimebundle_(**kwargs)
+        except InputError as error:
+            return {"text/html": self._repr_html_(), "text/plain": f"{self!r}\n{error}"}
+        return {**data, "text/plain": repr(self)}, metadata
 
     def benchmark(self, repeats: int = 30) -> Rows:
         """Time the function, not compiled, and what each trace compiled, in turn: median seconds, and the ratio to eager.

@@ -1,4 +1,4 @@
-"""The widget: one trace as a view in a notebook, which Python can direct and observe.
+"""The widget: one trace, or several beside each other, as a view in a notebook, which Python can direct and observe.
 
     w = explorer.show(t)
     w.selected                      # the last click: {"artifact", "stage", "line", "node", "kernel", …}
@@ -28,6 +28,7 @@ from explorer.widget.worker import Worker
 
 if TYPE_CHECKING:
     from explorer.model.values import Artifact
+    from explorer.questions.comparison import Comparison
     from explorer.traced import Trace
 
 #: The front end, which `make widget` bundles from the modules in `src`.
@@ -35,11 +36,14 @@ BUNDLE = Path(str(files("explorer").joinpath("widget", "static", "explorer.js"))
 
 
 #: The names of the front end's views, the same as in `views.js`.
-VIEWS = ("code", "graph", "kernels", "fusion", "passes", "compare", "dynamo", "memory", "timings", "run")
+VIEWS = ("code", "traces", "graph", "kernels", "fusion", "passes", "compare", "dynamo", "memory", "timings", "run")
 
 
 class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
-    """The view of a trace as an ipywidget; several displays of it share one selection."""
+    """The view of a trace as an ipywidget; several displays of it share one selection.
+
+    Of several traces `comparison` has what they differ in, and `trace` all of their texts, as `compared.joined` makes it.
+    """
 
     _esm = BUNDLE
     #: The trace as `page.packed` returns it; it is sent once.
@@ -56,10 +60,11 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     passes = traitlets.Dict().tag(sync=True)
     is_live = traitlets.Bool().tag(sync=True)
 
-    def __init__(self, trace: Trace, **more: Any) -> None:
+    def __init__(self, trace: Trace, comparison: Comparison | None = None, **more: Any) -> None:
         self.trace = trace
+        self._comparison = comparison
         self._shown_in: object = None
-        super().__init__(payload=packed(trace), is_live=trace.live is not None, **more)
+        super().__init__(payload=packed(comparison or trace), is_live=trace.live is not None, **more)
         self._worker = Worker(self)
         self.on_msg(lambda _, message, __: self._worker.answer(message))
 
@@ -72,6 +77,8 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
 
     def select(self, artifact: str, line: int) -> None:
         """Select a line of the text of that id or stage, as a click does; lines count from 1.
+
+        Of several traces a stage without the name of one, such as "h100 ptx", is that of the first that has it.
 
         InputError if the trace has no such text or line; it names the valid ones.
         """
@@ -113,10 +120,10 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     def view(self, name: str) -> None:
         """Show one of the views by name: "code", "compare", "passes", "graph", "kernels", "dynamo", "timings", …
 
-        InputError for an unknown name.
+        InputError for an unknown name, and for "traces" in the view of one.
         """
-        if name not in VIEWS:
-            raise unknown_name("view", name, VIEWS)
+        if name not in VIEWS or (name == "traces" and self._comparison is None):
+            raise unknown_name("view", name, [view for view in VIEWS if view != "traces" or self._comparison])
         self.command = wire.ViewCommand(kind="view", name=name, number=self._next())
 
     def _next(self) -> int:
@@ -130,9 +137,11 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
                 if artifact.id == name:
                     return artifact
         owner = self._kernel(kernel) if kernel is not None else None
+        of = next((of for of in self._comparison.names if name.startswith(f"{of} ")), "") if self._comparison else ""
+        stage = name.removeprefix(f"{of} ") if of else name
         for artifact in self.trace.artifacts:
             same = owner is None or (artifact.kernel, artifact.frame, artifact.graph) == owner
-            if artifact.stage == name and same:
+            if artifact.stage == stage and same and artifact.id.startswith(f"{of} " if of else ""):
                 return artifact
         raise self._missing(name, owner)
 
@@ -177,9 +186,11 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         if bundle is None:
             return None
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        return {**data, "text/html": static_summary(self.trace), "text/plain": repr(self)}, metadata
+        return {**data, "text/html": static_summary(self._comparison or self.trace), "text/plain": repr(self)}, metadata
 
     def __repr__(self) -> str:
+        if self._comparison is not None:
+            return f"<Explorer of {', '.join(self._comparison.names)}>"
         return f"<Explorer of {self.trace.meta.get('name', '?')} for {self.trace.meta.get('target', '?')}>"
 
 

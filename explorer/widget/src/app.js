@@ -1,6 +1,7 @@
 // The view over one trace: its parts are made here and each is given those that it needs. Nothing of it knows
 // Jupyter or the saved page: `mount` in index.js gives it what it is shown in.
 
+import { Beside } from "./beside.js";
 import { element } from "./dom.js";
 import { Header } from "./header.js";
 import { Hub } from "./hub.js";
@@ -39,6 +40,7 @@ import { VIEWS } from "./views.js";
  *   status: Status,
  *   tabs: Tabs,
  *   navigation: Navigation,
+ *   beside: Beside,
  *   make: (kernel: number, stage: string) => void,
  * }} Parts
  */
@@ -83,23 +85,29 @@ export class App {
     this.element.dataset.view = name;
   }
 
-  // Two panes with the texts that say most at first.
+  // Two panes with the texts that say most at first, or one for each of several traces.
   begin() {
-    const { store, panes, rail, status, tabs } = this.parts;
-    panes.add();
-    panes.add();
-    if (store.count) {
-      const [left, right] = panes.list;
-      const [[source, line], last] = firstTexts(store);
-      panes.show(left, source);
-      if (line) left.editor.reveal(line);
-      panes.show(right, last);
+    const { store, panes, rail, status, tabs, beside } = this.parts;
+    if (store.payload.comparison) beside.begin();
+    else {
+      panes.add();
+      panes.add();
+      if (store.count) this.open();
     }
     tabs.show("code");
     status.tell();
     if (store.count) return;
     tabs.code.replaceChildren(emptyNotice());
     for (const part of [rail.element, this.header.search, panes.adder, status.element]) part.hidden = true;
+  }
+
+  open() {
+    const { store, panes } = this.parts;
+    const [left, right] = panes.list;
+    const [[source, line], last] = firstTexts(store);
+    panes.show(left, source);
+    if (line) left.editor.reveal(line);
+    panes.show(right, last);
   }
 
   /**
@@ -163,6 +171,7 @@ function assembled(root, payload, live, viewed) {
   const code = element("div", { class: "code-view", role: "tabpanel", "aria-label": "Code" }, panes.element);
   const tabs = new Tabs(VIEWS, store, code, { make: (view) => view.make?.(parts), viewed });
   const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
-  const parts = { store, hub, selection, search, live, rail, panes, status, tabs, navigation, make };
+  const beside = new Beside({ store, hub, selection, panes, tabs });
+  const parts = { store, hub, selection, search, live, rail, panes, status, tabs, navigation, beside, make };
   return parts;
 }

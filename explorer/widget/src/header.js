@@ -51,7 +51,9 @@ export class Header {
     );
   }
 
+  // Of one trace: what several took is beside each other in their figures.
   compileTime() {
+    if (this.store.payload.comparison) return null;
     const rows = this.store.payload.artifacts.flatMap((a) => (a.stage === "phase" ? (a.rows ?? []) : []));
     const phases = /** @type {Phase[]} */ (/** @type {object[]} */ (rows));
     const total = phases.reduce((sum, row) => sum + (row.depth === 0 ? (row.seconds ?? 0) : 0), 0);

@@ -7,15 +7,20 @@ import { element } from "./dom.js";
 const SAMPLE = 200; // lines that are asked where they come from
 
 /**
- * The first text of the stage on which a view opens, and before it its source with a line of it, 0 for none.
+ * The first text of the stage on which a view opens, and before it its source with a line of it, 0 for none;
+ * of several traces those texts that `of` is true for.
  *
  * @param {Store} store
+ * @param {(index: number) => boolean} of
  * @returns {[source: [artifact: number, line: number], generated: number]}
  */
-export function firstTexts(store) {
+export function firstTexts(store, of = () => true) {
+  const { artifacts } = store.payload;
   const stages = store.payload.stages.filter(({ opens_at }) => opens_at);
-  const last = store.first(...stages.sort((a, b) => b.opens_at - a.opens_at).map(({ name }) => name));
-  return [sourceOf(store, Math.max(0, last)), last >= 0 ? last : store.count - 1];
+  const names = stages.sort((a, b) => b.opens_at - a.opens_at).map(({ name }) => name);
+  const firsts = names.map((name) => artifacts.findIndex((a, index) => a.stage === name && of(index)));
+  const last = firsts.find((index) => index >= 0) ?? artifacts.findLastIndex((_, index) => of(index));
+  return [sourceOf(store, Math.max(0, last)), last];
 }
 
 /**

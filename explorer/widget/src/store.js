@@ -98,7 +98,20 @@ export class Store {
    */
   name(index) {
     const { title, graph } = this.artifact(index);
-    return graph ? `${title} · ${graph}` : title;
+    const { traces = [] } = this.payload.comparison ?? {};
+    return [traces[this.traceOf(index)]?.name, title, graph].filter(Boolean).join(" · ");
+  }
+
+  /**
+   * The number of the trace that a text is of; 0 where there is one.
+   *
+   * @param {number} index
+   * @returns {number}
+   */
+  traceOf(index) {
+    const { traces = [] } = this.payload.comparison ?? {};
+    let first = 0;
+    return traces.findIndex(({ texts }) => index < (first += texts)) + (traces.length ? 0 : 1);
   }
 
   /** @param {...string} stages @returns {number} */

@@ -9,6 +9,7 @@ import { Memory } from "./memory.js";
 import { Passes } from "./passes.js";
 import { Run } from "./run.js";
 import { Timings } from "./timings.js";
+import { Traces } from "./traces.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Store } from "./store.js" */
@@ -30,6 +31,7 @@ import { Timings } from "./timings.js";
  *
  * @typedef {{
  *   code: undefined,
+ *   traces: Traces,
  *   graph: GraphView,
  *   kernels: Kernels,
  *   fusion: Fusion,
@@ -58,6 +60,13 @@ import { Timings } from "./timings.js";
 /** @type {Tab[]} */
 export const VIEWS = [
   { name: "code", title: "Code", about: "texts side by side, linked lines lit", has: () => true },
+  {
+    name: "traces",
+    title: "Side by side",
+    about: "what the traces differ in: figures, kernels by what they compute, lines of the program",
+    has: (store) => Boolean(store.payload.comparison),
+    make: (parts) => new Traces(parts),
+  },
   {
     name: "graph",
     title: "Graph",

@@ -356,7 +356,73 @@ export interface FailureInfo {
   fatal: boolean;
 }
 
-/** A trace for the front end; "stages" are in the compiler's order, "hows" are the kinds of links. */
+/**
+ * One of several traces in a payload: its name, its facts, and how many texts it has; they follow those of
+ * the one before.
+ */
+export interface TraceInfo {
+  name: string;
+  meta: { [key: string]: unknown };
+  counts: string;
+  texts: number;
+}
+
+/** A figure of each trace, None where it is not known; "unit" is "bytes", "seconds" or "" for a count. */
+export interface FigureInfo {
+  figure: string;
+  unit: "" | "bytes" | "seconds";
+  values: (number | null)[];
+}
+
+/** A kernel, dispatch or library call and its line in a text, 0 for the whole of it. */
+export interface KernelPlace {
+  name: string;
+  artifact: number;
+  line: number;
+}
+
+/**
+ * Kernels of each trace that compute the same, with the bytes and seconds of these in each trace; see
+ * `KernelMatch`.
+ */
+export interface MatchInfo {
+  graph: string;
+  what: string;
+  code: string[];
+  kernels: KernelPlace[][];
+  bytes: (number | null)[];
+  seconds: (number | null)[];
+}
+
+/** A line of the program, and the kernels of each trace that compute it. */
+export interface LineInfo {
+  graph: string;
+  line: number;
+  code: string;
+  artifact: number;
+  at: number;
+  kernels: KernelPlace[][];
+}
+
+/**
+ * What several traces differ in. A row of "texts" is one text in each trace, by index, -1 where a trace has
+ * none.
+ *
+ * Ids of texts and frames begin with the name of their trace.
+ */
+export interface ComparisonInfo {
+  traces: TraceInfo[];
+  texts: number[][];
+  figures: FigureInfo[];
+  kernels: MatchInfo[];
+  lines: LineInfo[];
+}
+
+/**
+ * A trace for the front end, or several with what they differ in.
+ *
+ * "stages" are in the compiler's order, "hows" are the kinds of links.
+ */
 export interface Payload {
   format: number;
   meta: { [key: string]: unknown };
@@ -371,6 +437,7 @@ export interface Payload {
   hows: string[];
   links: [number, number, number, number[]][];
   failures: FailureInfo[];
+  comparison?: ComparisonInfo;
 }
 
 /**

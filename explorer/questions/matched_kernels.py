@@ -1,0 +1,193 @@
+"""Match the kernels and library calls of several traces by what they compute. Pure.
+
+Where Inductor compiled all of them, that is the values that its scheduler's nodes store, by their identity in any trace (see
+`comparison.Key`). Else it is the lines of the program, in each graph. Kernels are matched that share one of these, directly or
+through others. Bytes and seconds are those of all launches in one run of the code, None where they are not known of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from explorer.model.trace_data import TraceData
+from explorer.questions.comparison import Comparison, Op
+from explorer.questions.costs import call_table, is_call, kernel_rows
+from explorer.questions.fusion import fusion_of
+from explorer.questions.kernel_bytes import traffic
+from explorer.questions.kernels import kernels_of
+from explorer.questions.rows import GroupRow
+from explorer.questions.source_lines import first_numbering
+from explorer.questions.user_lines import FORWARD, UserLine, compiled_kernels
+
+
+@dataclass(frozen=True)
+class MatchedKernel:
+    """A kernel or call of one trace: its text and line there, the values that it computes, the user's code, what it costs."""
+
+    name: str
+    graph: str
+    artifact: str
+    line: int
+    computes: Mapping[Hashable, str]
+    code: tuple[str, ...]
+    bytes: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class KernelMatch:
+    """Kernels of each trace that compute the same, and what differs: see `Comparison.groups`.
+
+    `what` is "not known" where no record says what one of them computes, or another kernel of their graph that could be theirs.
+    """
+
+    graph: str
+    what: str
+    code: tuple[str, ...]
+    kernels: tuple[tuple[MatchedKernel, ...], ...]
+
+
+def matched_kernels(comparison: Comparison) -> list[KernelMatch]:
+    """List the matches, in the order of the first trace and then of the others."""
+    if all(comparison.scheduled) and all(map(_has_groups, comparison.traces)):
+        every = [tuple(_scheduled(t, ops)) for t, ops in zip(comparison.traces, comparison.scheduled, strict=True)]
+    else:
+        numbered = first_numbering(comparison.traces)
+        every = [tuple(_by_line(t, lines)) for t, lines in zip(comparison.traces, numbered, strict=True)]
+    return [_match(places, every, comparison.names) for places in _components(every)]
+
+
+def _has_groups(trace: TraceData) -> bool:
+    """Whether a record says which scheduler nodes each kernel of a trace computes; older ones do not."""
+    rows = [group for graph in fusion_of(trace).graphs for group in graph.groups()]
+    return bool(rows) and (any(group["kernels"] for group in rows) or not kernels_of(trace))
+
+
+def _match(places: Sequence[tuple[int, int]], every: Sequence[Sequence[MatchedKernel]], names: Sequence[str]) -> KernelMatch:
+    """What one set of kernels has in common, and what differs."""
+    kernels = tuple(tuple(of[at] for number, at in places if number == trace) for trace, of in enumerate(every))
+    members = [kernel for of in kernels for kernel in of]
+    graph, code = members[0].graph, tuple(dict.fromkeys(line for kernel in members for line in kernel.code))
+    elsewhere = (kernel for of, mine in zip(every, kernels, strict=True) if not mine for kernel in of if kernel.graph == graph)
+    known = all(kernel.computes for kernel in (*members, *elsewhere))
+    return KernelMatch(graph, _what(kernels, names) if known else "not known", code, kernels)
+
+
+def _what(kernels: Sequence[Sequence[MatchedKernel]], names: Sequence[str]) -> str:
+    """Say what differs between the kernels of each trace that are matched."""
+    present = [name for name, of in zip(names, kernels, strict=True) if of]
+    if len(present) < len(names):
+        return f"only in {', '.join(present)}"
+    if max(map(len, kernels)) > 1:
+        return "split"
+    first, *others = ([dict(kernel.computes) for kernel in of] for of in kernels)
+    return "same" if all(other == first for other in others) else "values differ"
+
+
+def _components(every: Sequence[Sequence[MatchedKernel]]) -> list[list[tuple[int, int]]]:
+    """The kernels that share what they compute, each as (trace, number)."""
+    parents: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def root(place: tuple[int, int]) -> tuple[int, int]:
+        while parents.setdefault(place, place) != place:
+            place = parents[place]
+        return place
+
+    first: dict[Hashable, tuple[int, int]] = {}
+    for trace, kernels in enumerate(every):
+        for number, kernel in enumerate(kernels):
+            place = root((trace, number))
+            for value in kernel.computes:
+                parents[root(place)] = root(first.setdefault(value, place))
+    found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for place in parents:
+        found.setdefault(root(place), []).append(place)
+    return sorted(map(sorted, found.values()))
+
+
+# By Inductor's scheduler -------------------------------------------------------------------------------------------------
+
+
+def _scheduled(trace: TraceData, ops: Iterable[Op]) -> Iterator[MatchedKernel]:
+    """The kernels and calls that Inductor made of the groups of a trace's scheduler nodes."""
+    of_group: dict[tuple[str, str, str], list[Op]] = {}
+    for op in ops:
+        of_group.setdefault(op.group, []).append(op)
+    kernels: dict[tuple[str, str, str], list[Op]] = {}
+    calls: list[tuple[GroupRow, list[Op]]] = []
+    for group in (group for graph in fusion_of(trace).graphs for group in graph.groups()):
+        members = of_group.get((group["frame"], group["graph"], group["name"]), [])
+        if is_call(group):
+            calls.append((group, members))
+        for name in () if is_call(group) else group["kernels"]:
+            kernels.setdefault((group["frame"], group["graph"], name), []).extend(members)
+    yield from _generated(trace, kernels)
+    yield from _called(trace, calls)
+
+
+def _generated(trace: TraceData, members: Mapping[tuple[str, str, str], Sequence[Op]]) -> Iterator[MatchedKernel]:
+    for kernel, row in zip(kernels_of(trace), kernel_rows(trace), strict=True):
+        a = kernel.artifact
+        ops = members.get((a.frame, a.graph, kernel.name), ())
+        moved = _sum(row["read"], row["written"])
+        yield MatchedKernel(kernel.name, FORWARD.get(a.graph, a.graph), a.id, 0, _values(ops), _codes(ops), moved, row["seconds"])
+
+
+def _called(trace: TraceData, calls: Iterable[tuple[GroupRow, Sequence[Op]]]) -> Iterator[MatchedKernel]:
+    """The library calls, each on its line of the output code where there are as many lines of that name as calls."""
+    costs = {(row["frame"], row["graph"], row["node"]): row for row in call_table(trace)}
+    kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in kernels_of(trace)}
+    lines = _lines_of_calls(trace)
+    grouped: dict[tuple[str, str, str], list[tuple[GroupRow, Sequence[Op]]]] = {}
+    for group, ops in calls:
+        grouped.setdefault((group["frame"], group["graph"], group["call"]), []).append((group, ops))
+    for (frame, graph, name), members in grouped.items():
+        if (frame, graph, name) in kernels:
+            continue
+        places = lines.get((frame, graph, name), [])
+        wrapper = next((a.id for a in trace.find("output_code", frame, graph)), "")
+        for number, (group, ops) in enumerate(members):
+            place = places[number] if len(places) == len(members) else (wrapper, 0)
+            cost = costs[frame, graph, group["name"]]
+            moved = _sum(cost["read"], cost["written"])
+            yield MatchedKernel(name, FORWARD.get(graph, graph), *place, _values(ops), _codes(ops), moved, cost["seconds"])
+
+
+def _lines_of_calls(trace: TraceData) -> dict[tuple[str, str, str], list[tuple[str, int]]]:
+    """Where the output code calls each function of a library, as (artifact, line), in order."""
+    found: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
+    for kernel in compiled_kernels(trace):
+        a = kernel.artifact
+        if a.stage == "output_code" and kernel.lines:
+            found.setdefault((a.frame, a.graph, kernel.name), []).append((a.id, kernel.lines[0]))
+    return found
+
+
+def _values(ops: Iterable[Op]) -> dict[Hashable, str]:
+    return {op.key: op.computed_from for op in ops}
+
+
+def _codes(ops: Iterable[Op]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(op.key.code for op in ops if op.key.code))
+
+
+def _sum(read: int | None, written: int | None) -> int | None:
+    return None if read is None or written is None else read + written
+
+
+# By the lines of the program ---------------------------------------------------------------------------------------------
+
+
+def _by_line(trace: TraceData, first: Mapping[UserLine, UserLine]) -> Iterator[MatchedKernel]:
+    """The kernels of a trace by the lines that they compute, as the first trace that has them numbers them."""
+    moved = {(kernel.artifact.id, kernel.lines): _sum(size.read, size.written) for kernel, size in traffic(trace)}
+    for kernel in compiled_kernels(trace):
+        a, lines = kernel.artifact, [first.get(line, line) for line in kernel.user_lines]
+        computes: dict[Hashable, str] = {(kernel.graph, line): "" for line in lines}
+        code = tuple(line.code for line in lines)
+        at = kernel.lines[0] if kernel.lines else 0
+        yield MatchedKernel(kernel.name, kernel.graph, a.id, at, computes, code, moved.get((a.id, kernel.lines)))
+
+
+__all__ = ["KernelMatch", "MatchedKernel", "matched_kernels"]

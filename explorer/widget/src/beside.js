@@ -1,0 +1,106 @@
+// Several traces in one view: which text is of which trace, what stands opposite it in another one, and the
+// panes, one for the program and one for each trace, which follow the selected line.
+
+import { firstTexts } from "./opening.js";
+
+/** @import { Parts } from "./app.js" */
+/** @import { Pane } from "./pane.js" */
+/** @import { Store } from "./store.js" */
+/** @import { KernelPlace, LineInfo } from "./wire.js" */
+
+/**
+ * The text that another trace has in the place of this one, -1 where it has none or where that is not known.
+ *
+ * @param {Store} store
+ * @param {number} index
+ * @param {number} trace
+ */
+export function opposite(store, index, trace) {
+  const row = store.payload.comparison?.texts.find((texts) => texts.includes(index));
+  return row ? row[trace] : -1;
+}
+
+export class Beside {
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes" | "tabs">} parts */
+  constructor({ store, hub, selection, panes, tabs }) {
+    this.store = store;
+    this.selection = selection;
+    this.panes = panes;
+    this.tabs = tabs;
+    if (store.payload.comparison) hub.on("selected", ({ by }) => this.follow(by));
+  }
+
+  // A pane with the program, and one for each trace with the text that says most of it.
+  begin() {
+    const { store, panes } = this;
+    const { traces = [] } = store.payload.comparison ?? {};
+    const firsts = traces.map((_, trace) => firstTexts(store, (index) => store.traceOf(index) === trace));
+    while (panes.list.length <= traces.length) panes.add();
+    const [[[source, line]]] = firsts;
+    panes.show(panes.list[0], source);
+    if (line) panes.list[0].editor.reveal(line);
+    firsts.forEach(([, text], trace) => panes.show(panes.list[trace + 1], text));
+  }
+
+  /**
+   * Have the pane of each trace show what that trace made of the selected line.
+   *
+   * @param {unknown} by the pane in which it was selected
+   */
+  follow(by) {
+    const { chosen, lit } = this.selection;
+    if (!chosen) return;
+    const origin = this.store.origin(chosen.artifact, chosen.line);
+    const line = this.store.payload.comparison?.lines.find(
+      ({ artifact, at }) => origin && artifact === origin[0] && at === origin[1],
+    );
+    for (const pane of this.panes.list.slice(1)) {
+      if (pane === by || pane.artifact === chosen.artifact || lit.get(pane.artifact)?.size) continue;
+      const text = this.made(pane, line);
+      if (text >= 0) this.panes.show(pane, text);
+    }
+  }
+
+  /**
+   * The text to show in a pane instead of one that has no linked line: one of its stage, else a kernel of the
+   * user's line; -1 for none.
+   *
+   * @param {Pane} pane
+   * @param {LineInfo | undefined} line
+   */
+  made({ artifact: shown }, line) {
+    const { store } = this;
+    const { lit } = this.selection;
+    const trace = store.traceOf(shown);
+    const { stage } = store.artifact(shown);
+    const mine = [...lit.keys()].filter((index) => store.traceOf(index) === trace);
+    const same = mine.find((index) => store.artifact(index).stage === stage);
+    const [kernel] = line?.kernels[trace] ?? [];
+    return same ?? kernel?.artifact ?? -1;
+  }
+
+  /**
+   * Show the first kernel of each trace beside each other.
+   *
+   * @param {KernelPlace[][]} kernels
+   */
+  show(kernels) {
+    this.tabs.show("code");
+    while (this.panes.list.length <= kernels.length) this.panes.add();
+    kernels.forEach(([place], trace) => place && this.open(place, trace));
+  }
+
+  /**
+   * Open a kernel in the pane of its trace.
+   *
+   * @param {KernelPlace} place
+   * @param {number} trace
+   */
+  open({ artifact, line }, trace) {
+    if (artifact < 0) return;
+    this.tabs.show("code");
+    const pane = this.panes.list[trace + 1] ?? this.panes.list[0];
+    this.panes.show(pane, artifact);
+    if (line) pane.editor.reveal(line);
+  }
+}

@@ -1,0 +1,176 @@
+// The view of what several traces differ in: their figures, their kernels by what they compute, and what each
+// made of every line of the program.
+
+import { bytes, duration, element, ended, plural } from "./dom.js";
+import { Table } from "./table.js";
+
+/** @import { Parts } from "./app.js" */
+/** @import { Child } from "./dom.js" */
+/** @import { Column } from "./table.js" */
+/** @import { ComparisonInfo, FigureInfo, KernelPlace, LineInfo, MatchInfo } from "./wire.js" */
+/** @typedef {"" | "bytes" | "seconds"} Unit */
+
+export class Traces {
+  /** @param {Pick<Parts, "store" | "beside" | "navigation">} parts */
+  constructor({ store, beside, navigation }) {
+    this.beside = beside;
+    this.names = [];
+    const { comparison } = store.payload;
+    this.element = element("div", { class: "panel scrolled traces", tabindex: 0 });
+    if (!comparison) return;
+    /** @type {string[]} */
+    this.names = comparison.traces.map(({ name }) => name);
+    const { figures, kernels, lines } = comparison;
+    const counted = counts(kernels);
+    this.element.append(
+      element("h2", {}, this.names.join(" beside ")),
+      new Table("figures", this.figures(), figures).element,
+      element("h2", {}, "Kernels and calls, matched by what they compute"),
+      element("p", { class: "soft" }, counted),
+      new Table("matched kernels", this.kernels(comparison), kernels, (row) => beside.show(row.kernels))
+        .element,
+      element("h2", {}, "Lines of the program, and the kernels that compute them"),
+      new Table("lines", this.lines(), lines, ({ artifact, at }) => {
+        if (artifact >= 0) navigation.goTo(artifact, at);
+      }).element,
+    );
+  }
+
+  /** @returns {Column<FigureInfo>[]} */
+  figures() {
+    return [
+      { key: "figure", title: "figure" },
+      ...this.names.map((title, at) => ({
+        key: title,
+        title,
+        number: true,
+        text: (/** @type {FigureInfo} */ { values, unit }) => shown(values[at], unit),
+        sort: (/** @type {FigureInfo} */ { values }) => values[at],
+      })),
+      ...this.changes((/** @type {FigureInfo} */ { values }) => values, ""),
+    ];
+  }
+
+  /** @param {ComparisonInfo} comparison @returns {Column<MatchInfo>[]} */
+  kernels({ kernels }) {
+    /** @type {("bytes" | "seconds")[]} */
+    const costs = ["bytes", "seconds"];
+    const known = costs.filter((unit) => kernels.some((row) => row[unit].some((value) => value !== null)));
+    return [
+      { key: "what", title: "match", about: "whether each trace has one kernel of the same values" },
+      { key: "graph", title: "graph" },
+      ...this.places((/** @type {MatchInfo} */ row) => row.kernels),
+      ...known.flatMap((unit) => [
+        ...this.names.map((name, at) => ({
+          key: `${unit} ${name}`,
+          title: `${unit === "bytes" ? "moves" : "time"}, ${name}`,
+          number: true,
+          text: (/** @type {MatchInfo} */ row) => shown(row[unit][at], unit),
+          sort: (/** @type {MatchInfo} */ row) => row[unit][at],
+        })),
+        ...this.changes((/** @type {MatchInfo} */ row) => row[unit], unit === "bytes" ? "moves" : "time"),
+      ]),
+      {
+        key: "code",
+        title: "lines of the program",
+        text: (/** @type {MatchInfo} */ { code }) => code.join("\n"),
+        code: true,
+        wide: true,
+      },
+    ];
+  }
+
+  /** @returns {Column<LineInfo>[]} */
+  lines() {
+    return [
+      { key: "code", title: "line", code: true, text: ({ line, code }) => `${line}: ${code}` },
+      { key: "graph", title: "graph" },
+      ...this.places((/** @type {LineInfo} */ row) => row.kernels),
+    ];
+  }
+
+  /**
+   * A column for each trace with the kernels that it has, each a button that opens it.
+   *
+   * @template Row
+   * @param {(row: Row) => KernelPlace[][]} of
+   * @returns {Column<Row>[]}
+   */
+  places(of) {
+    return this.names.map((title, trace) => ({
+      key: title,
+      title,
+      code: true,
+      medium: true,
+      text: (/** @type {Row} */ row) => named(of(row)[trace]),
+      draw: (/** @type {Row} */ row) => of(row)[trace].map((place) => this.place(place, trace)),
+    }));
+  }
+
+  /** @param {KernelPlace} place @param {number} trace @returns {Child} */
+  place(place, trace) {
+    const onclick = () => this.beside.open(place, trace);
+    const attributes = { type: "button", class: "link place", title: place.name, onclick };
+    return element("button", attributes, element("span", { class: "ended" }, ...ended(place.name)));
+  }
+
+  /**
+   * The column of how the last trace differs from the first; one for each later trace where there are three.
+   *
+   * @template Row
+   * @param {(row: Row) => (number | null)[]} of
+   * @param {string} what
+   * @returns {Column<Row>[]}
+   */
+  changes(of, what) {
+    return this.names.slice(1).map((name, at) => {
+      const title = this.names.length > 2 ? `${name} against ${this.names[0]}` : "change";
+      return {
+        key: `change ${what} ${name}`,
+        title: what && this.names.length > 2 ? `${what}, ${title}` : title,
+        number: true,
+        text: (/** @type {Row} */ row) => change(of(row)[0], of(row)[at + 1]),
+        sort: (/** @type {Row} */ row) => ratio(of(row)[0], of(row)[at + 1]),
+      };
+    });
+  }
+}
+
+/** @param {KernelPlace[]} places */
+const named = (places) => places.map(({ name }) => name).join(", ");
+
+/** @param {MatchInfo[]} kernels how many there are of each match, the commonest first */
+function counts(kernels) {
+  /** @type {Map<string, number>} */
+  const counted = new Map();
+  for (const { what } of kernels) counted.set(what, (counted.get(what) ?? 0) + 1);
+  const sorted = [...counted].sort(([, a], [, b]) => b - a);
+  return `${plural(kernels.length, "match").replace("matchs", "matches")}: ${sorted
+    .map(([what, count]) => `${count} ${what}`)
+    .join(", ")}`;
+}
+
+/** @param {number | null | undefined} value @param {Unit} unit */
+function shown(value, unit) {
+  if (value === null || value === undefined) return "";
+  return unit === "bytes" ? bytes(value) : unit === "seconds" ? duration(value) : value.toLocaleString("en");
+}
+
+/** @param {number | null} first @param {number | null} last */
+const ratio = (first, last) => (first && last !== null ? last / first : null);
+
+/**
+ * How one figure differs from another: "×1.5", "−20 %", "+3", "=".
+ *
+ * @param {number | null} first
+ * @param {number | null} last
+ */
+export function change(first, last) {
+  if (first === null || last === null) return "";
+  if (first === last) return "=";
+  if (!first) return `+${last.toLocaleString("en")}`;
+  const by = last / first;
+  if (by >= 2 || by <= 0.5) return `×${Number(by.toPrecision(2))}`;
+  const percent = Math.round((by - 1) * 100);
+  return `${percent < 0 ? "−" : "+"}${Math.abs(percent)} %`;
+}

@@ -1,0 +1,138 @@
+"""compared: several traces as one payload, and what refuses to be beside each other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer.compared import joined, payload_of_comparison
+from explorer.errors import InputError
+from explorer.payload import payload
+from explorer.traced import Trace
+
+Replayed = Callable[[str], Trace]
+STRINGS = ("op", "target", "type", "module", "place", "code", "args")
+
+
+@pytest.fixture(scope="module")
+def trained(replayed: Replayed) -> Trace:
+    return replayed("mlp_train-torch2.13-cpu")
+
+
+def whole(*traces: Trace, names: tuple[str, ...]) -> Any:
+    return json.loads(json.dumps(payload_of_comparison(explorer.compare(*traces, names=names))))
+
+
+def test_each_trace_is_in_the_payload_as_it_is_alone(trained: Trace) -> None:
+    """The second of two equal traces has the texts, nodes, kernels, verdicts and links of the one alone, at its own indexes."""
+    alone = json.loads(json.dumps(payload(trained)))
+    made = whole(trained, trained, names=("a", "b"))
+    count = len(alone["artifacts"])
+    for number, name in enumerate(("a", "b")):
+        texts = made["artifacts"][number * count : (number + 1) * count]
+        assert [t["id"] for t in texts] == [f"{name} {t['id']}" for t in alone["artifacts"]]
+        assert [t["text"] for t in texts] == [t["text"] for t in alone["artifacts"]]
+        for text, own in zip(texts, alone["artifacts"], strict=True):
+            for column in STRINGS if "nodes" in own else ():
+                ours = [made["strings"][at] for at in text["nodes"][column]]
+                assert ours == [alone["strings"][at] for at in own["nodes"][column]]
+        kernels = [k for k in made["kernels"] if k["frame"].startswith(f"{name} ")]
+        assert [k["artifact"] - number * count for k in kernels] == [k["artifact"] for k in alone["kernels"]]
+        inside = [link for link in made["links"] if all(at // count == number for at in link[:2])]
+        assert [[a - number * count, b - number * count, made["hows"][how], runs] for a, b, how, runs in inside] == [
+            [a, b, alone["hows"][how], runs] for a, b, how, runs in alone["links"]
+        ]
+        fusion = [f for f in made["fusion"] if f["frame"].startswith(f"{name} ")]
+        assert [f["nodes"] - number * count for f in fusion] == [f["nodes"] for f in alone["fusion"]]
+        assert [r for r in made["memory"]["table"] if r["frame"].startswith(name)] == [
+            {**r, "frame": f"{name} {r['frame']}"} for r in alone["memory"]["table"]
+        ]
+
+
+def test_a_line_of_the_program_links_the_traces(trained: Trace) -> None:
+    """The lines of the second trace's source come from those of the first, and nothing else leads from one to the other."""
+    made = whole(trained, trained, names=("a", "b"))
+    count = len(trained.artifacts)
+    across = [link for link in made["links"] if link[0] // count != link[1] // count]
+    assert [(made["artifacts"][a]["id"], made["artifacts"][b]["id"]) for a, b, _, _ in across] == [
+        ("b 0/0:source", "a 0/0:source")
+    ]
+    assert {made["hows"][how] for _, _, how, _ in across} == {"same line of the program"}
+
+
+def test_figures_have_a_column_for_each_trace(replayed: Replayed) -> None:
+    """What is compared of the traces is what `Comparison.figures` says, bytes and seconds named."""
+    c = explorer.compare(replayed("iree_linear-torch2.13-cpu"), replayed("onnxrt_linear-torch2.13-cpu"))
+    figures = payload_of_comparison(c)["comparison"]["figures"]
+    assert [row["values"] for row in figures] == [[row[name] for name in c.names] for row in c.figures()]
+    assert {row["figure"]: row["unit"] for row in figures}["between kernels"] == "bytes"
+
+
+def test_places_of_kernels_are_their_lines(replayed: Replayed) -> None:
+    """A kernel of a user line is named by a text that is there, and the line of the program by its own."""
+    made = whole(replayed("iree_linear-torch2.13-cpu"), replayed("onnxrt_linear-torch2.13-cpu"), names=("iree", "onnx"))
+    for row in made["comparison"]["lines"]:
+        assert made["artifacts"][row["artifact"]]["text"].split("\n")[row["at"] - 1].strip() == row["code"]
+        for name, places in zip(("iree", "onnx"), row["kernels"], strict=True):
+            assert places and all(made["artifacts"][p["artifact"]]["id"].startswith(f"{name} ") for p in places)
+
+
+def test_a_failure_says_which_trace_it_is_of(trained: Trace) -> None:
+    """The failures of all traces are listed with their names."""
+    from dataclasses import replace
+
+    from explorer.model.values import Failure
+
+    failed = replace(trained, failures=(Failure("ptx", "ptxas", "no room"),))
+    assert [f["step"] for f in whole(trained, failed, names=("a", "b"))["failures"]] == ["ptxas of b"]
+
+
+def test_unrelated_functions_are_refused_with_what_to_do(trained: Trace, replayed: Replayed, tmp_path: Path) -> None:
+    """Traces that have no line of the program in common are named, and nothing is written."""
+    c = explorer.compare(trained, replayed("attention-torch2.13-cpu"), names=("mlp", "attention"))
+    with pytest.raises(InputError, match=r"'mlp_train' \(mlp\) and 'attention' \(attention\) have no line .* one function"):
+        c.to_html(tmp_path / "both.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_traces_than_have_room_are_refused(trained: Trace) -> None:
+    """Four traces can be compared, not shown."""
+    with pytest.raises(InputError, match=re.escape("a view has room for 3 traces, not 4: show fewer")):
+        explorer.show(trained, trained, trained, trained)
+    with pytest.raises(InputError, match=r"compare takes traces.* not int"):
+        explorer.show(trained, 3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"show\(t, other\).* not Comparison and more"):
+        explorer.show(explorer.compare(trained, trained), trained)
+
+
+def test_a_terminal_prints_the_comparison(trained: Trace, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where there is no notebook, show prints the figures side by side."""
+    assert explorer.show(trained, trained, names=("before", "after")) is None
+    assert "<Comparison of before, after>" in capsys.readouterr().out
+
+
+def test_a_text_is_found_by_its_traces_name(trained: Trace) -> None:
+    """`w.open` takes a stage, or a stage of the trace of that name; `w.select` says in which trace the line is."""
+    c = explorer.compare(trained, trained, names=("before", "after"))
+    w = c.view()
+    try:
+        w.open("output_code")
+        assert w.command["artifact"] == "before 0/0:output_code:forward"
+        w.open("after output_code")
+        assert w.command["artifact"] == "after 0/0:output_code:forward"
+        w.select("after 0/0:source", 2)
+        assert (w.selected["frame"], w.selected["line"]) == ("after 0/0", 2)
+        w.compare("before post_grad", "after post_grad")
+        assert (w.command["a"], w.command["b"]) == ("before 0/0:post_grad:forward", "after 0/0:post_grad:forward")
+        w.view("traces")
+        with pytest.raises(InputError, match="ptx"):
+            w.open("after ptx")
+    finally:
+        w.close()
+    assert {a.frame for a in joined(c).artifacts} == {"before 0/0", "after 0/0"}
