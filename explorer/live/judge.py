@@ -112,6 +112,8 @@ def judged(eager: Any, given: Any, evidence: Evidence) -> Judgement:
     unit = _unit(one, torch.finfo(eager.dtype), small)
     allowed, trusted = _allowed(one, rounded, exact, evidence, unit, small)
     off = _off(one, other, rounded, exact, evidence)
+    if exact is not None:
+        off = off.masked_fill(_nearer(one, other, exact, torch.finfo(eager.dtype).eps), 0.0)
     share = (off / allowed).nan_to_num(nan=math.inf)
     largest = float(share.max())
     wrong = int((share > 1).sum())
@@ -246,6 +248,15 @@ def _off(one: Any, other: Any, rounded: Any, exact: Any, evidence: Evidence) -> 
     return off
 
 
+def _nearer(one: Any, other: Any, exact: Any, eps: float) -> Any:
+    """Mark elements that are no farther from float64 than eager's, where eager's error is rounding at the tensor's scale.
+
+    Where eager cancels all digits of a small element, its own numbers do not tell how far the element may be off.
+    """
+    of_eager, of_other = ((value - exact).abs().nan_to_num(nan=math.inf) for value in (one, other))
+    return (of_other <= of_eager) & (of_eager <= eps * _size(exact).max())
+
+
 def _up_to_size(exact: Any, errors: Any) -> Any:
     """For each element, the largest error among the elements that are not larger."""
     import torch
@@ -280,8 +291,8 @@ def _mean_share(other: Any, one: Any, exact: Any, trusted: Any, evidence: Eviden
 
     rounding = [squares(one), *map(squares, evidence.possible), (0.5 * unit / scale)[usable].square()[order]]
     given, count = squares(other), len(order)
-    share = _over_rounding(given, rounding) / MEAN_16
-    for begin, end in _bands(count):
+    share = 0.0
+    for begin, end in [(0, count), *_bands(count)]:
         chance = 1 + (end - begin) ** -0.5  # the mean of few elements is off by about this much by chance
         share = max(share, _over_rounding(given[begin:end], [r[begin:end] for r in rounding]) / (MEAN_16 * chance))
     return share

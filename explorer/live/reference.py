@@ -15,6 +15,7 @@ from typing import Any
 
 from explorer.errors import ExplorerError
 from explorer.interpret.rounding import not_compiled_in_modes, random_numbers, varied, widened
+from explorer.interpret.unwritten import filled
 from explorer.live.call import Call
 from explorer.live.judge import NEAR, Evidence, Judgement, Varied, beside, draws_alike, exactly, gaps, judged, near
 from explorer.live.outcome import Outcome, Part, outcome_of
@@ -92,6 +93,12 @@ class Truth:
         if outcome is not None and around is not None:
             self._samples.append((outcome, around, True))
 
+    def filled(self, number: int) -> Outcome | None:
+        """Eager's outcome with a number in the memory that the function reads unwritten; None where there is none."""
+        made: list[int] = []
+        outcome = self._outcome(self.call, lambda: filled(number, made))
+        return outcome if any(made) else None
+
     def _outcome(self, call: Call | None, within: Callable[[], AbstractContextManager[Any]]) -> Outcome | None:
         """The outcome of a call; None where it cannot be made so."""
         if call is None:
@@ -136,6 +143,8 @@ AFTER = " after the call"
 PRESENCE = "whether it is there"
 #: How the note of a value begins that another seed changes.
 RANDOM = "random: depends on numbers that compiled code draws otherwise"
+#: The note of a value that depends on what was in memory.
+UNWRITTEN = "not compared: depends on memory that the function never wrote, such as that of torch.empty"
 #: Of fewer calls a permutation test says nothing.
 LEAST_DRAWS = 6
 #: The most bytes of random values that are kept at once. For more, the calls are made again.
@@ -159,7 +168,11 @@ def compared(
     """
     truth = truth or Truth(call)
     pairs = {name: (one, other) for name, one, other in _pairs(expected, given)}
-    rows = {name: _row(name, one, other, truth, strides) for name, (one, other) in pairs.items()}
+    unwritten = set(_unwritten_names(pairs, truth))
+    rows = {
+        name: _blank(name, None, note=UNWRITTEN) if name in unwritten else _row(name, one, other, truth, strides)
+        for name, (one, other) in pairs.items()
+    }
     if redo is not None:
         random = _random_names({name: pairs[name] for name, row in rows.items() if _may_be_random(row)}, truth, redo[0])
         rows |= _random_rows({name: rows[name] for name in random}, expected, redo, draws)
@@ -299,16 +312,29 @@ def _values(name: str, one: Any, other: Any, truth: Truth) -> dict[str, Any]:
     return {**row, "error": verdict.error, "eager_error": verdict.eager_error}
 
 
+def _judgeable(one: Any, other: Any) -> bool:
+    """Whether two values are strided tensors of one shape and type."""
+    import torch
+
+    if not isinstance(one, torch.Tensor) or not _fits(other, one):
+        return False
+    return bool(one.dtype == other.dtype and one.layout == other.layout == torch.strided)
+
+
+def _alike_at_once(one: Any, other: Any) -> bool:
+    """Whether two tensors of one shape and type are so near that nothing has to be computed to judge them."""
+    floats = one.is_floating_point() or one.is_complex()
+    return near(one, other) if floats else bool((one == other).all())
+
+
 def _verdict(name: str, one: Any, other: Any, truth: Truth, *, is_whole: bool) -> Judgement:
     """Ask the judge: at once if both are next to each other, else with as many ways to round as it takes.
 
     `is_whole` is False for one of several stored parts of a sparse tensor: there is no evidence for these.
     """
     floats = one.is_floating_point() or one.is_complex()
-    if not floats and bool((one == other).all()):
-        return Judgement(True, "exact")
-    if floats and near(one, other):
-        return Judgement(True, NEAR)
+    if _alike_at_once(one, other):
+        return Judgement(True, NEAR if floats else "exact")
     verdict = Judgement(False, "")
     for count in TRIALS:
         evidence = truth.of(name, one, count) if is_whole else Evidence()
@@ -316,6 +342,21 @@ def _verdict(name: str, one: Any, other: Any, truth: Truth, *, is_whole: bool) -
         if verdict.equal:
             break
     return verdict
+
+
+def _unwritten_names(pairs: Mapping[str, tuple[Part | None, Part | None]], truth: Truth) -> Iterator[str]:
+    """The names of the values that change with what is in memory that the function reads unwritten."""
+    apart = [
+        name
+        for name, (one, other) in pairs.items()
+        if one and other and _judgeable(one.value, other.value) and not _alike_at_once(one.value, other.value)
+    ]
+    first = truth.filled(1) if apart else None
+    second = truth.filled(2) if first else None
+    for name in apart:
+        one, other = _value(first, name), _value(second, name)
+        if one is not None and _fits(other, one) and bool(((one != other) & ((one == one) | (other == other))).any()):
+            yield name
 
 
 # Random numbers ----------------------------------------------------------------------------------------------------------

@@ -77,7 +77,9 @@ class _Graph:
         kernels = Counter(name for nodes in members for name in nodes)
         self._computed = kernels.keys()
         self._split = {name for name, count in kernels.items() if count > 1}
-        self._whole = all(self._has_a_kernel(node) for node in self._nodes.values())
+        # a graph of a file may lack a node that others use
+        inputs = {name for node in self._nodes.values() for name in node.inputs}
+        self._whole = inputs <= self._nodes.keys() and all(self._has_a_kernel(node) for node in self._nodes.values())
 
     def traffic(self, members: frozenset[str]) -> Traffic:
         """What a kernel of these nodes reads and writes."""

@@ -130,6 +130,40 @@ def test_a_small_element_is_held_to_its_own_size() -> None:
     assert not judged(eager, wrong, Evidence(exact)).equal
 
 
+def test_an_element_may_be_nearer_to_float64_than_eager_s() -> None:
+    """The tail of the normal distribution, which eager in bfloat16 cancels to 0 and a kernel in float32 does not."""
+    x = torch.tensor([-4.6875, -1.7656, 0.5, 2.0], dtype=torch.bfloat16)
+    exact, eager = torch.special.ndtr(x.double()), torch.special.ndtr(x)
+    kernel = (0.5 * (1 + torch.erf(x.float() * 0.7071067811865476))).bfloat16()
+    assert eager[0] == 0 < kernel[0] and judged(eager, kernel, Evidence(exact)).equal
+    for wrong in (-kernel[0], 3 * kernel[0]):
+        assert not judged(eager, torch.cat([wrong.view(1), kernel[1:]]), Evidence(exact)).equal
+
+
+def test_the_mean_of_few_elements_may_be_off_by_chance() -> None:
+    """Four elements that are rounded to the wrong side, 1.5 times what rounding gives, are no fault, and 4,000 are one."""
+    for count, equal in ((4, True), (4_000, False)):
+        exact = torch.full((count,), 1.0 + 2**-9, dtype=torch.float64)  # a quarter of a unit above 1
+        eager = torch.ones(count, dtype=torch.bfloat16)
+        assert judged(eager, eager + 2**-7, Evidence(exact)).equal is equal
+
+
+def test_memory_that_nobody_wrote_is_not_compared() -> None:
+    """What was in memory is no result; a tensor that is made unwritten and then filled is one."""
+
+    def unwritten(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        filled = torch.empty_like(x)
+        filled.copy_(x)
+        return torch.empty(4, dtype=torch.int64), x.new_empty(4) + x, filled
+
+    call = Call(unwritten, (torch.arange(4.0),), {}, train=False)
+    eager = outcome_of(unwritten, call)
+    given = outcome_of(lambda x: (torch.full((4,), 5), x + 7, x + 1), call)
+    rows = compared(call, eager, given)
+    assert [row["equal"] for row in rows] == [None, None, False]
+    assert [row["note"] for row in rows[:2]] == [reference.UNWRITTEN] * 2
+
+
 def test_whole_numbers_are_exact_but_where_rounding_decides() -> None:
     """An index is what eager's is; a float that is rounded to one side or the other may be either."""
     eager = torch.tensor([30_000, 30_001, 7])
