@@ -171,6 +171,63 @@ def run_tvm_linear(device: str) -> None:
         )
 
 
+def rotate(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+    """Each half of the last dimension, turned by an angle for each position."""
+    c, s = torch.cos(angles), torch.sin(angles)
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * c - second * s, second * c + first * s), dim=-1)
+
+
+class RmsNorm(nn.Module):
+    """A root mean square norm."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        square = x.pow(2)
+        mean = square.mean(-1, keepdim=True)
+        return x * torch.rsqrt(mean + 1e-6) * self.weight
+
+
+def gated(up: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+    """SwiGLU."""
+    open_by = torch.sigmoid(gate)
+    return up * gate * open_by
+
+
+class Rotary(nn.Module):
+    """A block of a transformer in five functions: norm, attention with turned queries and keys, norm, gated layer."""
+
+    def __init__(self, width: int = 32, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.gate, self.down = nn.Linear(width, 48), nn.Linear(width, 48), nn.Linear(48, width)
+
+    def attend(self, x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k = rotate(q, angles), rotate(k, angles)
+        scores = q @ k.transpose(-1, -2) * (width / self.heads) ** -0.5
+        mixed = torch.softmax(scores, dim=-1) @ v
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+
+    def forward(self, x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+        x = x + self.attend(self.norm1(x), angles)
+        y = self.norm2(x)
+        return x + self.down(gated(self.up(y), self.gate(y)))
+
+
+def run_rotary(device: str) -> None:
+    """One inference."""
+    model = Rotary().to(device)
+    with torch.no_grad():
+        torch.compile(model)(torch.randn(2, 8, 32, device=device), torch.randn(8, 4, device=device))
+
+
 #: What is recorded, by the name of its file in `data/`.
 PROGRAMS: dict[str, Callable[[str], None]] = {
     "sin_cos": run_sin_cos,
@@ -183,3 +240,6 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
     "onnxrt_linear": run_onnxrt_linear,
     "openvino_parts": run_openvino_parts,
 }
+
+#: What is recorded for the tests of the view, in `data/views/`.
+VIEWED: dict[str, Callable[[str], None]] = {"rotary": run_rotary}

@@ -1,6 +1,6 @@
 """Record the programs of `programs.py` into `data/NAME-torchX.Y-DEVICE.events.json.gz`, to be replayed by tests.
 
-    python tests/record_events.py [--device cpu|cuda] [--out DIR] [NAME …]
+    python tests/record_events.py [--device cpu|cuda|h100] [--out DIR] [NAME …]
 
 Run from the checkout, with `explorer` importable. Paths of this machine are rewritten, so that a file names only
 "site-packages/", "python/", "cache/" and paths relative to the checkout; ids of objects are counted from 1.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from programs import PROGRAMS
+from programs import PROGRAMS, VIEWED
 from torch.utils._traceback import shorten_filename
 
 import explorer
@@ -36,6 +36,8 @@ RANDOM = (
     (re.compile(r"(__compiled_fn_\d+)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}"), r"\1"),
     (re.compile(r"Guard latency = [\d.]+ us"), "Guard latency = 1.00 us"),
 )
+#: A GPU that is not attached: programs run on the CPU, and are compiled for it.
+ABSENT = "h100"
 #: Facts of `Trace.meta` that differ in every recording.
 FLEETING = ("made", "cost")
 
@@ -113,7 +115,7 @@ def record(name: str, device: str) -> bytes:
     torch.compiler.reset()
     torch.manual_seed(0)
     with explorer.record(target=device, name=name, fresh=True) as recording:
-        PROGRAMS[name](device)
+        {**PROGRAMS, **VIEWED}[name]("cpu" if device == ABSENT else device)
     meta = {key: value for key, value in recording.trace.meta.items() if key not in FLEETING}
     return dump_events(*portable(recording.events, recording.failures), {**meta, "program": name, "device": device})
 
@@ -121,14 +123,15 @@ def record(name: str, device: str) -> bytes:
 def main() -> None:
     """Record the programs asked for, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PROGRAMS)}; all without")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    names = f"of {', '.join((*PROGRAMS, *VIEWED))}; without, {', '.join(PROGRAMS)}"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=names)
+    parser.add_argument("--device", choices=("cpu", "cuda", ABSENT), default="cpu")
     parser.add_argument("--out", type=Path, default=CHECKOUT / "tests" / "data")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     release = ".".join(torch.__version__.split(".")[:2])
     for name in chosen.names or PROGRAMS:
-        path = chosen.out / f"{name}-torch{release}-{chosen.device}.events.json.gz"
+        path = chosen.out / ("views" if name in VIEWED else "") / f"{name}-torch{release}-{chosen.device}.events.json.gz"
         path.write_bytes(record(name, chosen.device))
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 

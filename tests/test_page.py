@@ -164,9 +164,10 @@ def test_a_text_opens_beside_the_selected_line(opened, small):
 def test_the_lines_of_one_user_line_have_one_colour(opened, small):
     """Lines that came from the same user line bear the same colour in every text, others none."""
     tab = opened(small)
-    hue = "row => row.style.getPropertyValue('--hue')"
-    assert line(tab, "left", 2).evaluate(hue) == line(tab, "right", 3).evaluate(hue) != ""
-    assert line(tab, "right", 1).evaluate(hue) == line(tab, "left", 1).evaluate(hue) == ""
+    of = "row => row.dataset.source"
+    tab.wait_for_function("() => document.querySelector('#explorer').app.parts.colours.swatches.size")
+    assert line(tab, "left", 2).evaluate(of) == line(tab, "right", 3).evaluate(of) == "0"
+    assert line(tab, "right", 1).evaluate(of) == line(tab, "left", 1).evaluate(of) == ""
 
 
 def test_escape_takes_the_light_away(opened, small):

@@ -670,12 +670,12 @@ def test_the_graph_shows_how_each_node_was_lowered(opened, for_h100):
     counts = Counter(one["kind"] for one in rows.values())
     said = panel.locator(".lowered .kind").all_inner_texts()
     assert sorted(said) == sorted(f"{kind} {count}" for kind, count in counts.most_common(8)) and len(said) >= 3
-    hue = "name => { const view = document.querySelector('#explorer').app.tabs.views.get('graph');"
-    hue += " return view.hue(view.graph.visible.get(view.nodes.name.indexOf(name))); }"
-    before = tab.evaluate(hue, row["node"])
+    look = "name => { const view = document.querySelector('#explorer').app.tabs.views.get('graph');"
+    look += " return view.look(view.graph.visible.get(view.nodes.name.indexOf(name))); }"
     panel.get_by_role("button", name="colour by lowering").click()
-    same = {tab.evaluate(hue, name) for name in rows if rows[name]["kind"] == row["kind"]}
-    assert len(same) == 1 and before not in same
+    by_kind = {(one["kind"], tab.evaluate(look, name)) for name, one in rows.items()}
+    swatches = [swatch for _, swatch in by_kind if swatch is not None]
+    assert len(by_kind) == len(counts) and len(set(swatches)) == len(swatches) >= 3
     assert panel.get_by_role("button", name="colour by lowering").get_attribute("aria-pressed") == "true"
 
 

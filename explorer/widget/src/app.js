@@ -2,6 +2,7 @@
 // Jupyter or the saved page: `mount` in index.js gives it what it is shown in.
 
 import { Beside } from "./beside.js";
+import { Colours } from "./colours.js";
 import { element } from "./dom.js";
 import { Header } from "./header.js";
 import { Hub } from "./hub.js";
@@ -34,6 +35,7 @@ import { VIEWS } from "./views.js";
  *   hub: Hub,
  *   selection: Selection,
  *   search: Search,
+ *   colours: Colours,
  *   live: Live | null,
  *   rail: Rail,
  *   panes: Panes,
@@ -82,6 +84,7 @@ export class App {
   /** @param {string} name of the view that is shown */
   viewed(name) {
     this.panes.adder.hidden = name !== "code";
+    if (name === "code") this.panes.settle();
     this.element.dataset.view = name;
   }
 
@@ -158,6 +161,7 @@ function assembled(root, payload, live, viewed) {
   const hub = new Hub();
   const selection = new Selection(store, hub);
   const search = new Search(store, hub);
+  const colours = new Colours(store, hub, selection);
   const status = new Status({ store, hub, selection });
   /** @param {number} kernel @param {string} stage */
   const make = (kernel, stage) => {
@@ -167,11 +171,12 @@ function assembled(root, payload, live, viewed) {
   /** @param {number} index @param {boolean} other */
   const open = (index, other) => navigation.open(index, other);
   const rail = new Rail({ store, hub, selection, search, live }, { open, make });
-  const panes = new Panes({ store, hub, selection, search, rail }, root);
+  const panes = new Panes({ store, hub, selection, search, colours, rail }, root);
   const code = element("div", { class: "code-view", role: "tabpanel", "aria-label": "Code" }, panes.element);
   const tabs = new Tabs(VIEWS, store, code, { make: (view) => view.make?.(parts), viewed });
   const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
   const beside = new Beside({ store, hub, selection, panes, tabs });
-  const parts = { store, hub, selection, search, live, rail, panes, status, tabs, navigation, beside, make };
+  const seen = { rail, panes, status, tabs, navigation, beside };
+  const parts = { store, hub, selection, search, colours, live, make, ...seen };
   return parts;
 }

@@ -10,7 +10,7 @@ import { LINES, Painter, pen } from "./painter.js";
 
 /**
  * What a canvas asks of the view that it stands in, and tells it: "visit" takes the place of "pick" where
- * arrows only walk, "hold" is the space bar.
+ * arrows only walk, "hold" is the space bar, "drawn" is told of the boxes in sight.
  *
  * @typedef {Labels & {
  *   pick: (box: Box) => void,
@@ -19,6 +19,7 @@ import { LINES, Painter, pen } from "./painter.js";
  *   tip?: (box: Box) => HTMLElement | null,
  *   visit?: (box: Box) => void,
  *   hold?: () => void,
+ *   drawn?: (boxes: Box[]) => void,
  * }} Answers
  */
 
@@ -38,8 +39,8 @@ export class Canvas {
     this.y = 0;
     /** @type {Box | null} */
     this.chosen = null;
-    /** @type {Map<Box, number | null>} boxes that are marked, each with its hue */
-    this.marked = new Map();
+    /** @type {Set<Box>} */
+    this.marked = new Set();
     /** @type {Box | null} the box under the pointer */
     this.hovered = null;
     /** @type {{ x: number, y: number, moved: boolean } | null} where the pointer is while it drags */
@@ -158,7 +159,9 @@ export class Canvas {
     /** @param {Box} b */
     const seen = (b) =>
       b.x < view.right && b.x + b.w > view.left && b.y < view.bottom && b.y + b.h > view.top;
-    this.painter.boxes(g, view, this.graph.boxes.filter(seen));
+    const inSight = this.graph.boxes.filter(seen);
+    this.painter.boxes(g, view, inSight);
+    this.on.drawn?.(inSight);
     this.minimap();
   }
 

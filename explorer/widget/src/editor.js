@@ -1,8 +1,8 @@
 // A text of many lines in a CodeMirror editor that nobody can change: only the lines in view are in the
 // document.
 //
-// It is coloured a line at a time, as text.js cuts lines into tokens; lit lines, hues and search marks are
-// decorations of the lines in view, made anew when one of them changes.
+// It is coloured a line at a time, as text.js cuts lines into tokens; lit lines, the bars of user lines and
+// search marks are decorations of the lines in view, made anew when one of them changes.
 
 import { defaultKeymap } from "@codemirror/commands";
 import { codeFolding, foldAll, foldGutter, foldKeymap, foldService, unfoldAll } from "@codemirror/language";
@@ -22,6 +22,7 @@ import {
   lineNumbers,
   tooltips,
 } from "@codemirror/view";
+import { classOf } from "./colours.js";
 import { element } from "./dom.js";
 import { foldEnds } from "./folds.js";
 import { hasNoise, noiseIn, noiseLines } from "./noise.js";
@@ -29,6 +30,7 @@ import { occurrences, tokens } from "./text.js";
 
 /** @import { Extension, Line, Range } from "@codemirror/state" */
 /** @import { BlockInfo, DecorationSet, KeyBinding, ViewUpdate } from "@codemirror/view" */
+/** @import { Look } from "./colours.js" */
 /** @import { Route } from "./links.js" */
 
 /**
@@ -38,15 +40,17 @@ import { occurrences, tokens } from "./text.js";
  * @typedef {{ lit: Map<number, Route>, chosen: number, query: string }} Marks
  */
 /**
- * What an editor asks of the pane that it stands in, and tells it; "hover" gives what is known of a line and
- * of a word in it.
+ * What an editor asks of the pane that it stands in, and tells it: "look" says how a line's user line is
+ * shown, "hover" gives what is known of a line and of a word in it, "moved" is told when other lines are in
+ * sight.
  *
  * @typedef {{
- *   hue: (line: number) => number | null,
+ *   look: (line: number) => Look,
  *   language: () => string,
  *   chosen: (line: number) => void,
  *   hover: (line: number, word: string) => HTMLElement | null,
  *   step: (by: number) => void,
+ *   moved: () => void,
  * }} About
  */
 
@@ -65,28 +69,29 @@ const marks = StateField.define({
     ),
 });
 
+/** @type {import("@codemirror/state").StateEffectType<null>} */
+const recoloured = StateEffect.define();
+
 const FEW = 3; // as many hidden lines leave no trace
 
 /** @type {import("@codemirror/state").StateEffectType<boolean>} */
 const setQuiet = StateEffect.define();
 
 class Sign extends GutterMarker {
-  /** @param {string} sign @param {number | null} hue */
-  constructor(sign, hue) {
+  /** @param {string} sign @param {Look} look */
+  constructor(sign, look) {
     super();
     this.sign = sign;
-    this.hue = hue;
+    this.look = look;
   }
 
   /** @param {Sign} other @override */
   eq(other) {
-    return other.sign === this.sign && other.hue === this.hue;
+    return other.sign === this.sign && other.look === this.look;
   }
 
   toDOM() {
-    const made = element("span", { class: `sign${this.hue === null ? " plain" : ""}` }, this.sign);
-    if (this.hue !== null) made.style.setProperty("--hue", String(this.hue));
-    return made;
+    return element("span", { class: `sign ${classOf(this.look)}` }, this.sign);
   }
 }
 
@@ -136,6 +141,7 @@ export class Editor {
       state: EditorState.create({ doc: "" }),
     });
     this.element = this.view.dom;
+    this.view.scrollDOM.addEventListener("scroll", () => this.about.moved(), { passive: true });
   }
 
   /** @param {string[]} lines */
@@ -155,7 +161,7 @@ export class Editor {
       gutter({
         class: "signs",
         lineMarker: (view, block) => this.sign(view, block),
-        lineMarkerChange: (u) => u.startState.field(marks) !== u.state.field(marks),
+        lineMarkerChange: (u) => u.startState.field(marks) !== u.state.field(marks) || isRecoloured(u),
       }),
       foldGutter({ openText: "▾", closedText: "▸" }),
       codeFolding({ placeholderText: "…" }),
@@ -181,7 +187,7 @@ export class Editor {
       ),
       this.decorator(
         (view, line) => this.lights(view, line),
-        (update) => update.startState.field(marks) !== update.state.field(marks),
+        (update) => update.startState.field(marks) !== update.state.field(marks) || isRecoloured(update),
       ),
       hoverTooltip((view, at) => this.hover(view, at), { hoverTime: 250 }),
       tooltips({ position: "fixed" }),
@@ -224,9 +230,9 @@ export class Editor {
   sign(view, block) {
     const line = view.state.doc.lineAt(block.from).number;
     const { lit, chosen } = view.state.field(marks);
-    const hue = this.about.hue(line);
+    const look = this.about.look(line);
     const sign = line === chosen ? "▶" : lit.has(line) ? "◆" : "";
-    return sign || hue !== null ? new Sign(sign, hue) : null;
+    return sign || look !== null ? new Sign(sign, look) : null;
   }
 
   /**
@@ -278,10 +284,9 @@ export class Editor {
   /** @param {EditorView} view @param {Line} line @returns {Iterable<Range<Decoration>>} */
   *lights(view, line) {
     const { lit, chosen, query } = view.state.field(marks);
-    const hue = this.about.hue(line.number);
     const kind = line.number === chosen ? " chosen" : lit.has(line.number) ? " lit" : "";
-    const look = { class: `line${kind}${hue === null ? " plain" : ""}`, "data-line": String(line.number) };
-    const attributes = hue === null ? look : { ...look, style: `--hue:${hue}` };
+    const look = String(this.about.look(line.number) ?? "");
+    const attributes = { class: `line${kind}`, "data-line": String(line.number), "data-source": look };
     yield Decoration.line({ attributes }).range(line.from);
     for (const [from, to] of occurrences(line.text, query))
       yield foundMark.range(line.from + from, line.from + to);
@@ -357,6 +362,19 @@ export class Editor {
   }
 
   /**
+   * The lines in view, without those that are folded away.
+   *
+   * @returns {number[]}
+   */
+  linesInView() {
+    const { scrollDOM, state } = this.view;
+    const top = scrollDOM.scrollTop - this.view.documentPadding.top;
+    return this.view.viewportLineBlocks
+      .filter((block) => block.bottom > top && block.top < top + scrollDOM.clientHeight)
+      .map((block) => state.doc.lineAt(block.from).number);
+  }
+
+  /**
    * Bring a line into view, in the middle if it is not there yet; with `caret` the caret goes there too.
    *
    * @param {number} line
@@ -375,8 +393,14 @@ export class Editor {
     gotoLine(this.view);
   }
 
+  // Other user lines have colours.
+  recolour() {
+    this.view.dispatch({ effects: recoloured.of(null) });
+  }
+
   /** @param {ViewUpdate} update */
   updated(update) {
+    if (update.viewportChanged || update.geometryChanged) this.about.moved();
     if (!update.selectionSet || !update.transactions.some((t) => t.isUserEvent("select"))) return;
     const { main } = update.state.selection;
     if (main.empty) this.about.chosen(update.state.doc.lineAt(main.head).number);
@@ -402,3 +426,6 @@ export class Editor {
     this.view.destroy();
   }
 }
+
+/** @param {ViewUpdate} update */
+const isRecoloured = (update) => update.transactions.some((t) => t.effects.some((e) => e.is(recoloured)));

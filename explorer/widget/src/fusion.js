@@ -13,7 +13,6 @@ import { Verdicts, title } from "./why.js";
 /** @import { Fact } from "./hover.js" */
 /** @import { VerdictInfo } from "./wire.js" */
 
-const HUES = 137.508;
 const ASK = "Click two nodes, or type their names, to read why they are one kernel or not.";
 /** @type {Layout} */
 const EMPTY = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
@@ -64,7 +63,7 @@ export class Fusion {
       open: (box) => this.toggle(box),
       label: (box) => this.label(box),
       edge: () => "",
-      hue: (box) => this.hue(box),
+      look: () => null,
       say: (box) => status.say(this.label(box).filter(Boolean).join(", ")),
       visit: (box) => this.light(box),
       tip: (box) => this.tip(box),
@@ -139,14 +138,6 @@ export class Fusion {
       return [this.nodes.name[box.node], (this.nodes.origins?.[box.node] || []).join(", ")];
     const group = this.verdicts.groups.find((one) => one.name === box.label);
     return [group ? title(group) : box.label, plural(box.count, "node")];
-  }
-
-  /** @param {Box} box @returns {number | null} */
-  hue(box) {
-    const name = box.kind === "node" ? this.verdicts.group.get(this.nodes.name[box.node])?.name : box.label;
-    return name
-      ? Math.round(([...name].reduce((sum, c) => sum * 3 + c.charCodeAt(0), 0) * HUES) % 360)
-      : null;
   }
 
   /** @param {Box} box */
@@ -236,10 +227,10 @@ export class Fusion {
         .flatMap((name) => this.verdicts.numbers.get(name) || [])
         .map((number) => this.verdicts.names[number]),
     );
-    this.canvas.marked = new Map();
+    this.canvas.marked = new Set();
     this.nodes.name.forEach((name, node) => {
       const box = this.graph.visible.get(node);
-      if (box && nodes.has(name)) this.canvas.marked.set(box, this.hue(box));
+      if (box && nodes.has(name)) this.canvas.marked.add(box);
     });
     this.canvas.redraw();
   }

@@ -2,17 +2,18 @@
 
 import { button, element, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
+import { sightOf } from "./colours.js";
 import { arrange, firstOpen, groupTree } from "./graph.js";
 import { INPUTS, groupings, pathsOf } from "./grouping.js";
 import { cells, factsOfNode } from "./hover.js";
-import { HUE_OF_KIND, Legend } from "./lowering.js";
+import { SWATCH_OF_KIND, Legend } from "./lowering.js";
 import { Verdicts } from "./why.js";
 
 /** @import { Parts } from "./app.js" */
+/** @import { Look } from "./colours.js" */
 /** @import { Box, Group, Layout } from "./graph.js" */
 /** @import { FusionInfo } from "./wire.js" */
 
-const HUES = 137.508;
 // The graphs of which the scheduler's verdicts know the nodes by name.
 const SCHEDULED = ["post_grad", "ir_pre_fusion", "ir_post_fusion"];
 
@@ -21,10 +22,16 @@ const MOST = 100; // boxes that are shown at first, about
 const EMPTY = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
 
 export class GraphView {
-  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes" | "status" | "navigation">} parts */
-  constructor({ store, hub, selection, panes, status, navigation }) {
+  /**
+   * @param {Pick<
+   *   Parts,
+   *   "store" | "hub" | "selection" | "colours" | "panes" | "status" | "navigation"
+   * >} parts
+   */
+  constructor({ store, hub, selection, colours, panes, status, navigation }) {
     this.store = store;
     this.selection = selection;
+    this.colours = colours;
     this.status = status;
     this.navigation = navigation;
     this.artifact = -1;
@@ -65,10 +72,11 @@ export class GraphView {
       open: (box) => this.toggle(box),
       label: (box) => this.label(box),
       edge: (edge) => this.type(edge.source),
-      hue: (box) => this.hue(box),
+      look: (box) => this.look(box),
       say: (box) => status.say(this.label(box).filter(Boolean).join(", ")),
       tip: (box) => this.tip(box),
       hold: () => this.hold(),
+      drawn: (boxes) => this.drawn(boxes),
     });
     this.why = element("p", { class: "why", role: "status", hidden: true });
     this.legend = new Legend(() => this.canvas.redraw());
@@ -90,6 +98,7 @@ export class GraphView {
     );
     hub.on("selected", () => this.selected());
     hub.on("themed", () => this.canvas.themed());
+    hub.on("coloured", () => this.canvas.redraw());
     this.begin(panes.list.map((pane) => pane.artifact));
   }
 
@@ -189,21 +198,28 @@ export class GraphView {
   }
 
   /**
-   * A group's own colour, of its outermost name; a node has its user line's, or that of its lowering.
+   * A node has its user line's colour, or that of its lowering; a group has none of its own.
    *
    * @param {Box} box
-   * @returns {number | null}
+   * @returns {Look}
    */
-  hue(box) {
-    if (box.kind === "node") {
-      const kind = this.legend.on ? this.store.lowered(this.artifact, box.node)?.kind : null;
-      if (kind) return HUE_OF_KIND[kind] ?? null;
-      const line = this.nodes.line[box.node];
-      return line ? this.store.hue(this.artifact, line) : null;
-    }
-    return box.kind === "group" || this.legend.on
-      ? null
-      : Math.round(([...box.label].reduce((sum, c) => sum + c.charCodeAt(0), 0) * HUES) % 360);
+  look(box) {
+    if (box.kind !== "node") return null;
+    const kind = this.legend.on ? this.store.lowered(this.artifact, box.node)?.kind : null;
+    if (kind) return SWATCH_OF_KIND[kind] ?? null;
+    const line = this.nodes.line[box.node];
+    return line ? this.colours.look(this.artifact, line) : null;
+  }
+
+  /**
+   * Give colours to the user lines of the nodes in sight.
+   *
+   * @param {Box[]} boxes
+   */
+  drawn(boxes) {
+    if (this.element.hidden || this.legend.on) return;
+    const lines = boxes.map((box) => (box.kind === "node" ? this.nodes.line[box.node] : 0));
+    this.colours.settle([sightOf(this.store, this.artifact, lines.filter(Boolean))]);
   }
 
   /** @param {Box} box */
@@ -295,13 +311,13 @@ export class GraphView {
    * @param {string} kernel
    */
   light(kernel) {
-    this.canvas.marked = new Map();
+    this.canvas.marked = new Set();
     let count = 0;
     this.nodes.name.forEach((_, node) => {
       if (!this.store.lowered(this.artifact, node)?.kernels.includes(kernel)) return;
       count += 1;
       const box = this.graph.visible.get(node);
-      if (box) this.canvas.marked.set(box, null);
+      if (box) this.canvas.marked.add(box);
     });
     this.canvas.redraw();
     this.status.say(`${plural(count, "node")} ended in ${kernel}`);
@@ -397,7 +413,7 @@ export class GraphView {
   selected() {
     const { store } = this;
     const { chosen, lit } = this.selection;
-    this.canvas.marked = new Map();
+    this.canvas.marked = new Set();
     if (chosen) {
       /** @param {number} line */
       const boxOf = (line) => this.graph.visible.get(store.nodeAt(this.artifact, line));
@@ -407,7 +423,7 @@ export class GraphView {
       } else this.canvas.chosen = null;
       for (const line of lit.get(this.artifact)?.keys() ?? []) {
         const box = boxOf(line);
-        if (box) this.canvas.marked.set(box, store.hue(this.artifact, line));
+        if (box) this.canvas.marked.add(box);
       }
     }
     this.canvas.redraw();

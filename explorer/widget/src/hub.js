@@ -4,14 +4,15 @@
 
 /**
  * What happens in a view: another line is selected ("by" is who selected it), another word searched, other
- * texts stand in the panes, a text is to be seen in the rail, the theme changes, texts were added (the index
- * of the first), and what the live process says.
+ * texts stand in the panes, a text is to be seen in the rail, other user lines have colours, the theme
+ * changes, texts were added (the index of the first), and what the live process says.
  *
  * @typedef {{
  *   selected: { by: unknown },
  *   searched: null,
  *   opened: number[],
  *   revealed: number,
+ *   coloured: null,
  *   themed: null,
  *   grown: number,
  *   progress: Progress,

@@ -38,7 +38,7 @@ export const routeWords = (route) =>
 // A place, one line of one artifact, as one number; a text may have up to 16,777,215 lines.
 const LINES = 0x1000000;
 /** @param {number} artifact @param {number} line */
-const place = (artifact, line) => artifact * LINES + line;
+export const place = (artifact, line) => artifact * LINES + line;
 /** @type {Way[]} */
 const WAYS = ["down", "up"];
 

@@ -1,19 +1,20 @@
 // What Inductor lowered the nodes of a graph to, as colours with a legend.
 
+import { classOf } from "./colours.js";
 import { element } from "./dom.js";
 
-/** @type {{ [kind: string]: number }} degrees of hue */
-export const HUE_OF_KIND = {
-  pointwise: 210,
-  reduction: 130,
-  scan: 165,
-  sort: 185,
-  scatter: 235,
-  template: 275,
-  "extern call": 35,
-  fallback: 0,
-  "user's kernel": 300,
-  collective: 320,
+/** @type {{ [kind: string]: number }} the swatch of each kind, as colours.js counts them */
+export const SWATCH_OF_KIND = {
+  pointwise: 0,
+  reduction: 1,
+  template: 2,
+  "extern call": 3,
+  fallback: 4,
+  "user's kernel": 5,
+  scan: 6,
+  sort: 7,
+  scatter: 8,
+  collective: 9,
 };
 
 const MOST_SAID = 8; // kinds that the legend names
@@ -60,8 +61,6 @@ export class Legend {
 
 /** @param {string} kind @param {number} count */
 function chip(kind, count) {
-  const mark = element("i", { "aria-hidden": "true" });
-  const hue = HUE_OF_KIND[kind];
-  mark.style.background = hue === undefined ? "var(--line)" : `hsl(${hue} 65% 50%)`;
+  const mark = element("i", { class: classOf(SWATCH_OF_KIND[kind] ?? null), "aria-hidden": "true" });
   return element("span", { class: "kind" }, mark, `${kind} ${count}`);
 }

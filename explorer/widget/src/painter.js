@@ -1,21 +1,35 @@
 // How a graph's boxes and edges are drawn, with less detail the smaller they are.
 
+import { COLOURS as SOURCES, colourOf, textureOf } from "./colours.js";
+
+/** @import { Look } from "./colours.js" */
 /** @import { Box, Edge, Layout } from "./graph.js" */
 /** @typedef {{ left: number, top: number, right: number, bottom: number }} View what is in sight */
 /** @typedef {{ x: number, y: number, width: number }} Taken where the text of an edge is */
-/** @typedef {{ graph: Layout, scale: number, chosen: Box | null, marked: Map<Box, number | null> }} Scene */
+/** @typedef {{ graph: Layout, scale: number, chosen: Box | null, marked: Set<Box> }} Scene */
 
 /**
- * What is said of boxes and edges: a box's title and subtitle, its hue, an edge's text.
+ * What is said of boxes and edges: a box's title and subtitle, what its stripe shows, an edge's text.
  *
  * @typedef {{
  *   label: (box: Box) => string[],
- *   hue: (box: Box) => number | null,
+ *   look: (box: Box) => Look,
  *   edge: (edge: Edge) => string,
  * }} Labels
  */
 
-const COLOURS = ["back", "raised", "sunk", "line", "text", "soft", "accent", "edge", "accent-back"];
+const COLOURS = [
+  ...["back", "raised", "sunk", "line", "text", "soft", "accent", "edge", "accent-back"],
+  ...Array.from({ length: SOURCES }, (_, colour) => `source-${colour}`),
+];
+const WHOLE = [[0, 5]];
+const HALVES = [
+  [0, 2],
+  [4, 2],
+];
+const STRIPE = 9; // the length after which a texture repeats, as in style.css
+/** @type {{ [texture: string]: number }} */
+const FILLED = { dashed: 2 / 3, dotted: 1 / 3 };
 const TEXT = 0.45; // from this scale on boxes have their text
 export const LINES = 0.12; // and from this one edges are curves
 const LONG = 420; // an edge further than this is faint
@@ -140,31 +154,29 @@ export class Painter {
 
   /** @param {CanvasRenderingContext2D} g @param {Box} box */
   box(g, box) {
-    const mark = this.scene.marked.get(box);
-    const hue = mark ?? null;
+    const marked = this.scene.marked.has(box);
     g.fillStyle =
       box.kind === "group"
         ? this.colours["accent-back"]
         : this.scene.scale < TEXT
           ? this.colours.sunk
           : this.colours.back;
-    if (mark !== undefined) g.fillStyle = `hsl(${hue ?? 45} 80% ${this.dark ? "26%" : "86%"})`;
+    if (marked) g.fillStyle = `hsl(45 80% ${this.dark ? "26%" : "86%"})`;
     g.strokeStyle =
       box === this.scene.chosen
         ? this.colours.accent
-        : mark !== undefined
+        : marked
           ? this.colours.edge
           : this.dark
             ? this.colours.soft
             : this.colours.line;
-    g.lineWidth = box === this.scene.chosen ? 2.5 : mark !== undefined ? 2 : 1;
+    g.lineWidth = box === this.scene.chosen ? 2.5 : marked ? 2 : 1;
     if (this.scene.scale < LINES) {
-      g.fillStyle =
-        mark !== undefined
-          ? this.colours.edge
-          : box.kind === "group"
-            ? this.colours.accent
-            : this.colours.soft;
+      g.fillStyle = marked
+        ? this.colours.edge
+        : box.kind === "group"
+          ? this.colours.accent
+          : this.colours.soft;
       g.fillRect(box.x, box.y, box.w, box.h);
       return;
     }
@@ -177,7 +189,7 @@ export class Painter {
     g.font = this.fonts.title;
     g.fillStyle = this.colours.text;
     const sign =
-      mark !== undefined || box === this.scene.chosen
+      marked || box === this.scene.chosen
         ? box === this.scene.chosen
           ? "▶ "
           : "◆ "
@@ -187,16 +199,32 @@ export class Painter {
     g.fillText(cut(g, sign + title, box.w - 20), box.x + 11, box.y + (subtitle ? 15 : box.h / 2 + 4));
     if (!subtitle) return;
     g.font = this.fonts.small;
-    g.fillStyle = mark === undefined ? this.colours.soft : this.colours.text;
+    g.fillStyle = marked ? this.colours.text : this.colours.soft;
     g.fillText(cut(g, subtitle, box.w - 20), box.x + 11, box.y + 30);
   }
 
   /** @param {CanvasRenderingContext2D} g @param {Box} box */
   stripe(g, box) {
-    const hue = this.on.hue(box);
-    if (hue === null) return;
-    g.fillStyle = `hsl(${hue} 65% ${this.dark ? "60%" : "45%"})`;
-    g.fillRect(box.x, box.y + 5, 4, box.h - 10);
+    const look = this.on.look(box);
+    if (look === null) return;
+    const [top, height] = [box.y + 5, box.h - 10];
+    if (look === "linked") {
+      g.fillStyle = this.colours.soft;
+      return g.fillRect(box.x + 1, top, 1, height);
+    }
+    g.fillStyle = this.colours[`source-${colourOf(look)}`];
+    for (const [left, width] of textureOf(look) === "double" ? HALVES : WHOLE)
+      for (let at = 0; at < height; at += STRIPE)
+        g.fillRect(box.x + left, top + at, width, Math.min(this.filled(look), height - at));
+  }
+
+  /**
+   * How much of each piece of a stripe is filled.
+   *
+   * @param {number} swatch
+   */
+  filled(swatch) {
+    return STRIPE * (FILLED[textureOf(swatch)] ?? 1);
   }
 
   /**

@@ -1,17 +1,19 @@
 // A text pane: a bar to choose and handle a text, the text itself, and beside it a map of its lit lines.
 
+import { sightOf } from "./colours.js";
 import { button, element, plural, seconds } from "./dom.js";
 import { Editor } from "./editor.js";
 
 const MAP = 300; // marks in the map at most
 const ROW = 18; // pixels a line, for where a short text's marks stand
 
+/** @import { Parts } from "./app.js" */
+/** @import { Sight } from "./colours.js" */
 /** @import { Route } from "./links.js" */
-/** @import { Store } from "./store.js" */
 
 /**
  * What happens in a pane: a line is chosen, the text before or after is asked for, another is picked, the
- * pane is closed; "hover" gives what is known of a line and a word in it.
+ * pane is closed, other lines are in sight; "hover" gives what is known of a line and a word in it.
  *
  * @typedef {{
  *   chosen: (line: number) => void,
@@ -19,12 +21,18 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
  *   step: (by: number) => void,
  *   show: (index: number) => void,
  *   close: () => void,
+ *   moved: () => void,
  * }} Answers
  */
 
 export class Pane {
-  /** @param {string} name @param {ShadowRoot | Document} root @param {Store} store @param {Answers} on */
-  constructor(name, root, store, on) {
+  /**
+   * @param {string} name
+   * @param {ShadowRoot | Document} root
+   * @param {Pick<Parts, "store" | "colours">} parts
+   * @param {Answers} on
+   */
+  constructor(name, root, { store, colours }, on) {
     this.name = name;
     this.store = store;
     this.artifact = -1;
@@ -38,11 +46,12 @@ export class Pane {
     this.pointer = 0; // the lit line that was stepped to
     const label = `${name} text`;
     this.editor = new Editor(root, `${label}, lines`, {
-      hue: (line) => (this.artifact < 0 ? null : store.hue(this.artifact, line)),
+      look: (line) => (this.artifact < 0 ? null : colours.look(this.artifact, line)),
       language: () => (this.artifact < 0 ? "" : store.artifact(this.artifact).language),
       chosen: (line) => this.artifact >= 0 && this.lines.length && on.chosen(line),
       hover: on.hover,
       step: on.step,
+      moved: on.moved,
     });
     /** @type {HTMLSelectElement} */
     this.picker = element("select", {
@@ -156,18 +165,16 @@ export class Pane {
   // fit.
   drawMap() {
     const whole = Math.max(this.lines.length, this.map.clientHeight / ROW, 1);
-    const buckets = new Map(this.sorted.map((line) => [Math.floor(((line - 1) / whole) * MAP), line]));
-    const marks = [...buckets].map(([bucket, line]) => this.tick(bucket / MAP, "lit", line));
-    if (this.chosen) marks.push(this.tick((this.chosen - 1) / whole, "chosen", this.chosen));
+    const buckets = new Set(this.sorted.map((line) => Math.floor(((line - 1) / whole) * MAP)));
+    const marks = [...buckets].map((bucket) => this.tick(bucket / MAP, "lit"));
+    if (this.chosen) marks.push(this.tick((this.chosen - 1) / whole, "chosen"));
     this.map.replaceChildren(...marks);
   }
 
-  /** @param {number} at @param {string} kind @param {number} line */
-  tick(at, kind, line) {
+  /** @param {number} at @param {string} kind */
+  tick(at, kind) {
     const tick = element("i", { class: kind });
     tick.style.top = `${at * 100}%`;
-    const hue = this.store.hue(this.artifact, line);
-    if (hue !== null) tick.style.setProperty("--hue", String(hue));
     return tick;
   }
 
@@ -187,6 +194,16 @@ export class Pane {
     const near = this.sorted.filter((_, at) => far[at] === nearest);
     const [first, last] = this.editor.inView();
     if (!near.some((line) => line >= first && line <= last)) this.editor.reveal(near[0]);
+  }
+
+  /**
+   * The user lines of the lines in view.
+   *
+   * @returns {Sight}
+   */
+  sight() {
+    if (this.artifact < 0 || !this.editor.element.clientHeight) return new Map();
+    return sightOf(this.store, this.artifact, this.lines.length ? this.editor.linesInView() : []);
   }
 
   // Bring the selected line into view, else the nearest linked one.

@@ -1,6 +1,6 @@
 // The text panes side by side: which there are, which text each shows, and what is lit in them.
 
-import { button, element } from "./dom.js";
+import { button, eachFrame, element } from "./dom.js";
 import { facts } from "./hover.js";
 import { Pane } from "./pane.js";
 
@@ -12,21 +12,24 @@ export class Panes {
   /**
    * `root` is what the panes stand in, for their style sheets.
    *
-   * @param {Pick<Parts, "store" | "hub" | "selection" | "search" | "rail">} parts
+   * @param {Pick<Parts, "store" | "hub" | "selection" | "search" | "colours" | "rail">} parts
    * @param {ShadowRoot | Document} root
    */
-  constructor({ store, hub, selection, search, rail }, root) {
+  constructor({ store, hub, selection, search, colours, rail }, root) {
     this.root = root;
     this.store = store;
     this.hub = hub;
     this.selection = selection;
     this.search = search;
+    this.colours = colours;
     this.rail = rail;
     /** @type {Pane[]} */
     this.list = [];
     this.element = element("div", { class: "panes" });
     this.adder = button("+ pane", "add a text pane", () => this.add(), { class: "quiet" });
+    this.settle = eachFrame(() => this.colour());
     hub.on("selected", ({ by }) => this.selected(by));
+    hub.on("coloured", () => this.list.forEach((pane) => pane.editor.recolour()));
     hub.on("searched", () => this.list.forEach((pane) => this.light(pane)));
     hub.on("grown", () => this.list.forEach((pane) => pane.offer(rail.options())));
   }
@@ -34,12 +37,13 @@ export class Panes {
   // Add a pane with the text after that of the last one, where there is room.
   add() {
     if (this.list.length === NAMES.length) return;
-    const pane = new Pane(NAMES[this.list.length], this.root, this.store, {
+    const pane = new Pane(NAMES[this.list.length], this.root, this, {
       chosen: (line) => this.selection.choose(pane.artifact, line, pane),
       hover: (line, word) => facts(this.store, pane.artifact, line, word, this.selection.lit),
       step: (by) => this.step(pane, by),
       show: (index) => this.show(pane, index),
       close: () => this.close(pane),
+      moved: () => this.settle(),
     });
     pane.offer(this.rail.options());
     const before = this.list.at(-1);
@@ -68,7 +72,13 @@ export class Panes {
     this.adder.disabled = this.list.length === NAMES.length;
   }
 
+  // Give colours to the user lines in sight, where the panes are.
+  colour() {
+    if (this.element.clientHeight) this.colours.settle(this.list.map((pane) => pane.sight()));
+  }
+
   tell() {
+    this.settle();
     this.hub.tell(
       "opened",
       this.list.map((pane) => pane.artifact),
@@ -110,6 +120,7 @@ export class Panes {
       if (pane.artifact === chosen.artifact) pane.editor.reveal(chosen.line, true);
       else pane.revealLit();
     }
+    this.settle();
   }
 
   /** @param {Pane} pane */

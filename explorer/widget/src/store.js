@@ -1,15 +1,13 @@
 // The trace in the browser: the payload, its texts as lines, and what is worked out of them once. No element
 // is made here.
 
-import { Links, artifactOf, lineOf } from "./links.js";
+import { Links, artifactOf, lineOf, place } from "./links.js";
 import { splitLines } from "./text.js";
 
 /** @import { Addition, ArtifactInfo, Nodes, Payload, StageInfo } from "./wire.js" */
 /** @typedef {{ kind: string, by: string, why: string, kernels: string[] }} Lowered how a node was lowered */
 
 /** @typedef {"op" | "target" | "type" | "module" | "place" | "code" | "args"} Column a fact of a node */
-
-const GOLDEN = 137.508; // degrees between the hues of neighbouring lines, so that they differ
 
 /** @type {Nodes} */
 const NO_NODES = {
@@ -31,8 +29,8 @@ export class Store {
     this.payload = payload;
     /** @type {Map<number, string[]>} the lines of each text that was asked for */
     this.split = new Map();
-    /** @type {Map<string, number | null>} */
-    this.hues = new Map();
+    /** @type {Map<number, Map<number, number | null>>} of each text the user line of each line asked for */
+    this.roots = new Map();
     /** @type {Map<number, Map<number, number>>} of each graph the node on each line */
     this.nodeLines = new Map();
     this.links = new Links(payload.links, payload.hows);
@@ -64,7 +62,7 @@ export class Store {
     payload.links.push(...links);
     for (const kernel of payload.kernels)
       for (const [owner, stage, index] of forms) if (owner === kernel.artifact) kernel.forms[stage] = index;
-    this.hues.clear();
+    this.roots.clear();
     this.read();
   }
 
@@ -123,31 +121,25 @@ export class Store {
     return -1;
   }
 
-  // Colours -------------------------------------------------------------------------------------------------
+  // Origins -------------------------------------------------------------------------------------------------
 
   /**
-   * The hue of the user's line that this line came from in the end, the same in every text; null where there
-   * is none.
+   * The user's line that a line came from in the end, as one number, the same in every text; null where there
+   * is none, and for a user's line that nothing came from.
    *
    * @param {number} index
    * @param {number} line
    * @returns {number | null}
    */
-  hue(index, line) {
-    const key = `${index}:${line}`;
-    const cached = this.hues.get(key);
-    if (cached !== undefined) return cached;
-    const hue = this.hueOf(index, line);
-    this.hues.set(key, hue);
-    return hue;
-  }
-
-  /** @param {number} index @param {number} line @returns {number | null} */
-  hueOf(index, line) {
+  root(index, line) {
+    const roots = this.roots.get(index) ?? new Map();
+    this.roots.set(index, roots);
+    let root = roots.get(line);
+    if (root !== undefined) return root;
     const origin = this.origin(index, line);
-    return origin && this.links.heirs(...origin)
-      ? Math.round((origin[1] * GOLDEN + origin[0] * 47) % 360)
-      : null;
+    root = origin && this.links.heirs(...origin) ? place(...origin) : null;
+    roots.set(line, root);
+    return root;
   }
 
   /**
