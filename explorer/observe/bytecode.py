@@ -5,7 +5,6 @@ from __future__ import annotations
 import dis
 import linecache
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
@@ -15,6 +14,7 @@ from explorer.model.stage import Emit
 from explorer.model.values import text_lines
 from explorer.observe.functions import code_fields, disassembly, emit_function
 from explorer.observe.patch import guarded
+from explorer.process.ignored_warnings import warnings_ignored_here
 
 #: The instruction in depyf's error: Instruction(opname='SWAP', …) or its print.
 _INSTRUCTION = re.compile(r"(?:opname=')?\b(?P<name>[A-Z][A-Z_]{2,})\b")
@@ -36,7 +36,7 @@ def bytecode(emit: Emit) -> Iterator[None]:
         emit_function(emit, code)
         emit("dynamo_bytecode", lambda: _transformed(transformed, code))
         if decompile:
-            emit.later("decompiled", lambda: _decompiled(transformed, code))
+            emit.later("decompiled", lambda: decompiled_text(transformed, code))
 
     handle = register_bytecode_hook(guarded(lambda code, transformed: None, lambda _: hook, "bytecode hook"))
     try:
@@ -83,17 +83,18 @@ def _position(instruction: dis.Instruction) -> tuple[str, dis.Positions | None]:
     return re.sub("_(FORWARD|BACKWARD)", "", instruction.opname), instruction.positions
 
 
-def _decompiled(code: CodeType, original: CodeType) -> DecompiledText:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # depyf leaves a file open while it is imported
+def decompiled_text(code: CodeType, original: CodeType) -> DecompiledText:
+    """Dynamo's bytecode of a frame as Python, or the bytecode under its source lines where depyf cannot turn it into Python."""
+    fields = code_fields(original)
+    # depyf leaves a file open while it is imported, and uses ast.Num, which Python 3.12 calls deprecated
+    with warnings_ignored_here():
         from depyf import decompile
         from depyf.decompiler import DecompilationError
 
-    fields = code_fields(original)
-    try:
-        return DecompiledText(**fields, text=decompile(code))
-    except DecompilationError as error:
-        return DecompiledText(**fields, text=with_source_lines(code), undone=undone_by(error))
+        try:
+            return DecompiledText(**fields, text=decompile(code))
+        except DecompilationError as error:
+            return DecompiledText(**fields, text=with_source_lines(code), undone=undone_by(error))
 
 
 def undone_by(error: BaseException) -> str:

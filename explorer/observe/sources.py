@@ -10,10 +10,11 @@ from __future__ import annotations
 import inspect
 import linecache
 import textwrap
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType
+
+from explorer.process.ignored_warnings import warnings_ignored_here
 
 #: Why a text is not shown.
 CHANGED, NONE_KEPT = "changed", "none"
@@ -89,8 +90,7 @@ def agrees(code: CodeType, block: Sequence[str], first: int) -> bool:
 
 def _compiled(text: str, name: str) -> list[CodeType] | None:
     """The code objects of a name in a text; None where it does not compile."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as SyntaxWarning, which the program's own compile has given
+    with warnings_ignored_here():  # such as SyntaxWarning, which the program's own compile has given
         try:
             module = compile(text, "<source>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from explorer.observe.bytecode import copied_lines
+import warnings
+from types import CodeType
+
+import pytest
+
+from explorer.observe.bytecode import copied_lines, decompiled_text
 from explorer.observe.functions import disassembly
 
 
@@ -55,3 +60,19 @@ def test_a_long_jump_is_copied_with_its_prefix() -> None:
     copied = dict(copied_lines(text, code, code) or ())
     prefixes = [n for n, line in enumerate(text.splitlines(), 1) if "EXTENDED_ARG" in line]
     assert prefixes and all(n in copied for n in prefixes)
+
+
+def test_warnings_of_depyf_are_no_errors_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the program makes warnings errors, what depyf uses that is deprecated loses no text."""
+    depyf = pytest.importorskip("depyf")
+    decompile = depyf.decompile
+
+    def decompile_with_warning(code: CodeType) -> str:
+        warnings.warn("ast.Num is deprecated", DeprecationWarning, stacklevel=1)
+        return str(decompile(code))
+
+    monkeypatch.setattr(depyf, "decompile", decompile_with_warning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = decompiled_text(branching.__code__, branching.__code__)
+    assert "a += 1" in made.text and not made.undone

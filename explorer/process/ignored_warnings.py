@@ -1,0 +1,44 @@
+"""Ignore the warnings of code that explorer calls, in this thread alone.
+
+`warnings.catch_warnings` replaces the filters of every thread, and forgets which warnings were given once already.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import get_ident
+from typing import Any
+
+
+class _OfThread:
+    """What stands in a filter for a pattern of messages: each message of one thread matches, and no other."""
+
+    def __init__(self) -> None:
+        self._thread: int | None = get_ident()
+
+    def match(self, message: str) -> bool:
+        """Whether a warning is of this thread, while the block is entered."""
+        return get_ident() == self._thread
+
+    def end(self) -> None:
+        """Match nothing more, also in copies of the filters that another thread has taken meanwhile."""
+        self._thread = None
+
+
+@contextmanager
+def warnings_ignored_here() -> Iterator[None]:
+    """Ignore every warning of this thread inside the block, whatever filters the program has set."""
+    pattern = _OfThread()
+    own: Any = ("ignore", pattern, Warning, None, 0)
+    filters: Any = warnings.filters
+    filters.insert(0, own)
+    try:
+        yield
+    finally:
+        pattern.end()
+        filters_now: Any = warnings.filters  # another thread may have put a copy in the list's place
+        for each in (filters, filters_now):
+            if own in each:
+                each.remove(own)
