@@ -228,6 +228,13 @@ def run_rotary(device: str) -> None:
         torch.compile(model)(torch.randn(2, 8, 32, device=device), torch.randn(8, 4, device=device))
 
 
+def run_xla_linear(device: str) -> None:
+    """One inference by XLA through StableHLO."""
+    model = Twice().to(device)
+    with torch.no_grad():
+        torch.compile(model, backend="xla")(torch.randn(2, 8, device=device))
+
+
 #: What is recorded, by the name of its file in `data/`.
 PROGRAMS: dict[str, Callable[[str], None]] = {
     "sin_cos": run_sin_cos,
@@ -237,6 +244,7 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
     "attention": run_attention,
     "iree_linear": run_iree_linear,
     "tvm_linear": run_tvm_linear,
+    "xla_linear": run_xla_linear,
     "onnxrt_linear": run_onnxrt_linear,
     "openvino_parts": run_openvino_parts,
 }

@@ -53,6 +53,7 @@ DEBUGGING = "one of PyTorch's own, for debugging"
 IREE = "IREE, an MLIR compiler for CPUs and GPUs"
 TENSORRT = "NVIDIA's TensorRT, through Torch-TensorRT"
 XLA = "XLA, through PyTorch/XLA"
+ANOTHER_WAY = "It must be of the same release as torch; backend 'xla' goes to XLA through StableHLO, without it"
 NO_RELAY = "torch's own backend of this name needs Relay, which TVM has no more: explorer's takes its place"
 SAME_RELEASE = "It must be of the same release as torch"
 NEEDS_GPU = "It needs an NVIDIA GPU"
@@ -69,8 +70,9 @@ KNOWN: tuple[KnownBackend, ...] = (
     KnownBackend("onnxrt", "ONNX Runtime, through explorer", "onnxruntime", ("onnxruntime", "onnxscript"), "onnx"),
     KnownBackend("openvino", "Intel's OpenVINO, a compiler for inference", "openvino", ("openvino", "packaging"), "openvino"),
     KnownBackend("tvm", "Apache TVM, through explorer", "apache-tvm", ("tvm", "tvm_ffi"), "tvm", NO_RELAY),
-    KnownBackend("openxla", XLA, "torch_xla", ("torch_xla",), note=SAME_RELEASE),
-    KnownBackend("openxla_eval", f"{XLA}, for inference", "torch_xla", ("torch_xla",), note=SAME_RELEASE),
+    KnownBackend("xla", "XLA through StableHLO, through explorer", "jaxlib", ("torch_mlir", "jaxlib"), "xla"),
+    KnownBackend("openxla", XLA, "torch_xla", ("torch_xla",), note=ANOTHER_WAY),
+    KnownBackend("openxla_eval", f"{XLA}, for inference", "torch_xla", ("torch_xla",), note=ANOTHER_WAY),
     KnownBackend(
         "ipex",
         "Intel's extension for PyTorch",

@@ -7,9 +7,10 @@ from explorer.compilers.iree.compiler import IREE
 from explorer.compilers.onnxrt.compiler import ONNXRT
 from explorer.compilers.openvino.compiler import OPENVINO
 from explorer.compilers.tvm.compiler import TVM
+from explorer.compilers.xla.compiler import XLA
 
 #: Every compiler, in the order of the docs. Another one: see "Adding a compiler" in CONTRIBUTING.md.
-COMPILERS: tuple[Compiler, ...] = (IREE, ONNXRT, OPENVINO, TVM)
+COMPILERS: tuple[Compiler, ...] = (IREE, ONNXRT, OPENVINO, TVM, XLA)
 
 
 def compiler_named(name: object) -> Compiler | None:

@@ -40,6 +40,7 @@ from explorer.model.rows import (
     Tiling,
     VerdictRow,
     WrittenFile,
+    XlaFigure,
 )
 from explorer.model.values import Call, Plain, plain
 
@@ -753,6 +754,41 @@ class TvmForTarget(Record):
     nodes: tuple[tuple[int, Names], ...]
 
 
+@record
+class XlaModule(Record):
+    """A graph in MLIR on its way to XLA; `fx_nodes` are its FX nodes, in the order in which locations count them."""
+
+    fx_nodes: Names
+
+
+@record
+class XlaPass(Record):
+    """A pass of XLA's that changed the module, in one of XLA's pipelines.
+
+    `number` is XLA's own, in order. `before` and `after` are the lines of the module.
+    """
+
+    number: int
+    pipeline: str
+    name: str
+    before: int
+    after: int
+
+
+@record
+class XlaCost(Record):
+    """XLA's figures of a module: operations that it estimates, and bytes."""
+
+    rows: tuple[XlaFigure, ...]
+
+
+@record
+class XlaKernel(Record):
+    """A kernel that XLA compiled, by the name of its instruction in the optimised HLO."""
+
+    name: str
+
+
 #: The levels of ONNX Runtime's optimiser, as a trace's options name them: each does what the one before it does too.
 ONNXRT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 #: The stages that are a graph in ONNX, in the order in which they are made.
@@ -761,6 +797,10 @@ ONNX_GRAPHS = ("onnx", "onnx_optimize", *(f"onnxrt_{level}" for level in ONNXRT_
 TVM_MODULES = ("tvm_relax", "tvm_fused", "tvm_tir")
 #: The stages that are a function of TVM's machine code.
 TVM_FUNCTIONS = ("tvm_llvm", "tvm_assembly")
+#: The stages that are a graph in MLIR on its way to XLA, and those that are a module in HLO.
+XLA_MODULES, XLA_HLO = ("xla_torch", "xla_stablehlo"), ("xla_before", "xla_optimized")
+#: The stages that are a kernel of XLA's.
+XLA_KERNELS = ("xla_llvm", "xla_assembly")
 #: The stages that are a module of IREE's in MLIR.
 IREE_MODULES = (
     "iree_torch",
@@ -838,6 +878,12 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "tvm_vm": TvmVm,
         **dict.fromkeys(TVM_FUNCTIONS, MachineFunction),
         "tvm_target": TvmForTarget,
+        **dict.fromkeys(XLA_MODULES, XlaModule),
+        **dict.fromkeys(XLA_HLO, Nothing),
+        "xla_pass": XlaPass,
+        "xla_buffers": Nothing,
+        "xla_cost": XlaCost,
+        **dict.fromkeys(XLA_KERNELS, XlaKernel),
     }
 )
 

@@ -18,6 +18,8 @@ from explorer.model.artifacts import (
     ONNX_GRAPHS,
     TVM_FUNCTIONS,
     TVM_MODULES,
+    XLA_HLO,
+    XLA_MODULES,
     AotMetadata,
     Assumption,
     Autotune,
@@ -56,6 +58,10 @@ from explorer.model.artifacts import (
     TvmPass,
     TvmVm,
     Vmfb,
+    XlaCost,
+    XlaKernel,
+    XlaModule,
+    XlaPass,
 )
 from explorer.model.records import Record, record, typed
 from explorer.model.rows import GuardPlace, Names, Place, WishOutcome, WrittenFile
@@ -374,6 +380,27 @@ class TvmForTargetText(TvmForTarget):
 
 
 @record
+class XlaModuleText(XlaModule):
+    """A graph in MLIR on its way to XLA, with its locations."""
+
+    text: str
+
+
+@record
+class XlaPassText(XlaPass):
+    """A pass of XLA's, and the difference of the module's texts."""
+
+    text: str
+
+
+@record
+class XlaKernelText(XlaKernel):
+    """A kernel of XLA's: its LLVM IR, or its assembly when it was cut out of a listing."""
+
+    text: str
+
+
+@record
 class OpenVinoPartitionText(OpenVinoPartition):
     """A graph as OpenVINO's backend partitioned it, with the graphs of the parts in it."""
 
@@ -457,6 +484,13 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "tvm_vm": TvmVmText,
         **dict.fromkeys(TVM_FUNCTIONS, ExecutableText),
         "tvm_target": TvmForTargetText,
+        **dict.fromkeys(XLA_MODULES, XlaModuleText),
+        **dict.fromkeys(XLA_HLO, Text),
+        "xla_pass": XlaPassText,
+        "xla_buffers": Text,
+        "xla_cost": XlaCost,
+        "xla_llvm": XlaKernelText,
+        "xla_assembly": Text,
     }
 )
 

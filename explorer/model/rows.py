@@ -528,6 +528,14 @@ class FileSection(Record):
 
 
 @record
+class XlaFigure(Record):
+    """One of XLA's figures of a module, such as "flops", and its value."""
+
+    figure: str
+    value: float
+
+
+@record
 class OpenVinoPart(Record):
     """Operators of a graph by what is to run them: a part that OpenVINO is handed, or those left to PyTorch, and why."""
 

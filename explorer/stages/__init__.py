@@ -43,6 +43,7 @@ from explorer.stages.torch_compile import (
 )
 from explorer.stages.triton import amdgcn, llir, ptx, sass, ttgir, ttir
 from explorer.stages.tvm import STAGES as TVM_STAGES
+from explorer.stages.xla import STAGES as XLA_STAGES
 
 #: The stages of the compilers other than Inductor, each in its compiler's order.
 OTHER_COMPILERS: tuple[Stage, ...] = (
@@ -50,6 +51,7 @@ OTHER_COMPILERS: tuple[Stage, ...] = (
     *ONNXRT_STAGES,
     *OPENVINO_STAGES,
     *TVM_STAGES,
+    *XLA_STAGES,
     compiled_fn.STAGE,
     execution.STAGE,
 )

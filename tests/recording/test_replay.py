@@ -41,11 +41,12 @@ FRAMES = {
     "attention": {"0/0": "Attention.forward"},
     "iree_linear": {"0/0": "Small.forward"},
     "tvm_linear": {"0/0": "Twice.forward"},
+    "xla_linear": {"0/0": "Twice.forward"},
     "onnxrt_linear": {"0/0": "Small.forward"},
     "openvino_parts": {"0/0": "Parted.forward"},
 }
 #: The programs that Inductor does not compile; they are recorded with the version of torch that the tests run with.
-OTHER_COMPILERS = ("iree_linear", "onnxrt_linear", "openvino_parts", "tvm_linear")
+OTHER_COMPILERS = ("iree_linear", "onnxrt_linear", "openvino_parts", "tvm_linear", "xla_linear")
 INFERENCE = [name for name in FRAMES if name not in ("mlp_train", *OTHER_COMPILERS)]
 #: A path from the root of some machine's disk, also inside quotes or brackets; not a URL and not a division.
 ABSOLUTE = re.compile(r"(?<![\w/.:<\])-])/[A-Za-z][\w.-]*/[\w.-]+")

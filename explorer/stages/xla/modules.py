@@ -1,0 +1,55 @@
+"""The module in HLO: before XLA's passes, and after them, with its fusions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from explorer.model.stage import KernelPlace, Stage, text_artifact
+from explorer.model.values import Artifact, Event
+from explorer.stages.xla import hlo
+
+
+def render(event: Event, id: str, *, title: str) -> Artifact:
+    """The module's text."""
+    return text_artifact(event, id, title, "hlo")
+
+
+def kernels(artifact: Artifact) -> Iterator[KernelPlace]:
+    """Each instruction of the entry that runs a kernel: its own line, and those of the computation that was fused into it."""
+    for instruction, inside in hlo.kernels(artifact.lines):
+        yield KernelPlace(instruction.name, (*inside, instruction.line))
+
+
+def summary(artifacts: Sequence[Artifact]) -> str:
+    """How many kernels there are, and how many of them are fusions."""
+    found = [instruction for artifact in artifacts for instruction, _ in hlo.kernels(artifact.lines)]
+    fusions = sum(each.operation == "fusion" for each in found)
+    return f"{len(found)} kernel{'s' * (len(found) != 1)}, {fusions} fusion{'s' * (fusions != 1)}"
+
+
+BEFORE = Stage(
+    name="xla_before",
+    title="HLO before passes · XLA",
+    language="hlo",
+    backend="xla",
+    render=partial(render, title="HLO before passes · XLA"),
+    link=hlo.link,
+    kinds=hlo.kinds,
+    summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
+    about="The module in HLO, XLA's own IR, before its first pass.",
+)
+OPTIMIZED = Stage(
+    name="xla_optimized",
+    title="Optimised HLO · XLA",
+    language="hlo",
+    backend="xla",
+    render=partial(render, title="Optimised HLO · XLA"),
+    link=hlo.link,
+    kinds=hlo.kinds,
+    kernels=kernels,
+    summary=summary,
+    opens_at=4,
+    made_from=("xla_before",),
+    about="The module after XLA's passes, as it is compiled: an instruction of the entry runs one kernel, often a fusion.",
+)
