@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from explorer import page
+from explorer.compilers.iree.targets import TARGETS as IREE_TARGETS
+from explorer.compilers.tvm.targets import TARGETS as TVM_TARGETS
 from explorer.model.artifacts import ARTIFACTS, Kernel, Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain, text_lines
@@ -475,7 +477,7 @@ def test_the_page_counts_lines_as_python_does(browser, text):
     tab.close()
 
 
-@pytest.mark.parametrize("language", ["python", "fx", "cpp", "asm", "text", "unheard-of"])
+@pytest.mark.parametrize("language", ["python", "fx", "cpp", "asm", "onnx", "diff", "xml", "wgsl", "text", "unheard-of"])
 def test_colouring_keeps_every_character(browser, replayed, language):
     """Cut into tokens for colouring, a line is still the same characters in the same order."""
     tab = functions(browser, "text.js")
@@ -488,6 +490,69 @@ def test_colouring_keeps_every_character(browser, replayed, language):
     ]
     cut = tab.evaluate("([lines, language]) => lines.map(l => js.tokens(l, language))", [lines, language])
     assert ["".join(part for _, part in parts) for parts in cut] == lines
+    tab.close()
+
+
+def coloured(tab: Any, line: str, language: str) -> dict[str, list[str]]:
+    """The parts of a line that are coloured, by their kind."""
+    parts: dict[str, list[str]] = {}
+    for kind, part in tab.evaluate("([line, language]) => js.tokens(line, language)", [line, language]):
+        if kind:
+            parts.setdefault(kind, []).append(part)
+    return parts
+
+
+def test_every_language_of_a_text_is_coloured(browser, replayed):
+    """In each recording every text that is more than plain text has parts in colour, and each kind of them has its style.
+
+    So have the languages of the targets that are not recorded.
+    """
+    tab = functions(browser, "text.js")
+    style = (Path(page.__file__).parent / "widget" / "src" / "style.css").read_text(encoding="utf-8")
+    languages = {target.language for target in (*IREE_TARGETS.values(), *TVM_TARGETS.values())}
+    others = (f"{name}-torch2.13-cpu" for name in ("iree_linear", "onnxrt_linear", "openvino_parts", "tvm_linear"))
+    for name in ("toy_example-torch2.13-cpu", "mlp_train-torch2.11-cuda", *others):
+        texts = {artifact.language: artifact for artifact in replayed(name).artifacts if artifact.language != "text"}
+        languages |= set(texts)
+        for language, artifact in texts.items():
+            cut = "([lines, language]) => lines.flatMap(line => js.tokens(line, language).map(([kind]) => kind))"
+            kinds = set(tab.evaluate(cut, [list(artifact.lines[:200]), language])) - {""}
+            assert kinds and all(f".t-{kind} {{" in style for kind in kinds), (name, artifact.id, language)
+    assert {"onnx", "diff", "xml", "mlir", "llvm", "asm", "python", "fx", "cpp", "metal", "wgsl"} <= languages
+    known = set(tab.evaluate("() => js.COLOURED_LANGUAGES"))
+    assert languages <= known, languages - known
+    tab.close()
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "kinds"),
+    [
+        (
+            "onnx",
+            '   [node_addmm] addmm = Gemm <beta: float = 1, act: string = "Relu"> (arg_2, t)',
+            {
+                "comment": ["   [node_addmm]"],
+                "name": ["Gemm"],
+                "keyword": ["beta", "act"],
+                "type": ["float", "string"],
+                "number": ["1"],
+                "string": ['"Relu"'],
+            },
+        ),
+        ("onnx", "main_graph (float[4,8] arg_0) => (int64[2] add) ", {"type": ["float", "int64"], "number": ["4", "8", "2"]}),
+        ("diff", "--- main, before", {"comment": ["--- main, before"]}),
+        ("diff", "@@ -1,2 +3,4 @@", {"keyword": ["@@ -1,2 +3,4 @@"]}),
+        ("diff", "-  x = y", {"gone": ["-  x = y"]}),
+        ("diff", "+  x = y", {"made": ["+  x = y"]}),
+        ("diff", "   x = y - 1", {}),
+        ("xml", '\t<dim size="4">8</dim>', {"keyword": ["dim", "dim"], "value": ["size"], "string": ['"4"'], "number": ["8"]}),
+        ("wgsl", "fn f(x : f32) { // y", {"keyword": ["fn"], "name": ["f"], "type": ["f32"], "comment": ["// y"]}),
+    ],
+)
+def test_the_parts_of_a_line_are_told_apart(browser, language, line, kinds):
+    """Operators, attributes and types of ONNX, the lines of a difference, tags and attributes of XML."""
+    tab = functions(browser, "text.js")
+    assert coloured(tab, line, language) == kinds
     tab.close()
 
 

@@ -50,7 +50,7 @@ TARGETS: Mapping[str, TvmTarget] = MappingProxyType(
         "riscv64": TvmTarget({"kind": "llvm", "mtriple": "riscv64-linux-gnu"}, "mcpu", "assembly", "asm"),
         "cuda": TvmTarget({"kind": "cuda", "arch": "sm_80"}, "arch", "CUDA C++", "cpp"),
         "opencl": TvmTarget({"kind": "opencl"}, "", "OpenCL C", "cpp"),
-        "webgpu": TvmTarget({"kind": "webgpu"}, "", "WGSL", "text"),
+        "webgpu": TvmTarget({"kind": "webgpu"}, "", "WGSL", "wgsl"),
         "metal": TvmTarget({"kind": "metal"}, "", "Metal", "metal"),
     }
 )

@@ -27,6 +27,12 @@ const LLVM = `
   xor icmp fcmp select bitcast extractvalue insertvalue insertelement extractelement getelementptr load
   store call tail asm sideeffect zext sext trunc fptrunc fpext sitofp uitofp fptosi
 `;
+const WGSL = `
+  alias break case const const_assert continue continuing default diagnostic discard else enable false fn for
+  if let loop override requires return struct switch true var while
+`;
+const ONNX_TYPES =
+  "b?float(?:16|8\\w+)?s?|u?int(?:4|8|16|32|64)?s?|double|bool|strings?|tensor|complex(?:64|128)|graph";
 /** @param {string} list @returns {string} */
 const words = (list) => `\\b(?:${list.trim().split(/\s+/).join("|")})\\b`;
 const STRING = `"(?:[^"\\\\]|\\\\.)*"`;
@@ -97,6 +103,29 @@ const GRAMMARS = {
     number: NUMBER,
     name: "^[.\\w$]+:",
   },
+  onnx: {
+    comment: '^\\s*\\[(?:"[^"]*"|[^\\]"])*\\]',
+    string: STRING,
+    name: "(?<== )[A-Za-z_][\\w.]*(?=\\s*[<(])",
+    type: `\\b(?:${ONNX_TYPES})\\b`,
+    keyword: "\\b[A-Za-z_]\\w*(?=: )",
+    number: NUMBER,
+  },
+  xml: {
+    comment: "<!--.*?-->|<\\?.*?\\?>",
+    string: STRING,
+    keyword: "(?<=</?)[\\w:.-]+",
+    value: "[\\w:.-]+(?==)",
+    number: NUMBER,
+  },
+  wgsl: {
+    comment: "//.*|/\\*.*?\\*/",
+    keyword: words(WGSL),
+    type: "@\\w+|\\b(?:f16|f32|i32|u32|bool|array|vec[234]|mat[234]x[234]|atomic)\\b",
+    number: NUMBER,
+    name: CALLED,
+  },
+  diff: { comment: "^(?:---|\\+\\+\\+) .*", keyword: "^@@.*", made: "^\\+.*", gone: "^-.*" },
   bytecode: { comment: "\\(.*\\)$", keyword: "\\b[A-Z][A-Z_]{2,}\\b", number: NUMBER, value: ">>" },
   plain: {},
 };
@@ -113,6 +142,8 @@ const FAMILY = {
   cuda: "cpp",
   hip: "cpp",
   c: "cpp",
+  metal: "cpp",
+  wgsl: "wgsl",
   asm: "asm",
   amdgcn: "asm",
   ptx: "ptx",
@@ -122,8 +153,14 @@ const FAMILY = {
   ttir: "mlir",
   ttgir: "mlir",
   mlir: "mlir",
+  onnx: "onnx",
+  xml: "xml",
+  diff: "diff",
   bytecode: "bytecode",
 };
+
+/** The languages that are coloured. */
+export const COLOURED_LANGUAGES = Object.keys(FAMILY);
 
 /** @type {{ [family: string]: RegExp }} */
 const grammars = {};
