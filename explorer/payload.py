@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from explorer import wire
-from explorer.model.artifacts import Autotune, FxPass, KernelForm
+from explorer.model.artifacts import Autotune, FxPass, IreeAfterPass, KernelForm, TvmAfterPass
 from explorer.model.records import blank, typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link, Plain, jsonable, text_lines
@@ -123,6 +123,8 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
             info["idle"] = jsonable(a.data.idle)
         if a.data.idle_after:
             info["idle_after"] = jsonable(a.data.idle_after)
+    elif isinstance(a.data, (IreeAfterPass, TvmAfterPass)):
+        info["before"] = texts.get(a.data.before, a.data.before)
     return info
 
 

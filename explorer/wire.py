@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from explorer.model.artifacts import FxPass, GraphBreak, Guard, PatternMatch, Phase, Recompile, Source, Symbol
+from explorer.model.artifacts import (
+    FxPass,
+    GraphBreak,
+    Guard,
+    IreeAfterPass,
+    IreePass,
+    PatternMatch,
+    Phase,
+    Recompile,
+    Source,
+    Symbol,
+    TvmAfterPass,
+    TvmPass,
+)
 from explorer.model.rows import Setting
 from explorer.questions.rows import BufferRow, Cost, GroupRow, InlinedRow, MomentRow, StorageRow, UnreadRow
 
@@ -432,7 +445,16 @@ Question = MakeQuestion | PassesQuestion | Action
 #: Shapes that may have keys beyond those that they name.
 OPEN = (Resources,)
 #: What the front end reads of the data of these stages, as far as it travels, and of their rows.
-DATA = {"source": Source, "graph_break": GraphBreak, "pattern_match": PatternMatch, "fx_pass": FxPass}
+DATA = {
+    "source": Source,
+    "graph_break": GraphBreak,
+    "pattern_match": PatternMatch,
+    "fx_pass": FxPass,
+    "iree_pass": IreePass,
+    "iree_after_pass": IreeAfterPass,
+    "tvm_pass": TvmPass,
+    "tvm_after_pass": TvmAfterPass,
+}
 ROWS = {"phase": Phase, "guards": Guard, "recompile": Recompile, "symbol": Symbol}
 #: All that travels.
 MESSAGES = (Payload, Addition, Selected, Command, Progress, MlirPasses, Question)

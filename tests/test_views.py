@@ -204,6 +204,32 @@ def test_passes_are_walked_by_keys(opened):
     assert steps.locator('[aria-selected="true"]').inner_text().startswith("first")
 
 
+@pytest.mark.parametrize(("compiler", "whole"), [("IREE", "convert-torch-to-linalg"), ("TVM", "FuseOps")])
+def test_the_passes_of_another_compiler_are_walked(opened, replayed, compiler, whole):
+    """Each that changed something is a step with the lines that its difference has; of one that was named the whole text."""
+    name = compiler.lower()
+    trace = replayed(f"{name}_linear-torch2.13-cpu")
+    panel = show(opened(trace), "Passes")
+    assert panel.get_by_label("passes of").locator("option:checked").inner_text() == f"{compiler} passes · 0/0 inference"
+    rows = trace.table(f"{name}_pass")
+    options = panel.get_by_role("listbox", name="passes").get_by_role("option")
+    assert [text.split("\n")[0] for text in options.all_inner_texts()] == [row["name"] for row in rows]
+    short = next(n for n, row in enumerate(rows) if row["difference"].count("\n") < 24 and row["name"] != whole)
+    options.nth(short).click()
+    seen = panel.locator(".cell.gone, .cell.made").evaluate_all(
+        "cells => cells.map(c => '-+'[c.dataset.side] + c.querySelector('.code').textContent)"
+    )
+    changed = [line for line in rows[short]["difference"].split("\n") if re.match(r"[-+](?![-+]{2} )", line)]
+    assert sorted(seen) == sorted(changed) and changed
+    shown = panel.get_by_role("list", name="differences")
+    assert "@@ -" in shown.inner_text()
+    options.nth(next(n for n, row in enumerate(rows) if row["name"] == whole)).click()
+    (row,) = (row for row in trace.table(f"{name}_after_pass") if row["name"] == whole)
+    assert "@@ -" not in shown.inner_text()
+    first = shown.get_by_role("listitem").first.inner_text()
+    assert re.match(r"⋯ \d+ equal lines", first) or row["after"].split("\n")[0] in first
+
+
 def test_mlir_passes_of_a_saved_trace_say_that_they_need_the_process(opened, trained):
     """A kernel's MLIR passes are made by the process that compiled; a saved trace says so."""
     tab = opened(trained)

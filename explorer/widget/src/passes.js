@@ -1,5 +1,5 @@
-// The passes one after the other: FX passes and patterns of the trace, and where it is live the MLIR passes
-// of a kernel. ↑ ↓ step.
+// The passes one after the other: FX passes and patterns of the trace, those of other compilers, and where it
+// is live the MLIR passes of a kernel. ↑ ↓ step.
 
 import { element, plural, seconds, within } from "./dom.js";
 import { quietLines } from "./noise.js";
@@ -8,7 +8,17 @@ import { splitLines } from "./text.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Store } from "./store.js" */
-/** @import { ArtifactInfo, FxPass, MlirPasses, PatternMatch } from "./wire.js" */
+/** @import { ArtifactInfo, FxPass, IreePass, MlirPasses, PatternMatch, TvmPass } from "./wire.js" */
+
+/**
+ * The stages of the passes of other compilers: the compiler's name, and the stage of the whole texts.
+ *
+ * @type {{ [stage: string]: { compiler: string, whole: string } }}
+ */
+const OTHERS = {
+  iree_pass: { compiler: "IREE", whole: "iree_after_pass" },
+  tvm_pass: { compiler: "TVM", whole: "tvm_after_pass" },
+};
 
 /**
  * A step: a pass, or where it is "inner" a pattern that a pass matched. "after" is made when it is shown,
@@ -41,7 +51,7 @@ export class Passes {
     this.rows = [];
     /** @type {Map<string, MlirPasses>} by the id of the kernel */
     this.mlir = new Map();
-    /** @type {Map<string, { frame: string, graph: string }>} the graphs that passes changed */
+    /** @type {Map<string, { stage: string, frame: string, graph: string }>} the graphs that passes changed */
     this.graphs = new Map();
     /** @type {HTMLSelectElement} */
     this.source = element("select", {
@@ -73,9 +83,10 @@ export class Passes {
   fill() {
     const { artifacts, kernels } = this.store.payload;
     for (const { stage, frame, graph } of artifacts)
-      if (stage === "fx_pass") this.graphs.set(`fx ${frame} ${graph}`, { frame, graph });
-    const fx = [...this.graphs].map(([key, { frame, graph }]) =>
-      element("option", { value: key }, `FX passes · ${frame} ${graph}`),
+      if (stage === "fx_pass" || stage in OTHERS)
+        this.graphs.set(`${stage} ${frame} ${graph}`, { stage, frame, graph });
+    const fx = [...this.graphs].map(([key, { stage, frame, graph }]) =>
+      element("option", { value: key }, `${OTHERS[stage]?.compiler ?? "FX"} passes · ${frame} ${graph}`),
     );
     const mlir = kernels
       .filter((k) => k.forms.ttir !== undefined)
@@ -85,11 +96,15 @@ export class Passes {
     else this.note.textContent = "No pass changed a graph.";
   }
 
-  /** @param {string} key "fx" with frame and graph, or "mlir" with the index of a kernel */
+  /** @param {string} key a stage with frame and graph, or "mlir" with the index of a kernel */
   choose(key) {
     this.source.value = key;
     const graph = this.graphs.get(key);
     if (!graph) return this.kernelPasses(Number(key.split(" ")[1]));
+    if (graph.stage in OTHERS) {
+      const note = "Shown are the lines around each change; the option after_passes of trace shows all.";
+      return this.show(otherSteps(this.store, graph), note);
+    }
     const note = "Passes that changed nothing are dimmed. Indented are the patterns that a pass matched.";
     this.show(fxSteps(this.store, graph), note);
   }
@@ -185,8 +200,8 @@ export class Passes {
    */
   open(index) {
     const { stage, frame, graph } = this.store.artifact(index);
-    const key = `fx ${frame} ${graph}`;
-    if ((stage !== "fx_pass" && stage !== "pattern_match") || !this.graphs.has(key)) return false;
+    const key = `${stage === "pattern_match" ? "fx_pass" : stage} ${frame} ${graph}`;
+    if (!this.graphs.has(key)) return false;
     this.choose(key);
     this.go(this.steps.findIndex((step) => step.index === index));
     return true;
@@ -286,6 +301,72 @@ function passSteps(store, a, index, fired) {
     ...fired,
     ...idle(a.idle_after, after),
   ];
+}
+
+/**
+ * The passes of another compiler that changed its module: whole texts of those that have them, else what
+ * their difference shows.
+ *
+ * @param {Store} store
+ * @param {{ stage: string, frame: string, graph: string }} of
+ * @returns {Step[]}
+ */
+function otherSteps(store, { stage, frame, graph }) {
+  const mine = store.payload.artifacts
+    .map((a, index) => ({ a, index }))
+    .filter(({ a }) => a.frame === frame && a.graph === graph);
+  /** @type {Map<unknown, number>} the index of the whole text of a pass, by the number of the pass */
+  const wholes = new Map();
+  for (const { a, index } of mine) if (a.stage === OTHERS[stage].whole) wholes.set(a.data.number, index);
+  return mine
+    .filter(({ a }) => a.stage === stage)
+    .map(({ a, index }) => otherStep(store, a, index, wholes.get(a.data.number)));
+}
+
+/**
+ * @param {Store} store
+ * @param {ArtifactInfo} a
+ * @param {number} index
+ * @param {number | undefined} whole
+ * @returns {Step}
+ */
+function otherStep(store, a, index, whole) {
+  const { name, before, after } = /** @type {Partial<IreePass & TvmPass>} */ (a.data);
+  const step = {
+    name: name || a.title,
+    note: `${before} → ${after} lines`,
+    seconds: a.seconds ?? undefined,
+    changed: true,
+    index,
+  };
+  if (whole === undefined) return { ...step, ...sidesOf(store.lines(index)) };
+  const { language, before: text } = store.artifact(whole);
+  const lines = typeof text === "number" ? store.lines(text) : splitLines(text ?? "");
+  return {
+    ...step,
+    before: quietLines(lines, language),
+    after: () => quietLines(store.lines(whole), language),
+    renumbered: language === "mlir",
+  };
+}
+
+/**
+ * Both sides of a difference in the unified format; what stands between its hunks is in neither.
+ *
+ * @param {string[]} lines
+ */
+function sidesOf(lines) {
+  /** @param {string} mark the mark of the lines of the other side */
+  const without = (mark) =>
+    lines
+      .filter((line) => !line.startsWith(mark) && !/^(?:---|\+\+\+) (?:before|after)$/.test(line))
+      .map((line) => {
+        // names the function, where a module's functions are compared one by one
+        const head = line.match(/^(?:---|\+\+\+) (.+), (?:before|after)$/);
+        if (head) return head[1];
+        return line.startsWith("@@") ? line : line.slice(1);
+      });
+  return { before: without("+"), after: () => without("-") };
 }
 
 /** @param {MlirPasses} passes @returns {Step[]} */

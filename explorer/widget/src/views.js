@@ -92,7 +92,7 @@ export const VIEWS = [
     name: "passes",
     title: "Passes",
     about: "what each pass changed, one after the other",
-    has: (store) => store.first("fx_pass", "ttir") >= 0,
+    has: (store) => store.first("fx_pass", "ttir", "iree_pass", "tvm_pass") >= 0,
     make: (parts) => new Passes(parts),
   },
   {

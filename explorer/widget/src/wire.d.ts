@@ -619,6 +619,56 @@ export interface FxPass {
 }
 
 /**
+ * A pass of IREE's that changed the module: `operation` is what it ran on, such as "func.func @main".
+ *
+ * `number` counts from 0 the passes that IREE says changed something. `before` and `after` are the lines of
+ * the whole module. `places` has for each line of the difference the places (file, line) that it comes from.
+ */
+export interface IreePass {
+  number: number;
+  name: string;
+  options: string;
+  operation: string;
+  before: number;
+  after: number;
+  fx_nodes: string[];
+  places: [number, [string, number][]][];
+}
+
+/**
+ * The whole module of IREE's behind a pass, `number` among those that changed something; `before` is its text
+ * before it.
+ */
+export interface IreeAfterPass {
+  number: number;
+  name: string;
+  before: string;
+  fx_nodes: string[];
+}
+
+/**
+ * A pass of TVM's that changed functions: of Relax, of TIR, or of both, which is its `level`.
+ *
+ * `number` counts all passes from 0. `before` and `after` are the lines of the functions that it changed.
+ */
+export interface TvmPass {
+  number: number;
+  name: string;
+  level: string;
+  functions: string[];
+  before: number;
+  after: number;
+  seconds: number;
+}
+
+/** All functions of TVM's module behind a pass, `number` among all; `before` is their text before it. */
+export interface TvmAfterPass {
+  number: number;
+  name: string;
+  before: string;
+}
+
+/**
  * A phase that the compiler timed, in seconds since the recording began and of its own; None where it did not
  * end.
  */
