@@ -29,7 +29,7 @@ from torch.nn import functional as F
 import explorer
 from explorer.absent.generated import interpreted
 from explorer.live.outcome import Outcome, outcome_of
-from explorer.live.reference import wide_call
+from explorer.live.truth import wide_call
 from explorer.observe.tensors import same_bits
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -16,12 +16,12 @@ from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder
 from explorer.live.assembly import assemble
 from explorer.live.call import Call, run_call
+from explorer.live.check_rows import DRAWS, CheckRow, compared
 from explorer.live.interpreted import interpreting_calls
 from explorer.live.ladders import Ladders
 from explorer.live.other_threads import once_nothing_traces
 from explorer.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
 from explorer.live.protocol import Live, TraceAgain, no_verb
-from explorer.live.reference import DRAWS, compared
 from explorer.live.timing import median_seconds
 from explorer.model.values import Artifact, Failure, Plain, Rows
 from explorer.observe.without_data import NO_DATA
@@ -100,16 +100,16 @@ class LiveFunction(Live):
         self._needs_data("nothing can be checked")
         if self.codes is not None:
             return self._check_interpreted(self.codes, limit)
-        return Rows({**row, "interpreted": False} for row in self._compared(nullcontext, DRAWS))
+        return Rows({**row.mapping(), "interpreted": False} for row in self._compared(nullcontext, DRAWS))
 
     def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Rows:
         """Compare eager with the generated wrappers and kernels, which an interpreter runs."""
         with interpreting_calls(self.call, codes, limit) as (within, calls):
             rows = self._compared(within, min(calls, DRAWS), "eager's are the CPU's")
         interprets = bool(codes or self.ladders.launched)  # a backend that generates no code has nothing to interpret
-        return Rows({**row, "interpreted": interprets} for row in rows)
+        return Rows({**row.mapping(), "interpreted": interprets} for row in rows)
 
-    def _compared(self, within: Callable[..., Any], draws: int, strides: str = "") -> list[dict[str, Any]]:
+    def _compared(self, within: Callable[..., Any], draws: int, strides: str = "") -> list[CheckRow]:
         """The rows of a check; the compiled function is called inside `within()`."""
         compiled = self._compiled()
 
@@ -170,7 +170,7 @@ class LiveFunction(Live):
         """Compare this with another compiled function on copies of this one's inputs, with one seed, by the judge of a check."""
         self._needs_data("nothing can be compared")
         outcomes = self._outcomes(self), self._outcomes(_function(other))
-        return Rows(compared(self.call, outcomes[0](0), outcomes[1](0), redo=outcomes))
+        return Rows(row.mapping() for row in compared(self.call, outcomes[0](0), outcomes[1](0), redo=outcomes))
 
     def _outcomes(self, live: LiveFunction) -> Callable[[int], Outcome]:
         """What calls the compiled function of `live` with the inputs of this trace and a seed."""

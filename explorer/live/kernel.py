@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 from explorer.errors import CompileError, InputError
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder
+from explorer.live.check_rows import written_rows
 from explorer.live.kernel_call import KernelCall, matched
 from explorer.live.ladders import lines_of_ptx, mlir_passes, sass_of
 from explorer.live.protocol import Live, TraceAgain, no_verb
-from explorer.live.reference import written_rows
 from explorer.model.values import Artifact, Plain, Rows
 
 
@@ -62,7 +62,7 @@ class LiveKernel(Live):
         if expected is None:
             raise InputError("a hand-written kernel is checked against what it should write: give expected=, a tensor")
         written, interpreted = self.call.run(limit)
-        return Rows({**row, "interpreted": interpreted} for row in written_rows(matched(written, expected)))
+        return Rows({**row.mapping(), "interpreted": interpreted} for row in written_rows(matched(written, expected)))
 
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
         """NoVerbError: a kernel is not timed here."""

@@ -10,12 +10,13 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.live import reference
+from explorer.live import check_rows
 from explorer.live.call import Call
+from explorer.live.check_rows import DRAWS, compared
 from explorer.live.interpreted import interpreting_calls
 from explorer.live.judge import Evidence, Varied, beside, draws_alike, exactly, judged
 from explorer.live.outcome import Outcome, outcome_of
-from explorer.live.reference import DRAWS, Truth, compared, wide_call
+from explorer.live.truth import Truth, wide_call
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 
@@ -40,7 +41,7 @@ class Deep:
         self.eager = outcome_of(self.live.call.function, self.live.call)
         self.truth = Truth(self.live.call)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[check_rows.CheckRow]:
         """The rows of a check of the code as it is now."""
         with interpreting_calls(self.live.call, self.live.codes, None) as (within, _):
             given = outcome_of(self.live.compiled, self.live.call, within=within)
@@ -71,7 +72,7 @@ def test_a_kernel_that_is_a_little_wrong_is_found(deep: Deep, right: str, wrong:
     try:
         for code, text in zip(deep.live.codes, texts, strict=True):
             object.__setattr__(code, "text", text.replace(right, wrong))
-        assert not all(row["equal"] for row in deep.rows())
+        assert not all(row.equal for row in deep.rows())
     finally:
         for code, text in zip(deep.live.codes, texts, strict=True):
             object.__setattr__(code, "text", text)
@@ -160,8 +161,8 @@ def test_memory_that_nobody_wrote_is_not_compared() -> None:
     eager = outcome_of(unwritten, call)
     given = outcome_of(lambda x: (torch.full((4,), 5), x + 7, x + 1), call)
     rows = compared(call, eager, given)
-    assert [row["equal"] for row in rows] == [None, None, False]
-    assert [row["note"] for row in rows[:2]] == [reference.UNWRITTEN] * 2
+    assert [row.equal for row in rows] == [None, None, False]
+    assert [row.note for row in rows[:2]] == [check_rows.UNWRITTEN] * 2
 
 
 def test_whole_numbers_are_exact_but_where_rounding_decides() -> None:
@@ -195,10 +196,10 @@ def test_random_numbers_are_told_apart_by_several_calls() -> None:
     assert draws_alike(draw(torch.sin)[:3], draw(torch.cos)[:3]) is None
 
 
-@pytest.mark.parametrize(("most_bytes", "groups"), [(reference.MOST_BYTES, 1), (1, 3)])
+@pytest.mark.parametrize(("most_bytes", "groups"), [(check_rows.MOST_BYTES, 1), (1, 3)])
 def test_random_values_share_their_calls(most_bytes: int, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several values that are random cost one call for each draw of each side, unless they are too large to be kept at once."""
-    monkeypatch.setattr(reference, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(check_rows, "MOST_BYTES", most_bytes)
     call = Call(lambda x: [nn.functional.dropout(x * n, 0.5) for n in (1, 2, 3)], (torch.ones(200),), {})
     calls = []
 
@@ -210,11 +211,11 @@ def test_random_values_share_their_calls(most_bytes: int, groups: int, monkeypat
         return drawn(seed + 1000)
 
     rows = compared(call, drawn(0), other(0), redo=(drawn, other))
-    assert [(row["equal"], row["random"]) for row in rows] == [(None, True)] * 3
-    assert all("on average as eager's" in row["note"] for row in rows)
+    assert [(row.equal, row.random) for row in rows] == [(None, True)] * 3
+    assert all("on average as eager's" in row.note for row in rows)
     assert len(calls) == 2 + 1 + groups * 2 * DRAWS
     rows = compared(call, drawn(0), other(0), redo=(drawn, lambda seed: drawn(seed + 1000, 5.0)))
-    assert [(row["equal"], row["random"]) for row in rows] == [(False, True)] * 3
+    assert [(row.equal, row.random) for row in rows] == [(False, True)] * 3
 
 
 def test_the_user_s_module_stays_as_it_is() -> None:
