@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from explorer.errors import unknown_name
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Rows
-from explorer.questions.provenance import from_sources, index
+from explorer.questions.link_index import index
+from explorer.questions.provenance import from_sources
 from explorer.stages import stage_of
 from explorer.stages.kinds import BRACES, SETUP, SIGNATURE
 

@@ -1,136 +1,18 @@
-"""Follow links from one line to every related line, with the route. Pure.
-
-The links are put in order once per trace (`Index`), where a set of lines is one integer, a bit a line: a walk joins and
-subtracts sets of thousands of lines in less than a microsecond each, so that any line is answered in a few milliseconds.
-"""
+"""Follow links from one line to every related line, with the route. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from itertools import compress, islice
-from operator import itemgetter, or_
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 
 from explorer.errors import InputError, unknown_name
 from explorer.model.trace_data import TraceData
-from explorer.model.values import CALLED_FROM, COARSE, WHOLES, Link, Rows, once
+from explorer.model.values import COARSE, Rows, once
+from explorer.questions.link_index import Bits, Chosen, Index, Ways, index
 from explorer.stages.fx_graph import node_lines
 
-#: A set of an artifact's lines as one integer; see `Lines`.
-Bits = int
-#: What makes numbers of the digits "0" and "1".
-_DIGITS = bytes.maketrans(b"01", b"\x00\x01")
-
-
-class Lines:
-    """The lines of an artifact that links name, in order: bit n of a set is the n-th of them."""
-
-    def __init__(self, lines: Iterable[int]) -> None:
-        self._lines = tuple(sorted(lines))
-        self.place = {line: n for n, line in enumerate(self._lines)}
-        self._sets: dict[tuple[int, ...], Bits] = {}
-
-    def bits(self, lines: tuple[int, ...]) -> Bits:
-        """The set of these lines, without those that no link names; links with the same lines share it."""
-        if len(lines) == 1:
-            return 1 << self.place[lines[0]] if lines[0] in self.place else 0
-        if lines not in self._sets:
-            self._sets[lines] = _union([1 << self.place[line] for line in lines if line in self.place])
-        return self._sets[lines]
-
-    def of(self, bits: Bits) -> tuple[int, ...]:
-        """The lines of a set, in order."""
-        return tuple(_chosen(self._lines, bits)) if bits else ()
-
-
-class Ends(dict[int, tuple[int, ...]]):
-    """Map each line to the lines at the other end of its links, of one kind and to one artifact.
-
-    Call `ready` once all links are in it.
-    """
-
-    def __init__(self, lines: Lines, others: Lines) -> None:
-        super().__init__()
-        self._lines, self._others = lines, others
-        self._first = 0
-        self.begin: Bits = 0
-        self._there: tuple[Bits, ...] = ()
-        self.all: Bits = 0
-
-    def add(self, lines: tuple[int, ...], others: tuple[int, ...]) -> None:
-        """Take in a link: each of `lines` leads to all of `others`."""
-        for line in lines:
-            self[line] = self[line] + others if line in self else others
-
-    def ready(self) -> None:
-        """Put the sets in order that `of` needs."""
-        if self:
-            places, sets = self._lines.place, {others: self._others.bits(others) for others in set(self.values())}
-            self._first = min(map(places.__getitem__, self))
-            there = [0] * (max(map(places.__getitem__, self)) + 1 - self._first)
-            for line, others in self.items():
-                there[places[line] - self._first] = sets[others]
-            self._there = tuple(there)
-            self.all = _union(sets.values())
-            self.begin = int("".join("1" if others else "0" for others in reversed(there)), 2) << self._first
-
-    def of(self, lines: Bits) -> Bits:
-        """The other ends of some of the lines."""
-        lines &= self.begin
-        if lines == self.begin:
-            return self.all
-        return _union(_chosen(self._there, lines >> self._first)) if lines else 0
-
-
-def _union(sets: Iterable[Bits]) -> Bits:
-    return reduce(or_, sets, 0)
-
-
-def _chosen(values: Sequence[int], bits: Bits) -> Iterator[int]:
-    """The values at the places of the bits, of which there is at least one."""
-    first = (bits & -bits).bit_length() - 1
-    bits >>= first
-    if bits == 1:
-        return iter(values[first : first + 1])
-    return compress(islice(values, first, None), f"{bits:b}".encode()[::-1].translate(_DIGITS))
-
-
-#: For each artifact its links, by the artifact at their other end and by kind.
-Table = dict[str, dict[tuple[str, str], Ends]]
 Route = tuple[str, ...]
-
-
-class Index:
-    """The links by place: `down` leads from a text to the text it came from, `up` the other way."""
-
-    def __init__(self, links: Iterable[Link]) -> None:
-        links = tuple(links)
-        named: dict[str, set[int]] = {}
-        for link in links:
-            named.setdefault(link.source, set()).update(link.source_lines)
-            named.setdefault(link.target, set()).update(link.target_lines)
-        self.lines = {artifact: Lines(lines) for artifact, lines in named.items()}
-        self.down: Table = {}
-        self.up: Table = {}
-        for link in links:
-            self._ends(self.down, link.source, link.target, link.how).add(link.source_lines, link.target_lines)
-            self._ends(self.up, link.target, link.source, link.how).add(link.target_lines, link.source_lines)
-        for kinds in (*self.down.values(), *self.up.values()):
-            for ends in kinds.values():
-                ends.ready()
-
-    def _ends(self, table: Table, here: str, there: str, how: str) -> Ends:
-        kinds = table.setdefault(here, {})
-        if (there, how) not in kinds:
-            kinds[there, how] = Ends(self.lines[here], self.lines[there])
-        return kinds[there, how]
-
-
-@once
-def index(trace: TraceData) -> Index:
-    """Index the links of a trace by place, once."""
-    return Index(trace.links)
 
 
 class Reached:
@@ -142,29 +24,26 @@ class Reached:
     def __init__(self, index: Index, start: Mapping[str, Iterable[int]]) -> None:
         self._index = index
         self._start = {artifact: tuple(sorted(set(lines))) for artifact, lines in start.items()}
-        self._known: dict[str, Bits] = {}
+        self.known: dict[str, Bits] = {}
         self.groups: dict[tuple[str, Route], Bits] = {}
         for artifact, lines in self._start.items():
             if artifact in index.lines:
                 self.add(artifact, index.lines[artifact].bits(lines), ())
 
-    def lacks(self, artifact: str, lines: Bits) -> bool:
-        """Whether some of the lines are not reached yet."""
-        return bool(lines & ~self._known.get(artifact, 0))
+    def lacking(self, artifact: str, lines: Bits) -> Bits:
+        """Those of the lines that are not reached yet."""
+        return lines & ~self.known.get(artifact, 0)
 
-    def add(self, artifact: str, lines: Bits, route: Route) -> Bits:
-        """Add lines, and return the new ones."""
-        reached = self._known.get(artifact, 0)
-        new = lines & ~reached
-        if new:
-            self._known[artifact] = reached | new
-            self.groups[artifact, route] = self.groups.get((artifact, route), 0) | new
-        return new
+    def add(self, artifact: str, lines: Bits, route: Route) -> None:
+        """Add lines that are not reached yet."""
+        self.known[artifact] = self.known.get(artifact, 0) | lines
+        self.groups[artifact, route] = self.groups.get((artifact, route), 0) | lines
 
     def merge(self, other: Reached) -> None:
         """Add the lines that only another walk reached."""
         for (artifact, route), lines in other.groups.items():
-            self.add(artifact, lines, route)
+            if new := self.lacking(artifact, lines):
+                self.add(artifact, new, route)
 
     def rows(self) -> Iterator[tuple[str, Route, tuple[int, ...]]]:
         """Yield artifact, route and lines of each group that was reached, the nearest first; the start has the route ()."""
@@ -175,7 +54,7 @@ class Reached:
 
     def by_artifact(self) -> dict[str, set[int]]:
         """The lines of each artifact, those of the start included."""
-        lines_by_artifact = {artifact: set(self._index.lines[artifact].of(bits)) for artifact, bits in self._known.items()}
+        lines_by_artifact = {artifact: set(self._index.lines[artifact].of(bits)) for artifact, bits in self.known.items()}
         for artifact, lines in self._start.items():
             lines_by_artifact.setdefault(artifact, set()).update(lines)
         return lines_by_artifact
@@ -195,38 +74,32 @@ def follow(trace: TraceData, artifact_id: str, line: int) -> Rows:
 
 def walk(index: Index, start: Mapping[str, Iterable[int]]) -> Reached:
     """Find all places related to any of the given lines, these lines included."""
-    reached = _reach(_reach(Reached(index, start), index.down, _close), index.up, _close)
-    reached.merge(_reach(Reached(index, start), index.down, _from_wholes))
-    reached.merge(_reach(Reached(index, start), index.up, _to_wholes))
+    reached = _reach(_reach(Reached(index, start), index.origins), index.results)
+    reached.merge(_reach(Reached(index, start), index.from_wholes))
+    reached.merge(_reach(Reached(index, start), index.to_wholes))
     return reached
 
 
-def _close(how: str, route: Route) -> bool:
-    """Take only links between the lines themselves, not between wholes."""
-    return how not in WHOLES and how != CALLED_FROM
-
-
-def _from_wholes(how: str, route: Route) -> bool:
-    """On the way down, take wholes first: launch, kernel, scheduler node, then the nodes in it."""
-    return how not in WHOLES or WHOLES.issuperset(route)
-
-
-def _to_wholes(how: str, route: Route) -> bool:
-    """On the way up, take wholes last: node, its scheduler node, its kernel, its launch."""
-    return how in WHOLES or WHOLES.isdisjoint(route)
-
-
-def _reach(reached: Reached, table: Table, goes: Callable[[str, Route], bool]) -> Reached:
-    """Continue from every reached place, nearest first, over the links that `goes` allows after a route."""
-    queue = deque((artifact, lines, route) for (artifact, route), lines in reached.groups.items())
+def _reach(reached: Reached, ways: Ways) -> Reached:
+    """Continue from every reached place, nearest first, over the links that the ways have."""
+    known, groups = reached.known, reached.groups
+    queue = deque((artifact, lines, route, ways.start) for (artifact, route), lines in groups.items())
     while queue:
-        here, lines, route = queue.popleft()
-        for (there, how), ends in table.get(here, {}).items():
-            if lines & ends.begin and goes(how, route) and reached.lacks(there, ends.all):  # most have none of the lines
-                onward = (*route, how)
-                new = reached.add(there, ends.of(lines), onward)
-                if new and there in table:
-                    queue.append((there, new, onward))
+        here, lines, route, steps = queue.popleft()
+        chosen = Chosen(lines)
+        for ends in steps.get(here, ()):
+            if not lines & ends.begin:  # most have none of the lines
+                continue
+            there = ends.there
+            before = known.get(there, 0)
+            lacking = ends.all & ~before
+            if lacking and (new := ends.of(chosen, lacking)):
+                known[there] = before | new
+                key = there, (*route, ends.how)
+                groups[key] = groups[key] | new if key in groups else new
+                onward = ways.after_whole if ends.whole else ways.after_other
+                if there in onward:
+                    queue.append((there, new, key[1], onward))
     return reached
 
 
@@ -264,23 +137,23 @@ def follow_module(trace: TraceData, path: str) -> Rows:
             lines = node_lines(artifact)
             start[artifact.id] = [lines[name] for name in named if name in lines]
     links = index(trace)
-    return _rows(trace, _reach(Reached(links, start), links.up, _to_wholes).rows())
+    return _rows(trace, _reach(Reached(links, start), links.to_wholes).rows())
 
 
 def origins(trace: TraceData, artifact_id: str, lines: Iterable[int]) -> dict[str, set[int]]:
     """Return the lines of each artifact that some lines come from, these included; calls and wholes are left aside."""
     links = index(trace)
-    return _reach(Reached(links, {artifact_id: lines}), links.down, _close).by_artifact()
+    return _reach(Reached(links, {artifact_id: lines}), links.origins).by_artifact()
 
 
 def made_of(trace: TraceData, artifact_id: str, line: int) -> dict[str, set[int]]:
     """Return the lines of each artifact that come from one line, this one included; calls and wholes are left aside."""
     links = index(trace)
-    return _reach(Reached(links, {artifact_id: (line,)}), links.up, _close).by_artifact()
+    return _reach(Reached(links, {artifact_id: (line,)}), links.results).by_artifact()
 
 
 def from_sources(trace: TraceData, *, wholes: bool = False) -> dict[str, set[int]]:
     """Return the lines of each artifact that come from a user line."""
     sources = {a.id: range(1, len(a.lines) + 1) for a in trace.find("source")}
     links = index(trace)
-    return _reach(Reached(links, sources), links.up, _to_wholes if wholes else _close).by_artifact()
+    return _reach(Reached(links, sources), links.to_wholes if wholes else links.results).by_artifact()

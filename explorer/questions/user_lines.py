@@ -14,7 +14,8 @@ from explorer.model.artifacts import Source
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import LAUNCH, Artifact, once
-from explorer.questions.provenance import index, made_of, origins
+from explorer.questions.link_index import index
+from explorer.questions.provenance import made_of, origins
 from explorer.stages import stage_of
 
 #: Graphs that are one for people: with a backward there is a forward, without one an inference graph.

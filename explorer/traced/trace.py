@@ -27,9 +27,9 @@ from explorer.questions import lowering as lowered
 from explorer.questions.costs import call_table
 from explorer.questions.diagram import diagram
 from explorer.questions.fusion import Fusion, fusion_of
+from explorer.questions.link_index import Index, index
 from explorer.questions.lowering import Lowered
 from explorer.questions.memory import Memory, memory_of
-from explorer.questions.provenance import Index
 from explorer.stages import STAGES
 from explorer.traced import what_if
 from explorer.traced.choice import Choice, find_choice
@@ -414,7 +414,7 @@ class Trace(TraceData):
     @property
     def index(self) -> Index:
         """The links by place, made when first asked for; they are no part of the value."""
-        return provenance.index(self)
+        return index(self)
 
     # Failures ------------------------------------------------------------------------------------------------------
 

@@ -6,12 +6,14 @@ import random
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
 import explorer
 from explorer.model.trace_data import merged
 from explorer.model.values import CALL_STACK, CALLED_FROM, COARSE, LAUNCH, ORIGINS, REWRITE, WHOLES, Artifact, Link
-from explorer.questions.provenance import Index, follow
+from explorer.questions.link_index import Chosen, Index
+from explorer.questions.provenance import follow
 from explorer.traced import Trace
 
 IDS = ("source", "graph", "other_graph", "code", "kernel")
@@ -224,4 +226,26 @@ def test_the_other_ends_of_some_lines_are_those_of_each_of_them() -> None:
     ends, graph, source = made.down["graph"]["source", "h"], made.lines["graph"], made.lines["source"]
     for chosen in (*few, (), (7, 99), tuple(sorted(ends))):
         expected = {line for each in chosen for line in ends.get(each, ())}
-        assert source.of(ends.of(graph.bits(chosen))) == tuple(sorted(expected))
+        assert source.of(ends.of(Chosen(graph.bits(chosen)), ends.all)) == tuple(sorted(expected))
+
+
+@pytest.mark.parametrize("relation", ["further down", "to few", "from few", "at random"])
+def test_the_other_ends_are_the_same_however_many_lines_there_are(relation: str) -> None:
+    """Few lines are looked at one by one, many by their distances, by what is asked for, or all at once."""
+    choose = random.Random(relation)
+    ends_of = {
+        "further down": lambda line: line + (line > 70) + 3 * (line > 150),
+        "to few": lambda line: 1 + line % 5,
+        "from few": lambda line: line + 200 if line % 60 else 7,
+        "at random": lambda line: choose.randint(1, 300),
+    }[relation]
+    made = Index(Link("graph", (line,), "source", (ends_of(line),), "h") for line in range(1, 250) if line % 11)
+    graph, source, ends = made.lines["graph"], made.lines["source"], made.down["graph"]["source", "h"]
+    for number in (1, 3, 8, 9, 20, 60, 120, 200):
+        for _ in range(20):
+            chosen = choose.sample(range(1, 250), number)
+            wanted = choose.sample(sorted({other for others in ends.values() for other in others}), choose.choice((1, 4, 5)))
+            expected = {line for each in chosen for line in ends.get(each, ())}
+            lines = Chosen(graph.bits(tuple(chosen)))
+            assert source.of(ends.of(lines, ends.all)) == tuple(sorted(expected))
+            assert source.of(ends.of(lines, source.bits(tuple(wanted)))) == tuple(sorted(expected.intersection(wanted)))
