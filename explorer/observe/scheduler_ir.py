@@ -22,6 +22,7 @@ class Texts:
 
     def __init__(self) -> None:
         self._made: dict[Any, str] = {}
+        self._writes_as_torch: bool | None = None  # whether `block_code` does; not known before the first block
 
     def record(self, nodes: Any) -> SchedulerText:
         """`ir_record` of scheduler nodes."""
@@ -38,7 +39,7 @@ class Texts:
         from sympy.printing.defaults import Printable
         from torch._inductor import ir, scheduler
         from torch._inductor.dependencies import MemoryDep
-        from torch._inductor.loop_body import LoopBodyBlock
+        from torch._inductor.loop_body import LoopBody, LoopBodyBlock
 
         with ExitStack() as stack:
             for owner, name, key in (
@@ -49,6 +50,7 @@ class Texts:
                 (scheduler, "pformat", _formatted),
             ):
                 stack.enter_context(replaced(owner, name, partial(self._once, key)))
+            stack.enter_context(replaced(LoopBody, "debug_str", partial(self._once, _body)))
             stack.enter_context(replaced(LoopBodyBlock, "debug_str", self._of_block))
             yield
 
@@ -73,10 +75,74 @@ class Texts:
         def debug_str(block: Any, name: str = "block") -> str:
             graph = block.graph  # a block and its clones share it, and it is not changed once it is made
             if graph not in made:
-                made[graph] = re.sub(r";[^\n]*", "", graph.python_code("self").src.strip())
+                made[graph] = self._code(graph)
             return made[graph].replace("def forward(", f"def {name}(")
 
         return debug_str
+
+    def _code(self, graph: Any) -> str:
+        """The code of a block as torch writes it: most by `block_code`, if what that makes of the first block is the same."""
+        code = None if self._writes_as_torch is False else block_code(graph)
+        if code is not None and self._writes_as_torch:
+            return code
+        torchs = re.sub(r";[^\n]*", "", str(graph.python_code("self").src).strip())
+        if code is not None:
+            self._writes_as_torch = code == torchs
+        return torchs
+
+
+def block_code(graph: Any) -> str | None:
+    """What torch.fx writes as the code of a block; None for one that has more than its plain calls, which torch is to write.
+
+    torch.fx also looks for what each line may delete and for names of globals: that takes ten times as long.
+    """
+    from torch.fx import Node
+    from torch.fx import graph as fx_graph
+
+    lines = list[str]()
+    renamed = getattr(fx_graph, "_custom_builtins", None)  # nodes of these names have others in the code
+    for node in graph.nodes:
+        if renamed is None or node.type is not None or node.name in renamed:
+            return None
+        args = [_argument(arg, Node) for arg in node.args]
+        named = [_argument(arg, Node) for arg in node.kwargs.values()]
+        target = node.target
+        if None in args or None in named or not isinstance(target, str) or not target.isidentifier():
+            return None
+        args += [f"{name} = {arg}" for name, arg in zip(node.kwargs, named, strict=True)]
+        if node.op == "placeholder" and target == node.name and not args and not lines:
+            lines.append(f"def forward(self, {target}):")
+        elif node.op == "call_module":
+            lines.append(f"    {node.name} = self.{target}({', '.join(args)})")  # type: ignore[arg-type]
+        elif node.op == "call_method" and isinstance(node.args[0], Node):
+            lines.append(f"    {node.name} = {args[0]}.{target}({', '.join(args[1:])})")  # type: ignore[arg-type]
+        elif node.op == "output" and len(args) == 1:
+            lines.append(f"    return {args[0]}")
+        else:
+            return None
+    code = "\n".join(lines)
+    return None if ";" in code or not code.startswith("def ") else code
+
+
+def _argument(value: Any, node: type) -> str | None:
+    """An argument as torch.fx writes it; None for one of another kind than loop bodies have."""
+    import torch
+
+    kind = type(value)
+    if kind is node:
+        return str(value.name)
+    if kind in (str, int, float, bool, type(None), torch.dtype):
+        return repr(value)
+    if kind is tuple:
+        parts = [_argument(part, node) for part in value]
+        return None if None in parts else f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"  # type: ignore[arg-type]
+    return None
+
+
+def _body(value: Any) -> Any:
+    """What a loop body's text depends on; its blocks' graphs are not changed once they are made."""
+    blocks = tuple((name, block.graph) for name, block in value.subblocks.items())
+    return "body", value.root_block.graph, blocks, tuple(value.var_ranges.items()), tuple(value.indexing_exprs.items())
 
 
 def _expression(value: Any) -> Any:

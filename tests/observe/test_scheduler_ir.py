@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,12 +17,19 @@ from explorer.observe.scheduler_ir import ir_record
 pytest.importorskip("triton")
 
 
+def several(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Indirect loads, a masked part, a scan, reductions, a conversion, a random number, infinity."""
+    padded = torch.nn.functional.pad(x[index], (1, 1)).half().float()[:, 1:-1]
+    drawn = torch.nn.functional.dropout(padded * torch.where(x > 0, x, float("-inf")).clamp_min(0.5), 0.5)
+    return torch.softmax(drawn, -1).cumsum(0) + x.var(-1, keepdim=True)
+
+
 def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written once for nodes that share it is, letter by letter, what Inductor writes for each."""
     from sympy.printing.defaults import Printable
     from torch._inductor import ir, scheduler
     from torch._inductor.dependencies import MemoryDep
-    from torch._inductor.loop_body import LoopBodyBlock
+    from torch._inductor.loop_body import LoopBody, LoopBodyBlock
 
     places = [
         (Printable, "__str__"),
@@ -29,6 +37,7 @@ def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch)
         (MemoryDep, "__repr__"),
         (ir.Layout, "__str__"),
         (scheduler, "pformat"),
+        (LoopBody, "debug_str"),
         (LoopBodyBlock, "debug_str"),
     ]
     originals = [(owner, name, getattr(owner, name)) for owner, name in places]
@@ -45,12 +54,80 @@ def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(scheduler_ir, "ir_record", both)
 
-    def function(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(x[index] * torch.where(x > 0, x, 0.5), -1).cumsum(0)
-
-    explorer.trace(function, torch.randn(8, 8), torch.arange(8), target="h100").raise_for_failures()
+    explorer.trace(several, torch.randn(8, 8), torch.arange(8), target="h100").raise_for_failures()
     assert len(texts) == 2
     assert all(getattr(owner, name) is theirs for owner, name, theirs in originals)
     for made, theirs in texts:
         assert "_loop_body:" in made
         assert made == theirs
+
+
+def codes_of_blocks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, str]]:
+    """The code of each block of a trace's loop bodies, as explorer writes it and as torch.fx does."""
+    codes: list[tuple[str | None, str]] = []
+    write = scheduler_ir.block_code
+
+    def both(graph: Any) -> str | None:
+        code = write(graph)
+        codes.append((code, re.sub(r";[^\n]*", "", graph.python_code("self").src.strip())))
+        return code
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scheduler_ir, "block_code", both)
+        explorer.trace(several, torch.randn(8, 8), torch.arange(8), target="h100").raise_for_failures()
+    return codes
+
+
+def test_the_code_of_a_block_is_torch_fx_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Line by line what torch.fx writes, for blocks with a masked part and indirect loads; a scan's results are left to torch."""
+    codes = codes_of_blocks(monkeypatch)
+    assert len(codes) > 5 and all(code == torchs for code, torchs in codes if code is not None or "getitem" not in torchs)
+    whole = "".join(torchs for _, torchs in codes)
+    assert all(
+        word in whole
+        for word in (
+            "masked_subblock",
+            "set_indirect",
+            "self.scan",
+            "src_dtype = torch",
+            "ops.reduction(",
+            "-inf",
+            "torch.float32",
+        )
+    )
+
+
+def test_a_block_that_torch_fx_writes_otherwise_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first block's code is not torch's, all blocks have torch's."""
+    asked = []
+    monkeypatch.setattr(scheduler_ir, "block_code", lambda graph: asked.append(graph) or "def forward(self, ops):\n    wrong")
+    trace = explorer.trace(several, torch.randn(8, 8), torch.arange(8), target="h100")
+    trace.raise_for_failures()
+    text = trace.text("ir_pre_fusion")
+    assert len(asked) == 1 and "wrong" not in text and text.count("ops.store(") > 3
+
+
+def test_what_loop_bodies_do_not_have_is_left_to_torch_fx() -> None:
+    """Names that torch.fx changes, calls of functions, lists and tensors."""
+
+    def graph(name: str, *args: Any, **kwargs: Any) -> torch.fx.Graph:
+        made = torch.fx.Graph()
+        ops = made.placeholder("ops")
+        made.output(made.create_node("call_method", "load", (ops, *args), kwargs, name=name))
+        return made
+
+    plain = graph("load", "buf0", 1, None, float("inf"), torch.float32, (1,), (1, 2), by=1, to=None)
+    assert scheduler_ir.block_code(plain) == plain.python_code("self").src.strip().split(";")[0] + "\n    return load"
+    for other in (
+        graph("load", by=[1]),
+        graph("load", [1]),
+        graph("load", torch.ones(1)),
+        graph("load", "a;b"),
+        graph("load", 1j),
+    ):
+        assert scheduler_ir.block_code(other) is None
+    next(n for n in plain.nodes if n.op == "call_method").name = "inf"
+    assert "inf_1 = " in plain.python_code("self").src and scheduler_ir.block_code(plain) is None
+    made = torch.fx.Graph()
+    made.output(made.call_function(torch.sin, (made.placeholder("ops"),)))
+    assert scheduler_ir.block_code(made) is None

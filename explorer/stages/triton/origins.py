@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from posixpath import basename
 
 from explorer.model.artifacts import KernelForm
@@ -12,7 +13,7 @@ from explorer.model.events import KernelFormText
 from explorer.model.records import typed
 from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Link, text_lines
+from explorer.model.values import Artifact, Event, Link, once, text_lines
 from explorer.stages.triton.instructions import is_instruction
 from explorer.stages.triton.packed import misplaced
 
@@ -60,9 +61,13 @@ def links(chains: Callable[[str], Chains], how: str) -> Callable[[Artifact, Trac
 
 def own_lines(chains: Callable[[str], Chains], artifact: Artifact, kernel: Artifact) -> Iterator[tuple[int, int]]:
     """Each line of a text that leads to one of the kernel's own source, and that."""
-    form = typed(KernelForm, artifact.data)
-    for number, chain in chains(artifact.text):
-        if line := own_line(chain, form, len(kernel.lines)):
+    form, length = typed(KernelForm, artifact.data), len(kernel.lines)
+    found: dict[Chain, int] = {}  # a few places of the source have all of the lines
+    for number, chain in llvm_origins(artifact) if chains is llvm_chains else chains(artifact.text):
+        line = found.get(chain)
+        if line is None:
+            line = found[chain] = own_line(chain, form, length)
+        if line:
             yield number, line
 
 
@@ -215,12 +220,13 @@ def llvm_chains(text: str) -> Chains:
     """The origins that LLVM's !dbg locations state, through their scopes and inlinedAt."""
     nodes = {}
     for line in text_lines(text):
-        if node := _LLVM_NODE.match(line):
+        if line.startswith("!") and (node := _LLVM_NODE.match(line)):
             nodes[node[1]] = {
                 "kind": node[2],
                 **{m[1]: m[2] if m[2] is not None else m[3] for m in _LLVM_FIELD.finditer(node[3])},
             }
 
+    @cache
     def file_of(id: str) -> str:
         node = nodes.get(id.lstrip("!"), {})
         if node.get("kind") == "DIFile":
@@ -228,6 +234,7 @@ def llvm_chains(text: str) -> Chains:
             return f"{folder}/{node['filename']}" if folder and not node["filename"].startswith("/") else node["filename"]
         return file_of(node.get("file") or node["scope"]) if "file" in node or "scope" in node else ""
 
+    @cache
     def chain(id: str) -> Chain:
         node = nodes.get(id.lstrip("!"), {})
         if node.get("kind") != "DILocation":
@@ -238,6 +245,12 @@ def llvm_chains(text: str) -> Chains:
     for number, line in enumerate(text_lines(text), 1):
         if not line.startswith("!") and (use := _LLVM_USE.search(line)):
             yield number, chain(use[1])
+
+
+@once
+def llvm_origins(artifact: Artifact) -> tuple[tuple[int, Chain], ...]:
+    """The origins of an LLVM IR's lines: its own links, those of the assembly and its products are all made of them."""
+    return tuple(llvm_chains(artifact.text))
 
 
 def loc_chains(text: str) -> Chains:
