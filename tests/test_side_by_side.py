@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import explorer
+from explorer import page
 from explorer.traced import Trace
 from explorer.traced.comparison import Comparison
 
+SOURCES = Path(page.__file__).parent / "widget" / "src"
 APP = "document.querySelector('#explorer').app"
 
 
@@ -27,6 +31,30 @@ def targets(replayed: Callable[[str], Trace]) -> Comparison:
     """A training step twice: a trace beside itself."""
     trace = replayed("mlp_train-torch2.13-cpu")
     return explorer.compare(trace, trace, names=("before", "after"))
+
+
+@pytest.fixture(scope="module")
+def edited(replayed: Callable[[str], Trace]) -> Comparison:
+    """A training step before and after its kernel of the forward graph calls another function."""
+    trace = replayed("mlp_train-torch2.13-cpu")
+    assert any("erf" in a.text for a in trace.find("kernel", graph="forward"))
+
+    def other(text: str) -> str:
+        return text.replace("erf", "tanh", 1)
+
+    texts = [replace(a, text=other(a.text)) if (a.stage, a.graph) == ("kernel", "forward") else a for a in trace.artifacts]
+    return explorer.compare(Trace.of(replace(trace, artifacts=tuple(texts))), trace, names=("before", "after"))
+
+
+def functions(browser: Any, module: str) -> Any:
+    """A blank tab in which `js` holds what a module of the front end exports, which imports nothing."""
+    tab = browser.new_page()
+    text = (SOURCES / module).read_text(encoding="utf-8")
+    names = ", ".join(re.findall(r"^export (?:const|function|class) (\w+)", text, re.M))
+    tab.evaluate(
+        "code => { window.js = new Function(code)() }", f"{re.sub('^export ', '', text, flags=re.M)}; return {{ {names} }}"
+    )
+    return tab
 
 
 def shown(tab: Any) -> list[str]:
@@ -56,11 +84,13 @@ def test_a_click_on_a_user_line_lights_both_sides(opened, engines):
 
 
 def test_a_line_has_one_colour_in_all_traces(opened, engines):
-    """A line of the second trace comes from the line of the first one's source, so it has its hue."""
+    """A line of the second trace comes from the line of the first one's source, so it has its colour; other lines do not."""
     tab = opened(engines)
-    hues = tab.evaluate(f"""() => [["IREE 0/0:source", 3], ["ONNX 0/0:source", 3], ["ONNX 0/0:onnxrt_all:inference", 13]]
-        .map(([id, line]) => {APP}.store.hue({APP}.store.byId.get(id), line))""")
-    assert hues[0] is not None and len(set(hues)) == 1
+    graph = f"{APP}.store.byId.get('ONNX 0/0:onnxrt_all:inference')"
+    tab.wait_for_function(f"() => Number.isInteger({APP}.parts.colours.look({graph}, 13))")
+    looks = tab.evaluate(f"""() => [["IREE 0/0:source", 3], ["ONNX 0/0:onnxrt_all:inference", 13], ["IREE 0/0:source", 4]]
+        .map(([id, line]) => JSON.stringify({APP}.parts.colours.look({APP}.store.byId.get(id), line)))""")
+    assert looks[0] == looks[1] != looks[2] and "null" not in looks
 
 
 def test_the_panes_follow_a_line_to_another_kernel(opened, targets):
@@ -93,3 +123,48 @@ def test_one_trace_has_no_such_view(opened, engines):
     tab = opened(engines.traces[0])
     assert tab.get_by_role("tab", name="Side by side").count() == 0
     assert tab.locator(".pane").count() == 2
+
+
+# Differences -------------------------------------------------------------------------------------------------------------
+
+
+def parts(tab: Any, a: str, b: str, normalise: bool = False) -> Any:
+    return tab.evaluate("([a, b, normalise]) => js.changedParts(a, b, normalise)", [a, b, normalise])
+
+
+def changed(side: list[list[Any]]) -> list[str]:
+    return [text for text, differs in side if differs]
+
+
+def test_a_changed_line_says_which_tokens_changed(browser):
+    """Two changes in one line are two stretches with what is between them left alone; the stretches are the line."""
+    tab = functions(browser, "diff.js")
+    one, other = "x = tl.load(a + 4, mask, other=0.0)", "x = tl.load(a + 8, mask, other=1.0)"
+    left, right = parts(tab, one, other)
+    assert (changed(left), changed(right)) == (["4", "0.0"], ["8", "1.0"])
+    assert ("".join(text for text, _ in left), "".join(text for text, _ in right)) == (one, other)
+    assert changed(parts(tab, "f(x)", "f(x, y)")[1]) == [", y"]
+    assert parts(tab, "import triton", "extern void kernel(const float* in_ptr0)") is None
+    tab.close()
+
+
+def test_a_renumbered_name_is_no_change_beside_a_real_one(browser):
+    """With names made the same only the operator differs; where nothing else differs, the names do."""
+    tab = functions(browser, "diff.js")
+    left, right = parts(tab, "%12 = arith.addf %3, %4 : f32", "%7 = arith.mulf %1, %2 : f32", True)
+    assert (changed(left), changed(right)) == (["addf"], ["mulf"])
+    left, _ = parts(tab, "tmp5 = tmp3 + tmp3", "tmp9 = tmp1 + tmp2", True)
+    assert changed(left) == ["tmp5", "tmp3", "tmp3"]
+    tab.close()
+
+
+def test_any_stage_is_compared_with_its_place_in_the_other_trace(opened, edited):
+    """The view opens on what differs; another text on the left brings the same stage of the other trace to the right."""
+    tab = opened(edited)
+    tab.get_by_role("tab", name="Compare").click()
+    panel = tab.get_by_role("tabpanel", name="Compare")
+    first, second = (panel.get_by_role("combobox", name=f"{which} text to compare") for which in ("first", "second"))
+    assert panel.locator(".cell b").all_inner_texts() == ["tanh", "erf"]
+    first.select_option(label="before · Post-grad graph · backward")
+    assert second.locator("option:checked").inner_text() == "after · Post-grad graph · backward"
+    assert panel.locator(".diff-bar .count").inner_text() == "the same on both sides"

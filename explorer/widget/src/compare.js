@@ -1,5 +1,6 @@
 // The view that compares two texts of the trace.
 
+import { opposite } from "./beside.js";
 import { button, element } from "./dom.js";
 import { quietLine } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
@@ -11,7 +12,7 @@ export class Compare {
   constructor({ store, hub, selection, panes, rail }) {
     this.store = store;
     this.rail = rail;
-    this.sides = [this.picker("first"), this.picker("second")];
+    this.sides = [this.picker("first", () => this.moved()), this.picker("second")];
     this.by = element(
       "select",
       { "aria-label": "align by", onchange: () => this.draw() },
@@ -34,10 +35,18 @@ export class Compare {
     this.begin(panes.list.map((pane) => pane.artifact));
   }
 
-  /** @param {string} which */
-  picker(which) {
-    const attributes = { "aria-label": `${which} text to compare`, onchange: () => this.draw() };
+  /** @param {string} which @param {() => void} onchange */
+  picker(which, onchange = () => this.draw()) {
+    const attributes = { "aria-label": `${which} text to compare`, onchange };
     return element("select", attributes, ...this.rail.options());
+  }
+
+  // Another first text is compared with what stands in its place in the trace of the second.
+  moved() {
+    const [a, b] = this.shown();
+    const { store } = this;
+    const other = store.traceOf(a) === store.traceOf(b) ? -1 : opposite(store, a, store.traceOf(b));
+    this.compare(a, other >= 0 ? other : b);
   }
 
   /**
@@ -45,14 +54,34 @@ export class Compare {
    *
    * @param {number[]} shown
    */
-  begin([a, b = a]) {
+  begin([a, b = a, c = b]) {
     const { store } = this;
+    if (store.payload.comparison) return this.beginBeside([b, c]);
     if (a >= 0 && a !== b && store.artifact(a).language === store.artifact(b).language)
       return this.compare(a, b);
     for (const [one, other] of this.pairs())
       if (one >= 0 && other >= 0 && store.artifact(one).text !== store.artifact(other).text)
         return this.compare(one, other);
     this.compare(Math.max(0, a), Math.max(0, b));
+  }
+
+  /**
+   * Of several traces a text and what stands in its place in another: that of the panes, else the first that
+   * differs, of the stages on which a view opens before all others.
+   *
+   * @param {[number, number]} shown
+   */
+  beginBeside([a, b]) {
+    const { store } = this;
+    if (opposite(store, a, store.traceOf(b)) === b) return this.compare(a, b);
+    /** @param {number} index */
+    const opens = (index) => store.stages.get(store.artifact(index).stage)?.opens_at ?? 0;
+    const pairs = (store.payload.comparison?.texts ?? [])
+      .map((texts) => texts.filter((index) => index >= 0))
+      .sort(([one], [other]) => opens(other) - opens(one));
+    const differ = pairs.find(([one, other]) => store.artifact(one).text !== store.artifact(other).text);
+    const [one, other] = differ ?? pairs[0] ?? [a, b];
+    this.compare(one, other);
   }
 
   // The first texts of stages that are made from one another, those first on which a view opens.
@@ -77,12 +106,15 @@ export class Compare {
   }
 
   /**
-   * A text picked in the rail becomes the second.
+   * A text picked in the rail becomes the second, beside what stands in its place in the trace of the first.
    *
    * @param {number} index
    */
   open(index) {
-    this.compare(this.shown()[0], index);
+    const [a] = this.shown();
+    const { store } = this;
+    const other = store.traceOf(a) === store.traceOf(index) ? -1 : opposite(store, index, store.traceOf(a));
+    this.compare(other >= 0 ? other : a, index);
     return true;
   }
 

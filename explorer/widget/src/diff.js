@@ -274,6 +274,59 @@ export function alignByOrigin(n, m, origin) {
   return rows(rising(pairs), n, m);
 }
 
+// A name that a compiler numbers, a word or a number, a stretch of blanks, or one other character.
+const TOKEN = /[%#!@][\w.$-]+|\d+\.\d+(?:e[-+]?\d+)?|\w+|\s+|./gsu;
+
+/** @typedef {[text: string, changed: boolean]} Part a stretch of a line */
+
+const ALIKE = 0.3; // the least share of the shorter line that two lines have in common to be one that changed
+
+/**
+ * Two lines as stretches that they have in common and stretches that they have not, by token; null for lines
+ * that have little in common. With `normalise` numbered names count as the same, unless nothing else differs.
+ *
+ * @param {string} a
+ * @param {string} b
+ * @param {boolean} normalise
+ * @param {number} least the share that the lines have in common to be one line that changed
+ * @returns {[Part[], Part[]] | null}
+ */
+export function changedParts(a, b, normalise = false, least = ALIKE) {
+  const [one, other] = [a.match(TOKEN) ?? [], b.match(TOKEN) ?? []];
+  /** @type {Pair[]} */
+  const pairs = [];
+  const [x, y] = interned(one, other, normalise ? normalised : (token) => token);
+  match(x, y, 0, x.length, 0, y.length, pairs);
+  if (normalise && pairs.length === one.length && one.length === other.length)
+    return changedParts(a, b, false, 0);
+  const letters = pairs.reduce((sum, [i]) => sum + (/\w/.test(one[i]) ? one[i].length : 0), 0);
+  const most = Math.min(...[a, b].map((line) => line.replace(/\W/g, "").length));
+  if (letters < least * most) return null;
+  const same = [new Set(pairs.map(([i]) => i)), new Set(pairs.map(([, j]) => j))];
+  return [joined(one, same[0]), joined(other, same[1])];
+}
+
+/**
+ * Tokens as stretches; blanks between two changed ones are part of the change.
+ *
+ * @param {string[]} tokens
+ * @param {Set<number>} same
+ * @returns {Part[]}
+ */
+function joined(tokens, same) {
+  /** @type {Part[]} */
+  const parts = [];
+  tokens.forEach((token, at) => {
+    const between =
+      !token.trim() && at > 0 && !same.has(at - 1) && at + 1 < tokens.length && !same.has(at + 1);
+    const changed = !same.has(at) || between;
+    const last = parts.at(-1);
+    if (last && last[1] === changed) last[0] += token;
+    else parts.push([token, changed]);
+  });
+  return parts;
+}
+
 /**
  * The part of two lines that differs: how many characters at their beginnings and at their ends are the same.
  *

@@ -2,10 +2,10 @@
 // to change.
 
 import { button, element, plural, within } from "./dom.js";
-import { alignByOrigin, common, diffLines } from "./diff.js";
+import { alignByOrigin, changedParts, common, diffLines } from "./diff.js";
 import { List } from "./list.js";
 
-/** @import { Row } from "./diff.js" */
+/** @import { Part, Row } from "./diff.js" */
 /**
  * How two lists are compared: with numbered names made the same, by where lines came from instead of by their
  * text, without what does not count.
@@ -41,6 +41,7 @@ export class SideBySide {
     /** @type {Row[]} */
     this.rows = [];
     this.byOrigin = false;
+    this.normalise = false;
     /** @type {Shown[]} */
     this.shown = [];
     /** @type {Set<number>} folded runs that were opened, by their first row */
@@ -91,6 +92,7 @@ export class SideBySide {
     this.sides = [a, b];
     this.rows = origin ? alignByOrigin(a.length, b.length, origin) : diffLines(a, b, { normalise, quiet });
     this.byOrigin = Boolean(origin);
+    this.normalise = normalise;
     this.opened = new Set();
     this.fold();
     const changed = this.rows.filter(([, , same]) => !same);
@@ -195,7 +197,7 @@ export class SideBySide {
     }
     const [i, j, same] = this.rows[row];
     const texts = [i >= 0 ? this.sides[0][i] : "", j >= 0 ? this.sides[1][j] : ""];
-    const span = !same && i >= 0 && j >= 0 ? common(texts[0], texts[1]) : null;
+    const parts = !same && i >= 0 && j >= 0 ? changedParts(texts[0], texts[1], this.normalise) : null;
     /** @param {number} side @param {number} line */
     const cell = (side, line) => {
       const kind = line < 0 ? " none" : same ? "" : side ? " made" : " gone";
@@ -209,7 +211,7 @@ export class SideBySide {
         },
         element("span", { class: "number" }, line < 0 ? "" : String(line + 1)),
         element("span", { class: "mark" }, line < 0 || same ? "" : side ? "+" : "−"),
-        element("span", { class: "code" }, ...words(texts[side], span)),
+        element("span", { class: "code" }, ...words(texts[side], parts?.[side])),
       );
     };
     return element(
@@ -259,17 +261,10 @@ export class SideBySide {
 }
 
 /**
- * A line with what differs from its neighbour in an element of its own.
+ * A line with each stretch that differs from its neighbour in an element of its own.
  *
  * @param {string} text
- * @param {[head: number, tail: number] | null} span
+ * @param {Part[]} [parts]
  */
-function words(text, span) {
-  if (!span) return [text];
-  const [head, tail] = span;
-  return [
-    text.slice(0, head),
-    element("b", {}, text.slice(head, text.length - tail)),
-    text.slice(text.length - tail),
-  ];
-}
+const words = (text, parts) =>
+  parts ? parts.map(([part, changed]) => (changed ? element("b", {}, part) : part)) : [text];
