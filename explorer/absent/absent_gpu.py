@@ -7,6 +7,7 @@ there. Nothing is allocated on it, launched on it or timed on it.
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,7 +18,7 @@ from explorer.absent.native import cpp_answers
 from explorer.absent.xpu import xpu_attention, xpu_lowerings
 from explorer.gpus.properties import torch_properties
 from explorer.ladder.absent_driver import AbsentDriver
-from explorer.observe.patch import added, beside, compile_lock, is_replaced_here, replaced
+from explorer.observe.patch import added, beside, compile_lock, guarded, is_replaced_here, replaced
 from explorer.observe.versions import release_of_libraries
 
 if TYPE_CHECKING:
@@ -81,6 +82,15 @@ def _all_here(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
             if hasattr(owner, name):
                 stack.enter_context(added(owner, name, value))
         yield
+
+
+def guarded_property(owner: type, name: str, get: Callable[[Any], object]) -> property:
+    """A property in place of a class's own, whose errors are explorer's: the compile for the GPU is given up then.
+
+    `added` guards who reads it, not the function that it calls: an error of that would be taken for torch's.
+    """
+    own = inspect.getattr_static(owner, name)
+    return property(guarded(own.fget, lambda _: get, f"{owner.__name__}.{name}"))
 
 
 def _instead(value: Any) -> Callable[[Any], Any]:
@@ -251,7 +261,7 @@ def _fake_tensors() -> Iterator[None]:
     from torch._subclasses import fake_tensor
 
     kept = {"cache": {}, "cache_hits": 0, "cache_misses": 0, "cache_bypasses": defaultdict(int)}
-    avoid = {"avoid_device_init": property(lambda self: True)}
+    avoid = {"avoid_device_init": guarded_property(fake_tensor.FakeTensorMode, "avoid_device_init", lambda mode: True)}
     with _all(fake_tensor, {"init_gpu_context": _always(None)}), _all_here(fake_tensor.FakeTensorMode, avoid):
         with _all(fake_tensor.FakeTensorMode, kept):
             yield

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from explorer.absent.absent_gpu import pretending
+from explorer.absent.absent_gpu import guarded_property, pretending
 from explorer.absent.aot_inductor import packaging
 from explorer.absent.generated import Code
 from explorer.absent.in_place_of_gpu import autocast_on_the_gpu
@@ -117,7 +117,7 @@ def _mesh_on_gpu(device: str) -> Iterator[None]:
     def device_type(mesh: Any) -> str:
         return device if mesh._device_type == "cpu" else str(mesh._device_type)
 
-    with added(DeviceMesh, "device_type", property(device_type)):
+    with added(DeviceMesh, "device_type", guarded_property(DeviceMesh, "device_type", device_type)):
         yield
 
 
