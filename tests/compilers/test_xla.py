@@ -125,6 +125,19 @@ def test_bfloat16_and_results_of_other_types_run() -> None:
 
 
 @live
+def test_attention_is_laid_out_as_eagers() -> None:
+    """The result has eager's strides, for a query that is a view with its heads and its positions exchanged."""
+
+    def attention(x: torch.Tensor) -> torch.Tensor:
+        q = x.transpose(1, 2)
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+
+    trace = explorer.trace(attention, torch.randn(1, 8, 2, 16), backend="xla")
+    trace.raise_for_failures()
+    assert [(row["equal"], row["note"]) for row in trace.check()] == [(True, "")]
+
+
+@live
 def test_an_operator_that_xla_lacks_is_a_failure_with_its_node() -> None:
     """torch-mlir's own words name the operator and the FX node; the trace stands up to there."""
     trace = explorer.trace(torch.special.bessel_j0, torch.randn(3), backend="xla")

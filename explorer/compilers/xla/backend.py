@@ -10,7 +10,7 @@ from explorer.compilers.aot_graphs import backend_of, boxed
 from explorer.compilers.tensors import check_devices
 from explorer.compilers.xla.compile import Compile, XlaError
 from explorer.compilers.xla.execution import Module
-from explorer.compilers.xla.importing import Lowering
+from explorer.compilers.xla.importing import Lowering, decompositions
 from explorer.errors import InputError
 from explorer.model.stage import Emit
 from explorer.observe.aot import emit_aot_graph
@@ -18,11 +18,9 @@ from explorer.observe.aot import emit_aot_graph
 
 def xla_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     """A backend for torch.compile: AOTAutograd's graphs, each lowered by torch-mlir, and compiled and run by XLA."""
-    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
-
     flags = checked_flags(tuple(map(str, options.get("flags", ()))))
     compile_as = partial(compile_graph, emit=emit, flags=flags)
-    return backend_of(compile_as, decompositions=get_decomposition_table())
+    return backend_of(compile_as, decompositions=decompositions())
 
 
 def checked_flags(flags: tuple[str, ...]) -> tuple[str, ...]:

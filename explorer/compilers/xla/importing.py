@@ -7,8 +7,9 @@ node's name too: XLA carries a location's name through all of its passes, as an 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from explorer.compilers.graph_copy import Results, located_copy, outputs_of
@@ -64,6 +65,26 @@ class Lowering:
                 passmanager.PassManager.parse(pipeline).run(module.operation)
             self.stablehlo = _printed(module)
             self.source = str(module.operation.get_asm(enable_debug_info=True))
+
+
+def decompositions() -> dict[Any, Any]:
+    """The operators that AOTAutograd is to write as others: torch-mlir's own list, with attention laid out as eager's."""
+    import torch
+    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+    table = dict(get_decomposition_table())
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    if attention in table:
+        table[attention] = partial(_laid_out_as_the_query, table[attention])
+    return table
+
+
+def _laid_out_as_the_query(attention: Callable[..., tuple[Any, Any]], query: Any, *args: Any, **named: Any) -> tuple[Any, Any]:
+    """Attention by PyTorch's decomposition, with the strides that PyTorch's operator gives the result: those of the query."""
+    result, sums = attention(query, *args, **named)
+    order = sorted(range(query.dim()), key=query.stride, reverse=True)
+    back = [order.index(dimension) for dimension in range(query.dim())]
+    return result.permute(order).contiguous().permute(back), sums
 
 
 def _context() -> Any:
