@@ -59,6 +59,7 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
         "meta": _meta(comparison),
         "counts": "; ".join(f"{name}: {part['counts']}" for name, part in zip(comparison.names, parts, strict=True)),
         "stages": _stages(parts),
+        "on_demand": parts[0]["on_demand"],
         "artifacts": [],
         "strings": [],
         "kernels": [],

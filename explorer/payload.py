@@ -45,6 +45,7 @@ def payload(trace: TraceData) -> wire.Payload:
         "meta": jsonable(trace.meta),
         "counts": counts(trace),
         "stages": list(stages(trace)),
+        "on_demand": [{"stage": s.name, "title": s.title, "of": s.on_demand_of} for s in STAGES if s.on_demand_of],
         "artifacts": [_artifact(trace, a, strings, texts) for a in trace.artifacts],
         "strings": list(strings),
         "kernels": [_kernel(trace, k, row) for k, row in zip(kernels_of(trace), kernel_rows(trace), strict=True)],

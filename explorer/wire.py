@@ -44,6 +44,14 @@ class StageInfo(TypedDict):
     made_from: Names
 
 
+class StageOnDemand(TypedDict):
+    """A stage whose text of a kernel is made when it is asked for, "of" a text in that stage or a source in that language."""
+
+    stage: str
+    title: str
+    of: str
+
+
 class LoweredNodes(TypedDict):
     """How Inductor lowered the nodes of a graph, as columns of the length of theirs.
 
@@ -311,13 +319,14 @@ class ComparisonInfo(TypedDict):
 class Payload(TypedDict):
     """A trace for the front end, or several with what they differ in.
 
-    "stages" are in the compiler's order, "hows" are the kinds of links.
+    "stages" are in the compiler's order, "hows" are the kinds of links. "on_demand" are the stages that a live trace can make.
     """
 
     format: int
     meta: Facts
     counts: str
     stages: list[StageInfo]
+    on_demand: list[StageOnDemand]
     artifacts: list[ArtifactInfo]
     strings: Names
     kernels: list[KernelInfo]

@@ -7,6 +7,9 @@ from itertools import product
 
 import pytest
 
+from explorer.errors import InputError
+from explorer.live.forms import forms_of
+from explorer.live.function import LiveFunction
 from explorer.model.artifacts import ARTIFACTS
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain
@@ -73,6 +76,19 @@ def test_artifacts_carry_their_text_size_time_and_origin():
     assert made["lines"] == 2 == len(one.lines)
     assert made["seconds"] == 0.5
     assert made["made_by"] == "g (torch/b.py:2)"
+
+
+def test_stages_that_are_made_on_demand_say_of_what():
+    """The stages that `forms_of` makes, and no others, each with a stage or a language of C++ or Triton kernels."""
+    trace = Trace()
+    listed = {each["stage"]: (each["title"], each["of"]) for each in payload(trace)["on_demand"]}
+    assert listed == {"sass": ("SASS", "ptx"), "assembly": ("Assembly", "cpp")}
+    for stage in STAGES:
+        if stage.name in listed:
+            assert forms_of(trace, LiveFunction, [], stage.name) == []
+        else:
+            with pytest.raises(InputError, match="'sass' and 'assembly' are"):
+                forms_of(trace, LiveFunction, [], stage.name)
 
 
 def test_only_small_data_travels():

@@ -9,6 +9,7 @@ from explorer.live.protocol import Live, no_verb
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.replay import rendered
+from explorer.stages import STAGES
 from explorer.stages.triton import sass
 
 
@@ -17,7 +18,8 @@ def forms_of(trace: TraceData, live: Live, kernels: Sequence[Artifact], stage: s
     if stage == "assembly":
         return [live.assembly(kernel) for kernel in kernels]
     if stage != "sass":
-        raise InputError(f"{stage!r} is not made on demand; 'sass' and 'assembly' are")
+        on_demand = " and ".join(repr(each.name) for each in STAGES if each.on_demand_of)
+        raise InputError(f"{stage!r} is not made on demand; {on_demand} are")
     ptx = [_ptx_of(trace, kernel) for kernel in kernels]
     lines = live.ptx_lines(kernels) if kernels else ()
     events = [

@@ -141,8 +141,10 @@ class Stage:
     are not linked. `backend` is the backend of torch.compile that alone has the stage, "" where every one may. `why_absent` says
     why a sound compile may lack the stage, and what to do to get it. A view opens on the first text of the stage that has the
     highest `opens_at`, 0 for a stage on which it does not open of itself, and compares a text first with one of a stage that it
-    is `made_from`, in the same language. `watch(emit)` is the probe of a stage of your own: a context
-    manager that observes the compiler; explorer's stages have none, since its own probes are always on.
+    is `made_from`, in the same language. A text of the stage is made when it is asked for, where the process that compiled is
+    there, of a kernel with a text `on_demand_of`, a stage or a language of the kernel's source. `watch(emit)` is the probe of a
+    stage of your own: a context manager that observes the compiler; explorer's stages have none, since its own probes are
+    always on.
     """
 
     name: str
@@ -166,6 +168,7 @@ class Stage:
     why_absent: str = ""
     opens_at: int = 0
     made_from: tuple[str, ...] = ()
+    on_demand_of: str = ""
 
 
 def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:

@@ -168,5 +168,6 @@ STAGE = Stage(
     link=link,
     backend="inductor",
     losses=losses,
+    on_demand_of="cpp",
     about="What the C++ compiler made of the kernel: the instructions the CPU runs.",
 )

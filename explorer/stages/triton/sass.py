@@ -133,5 +133,6 @@ STAGE = Stage(
     kinds=kinds,
     link=link,
     backend="inductor",
+    on_demand_of="ptx",
     about="The instructions an NVIDIA GPU runs, with real registers, in the order they are issued.",
 )

@@ -89,8 +89,8 @@ export class Kernels {
       return rung(title, size, { onclick: () => this.open(index) });
     });
     const texts = [kernel.artifact, ...forms.slice(1)].map((index) => store.artifact(index));
-    const missing = (this.live?.makes(texts) ?? []).map(({ stage, label }) =>
-      rung(label, "make it", { class: "make", onclick: () => this.make(kernel.artifact, stage) }),
+    const missing = (this.live?.makes(texts) ?? []).map(({ stage, title }) =>
+      rung(title, "make it", { class: "make", onclick: () => this.make(kernel.artifact, stage) }),
     );
     const arrow = () => element("span", { class: "arrow", "aria-hidden": "true" }, "→");
     const rungs = [...steps, ...missing].flatMap((step, at) => (at ? [arrow(), step] : [step]));

@@ -2,19 +2,14 @@
 // widget's model.
 
 /** @import { Hub } from "./hub.js" */
-/** @import { ArtifactInfo, Progress, Question } from "./wire.js" */
+/** @import { ArtifactInfo, Progress, Question, StageOnDemand } from "./wire.js" */
 /** @import { Model } from "./widget.js" */
 
-// The stages that Python makes when asked, by what a kernel has already.
-const MAKES = [
-  { stage: "sass", label: "SASS", from: "ptx" },
-  { stage: "assembly", label: "Assembly", from: "cpp" },
-];
-
 export class Live {
-  /** @param {Model} model */
-  constructor(model) {
+  /** @param {Model} model @param {StageOnDemand[]} onDemand the stages that Python makes when asked */
+  constructor(model, onDemand) {
     this.model = model;
+    this.onDemand = onDemand;
     /** @type {() => void} */
     this.detach = () => {};
   }
@@ -46,7 +41,7 @@ export class Live {
     /** @param {string} what */
     const has = (what) =>
       artifacts.some((a) => a.stage === what || (a.stage === "kernel" && a.language === what));
-    return MAKES.filter(({ stage, from }) => has(from) && !has(stage));
+    return this.onDemand.filter(({ stage, of }) => has(of) && !has(stage));
   }
 
   /** @param {string} artifact the id of a kernel @param {string} stage */

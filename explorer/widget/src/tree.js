@@ -96,7 +96,7 @@ function kernelNode(kernel, list, { stages, live }, key) {
     a.stage === "kernel" ? `${a.language} source` : stages.get(a.stage)?.title || a.stage;
   const source = list.find((a) => a.stage === "kernel");
   const missing = source && live ? live.makes(list) : [];
-  const toMake = missing.map(({ stage, label }) => makeable(stage, label, source ? source.index : -1));
+  const toMake = missing.map((form) => makeable(form.stage, form.title, source ? source.index : -1));
   if (list.length === 1 && !toMake.length) return leaf(list[0], kernel, about(list[0]));
   const leaves = list.map((a) => leaf(a, title(a), about(a)));
   return branch(`${key}|kernel|${kernel}`, kernel, kernel, [...leaves, ...toMake]);

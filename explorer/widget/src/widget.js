@@ -68,7 +68,7 @@ async function shown(model, holder, mount) {
       ? new Uint8Array(data)
       : new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
   );
-  const live = model.get("is_live") ? new Live(model) : null;
+  const live = model.get("is_live") ? new Live(model, payload.on_demand) : null;
   const link = new Link(model);
   /** @type {App | null} */
   let app = mount(holder, payload, { live, select: (place) => link.tell(place) });

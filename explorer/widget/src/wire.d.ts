@@ -15,6 +15,16 @@ export interface StageInfo {
 }
 
 /**
+ * A stage whose text of a kernel is made when it is asked for, "of" a text in that stage or a source in that
+ * language.
+ */
+export interface StageOnDemand {
+  stage: string;
+  title: string;
+  of: string;
+}
+
+/**
  * How Inductor lowered the nodes of a graph, as columns of the length of theirs.
  *
  * "kind", "by" and "why" are indexes of "strings", of "" for nodes that it did not lower. "kernels" has the
@@ -421,13 +431,15 @@ export interface ComparisonInfo {
 /**
  * A trace for the front end, or several with what they differ in.
  *
- * "stages" are in the compiler's order, "hows" are the kinds of links.
+ * "stages" are in the compiler's order, "hows" are the kinds of links. "on_demand" are the stages that a live
+ * trace can make.
  */
 export interface Payload {
   format: number;
   meta: { [key: string]: unknown };
   counts: string;
   stages: StageInfo[];
+  on_demand: StageOnDemand[];
   artifacts: ArtifactInfo[];
   strings: string[];
   kernels: KernelInfo[];
