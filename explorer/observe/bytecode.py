@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import inspect
 import linecache
 import re
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from explorer.model.events import DecompiledText, DynamoBytecodeText
 from explorer.model.stage import Emit
 from explorer.model.values import text_lines
 from explorer.observe.functions import code_fields, disassembly, emit_function
-from explorer.observe.patch import guarded
+from explorer.observe.patch import guarded, replaced_in_plain_sight
 from explorer.process.ignored_warnings import warnings_ignored_here
 
 #: The instruction in depyf's error: Instruction(opname='SWAP', …) or its print.
@@ -84,13 +85,18 @@ def _position(instruction: dis.Instruction) -> tuple[str, dis.Positions | None]:
 
 
 def decompiled_text(code: CodeType, original: CodeType) -> DecompiledText:
-    """Dynamo's bytecode of a frame as Python, or the bytecode under its source lines where depyf cannot turn it into Python."""
+    """Dynamo's bytecode of a frame as Python, or the bytecode under its source lines where depyf cannot turn it into Python.
+
+    depyf remembers each code that it has decompiled for as long as the process lives. Dynamo frees what it compiled of a frame
+    when that code is gone, so depyf is made to remember nothing.
+    """
     fields = code_fields(original)
     # depyf leaves a file open while it is imported, and uses ast.Num, which Python 3.12 calls deprecated
     with warnings_ignored_here():
         from depyf import decompile
-        from depyf.decompiler import DecompilationError
+        from depyf.decompiler import DecompilationError, Decompiler
 
+    with warnings_ignored_here(), replaced_in_plain_sight(Decompiler, "decompile", inspect.unwrap):
         try:
             return DecompiledText(**fields, text=decompile(code))
         except DecompilationError as error:

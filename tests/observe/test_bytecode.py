@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from types import CodeType
+from typing import Any
 
 import pytest
+import torch
 
+import explorer
 from explorer.observe.bytecode import copied_lines, decompiled_text
 from explorer.observe.functions import disassembly
 
@@ -76,3 +81,30 @@ def test_warnings_of_depyf_are_no_errors_of_the_program(monkeypatch: pytest.Monk
         warnings.simplefilter("error")
         made = decompiled_text(branching.__code__, branching.__code__)
     assert "a += 1" in made.text and not made.undone
+
+
+def test_what_was_compiled_is_freed_with_the_trace() -> None:
+    """What a backend gave lives until the trace is gone and Dynamo is reset, and then no longer; nor does Dynamo's own function.
+
+    Dynamo removes that from the program's globals when the code that it made is freed.
+    """
+    pytest.importorskip("depyf")
+    given: list[weakref.ref[Any]] = []
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            return gm.forward(*arguments)
+
+        given.append(weakref.ref(call))
+        return call
+
+    names: dict[str, Any] = {}
+    exec("def add_one(x):\n    return x + 1\n", names)
+    trace = explorer.trace(names["add_one"], torch.ones(2), backend=backend)
+    assert trace.find("decompiled") and [each() is None for each in given] == [False]
+    assert [name for name in names if name.startswith("__compiled_fn")]
+    del trace
+    torch.compiler.reset()
+    gc.collect()
+    assert [each() is None for each in given] == [True]
+    assert not [name for name in names if name.startswith("__compiled_fn")]
