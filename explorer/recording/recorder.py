@@ -145,10 +145,14 @@ class Recorder:
             self.failures.append(failure)
 
     def finish(self) -> None:
-        """Record the events that `later` put off until the compile was over."""
+        """Record the events that `later` put off until the compile was over, and let go of the code that ran.
+
+        What a backend compiled may hold this recorder. Dynamo frees it when its code is gone, so this must not hold that code.
+        """
         deferred, self._deferred = self._deferred, []
         for kind, frame, facts, time in deferred:
             self._append(kind, frame, facts, time, ())
+        self._paths = CallPaths()
 
     def _append(self, kind: str, frame: str, facts: Callable[[], Facts], time: float, path: tuple[Call, ...]) -> None:
         def add() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -314,3 +316,23 @@ def test_an_error_of_explorers_is_a_failure_and_openvino_runs(part: str, monkeyp
         result = torch.compile(lambda x: torch.relu(x * 2 + 1), backend="openvino")(torch.ones(4))
     assert result.tolist() == [3.0] * 4
     assert any(f"{part} is broken" in failure.message for failure in recording.trace.failures)
+
+
+@live
+def test_what_openvino_compiled_is_freed() -> None:
+    """OpenVINO's tables, and the models themselves, last as long as what runs them: until Dynamo is reset."""
+    from openvino.frontend.pytorch.torchdynamo import execute
+
+    torch.compiler.reset()
+    gc.collect()
+    tables = (execute.partitioned_modules, execute.compiled_cache, execute.req_cache)
+    before = [set(table) for table in tables]
+    made = explorer.trace(Small(), torch.randn(2, 8), backend="openvino")
+    kept = [weakref.ref(table[key]) for table, known in zip(tables, before, strict=True) for key in table if key not in known]
+    assert len(kept) == 3 and all(each() is not None for each in kept)
+    assert all(row["equal"] for row in made.check())
+    del made
+    torch.compiler.reset()
+    gc.collect()
+    assert [each() for each in kept] == [None] * 3
+    assert [set(table) for table in tables] == before

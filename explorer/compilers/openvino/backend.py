@@ -79,7 +79,7 @@ def compile_graph(
     with emit.during(graph):
         emit_aot_graph(emit, gm, graph)
         with as_asked():
-            call = observed_backend(gm, inputs, dict(settings), emit=emit, graph=graph, defaults=DEFAULTS)
+            call = observed_backend(gm, inputs, dict(settings), emit=emit, graph=graph, defaults=DEFAULTS, frees=True)
 
     def results(arguments: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(copied(value, arguments, like) for value, like in zip(call(arguments), likes, strict=True))

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+from explorer.compilers.openvino.caches import free_with
 from explorer.compilers.openvino.execution import PartitionedGraph
 from explorer.compilers.openvino.partition import Partition, partition_of
 from explorer.model.artifacts import ChangedSetting, ExecutedPart
@@ -31,12 +32,12 @@ class InductorRanError(RuntimeError):
 
 
 def observed_backend(
-    gm: Any, inputs: Sequence[Any], settings: Any, *, emit: Emit, graph: str, defaults: Mapping[str, Any]
+    gm: Any, inputs: Sequence[Any], settings: Any, *, emit: Emit, graph: str, defaults: Mapping[str, Any], frees: bool = False
 ) -> Callable[..., Any]:
     """Call OpenVINO's backend for a graph; what comes back is called as it is, and what it runs is emitted.
 
-    `defaults` are the properties that explorer asks for where the user does not. Where explorer fails, what OpenVINO's backend
-    gives is given back as it came.
+    `defaults` are the properties that explorer asks for where the user does not. With `frees` OpenVINO's backend keeps nothing of
+    the graph once what comes back is no more. Where explorer fails, what OpenVINO's backend gives is given back as it came.
     """
     from openvino.frontend.pytorch.torchdynamo import backend
 
@@ -46,17 +47,21 @@ def observed_backend(
         call: Callable[..., Any] = _original(backend.fx_openvino)(gm, inputs, settings)
     followed = [call]
     emit.attempt("openvino_partition", "read", lambda: followed.append(_followed(call, seen, emit, graph, settings)))
+    if frees and seen.graph is not None:
+        free_with(followed[-1], seen.graph)
     return followed[-1]
 
 
 class _Seen:
     """What is seen of OpenVINO's backend while it takes a graph.
 
-    `partitions` reads the partition that it made, and `inductor` is its error where it handed the graph to Inductor instead.
+    `partitions` reads the partition that it made, of the graph with the id `graph`. `inductor` is its error where it handed the
+    graph to Inductor instead.
     """
 
     def __init__(self, emit: Emit, settings: Any) -> None:
         self.partitions: list[Callable[[], Partition]] = []
+        self.graph: int | None = None
         self.inductor = ""
         self._emit, self._settings = emit, settings
 
@@ -74,6 +79,7 @@ class _Seen:
             self._emit("forward", lambda: graph_record(module))
         before = {node.name: node.target for node in module.graph.nodes}
         graph_module = yield
+        self.graph = id(graph_module)
         self.partitions.append(lambda: partition_of(graph_module, before, partitioner.supported_ops))
 
     def _handed_on(self, *args: Any, **kwargs: Any) -> Iterator[None]:
