@@ -131,7 +131,8 @@ def renumber(events: Sequence[Event]) -> list[Event]:
 def _renamed(event: Event, names: Mapping[str, str], frames: int) -> Event:
     if not event.frame and event.data.get("not_compiled") is not None:
         return replace(event, frame=f"{frames + event.data['not_compiled']}/-")
-    return replace(event, frame=names.get(event.frame, event.frame))
+    frame = names.get(event.frame, event.frame)
+    return event if frame == event.frame else replace(event, frame=frame)
 
 
 # Texts made on demand ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from explorer.observe.patch import preceded
@@ -18,6 +18,9 @@ from explorer.observe.places import OWN_FOLDER, in_package
 
 #: What is done when such a function begins; it gives what is done when the function ends, None for nothing.
 Begin = Callable[[], Callable[[], None] | None]
+
+#: So many wrappers of a function are looked into by the quick way.
+MOST_WRAPPERS = 8
 
 
 @contextmanager
@@ -53,12 +56,14 @@ def _calling(code: CodeType) -> FrameType | None:
 
 
 def _is_plainly_torchs(function: Any) -> bool:
-    """Whether a function stands in torch itself and wraps no other: of some torch disables ten thousand calls a compile."""
-    if type(function) is MethodType and not hasattr(function.__self__, "named_parameters"):
-        function = function.__func__
-    if type(function) is not FunctionType or "__wrapped__" in vars(function):
-        return False
-    return in_package(function.__code__.co_filename) != ""
+    """Whether a function stands in torch itself, by the quick way: of some torch disables ten thousand calls a compile."""
+    for _ in range(MOST_WRAPPERS):
+        if type(function) is not FunctionType:
+            return False
+        if "__wrapped__" not in function.__dict__:
+            return in_package(function.__code__.co_filename) != ""
+        function = function.__dict__["__wrapped__"]
+    return False
 
 
 def is_of_program(function: Any) -> bool:

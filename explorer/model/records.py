@@ -117,6 +117,15 @@ def typed(kind: type[R], value: Mapping[str, Plain]) -> R:
     return made
 
 
+def changed(record: R, **fields: Any) -> R:
+    """The record with other values in these fields, as `dataclasses.replace` gives it; the other values are not read again."""
+    kind = type(record)
+    made = object.__new__(kind)
+    values = {name: getattr(record, name) for name, _, _ in kind._layout}
+    kind._set_fields(made, **values | _read_values(kind, _fields_by_name(kind), fields))
+    return made
+
+
 def _reading(set_fields: Callable[..., None]) -> Callable[..., None]:
     """The constructor of a record, around the one that sets its fields: it reads each by its type first."""
 
@@ -128,6 +137,16 @@ def _reading(set_fields: Callable[..., None]) -> Callable[..., None]:
 
 def _read_fields(kind: type[Record], readers: Mapping[str, _Field], given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record, by attribute, of what is given for them; FieldError for one that does not fit or is missing."""
+    values = _read_values(kind, readers, given)
+    required = _required(kind)
+    if not values.keys() >= required.keys():
+        missing = [name for name in required if name not in values]
+        raise FieldError(f"{kind.__name__} lacks {', '.join(missing)}")
+    return values
+
+
+def _read_values(kind: type[Record], readers: Mapping[str, _Field], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are given for some of a record's fields, by attribute; FieldError for one that does not fit."""
     values: dict[str, Any] = {}
     for key, value in given.items():
         field = readers.get(key)
@@ -141,10 +160,6 @@ def _read_fields(kind: type[Record], readers: Mapping[str, _Field], given: Mappi
             values[name] = read(value)
         except FieldError as error:
             raise error.within(str(key)) from None
-    required = _required(kind)
-    if not values.keys() >= required.keys():
-        missing = [name for name in required if name not in values]
-        raise FieldError(f"{kind.__name__} lacks {', '.join(missing)}")
     return values
 
 

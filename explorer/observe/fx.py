@@ -93,11 +93,17 @@ def decomposition_site(operator: str) -> str:
     """
     from torch._inductor.decomposition import select_decomp_table
 
-    found = next((function for op, function in select_decomp_table().items() if str(op) == operator), None)
+    found = next((function for op, function in select_decomp_table().items() if _written(op) == operator), None)
     code = getattr(inspect.unwrap(found), "__code__", None) if found is not None else None
     if code is None:
         return ""
     return f"{in_package(code.co_filename) or code.co_filename}:{code.co_firstlineno} {code.co_name}"
+
+
+@lru_cache(maxsize=8192)
+def _written(operator: Any) -> str:
+    """An operator's name: each decomposition is looked for among a thousand, whose names take long to write."""
+    return str(operator)
 
 
 class _ValueFields(TypedDict, total=False):

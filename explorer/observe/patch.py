@@ -137,13 +137,12 @@ def compile_lock() -> AbstractContextManager[object]:
 class _Call:
     """One call of a replacement: what is below it, and what came out of the original."""
 
-    returned = False  # these are the class's until the original was called: that spares time
+    original: Callable[..., Any]
+    under: tuple[_Layer, ...] = ()  # these are the class's until they are set, and there is no constructor: that spares time
+    returned = False
     result: Any = None
     error: BaseException | None = None
     place: types.TracebackType | None = None
-
-    def __init__(self, original: Callable[..., Any], under: tuple[_Layer, ...]) -> None:
-        self.original, self.under = original, under
 
 
 class _Calls(threading.local):
@@ -186,7 +185,10 @@ class _Layer:
         """Call the replacement; where explorer's part fails, give what the original gives."""
         if self.ours is original:  # put on so that nothing below it acts
             return original(*args, **kwargs)
-        call, stack = _Call(original, under), self._calls.stack
+        call, stack = _Call(), self._calls.stack
+        call.original = original
+        if under:
+            call.under = under
         stack.append(call)
         try:
             return self.ours(*args, **kwargs)

@@ -60,11 +60,12 @@ class Texts:
 
         def write(value: Any) -> str:
             known = key(value)
-            if known is None:
-                return original(value)
-            if known not in made:
-                made[known] = original(value)
-            return made[known]
+            text = made.get(known)  # asked for once: sympy's hashes and comparisons are functions of Python
+            if text is None:
+                text = original(value)
+                if known is not None:
+                    made[known] = text
+            return text
 
         return write
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from explorer.model.artifacts import CudaGraph, FxGraph, PerfHint
 from explorer.model.events import FxGraphText
-from explorer.model.records import FieldError, typed
+from explorer.model.records import FieldError, changed, typed
 from explorer.model.rows import FxNode
 from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
@@ -62,7 +62,7 @@ def _with_places(graph: FxGraphText) -> FxGraphText:
 
 def _placed(node: FxNode, places: Sequence[StackPlace | None]) -> FxNode:
     place = None if node.stack is None else places[node.stack]
-    return node if place is None else replace(node, file=place.file, line=place.line, function=place.function, code=place.code)
+    return node if place is None else changed(node, file=place.file, line=place.line, function=place.function, code=place.code)
 
 
 def of_graph(path: str | None) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any, NamedTuple
 
 import pytest
 
-from explorer.model.records import FieldError, Record, record, typed
+from explorer.model.records import FieldError, Record, changed, record, typed
 from explorer.model.values import jsonable, plain
 
 
@@ -77,6 +77,18 @@ def test_a_record_is_equal_to_the_mapping_it_was_made_of() -> None:
     assert made == typed(Outer, jsonable(made)) and jsonable(made) == GIVEN
     assert made == plain(GIVEN) and made != {**GIVEN, "number": 4} and made != 3
     assert made != typed(Outer, {**GIVEN, "number": 4})
+
+
+def test_a_record_with_other_values_is_what_replace_gives() -> None:
+    """What is given is read by its type, what is not is the same object, and the record stays as it was."""
+    made = typed(Outer, GIVEN)
+    other = changed(made, rows=[{"name": "z"}], from_=None, size=4)
+    assert other == replace(made, rows=[{"name": "z"}], from_=None, size=4) != made
+    assert type(other) is Outer and other.rows == (Inner(name="z"),) and "from" not in other and other.rest is made.rest
+    assert made == typed(Outer, GIVEN) and changed(made) == made
+    for wrong, why in (({"number": "3"}, "number: int expected, not str"), ({"naem": 1}, "Outer has no field naem")):
+        with pytest.raises(FieldError, match=why):
+            changed(made, **wrong)
 
 
 def test_a_record_cannot_be_changed() -> None:

@@ -137,7 +137,7 @@ def products(llir: Artifact, kernel: Artifact) -> dict[int, set[int]]:
     explicit: set[int] = set()
     for number, text in enumerate(llir.lines, 1):
         line = lines.get(number, 0)
-        if _EXPLICIT.search(text):
+        if "@llvm." in text and _EXPLICIT.search(text):
             explicit.add(line)
         elif operation := _FLOAT.match(text):
             operations[operation["name"]] = operation["op"], line, _VALUE.findall(operation["rest"])
@@ -163,7 +163,8 @@ def own_line(chain: Chain, form: KernelForm, lines: int) -> int:
 
 def mlir_chains(text: str) -> Chains:
     """The origins that MLIR's loc(...) state, through the table of #loc aliases."""
-    table = {m[1]: m[2] for line in text_lines(text) if (m := _MLIR_TABLE.match(line))}
+    lines = text_lines(text)
+    table = {m[1]: m[2] for line in lines if (m := _MLIR_TABLE.match(line))}
     memory: dict[str, Chain] = {}
 
     def chain(expression: str) -> Chain:
@@ -178,7 +179,6 @@ def mlir_chains(text: str) -> Chains:
                 places_of_parts.append((part[1], int(part[2])))
         return tuple(places_of_parts)
 
-    lines = text_lines(text)
     places: dict[int, Chain] = {}
     for number, line in enumerate(lines, 1):
         if not line.startswith("#") and (use := _MLIR_USE.search(_last_loc(line))):
@@ -218,8 +218,8 @@ def _last_loc(line: str) -> str:
 
 def llvm_chains(text: str) -> Chains:
     """The origins that LLVM's !dbg locations state, through their scopes and inlinedAt."""
-    nodes = {}
-    for line in text_lines(text):
+    nodes, lines = {}, text_lines(text)
+    for line in lines:
         if line.startswith("!") and (node := _LLVM_NODE.match(line)):
             nodes[node[1]] = {
                 "kind": node[2],
@@ -242,7 +242,7 @@ def llvm_chains(text: str) -> Chains:
         rest = chain(node["inlinedAt"]) if "inlinedAt" in node else ()
         return ((file_of(node["scope"]), int(node.get("line", 0))), *rest)
 
-    for number, line in enumerate(text_lines(text), 1):
+    for number, line in enumerate(lines, 1):
         if not line.startswith("!") and (use := _LLVM_USE.search(line)):
             yield number, chain(use[1])
 
@@ -255,9 +255,10 @@ def llvm_origins(artifact: Artifact) -> tuple[tuple[int, Chain], ...]:
 
 def loc_chains(text: str) -> Chains:
     """The origins of the instructions of PTX or AMDGCN: the last .loc, and in its comment what it was inlined into."""
-    files = {m[1]: "/".join(filter(None, (m[2], m[3]))) for line in text_lines(text) if (m := _FILE.match(line))}
+    lines = text_lines(text)
+    files = {m[1]: "/".join(filter(None, (m[2], m[3]))) for line in lines if (m := _FILE.match(line))}
     chain: Chain = ()
-    for number, line in enumerate(text_lines(text), 1):
+    for number, line in enumerate(lines, 1):
         if loc := _LOC.match(line):
             inlined = tuple((m[1], int(m[2])) for m in _INLINED.finditer(loc[3] or ""))
             chain = ((files.get(loc[1], ""), int(loc[2])), *inlined[1:])
