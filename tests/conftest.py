@@ -139,6 +139,12 @@ def replayed() -> Callable[[str], Trace]:
 
 
 @pytest.fixture(scope="session")
+def rotary() -> Trace:
+    """The recording of a transformer's block in five functions, compiled for an H100 that is not there."""
+    return replay_of("views/rotary-torch2.13-h100")
+
+
+@pytest.fixture(scope="session")
 def for_h100() -> Trace:
     """A training step compiled now for an H100 that is not there: fusions made, refused and never considered, and calls."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from math import atan2, cos, degrees, exp, hypot, radians, sin, sqrt
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from explorer.files.trace_file import load_events
 from explorer.model.artifacts import Kernel, Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Link
@@ -227,14 +225,6 @@ def blank_tab(browser: Any) -> Iterator[Any]:
     tab = browser.new_page()
     yield tab
     tab.close()
-
-
-@pytest.fixture(scope="module")
-def rotary() -> Trace:
-    """A block of a transformer in five functions, compiled for an H100 that is not there."""
-    name = "rotary-torch2.13-h100"
-    file = Path(__file__).parent / "data" / "views" / f"{name}.events.json.gz"
-    return Trace.of_events(*load_events(file.read_bytes(), name))
 
 
 def many(count: int, each: int) -> Trace:

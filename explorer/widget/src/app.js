@@ -4,6 +4,7 @@
 import { Beside } from "./beside.js";
 import { Colours } from "./colours.js";
 import { element } from "./dom.js";
+import { Following } from "./following.js";
 import { Header } from "./header.js";
 import { Hub } from "./hub.js";
 import { Navigation } from "./navigation.js";
@@ -39,6 +40,7 @@ import { VIEWS } from "./views.js";
  *   live: Live | null,
  *   rail: Rail,
  *   panes: Panes,
+ *   following: Following,
  *   status: Status,
  *   tabs: Tabs,
  *   navigation: Navigation,
@@ -84,7 +86,10 @@ export class App {
   /** @param {string} name of the view that is shown */
   viewed(name) {
     this.panes.adder.hidden = name !== "code";
-    if (name === "code") this.panes.settle();
+    if (name === "code") {
+      this.panes.settle();
+      this.parts?.following.follow();
+    }
     this.element.dataset.view = name;
   }
 
@@ -176,7 +181,8 @@ function assembled(root, payload, live, viewed) {
   const tabs = new Tabs(VIEWS, store, code, { make: (view) => view.make?.(parts), viewed });
   const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
   const beside = new Beside({ store, hub, selection, panes, tabs });
-  const seen = { rail, panes, status, tabs, navigation, beside };
+  const following = new Following({ store, hub, selection, panes });
+  const seen = { rail, panes, following, status, tabs, navigation, beside };
   const parts = { store, hub, selection, search, colours, live, make, ...seen };
   return parts;
 }

@@ -263,7 +263,8 @@ export class GraphView {
     this.tell(box.node);
     if (before !== null && before !== box.node) this.ask(before, box.node);
     if (line) this.selection.choose(this.artifact, line);
-    this.status.say(this.label(box).filter(Boolean).join(", "));
+    const label = this.label(box).filter(Boolean).join(", ");
+    this.status.say([line ? this.status.user() : "", label].filter(Boolean).join(" · "));
   }
 
   /** @param {number} node */

@@ -20,10 +20,16 @@ const BELOW = 120; // pixels of an opened kernel that must be in sight
 const short = (operator) => operator.replace(/^(aten|prims)\./, "");
 
 export class Kernels {
-  /** @param {Pick<Parts, "store" | "hub" | "live" | "panes" | "tabs" | "navigation" | "make">} parts */
-  constructor({ store, hub, live, panes, tabs, navigation, make }) {
+  /**
+   * @param {Pick<
+   *   Parts,
+   *   "store" | "hub" | "selection" | "live" | "panes" | "tabs" | "navigation" | "make"
+   * >} parts
+   */
+  constructor({ store, hub, selection, live, panes, tabs, navigation, make }) {
     this.store = store;
     this.hub = hub;
+    this.selection = selection;
     this.live = live;
     this.panes = panes;
     this.tabs = tabs;
@@ -54,9 +60,23 @@ export class Kernels {
    */
   pick(kernel) {
     this.show(kernel);
+    this.select(kernel.artifact);
     const { top } = this.one.getBoundingClientRect();
     const panel = this.element.getBoundingClientRect();
     if (top + BELOW > panel.bottom) this.one.scrollIntoView({ block: "start" });
+  }
+
+  /**
+   * Select the first line of a kernel that is linked to a line of the user.
+   *
+   * @param {number} index
+   */
+  select(index) {
+    const { store } = this;
+    const isLinked = (/** @type {number} */ line) =>
+      [...store.links.follow(index, line).keys()].some((other) => store.isSource(other));
+    const line = store.lines(index).findIndex((_, at) => isLinked(at + 1)) + 1;
+    if (line) this.selection.choose(index, line);
   }
 
   /** @param {KernelInfo} kernel */

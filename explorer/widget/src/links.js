@@ -26,14 +26,20 @@ const COARSE = new Set([
 ]);
 
 /**
+ * Whether a route leads to the line of a call, not to the line inside it.
+ *
+ * @param {string[]} route
+ */
+export const isCoarse = (route) => route.some((how) => COARSE.has(how));
+
+/**
  * A route in words, with what it does not say.
  *
  * @param {string[]} route
  * @returns {string}
  */
 export const routeWords = (route) =>
-  route.join(" → ") +
-  (route.some((how) => COARSE.has(how)) ? " (coarse: the line of a call, not the line inside it)" : "");
+  route.join(" → ") + (isCoarse(route) ? " (coarse: the line of a call, not the line inside it)" : "");
 
 // A place, one line of one artifact, as one number; a text may have up to 16,777,215 lines.
 const LINES = 0x1000000;

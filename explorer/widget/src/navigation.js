@@ -15,8 +15,8 @@ export class Navigation {
   }
 
   /**
-   * Open a text beside the selected line, in the pane that does not hold it; `other` turns that round. A view
-   * that shows texts takes it itself.
+   * Open a text in a pane that holds neither the selected line nor the user's line that it came from; `other`
+   * takes another one. A view that shows texts takes it itself.
    *
    * @param {number} index
    * @param {boolean} other
@@ -26,10 +26,8 @@ export class Navigation {
     this.tabs.show("code");
     const shown = this.panes.with(index);
     if (shown && !other) return shown.revealMarked();
-    const [left, right = left] = this.panes.list;
-    const at = this.selection.chosen?.artifact ?? -1;
-    const busy = at >= 0 && right.artifact === at && left.artifact !== at ? right : left;
-    this.panes.show((busy === left) !== other ? right : left, index);
+    const pane = this.paneFor(index, this.selection.chosen?.artifact);
+    this.panes.show((other && this.panes.list.find((one) => one !== pane)) || pane, index);
   }
 
   /**
@@ -48,13 +46,22 @@ export class Navigation {
   }
 
   /**
-   * Sources stand in the first pane, all else in the second where there is one.
+   * The pane for a text: one that does not hold what is followed, and sources where a source is, in the
+   * first pane, all else in the last where no source is.
    *
    * @param {number} index
+   * @param {number} [chosen] the text with the selected line, where that is to stay
    */
-  paneFor(index) {
-    const { list } = this.panes;
-    return list[this.store.artifact(index).stage !== "source" && list.length > 1 ? 1 : 0];
+  paneFor(index, chosen = -1) {
+    const { store, selection } = this;
+    const isSource = store.isSource(index);
+    const [user] = selection.users();
+    /** @param {Pane} pane */
+    const cost = ({ artifact }) =>
+      (artifact === chosen || (user && artifact === user.artifact && artifact !== index) ? 2 : 0) +
+      (artifact >= 0 && store.isSource(artifact) !== isSource ? 1 : 0);
+    const list = isSource ? this.panes.list : this.panes.list.toReversed();
+    return list.reduce((best, pane) => (cost(pane) < cost(best) ? pane : best));
   }
 
   /**
@@ -106,9 +113,10 @@ export class Navigation {
    * @param {number} by
    */
   nextHit(by) {
-    const [left, right = left] = this.panes.list;
+    const { list } = this.panes;
+    const right = list[Math.min(1, list.length - 1)];
     const hit = this.search.next(this.selection.chosen ?? { artifact: right.artifact, line: 0 }, by);
-    if (hit) this.goTo(hit.artifact, hit.line, right);
+    if (hit) this.goTo(hit.artifact, hit.line);
   }
 
   /**

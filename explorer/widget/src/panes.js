@@ -34,9 +34,9 @@ export class Panes {
     hub.on("grown", () => this.list.forEach((pane) => pane.offer(rail.options())));
   }
 
-  // Add a pane with the text after that of the last one, where there is room.
+  // Add a pane with the text after that of the last one, where there is room; the pane.
   add() {
-    if (this.list.length === NAMES.length) return;
+    if (this.list.length === NAMES.length) return undefined;
     const pane = new Pane(NAMES[this.list.length], this.root, this, {
       chosen: (line) => this.selection.choose(pane.artifact, line, pane),
       hover: (line, word) => facts(this.store, pane.artifact, line, word, this.selection.lit),
@@ -51,6 +51,7 @@ export class Panes {
     this.element.append(pane.element);
     this.counted();
     if (before && before.artifact >= 0) this.show(pane, Math.min(this.store.count - 1, before.artifact + 1));
+    return pane;
   }
 
   /**

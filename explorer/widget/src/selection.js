@@ -1,4 +1,6 @@
-// The selected line, and the lines of every text that are linked to it.
+// The selected line, the lines of every text that are linked to it, and the user's lines that it is of.
+
+import { isCoarse } from "./links.js";
 
 /** @import { Hub } from "./hub.js" */
 /** @import { Lit } from "./links.js" */
@@ -40,6 +42,28 @@ export class Selection {
 
   follow() {
     this.lit = this.chosen ? this.store.links.follow(this.chosen.artifact, this.chosen.line) : new Map();
+  }
+
+  /**
+   * The user's lines that the selected line is of: the one it came from in the end; of a whole, such as a
+   * kernel's launch, those of its parts.
+   *
+   * @returns {Place[]}
+   */
+  users() {
+    const { chosen, store } = this;
+    if (!chosen || store.isSource(chosen.artifact)) return chosen ? [chosen] : [];
+    const origin = store.origin(chosen.artifact, chosen.line);
+    if (origin) return [{ artifact: origin[0], line: origin[1] }];
+    const sources = [...this.lit].filter(([index]) => store.isSource(index));
+    const linked = sources.flatMap(([artifact, lines]) =>
+      [...lines].map(([line, route]) => ({ artifact, line, route })),
+    );
+    const exact = linked.filter(({ route }) => !isCoarse(route()));
+    const places = exact.length ? exact : linked;
+    return places
+      .map(({ artifact, line }) => ({ artifact, line }))
+      .sort((a, b) => a.artifact - b.artifact || a.line - b.line);
   }
 
   /**

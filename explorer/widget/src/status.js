@@ -7,6 +7,7 @@ import { element, plural } from "./dom.js";
 const HINT =
   "Click a line: what it came from and what became of it lights up in every text. " +
   "↑ ↓ lines, ← → stages, / search, Esc clear.";
+const CODE = 60; // letters of a user's line
 const SAMPLE = 50; // linked lines of a text that are asked how they are known
 
 export class Status {
@@ -27,7 +28,8 @@ export class Status {
   tell() {
     const { chosen, lit } = this.selection;
     if (!chosen) return this.say(HINT);
-    const where = `Line ${chosen.line} of ${this.store.artifact(chosen.artifact).title}`;
+    const line = `Line ${chosen.line} of ${this.store.artifact(chosen.artifact).title}`;
+    const where = [this.user(), line].filter(Boolean).join(" · ");
     const texts = [...lit.values()];
     const total = texts.reduce((sum, lines) => sum + lines.size, 0);
     if (!total) return this.say(`${where}: no text states a link to it.`);
@@ -35,5 +37,17 @@ export class Status {
     const hows = new Set(routes.flatMap((route) => route()));
     const links = `${plural(total, "linked line")} in ${plural(lit.size, "text")}`;
     this.say(`${where}: ${links}, known by ${[...hows].join(", ")}.`);
+  }
+
+  // The user's line that the selected line came from, such as "← rotate:2 `c, s = …`"; "" where it is one.
+  user() {
+    const { store, selection } = this;
+    const [first, ...others] = selection.users();
+    if (!first || store.isSource(selection.chosen?.artifact ?? -1)) return "";
+    const [name] = store.artifact(first.artifact).title.split(" (");
+    const code = (store.lines(first.artifact)[first.line - 1] ?? "").trim();
+    const cut = code.length > CODE ? `${code.slice(0, CODE)}…` : code;
+    const more = others.length ? ` and ${plural(others.length, "more line")}` : "";
+    return `← ${name}:${first.line} \`${cut}\`${more}`;
   }
 }

@@ -112,6 +112,15 @@ export class Store {
     return traces.findIndex(({ texts }) => index < (first += texts)) + (traces.length ? 0 : 1);
   }
 
+  /**
+   * Whether a text is one that the user wrote.
+   *
+   * @param {number} index
+   */
+  isSource(index) {
+    return this.payload.artifacts[index]?.stage === "source";
+  }
+
   /** @param {...string} stages @returns {number} */
   first(...stages) {
     for (const stage of stages) {
@@ -151,9 +160,7 @@ export class Store {
    * @returns {[artifact: number, line: number] | null}
    */
   origin(index, line) {
-    const sources = this.links
-      .origins(index, line)
-      .filter((key) => this.artifact(artifactOf(key)).stage === "source");
+    const sources = this.links.origins(index, line).filter((key) => this.isSource(artifactOf(key)));
     if (!sources.length) return null;
     const heirs = new Map(sources.map((key) => [key, this.links.heirs(artifactOf(key), lineOf(key))]));
     const count = (/** @type {number} */ key) => heirs.get(key) ?? 0;

@@ -1,0 +1,60 @@
+// The source follows: the user's line that the selected line came from stands in a pane, which is opened if
+// there is none.
+
+/** @import { Parts } from "./app.js" */
+/** @import { Pane } from "./pane.js" */
+
+export class Following {
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes">} parts */
+  constructor({ store, hub, selection, panes }) {
+    this.store = store;
+    this.selection = selection;
+    this.panes = panes;
+    this.count = 0; // panes
+    this.closed = false; // by the user, who wants no pane to be opened
+    hub.on("opened", (shown) => this.opened(shown));
+    hub.on("selected", ({ by }) => this.follow(by));
+  }
+
+  /**
+   * A pane that the user closed is not opened again until a source is.
+   *
+   * @param {number[]} shown
+   */
+  opened(shown) {
+    if (shown.length < this.count) this.closed = true;
+    if (shown.some((index) => this.store.isSource(index))) this.closed = false;
+    this.count = shown.length;
+  }
+
+  /**
+   * Bring the user's line of the selected line into view; `by` is the pane in which it was selected.
+   *
+   * @param {unknown} by
+   */
+  follow(by = null) {
+    const [place] = this.selection.users();
+    if (!place) return;
+    const pane = this.panes.with(place.artifact) ?? this.room(by);
+    if (!pane || pane === by) return;
+    if (pane.artifact !== place.artifact) this.panes.show(pane, place.artifact);
+    pane.editor.reveal(place.line);
+  }
+
+  /**
+   * The pane for a source: one that has another source, or one where nothing is linked, else a new one.
+   *
+   * @param {unknown} by
+   * @returns {Pane | undefined}
+   */
+  room(by) {
+    const { chosen, lit } = this.selection;
+    const { list } = this.panes;
+    const free = list.filter((pane) => pane !== by && pane.artifact !== chosen?.artifact);
+    const pane =
+      free.find(({ artifact }) => this.store.isSource(artifact)) ??
+      free.find(({ artifact }) => !lit.get(artifact)?.size);
+    if (pane || this.closed || this.store.payload.comparison) return pane;
+    return this.panes.add();
+  }
+}

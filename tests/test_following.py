@@ -1,0 +1,174 @@
+"""The source follows: whatever is selected, the line of the user that it came from stands in a pane, and in the status."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from explorer.questions.memory import memory_of
+from explorer.questions.provenance import follow
+from explorer.traced import Trace
+
+#: What the panes show: the id of the text, and the lines of it that can be seen.
+SEEN = """() => document.querySelector('#explorer').app.panes.list.map((pane) => {
+    const [top, bottom] = [pane.element.querySelector('.cm-scroller').getBoundingClientRect()].flatMap((r) => [r.top, r.bottom]);
+    const lines = [...pane.element.querySelectorAll('.cm-line[data-line]')].filter((line) => {
+        const box = line.getBoundingClientRect();
+        return box.top >= top - 1 && box.bottom <= bottom + 1;
+    });
+    return [pane.store.artifact(pane.artifact).id, lines.map((line) => Number(line.dataset.line))];
+})"""
+
+
+def seen(tab: Any) -> dict[str, list[int]]:
+    """The lines in sight of each text in a pane, once two frames have been drawn."""
+    tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return dict(tab.evaluate(SEEN))
+
+
+def selected(tab: Any) -> tuple[str, int]:
+    """The selected line, as Python hears of it."""
+    place = tab.evaluate("() => document.querySelector('#explorer').app.selection.placed()")
+    return place["artifact"], place["line"]
+
+
+def user_lines(trace: Trace, place: tuple[str, int]) -> set[tuple[str, int]]:
+    """The user's lines that a line is linked to, as Python answers."""
+    rows = [row for row in follow(trace, *place) if row["stage"] == "source"]
+    return {(row["artifact"], line) for row in rows for line in row["lines"]}
+
+
+def followed(tab: Any, trace: Trace) -> None:
+    """The status begins with a line of the user that the selected line came from, and that line can be seen."""
+    said = tab.locator(".status").inner_text()
+    name, line, code = re.match(r"← ([\w.]+):(\d+) `(.*?)…?`", said).groups()
+    (source,) = (a for a in trace.artifacts if a.stage == "source" and a.data["qualname"] == name)
+    assert (source.id, int(line)) in user_lines(trace, selected(tab))
+    assert source.lines[int(line) - 1].strip().startswith(code)
+    assert int(line) in seen(tab)[source.id]
+
+
+def text(trace: Trace, stage: str, number: int = 0) -> int:
+    """The index of a text of a stage."""
+    return [n for n, a in enumerate(trace.artifacts) if a.stage == stage][number]
+
+
+def pane(tab: Any, side: str) -> Any:
+    return tab.get_by_role("region", name=f"{side} text")
+
+
+def show(tab: Any, name: str) -> Any:
+    tab.get_by_role("tab", name=name).click()
+    return tab.get_by_role("tabpanel", name=name)
+
+
+def test_a_click_brings_the_users_line_into_sight(opened, rotary):
+    """A click on lines of three functions: each time the left pane has the function that the line came from, at that line."""
+    tab = opened(rotary)
+    kernel = next(n for n, a in enumerate(rotary.artifacts) if a.stage == "kernel" and "cos" in a.kernel)
+    pane(tab, "right").locator("select").select_option(str(kernel))
+    functions = set()
+    for code in ("tl_math.cos(tmp10)", "tmp39 + tmp40"):
+        number = next(n for n, line in enumerate(rotary.artifacts[kernel].lines, 1) if code in line)
+        tab.evaluate("line => document.querySelector('#explorer').app.panes.list[1].editor.reveal(line)", number)
+        pane(tab, "right").locator(f'.line[data-line="{number}"]').click(position={"x": 80, "y": 9})
+        followed(tab, rotary)
+        functions.add(next(iter(seen(tab))))
+    pane(tab, "right").locator("select").select_option(str(text(rotary, "post_grad")))
+    number = next(n for n, line in enumerate(rotary.artifacts[text(rotary, "post_grad")].lines, 1) if "aten.sigmoid" in line)
+    tab.evaluate("line => document.querySelector('#explorer').app.panes.list[1].editor.reveal(line)", number)
+    pane(tab, "right").locator(f'.line[data-line="{number}"]').click(position={"x": 80, "y": 9})
+    followed(tab, rotary)
+    assert len(functions | {next(iter(seen(tab)))}) >= 2
+
+
+def test_a_line_found_brings_its_source(opened, rotary):
+    """Enter in the search walks the lines found; what is found in a graph or a kernel leaves the source beside it."""
+    tab = opened(rotary)
+    tab.keyboard.press("/")
+    tab.keyboard.type("sigmoid")
+    tab.locator(".matches", has_text="lines").wait_for()
+    stages = []
+    for _ in range(12):
+        tab.keyboard.press("Enter")
+        artifact, _ = selected(tab)
+        stage = next(a.stage for a in rotary.artifacts if a.id == artifact)
+        stages.append(stage)
+        if stage != "source" and user_lines(rotary, selected(tab)):
+            followed(tab, rotary)
+    assert len(set(stages)) >= 2
+
+
+def test_a_point_of_the_memory_chart_brings_its_source(opened, rotary):
+    """A click on a point of the chart at which a buffer is made goes to the output code, beside the user's line that makes it."""
+    tab = opened(rotary)
+    panel = show(tab, "Memory")
+    output = rotary.artifacts[text(rotary, "output_code")].id
+    points = [p["line"] for p in memory_of(rotary).timeline()]
+    at = next(n for n, line in enumerate(points) if user_lines(rotary, (output, line)))
+    panel.locator(".memory-chart i").nth(at).click()
+    assert selected(tab) == (output, points[at])
+    followed(tab, rotary)
+
+
+def test_a_row_of_the_kernels_brings_its_source(opened, rotary):
+    """A kernel picked in the table: the status begins with its user lines at once, and its source stands beside the texts."""
+    tab = opened(rotary)
+    panel = show(tab, "Kernels")
+    kernel = next(k for k in rotary.kernels if "sigmoid" in k.name)
+    panel.get_by_role("button", name=kernel.name, exact=True).click()
+    said = tab.locator(".status").inner_text()
+    assert said.startswith("← Rotary.forward:4 `return x + self.down(") and "and 2 more lines" in said
+    tab.get_by_role("tab", name="Code").click()
+    followed(tab, rotary)
+
+
+def test_a_node_of_the_graph_brings_its_source(opened, rotary):
+    """A node picked in the graph view: the status begins with its user line."""
+    tab = opened(rotary)
+    show(tab, "Graph")
+    pick = """() => {
+        const view = document.querySelector('#explorer').app.tabs.views.get('graph');
+        view.go(view.nodes.name.findIndex((name) => name.startsWith('sigmoid')));
+    }"""
+    tab.evaluate(pick)
+    assert tab.locator(".status").inner_text().startswith("← gated:")
+
+
+def test_a_text_leaves_what_is_followed(opened, rotary):
+    """A text opened from the rail takes the place of neither the user's line nor, with room elsewhere, of the selected line."""
+    tab = opened(rotary)
+    kernel = rotary.artifacts[text(rotary, "kernel")]
+    number = next(n for n, line in enumerate(kernel.lines, 1) if "rsqrt(" in line)
+    go = "([id, line]) => document.querySelector('#explorer').app.navigation.goToPlace(`${id}:${line}`)"
+    tab.evaluate(go, [kernel.id, number])
+    source, *_ = seen(tab)
+    opening = "n => document.querySelector('#explorer').app.navigation.open(n)"
+    tab.evaluate(opening, text(rotary, "post_grad"))
+    assert [*seen(tab)] == [source, rotary.artifacts[text(rotary, "post_grad")].id]
+    tab.get_by_role("button", name="add a text pane").click()
+    tab.evaluate(go, [kernel.id, number])
+    tab.evaluate(opening, text(rotary, "ptx"))
+    assert source in seen(tab) and kernel.id in seen(tab) and rotary.artifacts[text(rotary, "ptx")].id in seen(tab)
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_source_is_opened_where_none_is(opened, rotary, closes):
+    """With two linked texts and no source a pane is added for it; one that the user closed does not come back by itself."""
+    tab = opened(rotary)
+    kernel, ptx = text(rotary, "kernel"), text(rotary, "ptx")
+    pane(tab, "left").locator("select").select_option(str(kernel))
+    pane(tab, "right").locator("select").select_option(str(ptx))
+    number = next(n for n, line in enumerate(rotary.artifacts[kernel].lines, 1) if "rsqrt(" in line)
+    reveal = "line => document.querySelector('#explorer').app.panes.list[0].editor.reveal(line)"
+    tab.evaluate(reveal, number)
+    line = pane(tab, "left").locator(f'.line[data-line="{number}"]')
+    line.click(position={"x": 80, "y": 9})
+    followed(tab, rotary)
+    assert len(seen(tab)) == 3
+    if closes:
+        tab.get_by_role("button", name="close the third pane").click()
+        pane(tab, "left").locator(f'.line[data-line="{number - 1}"]').click(position={"x": 80, "y": 9})
+        assert len(seen(tab)) == 2
