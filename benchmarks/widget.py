@@ -151,6 +151,22 @@ def model_rows(page: Page, repeats: int) -> Iterator[tuple[str, str, str]]:
     tab.context.close()
 
 
+def beside_rows(page: Page, repeats: int) -> Iterator[tuple[str, str, str]]:
+    """What the page of two traces side by side takes."""
+    opened = []
+    for _ in range(repeats):
+        tab = page.open()
+        opened.append(float(tab.evaluate("window.shownAt")))
+        tab.context.close()
+    yield "first paint, two traces side by side", f"{statistics.median(opened):.0f} ms", "< 1.2 s"
+    tab = page.open()
+    source = "const s = app.panes.list[0].artifact; app.selection.choose(s, 1 + (n % app.store.lines(s).length))"
+    yield "select → highlight in both", f"{timed(tab, source):.0f} ms", "< 50 ms"
+    for name in ("traces", "compare"):
+        yield f"open the view {name}, two traces", f"{timed(tab, f'app.tabs.show(`{name}`)', 1):.0f} ms", ""
+    tab.context.close()
+
+
 def big_rows(page: Page) -> Iterator[tuple[str, str, str]]:
     """What long texts and large graphs take."""
     tab = page.open()
@@ -191,6 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
         print(f"{os.cpu_count()} cores, {platform.machine()}, chromium {browser.version}; medians of {chosen.repeats} openings\n")
         rows = [bundle_row(), *model_rows(Page(browser, trace, Path(folder)), chosen.repeats)]
+        beside = explorer.compare(trace, trace, names=("one", "other"))
+        rows += beside_rows(Page(browser, beside, Path(folder)), chosen.repeats)
         rows += big_rows(Page(browser, long_text(), Path(folder)))
         browser.close()
     print("| what | measured | wanted |\n| --- | --- | --- |")

@@ -97,7 +97,7 @@ def test_the_view_is_measured_in_a_browser(browser: object, replayed: Callable[[
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = {row[0]: row[1] for row in rows(done.stdout)}
-    assert {"bundle", "exported file", "first paint", "stage switch"} <= set(found)
+    assert {"bundle", "exported file", "first paint", "stage switch", "first paint, two traces side by side"} <= set(found)
     assert found["exported file"].endswith(" MB") and found["first paint"].endswith(" ms")
 
 

@@ -136,3 +136,18 @@ def test_a_text_is_found_by_its_traces_name(trained: Trace) -> None:
     finally:
         w.close()
     assert {a.frame for a in joined(c).artifacts} == {"before 0/0", "after 0/0"}
+
+
+def test_a_notebook_shows_the_view(trained: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comparison as the last line of a cell is the view, with the tables for a notebook that is opened without a kernel."""
+    monkeypatch.setattr("explorer.traced.comparison.in_notebook", lambda: True)
+    data, _ = explorer.compare(trained, trained, names=("before", "after"))._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data and "kernel launches" in data["text/html"]
+    assert data["text/plain"].startswith("<Comparison of before, after>")
+
+
+def test_a_notebook_shows_the_tables_of_what_no_view_can_show(trained: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four traces have their tables, and the reason why there is no view."""
+    monkeypatch.setattr("explorer.traced.comparison.in_notebook", lambda: True)
+    data = explorer.compare(trained, trained, trained, trained)._repr_mimebundle_()
+    assert set(data) == {"text/html", "text/plain"} and "room for 3 traces" in data["text/plain"]

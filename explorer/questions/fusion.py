@@ -325,12 +325,15 @@ class Graph:
         """Find the calls next to these nodes: they make what the nodes read, or read what the nodes make."""
         inside = {self.verdicts.names[n] for n in members}
         reads = {i for name in inside for i in self.nodes.get(name, {}).get("inputs", ())}
-        calls = {n: self.verdicts.names[n] for n, group in self._group_of.items() if kind_of(group, (n,)) == "extern"}
         if before:
-            return tuple(name for name in calls.values() if name in reads - inside)
-        return tuple(
-            name for name in calls.values() if inside & set(self.nodes.get(name, {}).get("inputs", ())) and name not in inside
-        )
+            return tuple(name for name in self._inputs_of_calls if name in reads and name not in inside)
+        return tuple(name for name, taken in self._inputs_of_calls.items() if name not in inside and inside & taken)
+
+    @cached_property
+    def _inputs_of_calls(self) -> dict[str, frozenset[str]]:
+        """Map each node that is a call to the nodes that it reads."""
+        names = (self.verdicts.names[n] for n, group in self._group_of.items() if kind_of(group, (n,)) == "extern")
+        return {name: frozenset(self.nodes.get(name, {}).get("inputs", ())) for name in names}
 
     def made(self) -> Iterator[BufferRow]:
         """Yield one row per buffer that lowering realized."""

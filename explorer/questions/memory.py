@@ -72,6 +72,7 @@ class Memory:
     def __init__(self, trace: TraceData) -> None:
         self._trace = trace
         self._graphs = [(a, tuple(_storages(trace, a))) for a in trace.find("output_code")]
+        self._rows_by_id: dict[str, list[StorageRow]] = {}
 
     def table(self, frame: str | None = None, graph: str | None = None) -> Rows:
         """One row per piece of memory of a graph.
@@ -82,7 +83,7 @@ class Memory:
         FX nodes of the post-grad graph it holds, `lines` the user's lines these come from, "file:line". `inputs` are those of
         `names` that come from the program, as it calls them: "h.0.attn.weight" for a parameter, "x" for an argument.
         """
-        return Rows(row for artifact, storages in self._of(frame, graph) for row in _rows(self._trace, artifact, storages))
+        return Rows(dict(row) for artifact, storages in self._of(frame, graph) for row in self._rows(artifact, storages))
 
     def timeline(self, frame: str | None = None, graph: str | None = None) -> Rows:
         """One row per line of the output code that changes the live bytes.
@@ -97,7 +98,7 @@ class Memory:
 
         Inputs count while the graph holds them; parameters and the caller's own tensors outlive the graph.
         """
-        return Rows(row for artifact, storages in self._of(frame, graph) for row in _peak(self._trace, artifact, storages))
+        return Rows(row for artifact, storages in self._of(frame, graph) for row in self._peak(artifact, storages))
 
     def saved(self) -> Rows:
         """The rows of `table` that forward graphs save for their backward, inputs included."""
@@ -107,6 +108,15 @@ class Memory:
         """One row per graph of unknown memory, with the reason as `why`; other methods have no row for it."""
         cpp = (artifact for artifact, _ in self._graphs if artifact.language == "cpp")
         return Rows(UnreadRow(frame=a.frame, graph=a.graph, artifact=a.id, why=IN_CPP) for a in cpp)
+
+    def _rows(self, artifact: Artifact, storages: Iterable[Storage]) -> list[StorageRow]:
+        """The rows of one graph, which parse its whole output code and are asked for several times."""
+        if artifact.id not in self._rows_by_id:
+            self._rows_by_id[artifact.id] = _rows(self._trace, artifact, storages)
+        return self._rows_by_id[artifact.id]
+
+    def _peak(self, artifact: Artifact, storages: tuple[Storage, ...]) -> list[PeakRow]:
+        return _peak(_timeline(self._trace, artifact, storages), storages, self._rows(artifact, storages))
 
     def _of(self, frame: str | None, graph: str | None) -> Iterator[tuple[Artifact, tuple[Storage, ...]]]:
         explain_place(self._trace, "output_code", frame, graph)
@@ -216,12 +226,11 @@ def _timeline(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...
     ]
 
 
-def _peak(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...]) -> list[PeakRow]:
-    moments = _timeline(trace, artifact, storages)
+def _peak(moments: Sequence[MomentRow], storages: Sequence[Storage], rows: Sequence[StorageRow]) -> list[PeakRow]:
     if not moments:
         return []
     top = max(moments, key=lambda row: row["live"])
-    pairs = zip(storages, _rows(trace, artifact, storages), strict=True)
+    pairs = zip(storages, rows, strict=True)
     live = sorted((row for s, row in pairs if s.lives(top["step"])), key=lambda row: -(row["bytes"] or 0))
     return [{**row, "peak_line": top["line"], "share": (row["bytes"] or 0) / max(1, top["live"])} for row in live]
 
