@@ -51,7 +51,11 @@ def pretending(target: Target, assume: Assume = ignore_assumption) -> Iterator[N
         yield
 
 
-def properties(target: Target) -> types.SimpleNamespace:
+class DeviceProperties(types.SimpleNamespace):
+    """A device's properties, in a type of their own: Dynamo asks for the type of what it makes a constant of."""
+
+
+def properties(target: Target) -> DeviceProperties:
     """The target's device properties, as torch.cuda or torch.xpu gives them; memory in bytes, clocks in kHz or MHz.
 
     For an Intel GPU these are the ones that the installed torch documents, since they differ between releases.
@@ -60,8 +64,8 @@ def properties(target: Target) -> types.SimpleNamespace:
         import torch
 
         documented = str(torch.xpu.get_device_properties.__doc__)
-        return types.SimpleNamespace(**{name: fact for name, fact in target.xpu.items() if f"``{name}``" in documented})
-    return types.SimpleNamespace(**torch_properties(target))
+        return DeviceProperties(**{name: fact for name, fact in target.xpu.items() if f"``{name}``" in documented})
+    return DeviceProperties(**torch_properties(target))
 
 
 @contextmanager

@@ -36,6 +36,11 @@ STREAM = (
     "compiled, or run the program on the GPU itself, with target='cuda'"
 )
 
+DRIVER = (
+    "a GPU's driver was asked, and that GPU is not attached: leave streams and events out of what is compiled, call "
+    "torch.manual_seed(…) and give no generator, or run the program on the GPU itself, with target='cuda'"
+)
+
 
 #: Whether torch.cuda answers this thread for the machine itself.
 _THIS_MACHINES: ContextVar[bool] = ContextVar("explorer torch.cuda of this machine", default=False)
@@ -80,7 +85,12 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
                     stack.enter_context(answered(owner, name, answer))
             for name in device_switches():  # Dynamo's own of `with torch.cuda.device(0)`
                 stack.enter_context(replaced(CUDADeviceVariable, name, lambda _: staticmethod(_the_only_device)))
+            if not device_switches():
+                for name in ("enter", "exit"):
+                    stack.enter_context(replaced(CUDADeviceVariable, name, _switching_nothing))
+            stack.enter_context(_properties_are_constants())
             stack.enter_context(replaced(SymbolicStreamState, "__init__", partial(_without_streams, guard)))
+            stack.enter_context(replaced(SymbolicStreamState, "cur_stream", _a_stream_begun))
             stack.enter_context(replaced_in_plain_sight(jiterator._JittedFunction, "__call__", lambda _: _no_jiterator))
         stack.callback(forget_devices)  # what torch found out of the target and keeps, such as that triton can be used
         yield
@@ -121,15 +131,57 @@ class _Devices:
 _DEVICES = _Devices()
 
 
+@contextmanager
+def _properties_are_constants() -> Iterator[None]:
+    """Let Dynamo make a constant of the target's properties; torch 2.11 does so with the values of a few types only."""
+    from torch._dynamo.utils import common_constant_types as constant_types
+
+    from explorer.absent.absent_gpu import DeviceProperties
+
+    if DeviceProperties in constant_types:
+        yield
+        return
+    constant_types.add(DeviceProperties)
+    try:
+        yield
+    finally:
+        constant_types.discard(DeviceProperties)
+
+
 def _without_streams(guard: Guard, original: Callable[..., Any]) -> Callable[..., Any]:
     """Let Dynamo start a frame without the current stream, which in a CUDA build only the driver can name."""
     import torch
 
-    def __init__(self: Any) -> None:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         with guarding(guard), answered(torch.accelerator, "is_available", _always(False)):
-            original(self)
+            original(self, *args, **kwargs)
 
     return __init__
+
+
+def _a_stream_begun(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse to name the current stream where the frame began without one."""
+
+    def cur_stream(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.cur_stream_stack:
+            raise InputError(STREAM)
+        return original(self, *args, **kwargs)
+
+    return cur_stream
+
+
+def _switching_nothing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the node with which Dynamo enters or leaves `with torch.cuda.device(0)` a function that asks no driver.
+
+    A graph calls a function of torch's by its name, whatever stands in its place while Dynamo traces.
+    """
+
+    def switch(self: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(self, tx, *args, **kwargs)
+        next(iter(reversed(tx.output.graph.nodes))).target = _the_only_device
+        return made
+
+    return switch
 
 
 def _below(target: Target) -> dict[str, Callable[..., Any]]:

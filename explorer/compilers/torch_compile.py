@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FunctionType, MethodType
 from typing import Any
 
-from explorer.absent.torch_cuda import GENERATOR, STREAM
+from explorer.absent.torch_cuda import DRIVER, GENERATOR, STREAM
 from explorer.observe.patch import replaced
 from explorer.observe.versions import isolates_recompiles
 
@@ -122,8 +122,14 @@ NO_STREAMS = (
 )  # fmt: skip
 #: torch's messages for a GPU's generator without a GPU.
 NO_GENERATOR = ("Cannot get CUDA generator", "is not supported for torch.Generator()")
-#: torch's message for an operator of a GPU without that GPU.
-NO_GPU_OPERATOR = re.compile(r"Could not run '\S+' with arguments from the '(CUDA|XPU)' backend")
+#: torch's messages for an operator of a GPU without that GPU; the others are those of a torch built for CUDA.
+NO_GPU_OPERATOR = re.compile(
+    r"Could not run '\S+' with arguments from the '(CUDA|XPU)' backend|No CUDA GPUs are available|Found no NVIDIA driver"
+)
+#: The messages of a torch built for CUDA where its driver makes something, such as a stream or a generator.
+ASKED_DRIVER = ("no CUDA-capable device is detected", "CUDA driver version is insufficient")
+#: torch 2.11's message for two tensors on different devices; later versions have a class for it.
+TWO_DEVICES = "Unhandled FakeTensor Device Propagation"
 SKIPPED = (
     "Dynamo skipped the function that does this, such as for a graph break inside `try`, and a skipped function that compiled "
     "code calls cannot use a GPU that is not attached: put torch.compiler.disable on it, or mend what Dynamo skips it for"
@@ -146,7 +152,7 @@ def advice(error: BaseException) -> str:
         )
     if said := no_driver(error):
         return said
-    if any(type(e).__name__ == "FakeTensorDeviceMismatchError" for e in _chain(error)):
+    if any(type(e).__name__ == "FakeTensorDeviceMismatchError" or TWO_DEVICES in str(e) for e in _chain(error)):
         return "a tensor is created on the CPU, which a GPU would refuse too: create it with a device, such as `device=x.device`"
     if any(type(e).__name__ == "DataDependentOutputException" and "_local_scalar_dense" in str(e) for e in _chain(error)):
         return (
@@ -169,6 +175,8 @@ def needs_its_gpu(error: BaseException) -> str:
         return SKIPPED
     if any(words in messages for words in NO_GENERATOR):
         return GENERATOR
+    if any(words in messages for words in ASKED_DRIVER):
+        return DRIVER
     return STREAM if any(words in messages for words in NO_STREAMS) else ""
 
 

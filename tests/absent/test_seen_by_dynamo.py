@@ -75,15 +75,22 @@ def cast(x: torch.Tensor) -> torch.Tensor:
         return x.sin().to(torch.get_autocast_dtype("cuda")) if on else x.cos()
 
 
+def graph_breaks_on_the_gpu(function: Callable[..., Any]) -> int:
+    """None, but that torch 2.11 cannot have `torch.cuda.synchronize` in a graph."""
+    from torch._dynamo.trace_rules import torch_non_c_binding_in_graph_functions as in_graph
+
+    return int(function is waited and "torch.cuda.synchronize" not in in_graph)
+
+
 @pytest.mark.parametrize(
     "function",
     [where, parameters, moved, made, pinned, on_the_cpu, counted, available, capable, waited, cast],
     ids=lambda function: function.__name__,
 )
 def test_a_program_takes_the_way_that_it_takes_on_the_gpu(function: Callable[..., Any]) -> None:
-    """What is compiled is the GPU's branch, without a break, and eager takes the same one in a check."""
+    """What is compiled is the GPU's branch, without a break of ours, and eager takes the same one in a check."""
     trace = explorer.trace(function, torch.arange(64) / 64, target="h100")
-    assert trace.failures == () and len(trace.graph_breaks) == 0
+    assert trace.failures == () and len(trace.graph_breaks) == graph_breaks_on_the_gpu(function)
     assert "math.sin(" in "".join(k.source for k in trace.kernels) and "math.cos(" not in "".join(k.source for k in trace.kernels)
     assert [row["equal"] for row in trace.check()] == [True]
 
@@ -211,7 +218,7 @@ def test_streams_say_that_they_need_their_gpu(function: Callable[..., Any]) -> N
 
 OF_A_DRIVER = {
     "torch.cuda.Stream": (lambda: torch.cuda.Stream(), "leave streams and events out"),
-    "torch.cuda.Event": (lambda: torch.cuda.Event(), "leave streams and events out"),
+    "torch.cuda.Event": (lambda: torch.cuda.Event().record(), "leave streams and events out"),
     "torch.Stream": (lambda: torch.Stream("cuda"), "leave streams and events out"),
     "torch.Generator": (lambda: torch.Generator("cuda"), "torch.manual_seed"),
 }
@@ -219,11 +226,12 @@ OF_A_DRIVER = {
 
 @pytest.mark.parametrize("name", OF_A_DRIVER)
 def test_what_a_driver_makes_in_eager_code_fails_with_advice(name: str) -> None:
-    """In a program that is recorded for a GPU you don't have, torch's own error has a note that says what to do."""
+    """In a program that is recorded for a GPU you don't have, the error says what to do, or a note of torch's own error."""
     make, advice = OF_A_DRIVER[name]
-    with pytest.raises(RuntimeError) as raised, explorer.record("h100"):
+    with pytest.raises((RuntimeError, explorer.InputError)) as raised, explorer.record("h100"):
         make()
-    assert any(advice in note for note in raised.value.__notes__)
+    refused = isinstance(raised.value, explorer.InputError)
+    assert any(advice in text for text in ([str(raised.value)] if refused else raised.value.__notes__))
     with pytest.raises(RuntimeError) as raised:
         make()
     assert not hasattr(raised.value, "__notes__")
@@ -253,6 +261,7 @@ def test_quantile_sees_no_fake_tensor_on_the_cpu() -> None:
     """Its operators are called on the meta device, its results are on the CPU and require a gradient, and all is put back."""
     from torch._dispatch.python import enable_python_dispatcher
     from torch._subclasses import FakeTensorMode
+    from torch._subclasses.fake_tensor import DataDependentOutputException
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Sorts(TorchDispatchMode):
@@ -266,15 +275,24 @@ def test_quantile_sees_no_fake_tensor_on_the_cpu() -> None:
             x, q = torch.randn(5, 3, requires_grad=True), torch.randn(2)
             return [torch.quantile(x, q, dim=0), torch.nanquantile(x, q), torch.quantile(x, 0.3)]
 
+    def devices_without_the_gpu() -> object:
+        devices.clear()
+        try:
+            results()
+        except DataDependentOutputException as error:  # of torch 2.11, which reads the quantiles' values
+            return str(error)
+        return list(devices)
+
     devices: list[str] = []
+    before = devices_without_the_gpu()
+    assert before in (["cpu"] * 3, "aten.equal.default")
+    devices.clear()
     with seen_by_dynamo(Target.parse("h100"), lambda: None):
         made = results()
     assert devices == ["meta"] * 3
     assert [(result.device.type, tuple(result.shape)) for result in made] == [("cpu", (2, 3)), ("cpu", (2,)), ("cpu", ())]
     assert all(result.requires_grad and not result.is_leaf for result in made)
-    devices.clear()
-    results()
-    assert devices == ["cpu"] * 3
+    assert devices_without_the_gpu() == before
     assert not torch.ops.aten.quantile.default.py_kernels
 
 
