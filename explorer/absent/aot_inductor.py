@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.absent.generated import Kernel
 from explorer.ladder.ladder import compile_ladder
 from explorer.observe.patch import replaced
+from explorer.observe.versions import compiles_kernels_of_cpp_wrapper_later
 
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
@@ -50,7 +51,7 @@ def inputs_on_gpu(graph: Any, inputs: Any, device: str) -> list[Any]:
 def not_packaged(target: Target, folder: str) -> Iterator[None]:
     """Make AOTInductor write its C++ to a file in `folder` and stop there, with constants on the GPU."""
     from torch._inductor import graph as module
-    from torch._inductor.codecache import AotCodeCompiler, CudaKernelParamCache
+    from torch._inductor.codecache import AotCodeCompiler
     from torch._inductor.virtualized import V
 
     def make_compile(original: Callable[..., Any]) -> Any:
@@ -63,16 +64,25 @@ def not_packaged(target: Target, folder: str) -> Iterator[None]:
         return staticmethod(compile)
 
     def make_attribute(original: Callable[..., Any]) -> Callable[..., Any]:
-        def getattr_recursive(owner: Any, name: str) -> Any:
-            return placed(original(owner, name), target.device)
+        def getattr_recursive(*args: Any, **kwargs: Any) -> Any:
+            return placed(original(*args, **kwargs), target.device)
 
         return getattr_recursive
 
     with ExitStack() as stack:
-        stack.enter_context(replaced(CudaKernelParamCache, "cache", lambda _: {}))
         stack.enter_context(_kernels_compiled_here(target, folder))
         stack.enter_context(replaced(AotCodeCompiler, "compile", make_compile))
         stack.enter_context(replaced(module, "getattr_recursive", make_attribute))
+        yield
+
+
+@contextmanager
+def kernels_of_cpp_wrapper(target: Target, folder: str) -> Iterator[None]:
+    """Tell Inductor of each kernel what it writes into a wrapper in C++, where it would run the kernel to learn it."""
+    if compiles_kernels_of_cpp_wrapper_later():
+        yield
+        return
+    with _kernels_compiled_here(target, folder):
         yield
 
 
@@ -89,8 +99,9 @@ def _kernels_compiled_here(target: Target, folder: str) -> Iterator[None]:
 
         return generate_and_run_autotune_block
 
-    with replaced(PythonWrapperCodegen, "generate_and_run_autotune_block", make):
-        yield
+    with replaced(CudaKernelParamCache, "cache", lambda _: {}):
+        with replaced(PythonWrapperCodegen, "generate_and_run_autotune_block", make):
+            yield
 
 
 def launch_parameters(name: str, body: str, target: Target, folder: str) -> dict[str, Any]:

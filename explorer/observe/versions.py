@@ -72,6 +72,13 @@ def inside_compile_fx() -> tuple[str, ...]:
     return tuple(name for name in ("_maybe_wrap_and_compile_fx_main",) if hasattr(compile_fx, name))
 
 
+def compiles_kernels_of_cpp_wrapper_later() -> bool:
+    """True where a wrapper in C++ compiles its Triton kernels when it first calls them; torch 2.11 needs them to write it."""
+    from torch._inductor.codegen.cpp_wrapper_gpu import DeferredTritonCallWrapper
+
+    return hasattr(DeferredTritonCallWrapper, "generate_lazy")
+
+
 def keeps_original_inner_fn() -> bool:
     """True where Inductor puts a reduction that it split together again; not every torch does."""
     from torch._inductor import ir
