@@ -58,6 +58,15 @@ def compiles_in_stages() -> bool:
     return hasattr(aot_autograd, "aot_stage2_compile")
 
 
+def passes_before_cache() -> bool:
+    """True where Inductor runs its pre-grad passes before AOTAutograd's cache is asked, as torch 2.11 does."""
+    import inspect
+
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    return "pre_grad_passes" not in inspect.signature(aot_module_simplified).parameters
+
+
 def compiles_backward_apart() -> bool:
     """True where Inductor has a function for backward graphs; not every torch does."""
     from torch._inductor import compile_fx

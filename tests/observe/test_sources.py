@@ -145,7 +145,9 @@ def test_code_of_exec_is_linked_by_its_lines() -> None:
     exec(compile(TEXT, "<nowhere at all>", "exec"), names)
     trace = explorer.trace(names["program"], torch.ones(4), target="h100")  # type: ignore[arg-type]
     assert lines_reached(trace) == {("program", 7), ("inner", 4), ("program", 8)} and not trace.failures
-    assert all("no source is kept" in a.title for a in trace.find("source"))
+    # torch 2.11 compiles a function of its own, `wrap_inline`, that calls one without a file
+    titles = [a.title for a in trace.find("source") if "external_utils.py" not in a.title]
+    assert len(titles) == 2 and all("no source is kept" in title for title in titles)
     assert all(row["share"] == 1.0 for row in trace.coverage() if row["counted"] and row["stage"] in ("dynamo", "kernel", "ttir"))
 
 

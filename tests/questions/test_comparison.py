@@ -179,8 +179,10 @@ def test_values_computed_from_others_differ() -> None:
     for other in others:
         c = explorer.compare(first, other, names="ab")
         rows = {row["operator"]: row["same"] for row in c.nodes() if row["a"] and row["b"]}
-        assert rows["aten.mm.default"] is False and rows["aten.sin.default"] is True
-        assert "values differ" in column(c.groups(), "what")
+        # torch 2.11 removes a cast to half and back, and what is left is the first function
+        removed = other is others[1] and "convert_element_type" not in other.text("post_grad")
+        assert rows["aten.mm.default"] is removed and rows["aten.sin.default"] is True
+        assert ("values differ" in column(c.groups(), "what")) is not removed
     c = explorer.compare(first, again)
     assert set(column(c.groups(), "what")) == {"same"} and all(column(c.nodes(), "same"))
 
