@@ -84,18 +84,18 @@ def _inputs_on_gpu(graph: Any, device: str) -> Iterator[None]:
     moving: list[bool] = [packaging()]  # of an exported graph the weights are constants, and meet its fake tensors anywhere
 
     def make_from(original: Callable[..., Any]) -> Callable[..., Any]:
-        def from_tensor(self: Any, tensor: Any, **kwargs: Any) -> Any:
+        def from_tensor(self: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
             moving.append(id(tensor) not in stay)
             try:
-                return original(self, tensor, **kwargs)
+                return original(self, tensor, *args, **kwargs)
             finally:
                 moving.pop()
 
         return from_tensor
 
     def make_describe(original: Callable[..., Any]) -> Callable[..., Any]:
-        def describe_tensor(self: Any, tensor: Any, **kwargs: Any) -> Any:
-            described = original(self, tensor, **kwargs)
+        def describe_tensor(self: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            described = original(self, tensor, *args, **kwargs)
             return on_gpu(described, device) if moving[-1] else described
 
         return describe_tensor

@@ -27,16 +27,16 @@ def measured_on_the_cpu(assume: Assume) -> Iterator[None]:
     from torch._subclasses import fake_impls, fake_tensor
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def run_fallback_kernel(fake_mode: Any, func: Any, flat_args: Any, args_spec: Any, error: Any) -> Any:
+        def run_fallback_kernel(fake_mode: Any, func: Any, flat_args: Any, *args: Any, **kwargs: Any) -> Any:
             gpu = _gpu_of(flat_args)
             if gpu is None:
-                return original(fake_mode, func, flat_args, args_spec, error)
+                return original(fake_mode, func, flat_args, *args, **kwargs)
             assume(
                 f"{func}",
                 "its results have the shapes and strides that they have on the CPU",
                 "torch has no rule for it and would run it on the GPU to find out, which is not attached",
             )
-            return _run_on_cpu(original, fake_mode, func, flat_args, args_spec, error, gpu)
+            return _run_on_cpu(lambda moved: original(fake_mode, func, moved, *args, **kwargs), fake_mode, flat_args, gpu)
 
         return run_fallback_kernel
 
@@ -58,10 +58,8 @@ def _gpu_of(flat_args: Any) -> Any:
     return next((device for device in devices if device.type in ("cuda", "xpu")), None)
 
 
-def _run_on_cpu(
-    original: Callable[..., Any], fake_mode: Any, func: Any, flat_args: Any, args_spec: Any, error: Any, gpu: Any
-) -> Any:
-    """Run the operator on the CPU and return its results as fake tensors on the GPU."""
+def _run_on_cpu(run: Callable[[list[Any]], Any], fake_mode: Any, flat_args: Any, gpu: Any) -> Any:
+    """Run the operator on its arguments moved to the CPU, and return its results as fake tensors on the GPU."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -76,8 +74,7 @@ def _run_on_cpu(
         given[id(made)] = value
         return made
 
-    moved = [here(value) for value in flat_args]
-    results = original(fake_mode, func, moved, args_spec, error)
+    results = run([here(value) for value in flat_args])
     return pytree.tree_map_only(torch.Tensor, lambda made: given.get(id(made), _like(fake_mode, made, gpu)), results)
 
 

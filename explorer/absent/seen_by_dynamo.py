@@ -67,8 +67,8 @@ def seen_by_dynamo(target: Target, drawn: Callable[[], None]) -> Iterator[None]:
         return create_proxy
 
     def make_hint(original: Callable[..., Any]) -> Callable[..., Any]:
-        def device_hint(tensor: Any) -> str:
-            device = str(original(tensor))
+        def device_hint(*args: Any, **kwargs: Any) -> str:
+            device = str(original(*args, **kwargs))
             return gpu.type if device == "cpu" and not _AS_THEY_ARE.get() else device
 
         return device_hint

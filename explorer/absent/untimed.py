@@ -93,11 +93,11 @@ def _fusion(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
     from torch._inductor import config, ir, scheduler
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def speedup_by_fusion(self: Any, one: Any, other: Any) -> Any:
+        def speedup_by_fusion(self: Any, one: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
             templates: list[Any] = [node.get_template_node() if node.is_template() else None for node in (one, other)]
             undecided = any(isinstance(template, ir.MultiTemplateBuffer) for template in templates)
             if not undecided and not config.benchmark_fusion:
-                return original(self, one, other)
+                return original(self, one, other, *args, **kwargs)
             where = f"{one.get_name()} and {other.get_name()}"
             if not undecided:
                 assume(where, "faster fused", UNTIMED)

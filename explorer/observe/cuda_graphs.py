@@ -50,8 +50,8 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
     decided: set[str] = set()
 
     def make_partition(original: Any) -> Any:
-        def graph_partition(self: Any) -> Any:
-            result = original(self)
+        def graph_partition(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
             emit.attempt("cuda_graph", "parts", lambda: parts.update({id(_lowering()): list(left_out(self))}))
             return result
 

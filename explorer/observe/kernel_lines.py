@@ -202,13 +202,13 @@ def _inside_templates(state: _State) -> Iterator[None]:
     from torch._inductor.subgraph_lowering import PointwiseSubgraphLowering
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def run_node(self: Any, n: Any) -> Any:
+        def run_node(self: Any, n: Any, *args: Any, **kwargs: Any) -> Any:
             graphs = inner_graphs(self.root_graph.module)
             name = next((path for path, graph in graphs if graph is self.module), "")
             path = ".".join(filter(None, (lowered_path(self.root_graph), name)))
             outer, state.inner = state.inner, f"{path}.{n.name}" if name else None
             try:
-                return original(self, n)
+                return original(self, n, *args, **kwargs)
             finally:
                 state.inner = outer
 
@@ -337,8 +337,8 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
             mark(buffer._lines, node)
 
     def make_value(original: Callable[..., Any]) -> Callable[..., Any]:
-        def getvaluewithlinemap(self: Any) -> Any:
-            result = original(self)
+        def getvaluewithlinemap(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
             if any(type(line) is not str and node_of(line) is not None for line in self._lines):
                 emit.attempt("kernel", "text", lambda: state.take(self._lines))
             return result

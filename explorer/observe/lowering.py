@@ -443,7 +443,7 @@ def _of_nodes(logs: _Logs) -> Iterator[Observing]:
     """Each node as it is lowered, the operations that are registered, and the end of each graph."""
     from torch._inductor import graph
 
-    def node_lowered(self: Any, node: Any) -> Generator[None, Any, None]:
+    def node_lowered(self: Any, node: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         log = logs.of(self)
         log.begin()
         lowered = False
@@ -487,7 +487,7 @@ def _of_refusals(logs: _Logs) -> Iterator[Observing]:
     """What Inductor asks before it lowers a node to loops, and where the answer was no."""
     from torch._inductor import graph, ir, lowering
 
-    def has_feature(answer: Any, self: Any, device: Any, feature: Any) -> None:
+    def has_feature(answer: Any, self: Any, device: Any, feature: Any, *args: Any, **kwargs: Any) -> None:
         kind = getattr(device, "type", None) or str(getattr(device, "get_device", lambda: device)())
         logs.of(self).asks(f"has_feature({kind}, {getattr(feature, 'name', feature)})", answer)
 

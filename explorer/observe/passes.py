@@ -179,9 +179,9 @@ def passes(emit: Emit) -> Iterator[None]:
             yield
 
     def make_enter(original: Any) -> Any:
-        def __enter__(self: Any) -> Any:
+        def __enter__(self: Any, *args: Any, **kwargs: Any) -> Any:
             started.append(watch.entered(self.gm))
-            return original(self)
+            return original(self, *args, **kwargs)
 
         return __enter__
 
@@ -200,9 +200,9 @@ def passes(emit: Emit) -> Iterator[None]:
         return replace_all_uses_with
 
     def make_decompose(original: Any) -> Any:
-        def _decompose_scatter_mutating(graph: Any, node: Any) -> Any:
+        def _decompose_scatter_mutating(graph: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
             before = node.prev
-            made = original(graph, node)
+            made = original(graph, node, *args, **kwargs)
             watch.decomposes(node, before)
             return made
 

@@ -109,11 +109,11 @@ class _SchedulerHooks:
         """Note the nodes before any fusion, and the scores of all rounds."""
         logs = self._logs
 
-        def fuse_nodes(scheduler: Any, nodes: Any) -> Any:
+        def fuse_nodes(scheduler: Any, nodes: Any, *args: Any, **kwargs: Any) -> Any:
             log = logs.now()
             logs.attempt("begin", lambda: log.begin(nodes))
             with _recorded_choices(log, logs):
-                return original(scheduler, nodes)
+                return original(scheduler, nodes, *args, **kwargs)
 
         return fuse_nodes
 
@@ -171,8 +171,8 @@ class _SchedulerHooks:
         """Note a pair whose fusion would close a circle."""
         logs = self._logs
 
-        def will_fusion_create_cycle(scheduler: Any, node1: Any, node2: Any) -> Any:
-            answer = original(scheduler, node1, node2)
+        def will_fusion_create_cycle(scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
+            answer = original(scheduler, node1, node2, *args, **kwargs)
             if answer:
                 logs.attempt("cycle", lambda: logs.now().cycle(node1, node2, _in_between(scheduler, node1, node2)))
             return answer
@@ -248,9 +248,9 @@ def _graph_hooks(logs: Logs) -> list[Hook]:
     from torch._inductor import ir
 
     def make_realize(original: Any) -> Any:
-        def realize(self: Any) -> Any:
+        def realize(self: Any, *args: Any, **kwargs: Any) -> Any:
             loops = self.data
-            name = original(self)
+            name = original(self, *args, **kwargs)
             if self.data is not loops:
                 frame = sys._getframe(1)
                 logs.attempt("realize", lambda: logs.now().realized(name, loops, frame))
@@ -280,12 +280,13 @@ def _kernel_hooks(logs: Logs) -> list[Hook]:
     from torch._inductor import ir
 
     def make_comment(original: Any) -> Any:
-        def codegen_comment(self: Any, wrapper: Any, kernel_name: Any = None) -> Any:
+        def codegen_comment(self: Any, wrapper: Any, *args: Any, **kwargs: Any) -> Any:
+            kernel_name = kwargs.get("kernel_name", args[0] if args else None)
             if kernel_name:
                 log = logs.now()
                 nodes = [n for n in getattr(log.graph.scheduler, "nodes", ()) if getattr(n, "node", None) is self]
                 logs.attempt("kernel", lambda: log.kernel(str(kernel_name), nodes))
-            return original(self, wrapper, kernel_name)
+            return original(self, wrapper, *args, **kwargs)
 
         return codegen_comment
 

@@ -38,8 +38,8 @@ def views(emit: Emit, state: Views) -> Iterator[None]:
             remember_view(node)
 
     def make_loader(original: Callable[..., Any]) -> Callable[..., Any]:
-        def loader(self: Any) -> Any:
-            made = original(self)
+        def loader(self: Any, *args: Any, **kwargs: Any) -> Any:
+            made = original(self, *args, **kwargs)
             nodes = vars(self).get(NODES)
             return viewed(made, nodes, state) if nodes else made
 

@@ -140,9 +140,9 @@ class Wanted:
         """Inductor's choices say yes to nodes that are to be fused; whoever set them is asked about all others."""
         from torch._inductor import scheduler as module
 
-        def fuse_nodes(scheduler: Any, nodes: Any) -> Any:
+        def fuse_nodes(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
             with self._forcing(scheduler), replaced(module.Scheduler, "speedup_by_fusion", self.timed):
-                return original(scheduler, nodes)
+                return original(scheduler, *args, **kwargs)
 
         return fuse_nodes
 
@@ -154,8 +154,9 @@ class Wanted:
         theirs = V.choices
 
         def say(name: str) -> Callable[..., Any]:
-            def choice(choices: Any, scheduler: Any, node1: Any, node2: Any, shared: Any) -> Any:
-                theirs_said = getattr(theirs, name)(scheduler, node1, node2, shared)  # asked in any case: others may listen
+            def choice(choices: Any, scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
+                # asked in any case: others may listen
+                theirs_said = getattr(theirs, name)(scheduler, node1, node2, *args, **kwargs)
                 if theirs_said or self._wish(scheduler, Force, node1, node2) is None:
                     return theirs_said
                 WhyNoFuse(node1, node2)(OVERRIDDEN)
@@ -173,9 +174,9 @@ class Wanted:
         """Nodes that are to be fused are so too where timing, or what was assumed of it, found that no faster."""
         from torch._inductor import scheduler as module
 
-        def speedup_by_fusion(scheduler: Any, node1: Any, node2: Any) -> Any:
+        def speedup_by_fusion(scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
             if self._wish(scheduler, Force, node1, node2) is None or not self._settle(scheduler, node1, node2):
-                return original(scheduler, node1, node2)
+                return original(scheduler, node1, node2, *args, **kwargs)
             return module.FusionResult.fuse(True)
 
         return speedup_by_fusion
@@ -275,9 +276,9 @@ def without_passes(names: Collection[str], known: set[str]) -> Iterator[None]:
     from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
     def make_asked(original: Any) -> Any:
-        def _check_disable_pass(self: Any) -> bool:
+        def _check_disable_pass(self: Any, *args: Any, **kwargs: Any) -> bool:
             known.add(self.passname)
-            return is_named(self.passname, names) or bool(original(self))
+            return is_named(self.passname, names) or bool(original(self, *args, **kwargs))
 
         return _check_disable_pass
 
