@@ -477,7 +477,7 @@ def test_the_page_counts_lines_as_python_does(browser, text):
     tab.close()
 
 
-@pytest.mark.parametrize("language", ["python", "fx", "cpp", "asm", "onnx", "diff", "xml", "wgsl", "text", "unheard-of"])
+@pytest.mark.parametrize("language", ["python", "fx", "cpp", "asm", "hlo", "onnx", "diff", "xml", "wgsl", "text", "unheard-of"])
 def test_colouring_keeps_every_character(browser, replayed, language):
     """Cut into tokens for colouring, a line is still the same characters in the same order."""
     tab = functions(browser, "text.js")
@@ -510,7 +510,8 @@ def test_every_language_of_a_text_is_coloured(browser, replayed):
     tab = functions(browser, "text.js")
     style = (Path(page.__file__).parent / "widget" / "src" / "style.css").read_text(encoding="utf-8")
     languages = {target.language for target in (*IREE_TARGETS.values(), *TVM_TARGETS.values())}
-    others = (f"{name}-torch2.13-cpu" for name in ("iree_linear", "onnxrt_linear", "openvino_parts", "tvm_linear"))
+    programs = ("iree_linear", "onnxrt_linear", "openvino_parts", "tvm_linear", "xla_linear")
+    others = (f"{name}-torch2.13-cpu" for name in programs)
     for name in ("toy_example-torch2.13-cpu", "mlp_train-torch2.11-cuda", *others):
         texts = {artifact.language: artifact for artifact in replayed(name).artifacts if artifact.language != "text"}
         languages |= set(texts)
@@ -518,7 +519,7 @@ def test_every_language_of_a_text_is_coloured(browser, replayed):
             cut = "([lines, language]) => lines.flatMap(line => js.tokens(line, language).map(([kind]) => kind))"
             kinds = set(tab.evaluate(cut, [list(artifact.lines[:200]), language])) - {""}
             assert kinds and all(f".t-{kind} {{" in style for kind in kinds), (name, artifact.id, language)
-    assert {"onnx", "diff", "xml", "mlir", "llvm", "asm", "python", "fx", "cpp", "metal", "wgsl"} <= languages
+    assert {"hlo", "onnx", "diff", "xml", "mlir", "llvm", "asm", "python", "fx", "cpp", "metal", "wgsl"} <= languages
     known = set(tab.evaluate("() => js.COLOURED_LANGUAGES"))
     assert languages <= known, languages - known
     tab.close()
@@ -540,6 +541,16 @@ def test_every_language_of_a_text_is_coloured(browser, replayed):
             },
         ),
         ("onnx", "main_graph (float[4,8] arg_0) => (int64[2] add) ", {"type": ["float", "int64"], "number": ["4", "8", "2"]}),
+        (
+            "hlo",
+            '  ROOT %relu.1 = f32[2,4]{1,0} maximum(%add.1, %b), metadata={op_name="relu"}',
+            {
+                "keyword": ["ROOT", "maximum"],
+                "value": ["%relu.1", "%add.1", "%b"],
+                "type": ["f32[2,4]{1,0}"],
+                "comment": ['metadata={op_name="relu"}'],
+            },
+        ),
         ("diff", "--- main, before", {"comment": ["--- main, before"]}),
         ("diff", "@@ -1,2 +3,4 @@", {"keyword": ["@@ -1,2 +3,4 @@"]}),
         ("diff", "-  x = y", {"gone": ["-  x = y"]}),
@@ -550,7 +561,7 @@ def test_every_language_of_a_text_is_coloured(browser, replayed):
     ],
 )
 def test_the_parts_of_a_line_are_told_apart(browser, language, line, kinds):
-    """Operators, attributes and types of ONNX, the lines of a difference, tags and attributes of XML."""
+    """Operators, attributes and types of ONNX and HLO, the lines of a difference, tags and attributes of XML."""
     tab = functions(browser, "text.js")
     assert coloured(tab, line, language) == kinds
     tab.close()

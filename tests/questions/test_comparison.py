@@ -372,6 +372,20 @@ def test_the_functions_that_tvm_compiles_are_its_kernels(replayed: Replayed) -> 
     assert all(kernel.user_lines for kernel in made)
 
 
+def test_the_instructions_of_xlas_entry_are_its_kernels(replayed: Replayed) -> None:
+    """Those that XLA compiled have machine code, the others are a library's products; each computes lines of the program."""
+    trace = replayed("xla_linear-torch2.13-cpu")
+    made = {kernel.name: kernel for kernel in compiled_kernels(trace)}
+    compiled = {artifact.kernel for artifact in trace.find("xla_llvm")}
+    assert compiled < set(made) and {name.partition(".")[0] for name in set(made) - compiled} == {"ynn_fusion"}
+    assert all(kernel.user_lines for kernel in made.values())
+    products = [line.code for name in set(made) - compiled for line in made[name].user_lines]
+    assert sorted(products) == ["y = torch.relu(self.first(x))", "z = torch.relu(self.second(y))"]
+    c = explorer.compare(trace, replayed("tvm_linear-torch2.13-cpu"), names=("xla", "tvm"))
+    by_both = [{row["code"] for row in c.lines() if row[name]} for name in ("xla", "tvm")]  # recorded at other line numbers
+    assert figure(c, "kernels")[0] == len(made) and by_both[0] == by_both[1] and len(by_both[0]) == 3
+
+
 def test_a_graph_that_lacks_a_node_that_others_use_moves_unknown_bytes(replayed: Replayed) -> None:
     """A file may name an input that its graph does not have: nothing is said of its bytes, and nothing is raised."""
     trace = replayed("sin_cos-torch2.13-cpu")

@@ -68,6 +68,14 @@ const GRAMMARS = {
     number: `${NUMBER}|\\bdense<[^>]*>`,
     name: "@[\\w.$]+",
   },
+  hlo: {
+    comment: "metadata=\\{.*?\\}",
+    string: STRING,
+    value: "%[\\w.-]+",
+    type: "\\b(?:pred|bf16|token|[sufc]\\d+)(?:\\[[\\d,]*\\])?(?:\\{[\\d,]*\\})?",
+    keyword: "\\b(?:HloModule|ENTRY|ROOT)\\b|(?<= )[a-z][\\w-]*(?=\\()",
+    number: NUMBER,
+  },
   llvm: {
     comment: ";.*|!dbg !\\d+",
     string: STRING,
@@ -153,6 +161,7 @@ const FAMILY = {
   ttir: "mlir",
   ttgir: "mlir",
   mlir: "mlir",
+  hlo: "hlo",
   onnx: "onnx",
   xml: "xml",
   diff: "diff",
