@@ -89,7 +89,7 @@ def _all_here(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
 
 
 def guarded_property(owner: type, name: str, get: Callable[[Any], object]) -> property:
-    """A property in place of a class's own, whose errors are explorer's: the compile for the GPU is given up then.
+    """Make a property that stands for a class's own: where `get` fails, the compile for the GPU is given up.
 
     `added` guards who reads it, not the function that it calls: an error of that would be taken for torch's.
     """

@@ -64,7 +64,7 @@ class ActiveDriver(AbsentDriver):
         return torch.empty(0, dtype=torch.int8)
 
     def clear_cache(self, cache: Any) -> None:
-        """There is nothing to clear."""
+        """Do nothing: the driver keeps no cache."""
 
     def _event(self, enable_timing: bool = False, **rest: Any) -> Any:
         if enable_timing:

@@ -247,7 +247,7 @@ def _float32(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> A
 
 
 def _float32_by_dtype(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """With dtype=float32, unless one is given; it may be given by position, as softmax's."""
+    """Add dtype=float32 to a call, unless it names a dtype, which softmax also takes by position."""
     import torch
 
     place = next(n for n, a in enumerate(operator._schema.arguments) if a.name == "dtype")

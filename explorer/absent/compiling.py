@@ -1,4 +1,4 @@
-"""What is set up while one graph is compiled for an absent GPU: its inputs are there, and what is generated is kept."""
+"""Set up the compile of one graph for an absent GPU: its inputs are on the GPU, and the generated code is kept."""
 
 from __future__ import annotations
 

@@ -8,28 +8,28 @@ from typing import Any
 
 
 def on_the_cpu(graph: Any) -> Any:
-    """A copy of Dynamo's graph and the graphs in it, which compiling changes in place; parameters and buffers are shared.
+    """Copy Dynamo's graph and the graphs in it, which compiling changes in place; parameters and buffers are shared.
 
     A region that is compiled once for all its calls is called as it is: its operator has a backward only while compiling.
     What only a GPU's operator takes is given to the CPU's as it takes it, and memory that is pinned for a GPU is not pinned.
     """
     import torch
 
-    made = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
-    for node in made.graph.find_nodes(op="call_function", target=torch.ops.higher_order.invoke_subgraph):
+    copied = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    for node in copied.graph.find_nodes(op="call_function", target=torch.ops.higher_order.invoke_subgraph):
         node.target = _called
-    for node in made.graph.nodes:
+    for node in copied.graph.nodes:
         if (node.op, node.target) in (("call_function", torch.histc), ("call_method", "histc")):
             node.op, node.target = "call_function", _histogram
         if node.op == "call_function" and str(node.target).startswith("streams."):
             node.target, node.args, node.kwargs = _nothing, (), {}
         if node.kwargs.get("pin_memory"):
             node.kwargs = {**node.kwargs, "pin_memory": False}
-    made.recompile()
-    for name, child in made.named_children():
+    copied.recompile()
+    for name, child in copied.named_children():
         if isinstance(child, torch.fx.GraphModule):
-            setattr(made, name, on_the_cpu(child))
-    return made
+            setattr(copied, name, on_the_cpu(child))
+    return copied
 
 
 def _called(region: Callable[..., Any], name: str, *operands: Any) -> Any:
@@ -51,7 +51,7 @@ def _histogram(tensor: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def to_gpu(graph: Any, device: str) -> None:
-    """Name the GPU ("cuda" or "xpu", number 0) wherever Dynamo's graph names the CPU as a device, in nested graphs too.
+    """Replace the CPU by the GPU ("cuda" or "xpu", number 0) as a device of Dynamo's graph and the graphs in it.
 
     Dynamo writes `x.device` down as a torch.device and what a program wrote as a string as a string: `device="cpu"` is
     meant. Autocast is for the device that the program computes on, also where it is named by a string.

@@ -167,7 +167,7 @@ class _Compiler:
         return _given_up_where_ours_fails(for_the_gpu, call.original, self.guard) or own
 
     def _for_aot_inductor(self, call: _Call) -> Any:
-        """Compile a copy of an exported graph for the GPU, and the package that the program asked for as it is."""
+        """Compile a copy of an exported graph for the GPU, and the program's own package as without explorer."""
 
         def for_the_gpu(compile_fx: Callable[..., Any]) -> bool:
             graph = on_the_cpu(call.graph)

@@ -32,7 +32,10 @@ _AS_THEY_ARE: ContextVar[bool] = ContextVar("explorer devices as they are", defa
 
 @contextmanager
 def seen_by_dynamo(target: Target, drawn: Callable[[], None]) -> Iterator[None]:
-    """Show the target to a program that Dynamo traces on the CPU; `drawn` is called for each draw of random numbers on it."""
+    """Show the target to a program that Dynamo traces on the CPU.
+
+    `drawn` is called for each draw of random numbers on the target.
+    """
     import torch
     from torch import _meta_registrations as rules
     from torch._dynamo.output_graph import SubgraphTracer
@@ -218,7 +221,7 @@ def seen_in_eager_mode(target: Target, drawn: Callable[[], None]) -> Iterator[No
 
 @contextmanager
 def hooked(owner: type, name: str, hook: Callable[[], Any]) -> Iterator[None]:
-    """Inside the block `hook` is the first of the hooks in each object's list of that name, from when the list is read on."""
+    """Put `hook` first in each object's list of hooks of that name, when the list is next read; take it out after the block."""
     lists: list[list[Any]] = []
 
     def with_hook(holder: Any) -> Any:
@@ -402,7 +405,7 @@ class _Answers:
         }
 
     def answer(self, func: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
-        """What a call gives to a program on the GPU; `call(mode, func, types, args, kwargs)` makes the call itself."""
+        """Answer a call of a program that sees the GPU; `call(mode, func, types, args, kwargs)` makes the call itself."""
         import torch
 
         asked = getattr(func, "__self__", None) if getattr(func, "__name__", "") == "__get__" else func
@@ -417,7 +420,7 @@ class _Answers:
         return self._made(func, args, kwargs, call)
 
     def _made(self, func: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
-        """What a call makes: on the CPU, and marked where the program itself puts it there."""
+        """Make a call on the CPU; mark the result where the program itself puts it there."""
         import torch
         from torch.utils import _pytree as pytree
 
@@ -444,7 +447,7 @@ class _Answers:
         return made
 
     def _where(self, func: Any, method: str, args: Any, kwargs: Any) -> tuple[bool, dict[str, Any]]:
-        """Whether the program puts a call's result on the CPU, and the device to name where torch's default is the GPU."""
+        """Tell whether the program puts a call's result on the CPU, and which device to name if torch's default is the GPU."""
         import torch
         from torch.utils import _device as default
         from torch.utils import _pytree as pytree
@@ -461,7 +464,7 @@ class _Answers:
         return stays, {}
 
     def _note_draw(self, name: str, stays: bool, kwargs: Any) -> None:
-        """Tell of the first draw of random numbers on the GPU: one row says it, and a program may draw in each step."""
+        """Report the first draw of random numbers on the GPU. A program may draw in each step, and one row is enough."""
         if self._drawn is None or not self._used or stays or _is_on("cpu", kwargs.get("device")):
             return
         if draws_random_numbers(name):

@@ -16,7 +16,7 @@ from explorer.observe.tensors import map_tensors, named_tensors
 
 @dataclass(frozen=True)
 class Attached:
-    """A device of this machine: its name for `target=`, its title, and why it cannot be used ("" if it can)."""
+    """A device of this machine: its name for `target=`, its title, and why it cannot be used, "" if it can."""
 
     name: str
     title: str
@@ -120,7 +120,10 @@ def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str
 
 
 def _device_name(target: object) -> object:
-    """A torch.device's type; InputError for a GPU by number, since kernels are the same on each. Anything else as it is."""
+    """Take the type of a torch.device; anything else stays as it is.
+
+    InputError for a GPU by number: kernels are the same on each.
+    """
     import torch
 
     name = str(target) if isinstance(target, torch.device) else target

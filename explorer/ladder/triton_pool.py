@@ -36,7 +36,7 @@ class StageError(CompileError):
 
 
 class Worker:
-    """One worker process, started by the first job or by `start`, and again after a crash."""
+    """A worker process, started by the first job or by `start`, and again after a crash."""
 
     def __init__(self, environment: Mapping[str, str] | None = None, patience: float = PATIENCE) -> None:
         self._environment = dict(environment or {})
