@@ -117,7 +117,7 @@ def compared(fn: Any, args: tuple[Any, ...], train: bool, **options: Any) -> exp
 
 
 def lacking(trace: explorer.Trace) -> list[str]:
-    """What a kernel of the trace lacks of every stage down to its machine code; SASS is made only when asked for."""
+    """Return the stages down to machine code that a kernel of the trace lacks; SASS is made only on demand."""
     vendor = explorer.Target.parse(trace.meta["target"]).vendor
     machine = ("ptx", "sass") if vendor == "nvidia" else ("amdgcn",)
     whole = ("kernel", "ttir", "ttgir", "llir", *machine)
@@ -135,7 +135,7 @@ def extern(trace: explorer.Trace) -> set[str]:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_trace_for_a_gpu_that_is_not_there_is_that_gpus_and_gives_eagers_result(case: str, train: bool, target: str) -> None:
+def test_a_trace_for_an_absent_gpu_has_its_stages_and_gives_eagers_result(case: str, train: bool, target: str) -> None:
     """Every kernel is Triton, every post-grad tensor is on the GPU, and outputs and gradients are those of eager."""
     fn, args = CASES[case](train)
     trace = compared(fn, args, train, target=target)
@@ -171,7 +171,7 @@ def test_attention_arrives_as_the_operator_of_that_gpu(target: str, dtype: torch
 
 
 def test_a_mask_keeps_flash_attention_out() -> None:
-    """With a mask half precision on an A100 is efficient attention, as flash takes no mask."""
+    """On an A100 half precision with a mask takes efficient attention: flash takes no mask."""
     trace = explorer.trace(masked, *heads(torch.bfloat16, False), target="a100")
     assert extern(trace) == {NVIDIA_ATTENTION.format("efficient")}
 
@@ -229,7 +229,7 @@ def test_what_another_gpu_was_compiled_with_before_does_not_matter() -> None:
 
 
 def test_a_disabled_attention_backend_is_not_chosen() -> None:
-    """`sdpa_kernel` decides for the GPU as it does on it."""
+    """`sdpa_kernel` chooses for an absent GPU as it does on a real one."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
@@ -304,8 +304,8 @@ def test_modes_that_would_time_say_what_was_assumed(mode: str) -> None:
     assert trace.failures == ()
 
 
-def test_a_tuned_product_alone_is_the_librarys_and_one_with_an_epilogue_a_template() -> None:
-    """As it more often was where it was measured; the template has a tile for each multiprocessor."""
+def test_a_tuned_product_calls_the_library_and_one_with_an_epilogue_is_a_template() -> None:
+    """Measurements on real GPUs took these more often; the template has a tile for each multiprocessor."""
     a, b = (torch.randn(512, 512, dtype=torch.bfloat16) for _ in "ab")
     alone = explorer.trace(lambda a, b: a @ b, a, b, target="h200", mode="max-autotune")
     assert extern(alone) == {"mm"} and not alone.kernels
@@ -327,10 +327,10 @@ def test_a_tuned_product_alone_is_the_librarys_and_one_with_an_epilogue_a_templa
         ((1023, 1023, 1023), torch.float32, "high", True),
     ],
 )
-def test_products_that_would_be_timed_with_padding_are_padded_where_that_is_likelier(
+def test_products_are_padded_where_timing_would_likely_have_padded_them(
     sizes: tuple[int, int, int], dtype: torch.dtype, precision: str, padded: bool
 ) -> None:
-    """Large ones on tensor cores, whose inner size or columns are not aligned; the assumption says so."""
+    """Large products on tensor cores with an unaligned inner size or unaligned columns; the assumption says so."""
     rows, inner, columns = sizes
     args = torch.randn(rows, inner, dtype=dtype), torch.randn(inner, columns, dtype=dtype)
     before = torch.get_float32_matmul_precision()
@@ -487,7 +487,7 @@ def touched() -> dict[str, int]:
 
 
 def warmed() -> tuple[Any, torch.Tensor, torch.Tensor]:
-    """What makes a function, and its arguments, after torch imported and counted all that it does at first traces."""
+    """Return a factory of a function and its arguments, after the imports and counts of torch's first traces."""
     x, w = torch.randn(16, 32, requires_grad=True), torch.randn(32, 32)
     for target in TARGETS:
         explorer.trace(fresh_function(), x, w, target=target, train=True)
@@ -553,7 +553,7 @@ def test_kernels_are_compiled_while_the_program_runs(monkeypatch: pytest.MonkeyP
 
 
 def test_a_cpu_trace_after_a_gpu_trace_is_the_cpus() -> None:
-    """What torch keeps of a device's answers does not reach the next compile."""
+    """Answers of a device that torch caches do not reach the next compile."""
     x, y = torch.randn(128, 256), torch.randn(128, 256)
     plain = explorer.trace(elementwise, x, y, target="cpu").text("post_grad")
     explorer.trace(elementwise, x, y, target="h100")

@@ -174,7 +174,7 @@ def test_attention_is_what_an_xpu_chooses(fn: Any, dtype: torch.dtype, train: bo
 
 
 def test_a_disabled_attention_backend_is_not_chosen() -> None:
-    """`sdpa_kernel` decides for the XPU as it does on it, also its order."""
+    """`sdpa_kernel` chooses for an absent XPU as on a real one, also its order."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
@@ -191,14 +191,14 @@ def test_in_inference_mode_attention_is_the_xpus_too() -> None:
 
 
 def test_the_backward_of_an_embedding_stays_an_operator() -> None:
-    """As in a build for XPU, and as nowhere else: for another GPU of the same process it is Inductor's own kernels again."""
+    """Only a build for XPU does so; another GPU in the same process gets Inductor's own kernels again."""
     model, words = Words(), (torch.randint(0, 50, (8, 32)),)
     assert "embedding_dense_backward" in extern(compared(model, words, True, target="max1550"))
     assert "embedding_dense_backward" not in extern(compared(model, words, True, target="h100"))
 
 
 def test_max_autotune_says_what_was_assumed() -> None:
-    """Nothing is timed, and each choice that would have been is in the table, with what it was measured on."""
+    """Nothing is timed; the table has each choice that timing would have decided, and the GPU on which it was measured."""
     options = {"target": "max1550", "mode": "max-autotune-no-cudagraphs"}
     trace = compared(lambda a, b: F.relu(a @ b), (torch.randn(512, 512), torch.randn(512, 512)), False, **options)
     assert [row["assumed"].split()[0] for row in trace.assumptions] == ["mm", "faster"]

@@ -29,7 +29,7 @@ def attention(module_at: Callable[[Path], ModuleType]) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def recorded() -> dict[str, Any]:
-    """What the CUDA build of the release at hand decided: a letter a case, for each GPU."""
+    """Return what the CUDA build of this release decided: for each GPU one letter a case."""
     file = TESTS / "data" / f"attention-choice-torch{RELEASE}.json.gz"
     if not file.exists():
         pytest.skip(f"tests/record_attention.py was not run with torch {RELEASE}")
@@ -38,7 +38,7 @@ def recorded() -> dict[str, Any]:
 
 
 def decided(attention: ModuleType, target: str) -> str:
-    """The same letters, as the traces for that target get them."""
+    """Return the letters that traces for a target give."""
     with pretending(explorer.Target.parse(target)):
         letters: str = attention.decided(attention.cases())
         return letters

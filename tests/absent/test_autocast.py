@@ -38,7 +38,7 @@ CASES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.dtype]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_operator_gives_the_type_that_it_gives_on_cuda(name: str) -> None:
-    """Inside the block as on CUDA, also where another block is inside; after it as the CPU does."""
+    """Inside the block an operator casts as on CUDA, in nested blocks too; after it as on the CPU."""
     function, dtype = CASES[name]
     x = torch.randn(4, 4).bfloat16()
     with torch.autocast("cpu"):
@@ -75,7 +75,7 @@ def test_a_gradient_goes_through_the_cast() -> None:
 
 
 def test_the_lists_are_those_of_the_installed_torch() -> None:
-    """What ATen/autocast_mode.h says for every GPU is what is written here, but for what is not an operator of CUDA's list."""
+    """The lists here are those of ATen/autocast_mode.h, but for entries that are no operators of CUDA's list."""
     header = Path(torch.__file__).parent / "include" / "ATen" / "autocast_mode.h"
     text = header.read_text(encoding="utf-8")
     if "AT_FORALL_PROMOTE" not in text:
@@ -116,6 +116,6 @@ def half(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_check_under_autocast_to_float16_holds() -> None:
-    """CUDA's autocast is for float16, if nothing is said."""
+    """CUDA's autocast casts to float16 by default."""
     made = explorer.trace(half, torch.randn(16, 16), target="h100")
     assert made.result.dtype == torch.float32 and [row["equal"] for row in made.check()] == [True]

@@ -38,7 +38,7 @@ def test_autocast_is_for_the_gpu_again_where_it_is_pretended_to_be_there() -> No
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
 def test_flex_attention_is_traced_with_its_backward() -> None:
-    """On the CPU it refuses tensors that ask for a gradient; for a GPU there is a kernel of the backward, and it is right.
+    """The CPU refuses tensors that require a gradient; a GPU has a kernel of the backward, whose gradient is right.
 
     The backward reads the logarithms of the sums, which for tensors on the CPU the forward's kernel would not write.
     """
@@ -55,7 +55,7 @@ def test_flex_attention_is_traced_with_its_backward() -> None:
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
 def test_flex_attention_gives_its_largest_scores() -> None:
-    """They are of the GPU's kernel only; on the CPU flex_attention refuses to give them."""
+    """Only the GPU's kernel returns them; flex_attention on the CPU refuses to."""
     q = torch.randn(1, 1, 128, 16)
     made = explorer.trace(
         lambda q: flex_attention(q, q, q, return_aux=AuxRequest(max_scores=True))[1].max_scores, q, target="h100"

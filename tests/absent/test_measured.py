@@ -1,4 +1,4 @@
-"""Operators of which torch finds something out by running them on its GPU: traced without it, with what was assumed."""
+"""Operators that torch runs on its GPU to learn something: traced without the GPU, with the assumption named."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_what_torch_would_run_on_the_gpu_to_find_out_is_run_on_the_cpu(
 
 
 @pytest.mark.parametrize("target", ["mi300x", "max1550"])
-def test_so_it_is_for_gpus_of_other_vendors(target: str) -> None:
-    """On an AMD or Intel GPU too, without the words of cuDNN."""
+def test_gpus_of_other_vendors_do_the_same(target: str) -> None:
+    """An AMD or Intel GPU gets the assumption too, and it does not name cuDNN."""
     trace = explorer.trace(torch.geqrf, torch.randn(4, 3), target=target)
     assert trace.failures == () and len(trace.assumptions) == 1
 

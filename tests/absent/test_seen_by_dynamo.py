@@ -131,7 +131,7 @@ def test_an_expert_model_is_routed_as_on_the_gpu() -> None:
 
 
 def test_jiterator_says_that_it_needs_its_gpu() -> None:
-    """Its functions are compiled by the GPU's driver: what to do instead is said."""
+    """The GPU's driver compiles its functions, so the error says what to do instead."""
     square = torch.cuda.jiterator._create_jit_fn("template <typename T> T square(T x) { return x * x; }")
     with pytest.raises(explorer.InputError, match=r"jiterator function is compiled by its GPU's driver.*write the function as"):
         explorer.trace(lambda x: square(x), torch.randn(8), target="h100")

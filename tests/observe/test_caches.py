@@ -129,7 +129,7 @@ def test_a_trace_neither_reads_nor_writes_the_caches_of_graphs(folder: Path) -> 
     assert before == sorted(path for name in ("fxgraph", "aotautograd") for path in (folder / name).rglob("*"))
 
 
-def test_nothing_of_a_gpu_that_is_not_there_gets_into_the_programs_caches(folder: Path) -> None:
+def test_nothing_of_an_absent_gpu_gets_into_the_programs_caches(folder: Path) -> None:
     """Neither a module nor a graph for another GPU is where the program's own compiles look; kernels are there all the same."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
 

@@ -146,7 +146,7 @@ def test_a_wrapper_in_cpp_does_not_hide_the_memory_of_another_graph() -> None:
 
 
 def test_a_trace_without_output_code_says_so() -> None:
-    """There is no graph to say anything of."""
+    """The message says that there is no output code."""
     assert Trace().memory.unread() == ()
     assert repr(Trace().memory) == "no output code, so nothing is known of memory"
 

@@ -72,7 +72,7 @@ def test_a_gpus_text_of_a_trace_for_the_cpu_names_a_gpu(stage: str, cpu: Trace) 
     ],
 )
 def test_a_stage_that_need_not_be_there_says_when_it_is(stage: str, said: str, cpu: Trace) -> None:
-    """Not that the name is unknown."""
+    """The error says when the stage is there, not that its name is unknown."""
     with pytest.raises(InputError, match=said) as raised:
         cpu.text(stage)
     assert "unknown" not in str(raised.value)
@@ -142,7 +142,7 @@ def test_the_views_are_those_of_the_front_end() -> None:
     ],
 )
 def test_arguments_of_another_kind_are_answered(call: Callable[[], Any], said: str) -> None:
-    """Each in the explorer's words, before anything is compiled."""
+    """Each gets an error of explorer's before anything is compiled."""
     with pytest.raises(InputError, match=said):
         call()
 

@@ -131,7 +131,7 @@ def test_what_is_an_origin_and_a_call_has_the_origins_route() -> None:
 
 
 def test_a_link_to_an_artifact_that_is_not_there_is_left_out() -> None:
-    """A link of a foreign stage into nothing costs no other link."""
+    """A link of a user's own stage to no artifact costs no other link."""
     made = trace(link("graph", 1, "nowhere", 1), link("graph", 1, "source", 1))
     assert reached(made, "graph", 1) == {("source", 1)}
 
@@ -166,7 +166,7 @@ def test_two_parts_of_a_whole_are_not_related() -> None:
 
 
 def test_a_whole_on_the_way_leads_nowhere() -> None:
-    """A pass made one node of another among many: from a kernel's line one does not go over the pass to all it erased."""
+    """A pass replaced many nodes by one: a kernel's line does not lead through the pass to all that it erased."""
     made = trace(
         link("kernel", 5, "other_graph", 2), link("other_graph", (2, 3), "graph", (1, 2), REWRITE), link("graph", 1, "source", 1)
     )
@@ -194,7 +194,7 @@ def test_a_link_to_a_call_alone_says_that_it_is_coarse() -> None:
 
 
 def test_a_gradient_leads_to_its_call_and_says_so() -> None:
-    """No text says of which forward line torch.func.grad's nodes are the derivative; a forward line is exact."""
+    """torch.func.grad's nodes lead to its call only: no text names their forward line. A forward line is exact."""
 
     def wave(x: torch.Tensor) -> torch.Tensor:
         return (torch.sin(x) * x).sum()

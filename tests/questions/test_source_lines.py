@@ -54,7 +54,7 @@ def test_a_function_that_is_inlined_twice_is_matched_in_order():
 
 
 def test_a_line_that_nothing_comes_from_is_not_matched():
-    """A blank line, or a comment, would be lit for nothing."""
+    """A blank line or a comment has no match."""
     text = "def f(x):\n    # a note\n    return x.sin()"
     without = traced(("f", text))
     kept = Trace(artifacts=without.artifacts, links=without.links[2:])
@@ -70,7 +70,7 @@ def test_the_third_trace_is_matched_with_the_first_that_has_the_line():
 
 
 def test_functions_without_a_common_line_are_unrelated():
-    """A head that is the same says nothing; one line that both compute does, whatever the functions are called."""
+    """A common signature relates nothing; one common computing line does, whatever the functions' names."""
     one = traced(("f", BEFORE))
     assert unrelated((one, traced(("forward", "def f(x):\n    return x.exp()")))) == (0, 1)
     assert unrelated((one, one, traced(("g", "def g(x):\n    return x.exp()")))) == (0, 2)

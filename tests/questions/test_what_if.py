@@ -59,7 +59,7 @@ def test_an_attached_gpu_is_estimated_with_its_own_figures(monkeypatch: pytest.M
 
 
 def test_what_is_not_estimated_says_why() -> None:
-    """Of the CPU no figures are known; a loaded trace of an attached GPU has its device no more."""
+    """The CPU has no figures; a loaded trace of an attached GPU has no device."""
     for target, said in (("cpu", "no estimate for the CPU"), ("cuda", "the figures of this device are not known")):
         trace = Trace(meta=plain({"target": target}))
         assert figures(trace)["estimated_seconds"] is None and said in estimated(trace)

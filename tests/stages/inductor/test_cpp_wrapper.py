@@ -96,7 +96,7 @@ def whole(trace: explorer.Trace) -> None:
     assert {"launch", "extern kernel"} <= used, used
 
 
-def test_cpp_wrapper_for_a_gpu_that_is_not_there_has_its_kernels_down_to_ptx(model: nn.Module) -> None:
+def test_cpp_wrapper_for_an_absent_gpu_has_its_kernels_down_to_ptx(model: nn.Module) -> None:
     """Kernels that stand as Triton in a C++ string are compiled, and their calls lead to them."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
     trace = explorer.trace(model, torch.randn(2, 8), options={"cpp_wrapper": True}, target="h100")
