@@ -1,4 +1,4 @@
-"""The interpreter: what a kernel computes on CPU tensors is what it means, and nothing of triton stays replaced."""
+"""The interpreter: kernels compute the right results on CPU tensors, and nothing of triton stays replaced."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_block_pointers_and_descriptors(interpreter: Interpreter, kernel: Any) -
 
 
 def test_sort_scan_welford_and_index(interpreter: Interpreter) -> None:
-    """What combines many elements gives torch's results, in every program."""
+    """Operations that combine many elements give torch's results in every program."""
     x, out = torch.randn(5, 64), torch.empty(5, 64)
     interpreter.run(sorted_rows, (x, out), {"N": 64}, (5,))
     assert torch.equal(out, x.sort(-1).values)
@@ -313,7 +313,7 @@ def test_random_numbers_are_triton_s(interpreter: Interpreter) -> None:
 
 
 def test_and_or_not_are_elementwise(interpreter: Interpreter) -> None:
-    """The words of Python mean for blocks what triton's compiler makes of them."""
+    """Python's `and`, `or` and `not` on blocks do what triton compiles them to."""
     x, out = torch.linspace(-2, 2, 32), torch.empty(32, dtype=torch.int32)
     interpreter.run(logic, (x, out), {"N": 32}, (1,))
     assert torch.equal(out.bool(), ((x > 0) & (x < 1)) | ~(x > -1))
@@ -434,7 +434,7 @@ def test_every_function_of_libdevice_is_known() -> None:
 
 @pytest.mark.parametrize("how", ["load", "atomic", "lock"])
 def test_a_kernel_that_waits_for_another_program_is_refused(interpreter: Interpreter, how: str) -> None:
-    """Programs run in turn, so what only a later one does never comes: an error with the line, not a hang."""
+    """Programs run in turn, so waiting for a later one would never end: an error names the line."""
     flags, out = torch.zeros(9, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
     with pytest.raises(InputError, match=r"waiting line \d+: the loop waits for another program"):
         interpreter.run(waiting, (flags, out, 8), {"HOW": how}, (8,))
@@ -457,7 +457,7 @@ def test_a_missing_mask_is_refused_with_the_line(interpreter: Interpreter) -> No
 
 
 def test_a_mistake_in_a_kernel_names_its_line(interpreter: Interpreter) -> None:
-    """What goes wrong in a kernel's source is said with the kernel and the line."""
+    """An error in a kernel's source names the kernel and the line."""
     with pytest.raises(InputError, match=r"mistaken line \d+: NameError: name 'nothing_of_that_name' is not defined"):
         interpreter.run(mistaken, (torch.zeros(8),), {"N": 8}, (1,))
     with pytest.raises(InputError, match="add cannot be called with these arguments"):

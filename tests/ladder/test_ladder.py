@@ -1,4 +1,4 @@
-"""Kernels as Inductor writes them, taken down the ladder for GPUs that are not here."""
+"""Kernels of Inductor's, compiled through every form for absent GPUs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def source() -> str:
 
 
 def state() -> tuple[object, ...]:
-    """What compiling for an absent GPU touches in this process."""
+    """Return everything in this process that a compile for an absent GPU changes."""
     import torch
     import triton
     from torch._inductor.runtime import hints, triton_helpers, triton_heuristics
@@ -162,7 +162,7 @@ def test_identical_kernels_are_compiled_once(source: str, monkeypatch: pytest.Mo
 
 
 def test_kernels_begun_early_are_not_begun_again(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one graph needed is there for the next, and for the end; what was never begun is begun then."""
+    """A kernel that one graph needed is not compiled again; one that was never begun is begun at the end."""
     asked: list[str] = []
     real = ladders.lower
     monkeypatch.setattr(ladders, "lower", lambda text, name, *rest: (asked.append(name), real(text, name, *rest))[1])

@@ -1,4 +1,4 @@
-"""Which line of the PTX an instruction of SASS is from: labels for ptxas, and what its disassembly says of them."""
+"""The PTX line of each SASS instruction: labels for ptxas, and how its disassembly names them."""
 
 from __future__ import annotations
 

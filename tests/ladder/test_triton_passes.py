@@ -26,7 +26,7 @@ module {
 
 
 def test_each_pass_ends_where_the_next_begins() -> None:
-    """A pass's text after it is the next one's before, and for the last of a stage what the stage made."""
+    """The text after a pass is the text before the next; after the last pass it is the stage's."""
     made = list(rows(SAID, {"ttir": "module {\n  b\n} loc(#loc)\n#loc = loc(unknown)\n", "ttgir": "module {\n  d\n}"}))
     assert [(r["stage"], r["argument"], r["changed"]) for r in made] == [
         ("ttir", "inline", True),

@@ -123,7 +123,7 @@ def test_an_overflow_of_eager_s_says_so_and_hides_nothing() -> None:
 
 
 def test_a_small_element_is_held_to_its_own_size() -> None:
-    """What is not summed up is as exact beside large numbers as alone."""
+    """An element that is no sum is held to the same precision beside large numbers as alone."""
     exact = torch.tensor([1e8, 1e-8], dtype=torch.float64)
     eager = exact.float()
     wrong = torch.tensor([1e8, 1.001e-8])
@@ -150,7 +150,7 @@ def test_the_mean_of_few_elements_may_be_off_by_chance() -> None:
 
 
 def test_memory_that_nobody_wrote_is_not_compared() -> None:
-    """What was in memory is no result; a tensor that is made unwritten and then filled is one."""
+    """Unwritten memory is no result; a tensor that is created empty and then filled is one."""
 
     def unwritten(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         filled = torch.empty_like(x)

@@ -124,7 +124,7 @@ def test_sixteen_bit_floats() -> None:
 
 
 def test_reductions_scans_sorts_and_indices() -> None:
-    """What combines elements gives eager's results."""
+    """Reductions, scans, sorts and indices give eager's results."""
     rows = check(statistics, torch.randn(16, 32))
     assert [row["output"] for row in rows if not row["equal"]] == []
 

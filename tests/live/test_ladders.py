@@ -1,4 +1,4 @@
-"""What a trace for a GPU you don't have says of its kernels, and what it makes only when asked."""
+"""Kernels of a trace for a GPU you don't have: their forms, and those made on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a live trace can do: run, check, time, and compile a kernel to assembly."""
+"""A live trace: run, check, time, and compile a kernel to assembly."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_faults_in_the_text_of_a_kernel_are_found(script: ModuleType) -> None:
 
 
 def test_a_fault_below_the_rounding_of_eager_is_told_from_others(script: ModuleType) -> None:
-    """As near to float64 as eager is what is nowhere much farther from it, from the largest error to the least."""
+    """A result is as near to float64 as eager's if no error, from largest to least, is much larger."""
     import torch
 
     exact = torch.linspace(1, 2, 1000, dtype=torch.float64)

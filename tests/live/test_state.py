@@ -1,4 +1,4 @@
-"""What a live trace leaves alone, and what its check sees besides outputs: inputs, buffers, closures, memory that is shared."""
+"""A live trace leaves the user's state alone; its check sees inputs, buffers, closures and shared memory too."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_result_does_not_change_with_what_is_put_back() -> None:
 
 
 def test_a_gpu_that_is_not_attached_is_not_timed() -> None:
-    """The CPU's times say nothing of it: the error says so, and what can be had."""
+    """The CPU's times would mean nothing for it: the error says so, and what to do instead."""
     trace = explorer.trace(torch.sin, torch.randn(8), target="h100")
     with pytest.raises(explorer.InputError, match=r"'h100' is not attached.*t\.kernels\.table\(\) estimates"):
         trace.benchmark()

@@ -1,4 +1,4 @@
-"""What explorer does in one thread is not seen by another: its compiles work, and give what they give without explorer."""
+"""Another thread does not see what explorer does: its compiles work as without explorer."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def traced_by_fx_elsewhere() -> Iterator[threading.Event]:
 
 @pytest.mark.parametrize("target", ["h100", "cpu"])
 def test_a_check_waits_while_another_thread_traces_with_fx(target: str) -> None:
-    """torch calls no compiled function meanwhile, whoever calls it: a check and a run wait for its end and are as ever."""
+    """torch calls no compiled function meanwhile: a check and a run wait for the end, and give the same."""
     x = torch.randn(200)
     trace = explorer.trace(total, x, target=target)
     plain = torch.compile(lambda x: x.sin(), backend="eager")
