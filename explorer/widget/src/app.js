@@ -8,7 +8,7 @@ import { Following } from "./following.js";
 import { Header } from "./header.js";
 import { Hub } from "./hub.js";
 import { Navigation } from "./navigation.js";
-import { emptyNotice, firstTexts } from "./opening.js";
+import { emptyNotice, firstTexts, showFirstLinked } from "./opening.js";
 import { Panes } from "./panes.js";
 import { Rail } from "./rail.js";
 import { Search } from "./search.js";
@@ -116,6 +116,7 @@ export class App {
     panes.show(left, source);
     if (line) left.editor.reveal(line);
     panes.show(right, last);
+    showFirstLinked(store, right);
   }
 
   /**

@@ -5,7 +5,15 @@
 // search marks are decorations of the lines in view, made anew when one of them changes.
 
 import { defaultKeymap } from "@codemirror/commands";
-import { codeFolding, foldAll, foldGutter, foldKeymap, foldService, unfoldAll } from "@codemirror/language";
+import {
+  codeFolding,
+  foldAll,
+  foldEffect,
+  foldGutter,
+  foldKeymap,
+  foldService,
+  unfoldAll,
+} from "@codemirror/language";
 import { gotoLine, search, searchKeymap } from "@codemirror/search";
 import { EditorState, StateEffect, StateField, Text, Compartment } from "@codemirror/state";
 import {
@@ -23,7 +31,7 @@ import {
   tooltips,
 } from "@codemirror/view";
 import { classOf } from "./colours.js";
-import { element } from "./dom.js";
+import { element, plural } from "./dom.js";
 import { foldEnds } from "./folds.js";
 import { hasNoise, noiseIn, noiseLines } from "./noise.js";
 import { occurrences, tokens } from "./text.js";
@@ -164,7 +172,14 @@ export class Editor {
         lineMarkerChange: (u) => u.startState.field(marks) !== u.state.field(marks) || isRecoloured(u),
       }),
       foldGutter({ openText: "▾", closedText: "▸" }),
-      codeFolding({ placeholderText: "…" }),
+      codeFolding({
+        preparePlaceholder: (state, { from, to }) =>
+          state.doc.lineAt(to).number - state.doc.lineAt(from).number,
+        placeholderDOM: (view, onclick, count) => {
+          const attributes = { class: "cm-foldPlaceholder", title: "unfold", onclick };
+          return element("span", attributes, `… ${plural(count, "line")}`);
+        },
+      }),
       foldService.of((state, start) => this.fold(state, start)),
       highlightSpecialChars(),
       drawSelection(),
@@ -300,6 +315,19 @@ export class Editor {
     const line = state.doc.lineAt(start);
     const end = this.ends[line.number - 1];
     return end ? { from: line.to, to: state.doc.line(end + 1).to } : null;
+  }
+
+  /**
+   * Fold lines under the one before them.
+   *
+   * @param {number} first
+   * @param {number} last
+   */
+  foldLines(first, last) {
+    const { doc } = this.view.state;
+    this.view.dispatch({
+      effects: foldEffect.of({ from: doc.line(first - 1).to, to: doc.line(last).to }),
+    });
   }
 
   foldAll() {

@@ -2,9 +2,12 @@
 
 import { element } from "./dom.js";
 
+/** @import { Pane } from "./pane.js" */
 /** @import { Store } from "./store.js" */
 
 const SAMPLE = 200; // lines that are asked where they come from
+const FEW = 3; // lines that are not worth a fold
+const OUTERMOST = /^[^\s{})\]#]/; // how a line begins that stands in no other
 
 /**
  * The first text of the stage on which a view opens, and before it its source with a line of it, 0 for none;
@@ -47,6 +50,22 @@ function sourceOf(store, index) {
   const { frame } = store.artifact(index);
   const own = store.payload.artifacts.findIndex((a) => a.stage === "source" && a.frame === frame);
   return [own >= 0 ? own : Math.max(0, store.first("source")), 0];
+}
+
+/**
+ * Show the first linked lines of a text: what stands before their function, such as imports and
+ * decorators, is folded.
+ *
+ * @param {Store} store
+ * @param {Pane} pane
+ */
+export function showFirstLinked(store, { artifact, lines, editor }) {
+  const linked = lines.findIndex((_, at) => store.root(artifact, at + 1) !== null) + 1;
+  if (!linked) return;
+  let start = linked;
+  while (start > 1 && !OUTERMOST.test(lines[start - 1])) start--;
+  if (start - 2 > FEW) editor.foldLines(2, start - 1);
+  editor.reveal(linked);
 }
 
 // Nothing was recorded: what there is to do about it.
