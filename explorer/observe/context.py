@@ -21,6 +21,8 @@ ROUNDS = {
 UNKNOWN = "?"
 #: The path of the joint graph of a nested_compile_region, which AOTAutograd makes for its passes alone and takes apart again.
 REGION = "nested_compile_region"
+#: How the path of a part of such a joint graph begins, where the passes come after it is taken apart: torch 2.11.
+PART_OF_REGION = "partitioned_"
 
 
 def current_compile_id() -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from explorer.model.events import FxPassIdle, FxPassText
 from explorer.model.rows import Names
 from explorer.model.stage import Emit
-from explorer.observe.context import REGION, ROUNDS
+from explorer.observe.context import PART_OF_REGION, REGION, ROUNDS
 from explorer.observe.fx import line_of, stacks_of, target_name
 from explorer.observe.patch import observed, replaced
 
@@ -115,11 +115,13 @@ class PassWatch:
         if before == self._lines:
             return False
         stacks = stacks_of(row[0] for row in self._state if row[0].name not in names)
-        alone = self._emit.here().path.startswith(REGION)  # its first graph is shown nowhere else
+        path = self._emit.here().path
+        # its first graph is shown nowhere else
+        alone = path.startswith(REGION) or (self._section == "joint" and path.startswith(PART_OF_REGION))
         changed = FxPassText(
             name=name,
             section=self._section,
-            of=self._emit.here().path,
+            of=path,
             seconds=seconds,
             made=tuple(sorted(after - names)),
             erased=tuple(sorted(names - after)),
