@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +10,11 @@ from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
 from explorer.questions.missing import explain_place
+from explorer.questions.modules import Path, boxes_in_order, module_paths
 
 Row = Mapping[str, Plain]
 #: The most boxes of a diagram by default: as many as fit on a screen.
 READABLE = 60
-_LOCAL = re.compile(r"^L\['\w+'\]\.?")
-_BRACKETS = re.compile(r"\._modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
 
 
 def diagram(trace: TraceData, stage: str, frame: str | None, graph: str | None, boxes: int | None) -> Any:
@@ -52,30 +50,19 @@ def _drawn(trace: TraceData, artifact: Artifact, boxes: int) -> Any:
 
 
 def modules(nodes: Sequence[Row], boxes: int) -> dict[str, str]:
-    """Map each node to its module, as deep as `boxes` modules allow, without inputs and output."""
-    paths = _paths(nodes)
-    depth = 1
-    for deeper in range(2, max(map(len, paths.values()), default=1) + 1):
-        if len({path[:deeper] for path in paths.values()}) > boxes:
+    """Map each computing node to the box of its module, as deep as `boxes` boxes allow; the arrows of boxes form no cycle."""
+    paths = module_paths(nodes)
+    box_of = _boxes(nodes, paths, 1)
+    for depth in range(2, max(map(len, paths.values()), default=1) + 1):
+        deeper = _boxes(nodes, paths, depth)
+        if len(set(deeper.values())) > boxes:
             break
-        depth = deeper
-    return {name: ".".join(path[:depth]) for name, path in paths.items()}
+        box_of = deeper
+    return box_of
 
 
-def _paths(nodes: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """Map each computing node to its module path; a node made by a pass takes its input's."""
-    paths: dict[str, tuple[str, ...]] = {}
-    for node in nodes:
-        if node.get("op") not in ("placeholder", "get_attr", "output"):
-            near = next((paths[str(name)] for name in node.get("inputs", ()) if str(name) in paths), ("(no module)",))
-            paths[str(node["name"])] = _path(str(node.get("module") or "")) or near
-    return paths
-
-
-def _path(module: str) -> tuple[str, ...]:
-    """Split a module path: "L['self'].h[0].attn" is ("h", "0", "attn")."""
-    text = _BRACKETS.sub(lambda m: f".{m[1] or m[2] or m[3]}", _LOCAL.sub("", module))
-    return tuple(part for part in text.split(".") if part)
+def _boxes(nodes: Sequence[Row], paths: Mapping[str, Path], depth: int) -> dict[str, str]:
+    return boxes_in_order(nodes, {name: ".".join(path[:depth]) or "(no module)" for name, path in paths.items()})
 
 
 def collapsed_diagram(nodes: Sequence[Row], boxes: Mapping[str, str], contents: Any) -> Any:

@@ -14,8 +14,9 @@ from explorer.traced import Trace
 Replayed = Callable[[str], Trace]
 
 
-def node(name: str, *inputs: str, module: str = "", op: str = "call_function") -> dict[str, object]:
-    return {"name": name, "op": op, "target": f"aten.{name[:3]}", "inputs": inputs, "module": module}
+def node(name: str, *inputs: str, module: str | None = None, op: str = "call_function") -> dict[str, object]:
+    own = {} if module is None else {"module": module}
+    return {"name": name, "op": op, "target": f"aten.{name[:3]}", "inputs": inputs, **own}
 
 
 GRAPH = (
@@ -30,7 +31,7 @@ GRAPH = (
 
 
 def test_modules_are_as_deep_as_the_boxes_allow() -> None:
-    """With room for three boxes two layers and the head; with more, what is inside them; a pass's node is where its input is."""
+    """With room for three boxes two layers and the head; with more, what is inside them; a pass's node is around both."""
     assert modules(GRAPH, 3) == {
         "mm_1": "layers.0",
         "permute": "layers.0",
@@ -38,7 +39,7 @@ def test_modules_are_as_deep_as_the_boxes_allow() -> None:
         "mm_2": "layers.1",
         "head": "head",
     }
-    assert modules(GRAPH, 10)["permute"] == "layers.0.up"
+    assert modules(GRAPH, 10)["permute"] == "layers.0" and modules(GRAPH, 10)["mm_1"] == "layers.0.up"
     assert set(modules(GRAPH, 1).values()) == {"layers", "head"}
 
 

@@ -1,0 +1,96 @@
+"""Which nn.Module each node of an FX graph belongs to, and boxes of nodes that no arrow leads back to. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from explorer.model.values import Plain
+
+Row = Mapping[str, Plain]
+#: The names of the modules around a node, outermost first: "h.0.attn" is ("h", "0", "attn").
+Path = tuple[str, ...]
+#: What an FX graph has beside the nodes that compute.
+NOT_COMPUTED = ("placeholder", "get_attr", "output")
+_LOCAL = re.compile(r"^L\['\w+'\]\.?")
+_BRACKETS = re.compile(r"\._modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
+
+
+def module_paths(nodes: Sequence[Row]) -> dict[str, Path]:
+    """Map each computing node to the path of its module; () is the module that was called.
+
+    A pass may make a node without a module. It belongs to the innermost module that has what it reads and what reads it.
+    """
+    computing = [node for node in nodes if node.get("op") not in NOT_COMPUTED]
+    split = {module: split_path(str(module)) for module in {node.get("module") for node in computing} if module is not None}
+    paths = {str(node["name"]): split[node["module"]] for node in computing if node.get("module") is not None}
+    read_by = _readers(computing, paths)
+    for node in computing:
+        if (name := str(node["name"])) not in paths:
+            around = [paths[str(source)] for source in node.get("inputs", ()) if str(source) in paths]
+            paths[name] = _common([*around, *read_by[name]])
+    return paths
+
+
+def _readers(computing: Sequence[Row], paths: Mapping[str, Path]) -> dict[str, list[Path]]:
+    """Collect the paths of what reads each node; of a reader without a module, of what reads that."""
+    read_by: dict[str, list[Path]] = {str(node["name"]): [] for node in computing}
+    for node in reversed(computing):
+        name = str(node["name"])
+        below = [paths[name]] if name in paths else read_by[name] and [_common(read_by[name])]
+        for source in node.get("inputs", ()):
+            if str(source) in read_by:
+                read_by[str(source)] += below
+    return read_by
+
+
+def _common(paths: Sequence[Path]) -> Path:
+    """The innermost module around all of these paths."""
+    first, last = min(paths, default=()), max(paths, default=())
+    return first[: next((n for n, parts in enumerate(zip(first, last, strict=False)) if parts[0] != parts[1]), len(first))]
+
+
+def split_path(module: str) -> Path:
+    """Split a module path: "L['self'].h[0].attn" is ("h", "0", "attn")."""
+    text = _BRACKETS.sub(lambda m: f".{m[1] or m[2] or m[3]}", _LOCAL.sub("", module))
+    return tuple(part for part in text.split(".") if part)
+
+
+def boxes_in_order(nodes: Iterable[Row], labels: Mapping[str, str]) -> dict[str, str]:
+    """Map each labelled node to a box of nodes with its label, such that no box is above and below another.
+
+    A block's first addition feeds its second one through a norm: these become two boxes of the block, "h.0" and "h.0 (2)".
+    `nodes` stand below what they read.
+    """
+    box_of: dict[str, int] = {}
+    named: dict[str, list[int]] = {}
+    above: list[int] = []  # for each box the boxes that lead to it, a bit each
+    names: list[str] = []
+    for node in nodes:
+        if (name := str(node["name"])) not in labels:
+            continue
+        before = {box_of[str(source)] for source in node.get("inputs", ()) if str(source) in box_of}
+        with_label = named.setdefault(labels[name], [])
+        box = next((box for box in reversed(with_label) if not _leads_back(box, before, above)), len(names))
+        if box == len(names):
+            with_label.append(box)
+            above.append(0)
+            names.append(labels[name] if len(with_label) == 1 else f"{labels[name]} ({len(with_label)})")
+        box_of[name] = box
+        _lead(before - {box}, box, above)
+    return {name: names[box] for name, box in box_of.items()}
+
+
+def _leads_back(box: int, before: Iterable[int], above: Sequence[int]) -> bool:
+    """Whether a box already leads to one of those that would then lead to it."""
+    return any(above[other] >> box & 1 for other in before if other != box)
+
+
+def _lead(before: Iterable[int], box: int, above: list[int]) -> None:
+    """Let some boxes lead to a box, and so to all below it."""
+    new = 0
+    for other in before:
+        new |= above[other] | 1 << other
+    if new & ~above[box]:
+        for below in [box, *(n for n, boxes in enumerate(above) if boxes >> box & 1)]:
+            above[below] |= new
