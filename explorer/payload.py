@@ -19,6 +19,7 @@ from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.kernels import KernelData, kernels_of, texts_of_kernel, triton_forms
 from explorer.questions.lowering import by_node
 from explorer.questions.memory import memory_of
+from explorer.questions.modules import module_paths
 from explorer.questions.rows import KernelRow, LoweringRow
 from explorer.questions.summary import counts
 from explorer.stages import STAGES, stage_of
@@ -134,7 +135,7 @@ def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:
     nodes = with_inner(a)
     at = {node["name"]: n for n, node in enumerate(nodes)}
     lines = lines_of_nodes(a)
-    facts = [_facts(node) for node in nodes]
+    facts = [_facts(node) for node in _with_modules(nodes)]
 
     def texts(column: str) -> list[int]:
         return [strings.setdefault(fact[column], len(strings)) for fact in facts]
@@ -189,6 +190,15 @@ def with_inner(a: Artifact) -> tuple[Mapping[str, Plain], ...]:
         return {**node, "inputs": (*node.get("inputs", ()), f"{path}.output")}
 
     return tuple(joined(node) for node in (*a.nodes, *a.inner)) if paths else a.nodes
+
+
+def _with_modules(nodes: Sequence[Mapping[str, Plain]]) -> Sequence[Mapping[str, Plain]]:
+    """Return the nodes of a graph; those that a pass made without a module have the one around them, where the graph has any."""
+    if not any(node.get("module") for node in nodes) or all(node.get("module") is not None for node in nodes):
+        return nodes
+    paths = module_paths(nodes)
+    lacking = {name for node in nodes if node.get("module") is None and (name := node["name"]) in paths}
+    return [{**node, "module": ".".join(paths[name])} if (name := node["name"]) in lacking else node for node in nodes]
 
 
 def _facts(node: Mapping[str, Plain]) -> dict[str, str]:

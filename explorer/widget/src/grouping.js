@@ -1,5 +1,7 @@
 // Which groups the nodes of a graph stand in: their modules, or the kernel they were fused into.
 
+import { inOrder } from "./inorder.js";
+
 /** @import { Store } from "./store.js" */
 /** @typedef {"module" | "kernel" | "none"} Grouping */
 
@@ -37,8 +39,8 @@ export function pathsOf(store, index, grouping) {
 }
 
 /**
- * A node without a module is put with what it reads, or else with what reads it; placeholders are the graph's
- * inputs.
+ * A node stands in its module, which Python names for those without one of their own; placeholders are the
+ * graph's inputs.
  *
  * @param {Store} store
  * @param {number} index
@@ -46,24 +48,14 @@ export function pathsOf(store, index, grouping) {
  */
 function byModule(store, index) {
   const nodes = store.nodes(index);
-  const own = nodes.name.map((_, node) => store.fact(index, node, "module"));
   const kind = nodes.name.map((_, node) => store.fact(index, node, "op"));
-  own.forEach((module, node) => {
-    if (module || kind[node] === "placeholder" || kind[node] === "output") return;
-    own[node] =
-      nodes.inputs[node].map((source) => (kind[source] === "placeholder" ? "" : own[source])).find(Boolean) ||
-      "";
-  });
   const many = kind.filter((op) => op === "placeholder").length > 6;
-  return own.map((module, node) =>
-    kind[node] === "placeholder"
-      ? many
-        ? [INPUTS]
-        : []
-      : kind[node] === "output" || !module
-        ? []
-        : parts(module),
-  );
+  const paths = kind.map((op, node) => {
+    const module = store.fact(index, node, "module");
+    if (op === "placeholder") return many ? [INPUTS] : [];
+    return op === "output" || !module ? [] : parts(module);
+  });
+  return inOrder(paths, nodes.inputs);
 }
 
 /**
