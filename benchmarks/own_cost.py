@@ -41,7 +41,7 @@ FILES = (
     ("observe/kernel_lines.py", "", LINKS),
     ("questions/provenance.py", "", LINKS),
     ("stages/", "link", LINKS),
-    ("observe/bytecode.py", "_decompiled", REST),
+    ("observe/bytecode.py", "decompiled_text", REST),
     ("recording/recorder.py", "_append", TEXTS),
     ("replay.py", "", TEXTS),
 )
