@@ -22,7 +22,7 @@ from explorer.errors import InputError
 from explorer.interpret.estimate import Estimate, add_assigned_integers, estimate_launch
 from explorer.interpret.interpreter import WAITS, Interpreter, interpreting
 from explorer.model.integers import value_of
-from explorer.observe.patch import Guard, added, guarded, guarding, replaced
+from explorer.observe.patch import Guard, added, guard_here, guarded, guarding, replaced
 from explorer.observe.versions import inside_compile_fx
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ class Generated:
                 raise InputError("the trace that this code was generated for is gone")
             return compiled.function(*args)
 
-        with guarding(Guard(lambda: _HERE.wrappers is not None, {}, essential=True)):
+        losses = guard_here().losses
+        with guarding(Guard(lambda: _HERE.wrappers is not None, {} if losses is None else losses, essential=True)):
             return guarded(graph, lambda _: generated, "generated")
 
 

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict, deque, namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from explorer.model.events import SourceText
 from explorer.model.rows import Launch, Place
 from explorer.model.values import Plain
 from explorer.observe.functions import code_fields
+from explorer.observe.patch import Guard, guard_here, guarded, guarding
 from explorer.observe.places import in_package
 from explorer.observe.sources import CHANGED, NONE_KEPT, agrees, source_of, unseen
 from explorer.observe.without_data import on_meta
@@ -103,7 +105,8 @@ class Launches:
 
     def inside(self, graph: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap Dynamo's graph, so that its launches and its backward's, which Inductor's code has, are not noted."""
-        return InGraph(graph, weakref.ref(self))
+        with guarding(Guard(lambda: True, guard_here().losses)):  # also when it runs after the recording, in any thread
+            return guarded(graph, partial(_in_graph, weakref.ref(self)), "launches in a graph")
 
     def in_a_graph(self) -> bool:
         """Whether a launch now belongs to one of Dynamo's graphs or to its backward."""
@@ -218,27 +221,25 @@ class Launches:
         self.close()
 
 
-class InGraph:
+def _in_graph(found: Callable[[], Launches | None], graph: Callable[..., Any]) -> Callable[..., Any]:
     """One of Dynamo's graphs on the CPU. Launches in it and in its backward are not noted."""
 
-    def __init__(self, graph: Callable[..., Any], launches: Callable[[], Launches | None]) -> None:
-        self.graph, self.launches = graph, launches
-
-    def __call__(self, *args: Any) -> Any:
-        """Run the graph."""
+    def run(*args: Any) -> Any:
         import torch
 
-        launches = self.launches()
+        launches = found()
         if launches is None:
-            return self.graph(*args)
+            return graph(*args)
         first = torch.autograd._get_sequence_nr()
         launches._depth += 1
         try:
-            return self.graph(*args)
+            return graph(*args)
         finally:
             launches._depth -= 1
             if (last := torch.autograd._get_sequence_nr()) > first:
                 launches._numbers.append((first, last))
+
+    return run
 
 
 class AbsentKernel:

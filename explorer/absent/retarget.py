@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.active_driver import answered
@@ -38,6 +39,7 @@ from explorer.absent.unviewed import unviewed
 from explorer.absent.user_kernels import captured_by_dynamo
 from explorer.model.stage import Emit
 from explorer.observe.patch import ON_PURPOSE, Guard, guard_here, guarding, replaced
+from explorer.observe.places import OWN_FOLDER
 from explorer.observe.without_data import on_fakes
 
 if TYPE_CHECKING:
@@ -237,7 +239,7 @@ def _given_up_where_ours_fails(
     except ON_PURPOSE:
         raise
     except Exception as error:
-        if error in torchs and not answers.failed:
+        if error in torchs and not answers.failed and not _raised_in_explorer(error):
             raise
         if not answers.failed:
             answers.lose("compile", error)
@@ -245,6 +247,20 @@ def _given_up_where_ours_fails(
         torchs.clear()
     answers.lose("compile", RuntimeError("explorer failed while it compiled for the GPU: the graph runs on the CPU as it is"))
     return None
+
+
+def _raised_in_explorer(error: BaseException) -> bool:
+    """Whether the innermost function under way was explorer's, in this error or in one that torch wraps in it.
+
+    Torch calls such functions directly: the loaders of a graph's loops, and what answers as the GPU.
+    """
+    one: BaseException | None = error
+    while one is not None:
+        files = [frame.f_code.co_filename for frame, _ in walk_tb(one.__traceback__)]
+        if files and files[-1].startswith(OWN_FOLDER):
+            return not isinstance(one, ON_PURPOSE)
+        one = one.__cause__ or one.__context__
+    return False
 
 
 @contextmanager

@@ -71,21 +71,29 @@ def _instead_of(target: Target, told: bool) -> Iterator[None]:
 
 
 def run_call(
-    function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any] = lambda t: t, *, told: bool = True
+    function: Callable[..., Any],
+    call: Call,
+    weigh: Callable[[Any], Any] = lambda t: t,
+    *,
+    told: bool = True,
+    begun: Callable[[], object] = lambda: None,
 ) -> tuple[Any, dict[str, Any] | None]:
     """Call `function` with the call's arguments: (what it returned, gradients by name or None).
 
     Without `train` no graph for a backward is kept. With it, the sum of all floating outputs, each under `weigh`, is
     differentiated by every input and parameter that requires grad; their `.grad` is left alone. `told` is False for a
-    function that torch alone may compile again, for the CPU: torch.cuda does not answer for the absent GPU then.
+    function that torch alone may compile again, for the CPU: torch.cuda does not answer for the absent GPU then. `begun` is
+    called before `function` is.
     """
     import torch
 
     if call.absent is not None and function is call.function:  # the compiled function got its answers while it was traced
         function = seeing(function, call.absent)
     absent = call.absent
-    in_place = shielded(lambda: _instead_of(absent, told), guard_here(), "in place of the GPU") if absent else nullcontext()
-    with in_place, call.ambient.again() if call.ambient else nullcontext():
+    guard = guard_here()
+    in_place = shielded(lambda: _instead_of(absent, told), guard, "in place of the GPU") if absent else nullcontext()
+    with in_place, shielded(call.ambient.again, guard, "autocast") if call.ambient else nullcontext():
+        begun()
         if call.train:
             return _differentiated(function, call, weigh)
         with torch.no_grad():

@@ -32,7 +32,8 @@ class LiveFunction(Live):
     """What is live of a traced function; `compiled` is None and `error` set where the compile failed.
 
     `generated` is what Inductor generated for a GPU you don't have. `empty` says that tensors of the call have no data, so
-    that nothing was computed. `late_losses` lists what explorer lost after the trace was made.
+    that nothing was computed. `begun` says that the function was called. `late_losses` lists what explorer lost after the trace
+    was made.
     """
 
     call: Call
@@ -45,6 +46,7 @@ class LiveFunction(Live):
     retrace: TraceAgain | None = None
     generated: Generated | None = None
     empty: bool = False
+    begun: bool = False
     late_losses: Callable[[], Sequence[Failure]] = tuple
     shown_in: object = None
     assembly_by_kernel: dict[str, Artifact] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from explorer.observe.patch import Guard, guard_here, guarded, guarding
 from explorer.observe.tensors import map_tensors, named_tensors
 
 #: Why a verb that needs numbers refuses.
@@ -95,20 +96,24 @@ def on_meta(value: Any) -> Any:
 def on_fakes(graph: Callable[..., Any]) -> Callable[..., Any]:
     """A graph that, called with fake tensors, makes fake ones of what it makes itself, such as an `arange`."""
 
-    def run(*args: Any) -> Any:
-        from torch._subclasses.fake_tensor import FakeTensor
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            from torch._subclasses.fake_tensor import FakeTensor
 
-        mode = next((arg.fake_mode for arg in args if isinstance(arg, FakeTensor)), None)
-        if mode is None:
-            return graph(*args)
-        before, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
-        try:
-            with mode:
-                return graph(*args)
-        finally:
-            mode.allow_non_fake_inputs = before
+            mode = next((arg.fake_mode for arg in args if isinstance(arg, FakeTensor)), None)
+            if mode is None:
+                return original(*args)
+            before, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+            try:
+                with mode:
+                    return original(*args)
+            finally:
+                mode.allow_non_fake_inputs = before
 
-    return run
+        return run
+
+    with guarding(Guard(lambda: True, guard_here().losses)):  # also when it runs after the recording, in any thread
+        return guarded(graph, make, "fake tensors of the graph")
 
 
 __all__ = ["NO_DATA", "as_fake", "lacks_data", "on_fakes", "on_meta", "without_data"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 
 from explorer.absent import target as target_room
 from explorer.absent.launches import Launches
@@ -11,6 +11,7 @@ from explorer.gpus.figures import Target
 from explorer.live.ladder_events import Compiled, LadderCompiles, ladder_events, launch_events
 from explorer.live.ladders import Ladders
 from explorer.observe.launched import Find, loaded_kernels
+from explorer.observe.patch import Guard, guarding
 from explorer.recording.recorder import Recorder
 
 
@@ -67,12 +68,12 @@ def _add(compiled: Compiled, recorder: Recorder) -> None:
 
 
 @contextmanager
-def recording_kernels(device: str | Target, absent: Target | None) -> Iterator[KernelRecorder]:
+def recording_kernels(device: str | Target, absent: Target | None, guard: Guard) -> Iterator[KernelRecorder]:
     """Give what records the kernels of a recording; the first worker process for an absent GPU starts now."""
     attached = device in ("cuda", "auto")
-    with (
-        LadderCompiles(absent) if absent is not None else nullcontext() as workers,
-        loaded_kernels() if attached else nullcontext() as find,
-        Launches(absent) if absent is not None else nullcontext() as launches,
-    ):
+    with ExitStack() as stack:
+        workers = stack.enter_context(LadderCompiles(absent)) if absent is not None else None
+        with guarding(guard):
+            find = stack.enter_context(loaded_kernels()) if attached else None
+        launches = stack.enter_context(Launches(absent)) if absent is not None else None
         yield KernelRecorder(device, workers, find, launches)

@@ -112,7 +112,7 @@ def _recorded(
     with progress(str(meta["name"])) as show:
         recorder = Recorder(show, every_thread=True)
         result._guards.append(recorder.guard)
-        with recording_kernels(device, absent) as kernels:
+        with recording_kernels(device, absent, recorder.guard) as kernels:
             start = partial(kernels.start, recorder)
             launches = kernels.launches
             record_it = partial(recording, stages, recorder, fresh=fresh, absent=absent, compiled=start, launches=launches)

@@ -171,7 +171,7 @@ class _Tracing:
                 retrace=lambda **arguments: plan.retrace(unchanged, arguments),
                 empty=plan.without_data,
             )
-            with full_collections_paused(), recording_kernels(plan.device, plan.absent) as kernels:
+            with full_collections_paused(), recording_kernels(plan.device, plan.absent, recorder.guard) as kernels:
                 try:
                     _compile_and_call(live, plan, recorder, kernels)
                 except Exception as error:
@@ -189,18 +189,29 @@ class _Tracing:
     def trace_without_explorer(self, error: Exception) -> Trace:
         """Give the result of torch alone, in a trace that says that explorer failed.
 
-        Where the function was compiled or called already, it is not called again.
+        Where the function was called already, it is not called again.
         """
         request = self.request
         live = self.live or LiveFunction(Call(request.fn, request.args, dict(request.kwargs or {}), request.train))
-        if live.compiled is None and live.error is None:
+        if not live.begun and live.error is None:
             live.compiled = _compiled_without_explorer(request, live.call.function)
-            # torch alone compiles, for this machine: for a GPU that torch.cuda speaks of it would look for the driver
-            live.returned, live.gradients_by_name = run_call(live.compiled, live.call, told=False)
+            self._call_without_explorer(live)
         message = f"explorer itself failed, and nothing was traced: {type(error).__name__}: {error}"
         failure = Failure("record", "trace", message, fatal=True)
         name = str(getattr(live.call.function, "__name__", type(live.call.function).__name__))  # `name_of` may be what failed
         return Trace({"name": name}, failures=(failure,), live=live)
+
+    @staticmethod
+    def _call_without_explorer(live: LiveFunction) -> None:
+        """Call what torch alone compiled, for this machine: for a GPU that torch.cuda speaks of it would look for the driver."""
+        assert live.compiled is not None
+        begun = partial(setattr, live, "begun", True)
+        try:
+            live.returned, live.gradients_by_name = run_call(live.compiled, live.call, told=False, begun=begun)
+        except Exception:
+            if live.begun:
+                raise
+            live.returned = live.compiled(*live.call.args, **live.call.kwargs)  # `run_call` may be what failed
 
 
 def _is_of_explorer(error: BaseException) -> bool:
@@ -225,7 +236,8 @@ def _compile_and_call(live: LiveFunction, plan: _Plan, recorder: Recorder, kerne
     with shielded(record_it, recorder.guard, "set up", "take down"):
         try:
             live.compiled = _compiled_afresh(plan, recorder)
-            live.returned, live.gradients_by_name = run_call(live.compiled, plan.call)
+            begun = partial(setattr, live, "begun", True)
+            live.returned, live.gradients_by_name = run_call(live.compiled, plan.call, begun=begun)
         except InterpretError as error:
             live.error = error
             recorder.failures.append(Failure("run", "interpreter", str(error)))
@@ -252,15 +264,23 @@ def _compiled_afresh(plan: _Plan, recorder: Recorder) -> Callable[..., Any]:
 
 def _compiled_without_explorer(request: TraceRequest, function: Callable[..., Any]) -> Any:
     """Hand the function to the compiler as a program without explorer does."""
-    if backends.is_module_compiler(request.backend):
+    if callable(request.backend) and backends.is_module_compiler(request.backend):
         return request.backend(function)
-    if compiler_named(request.backend) is None:
+    if callable(request.backend) or _is_torchs(request.backend):
         options = dict(request.options) if request.options else None  # `compile_settings` may be what failed
         torch_settings = {"mode": request.mode, "dynamic": request.dynamic, "fullgraph": request.fullgraph, "options": options}
         return compiling.plain(function, request.backend, torch_settings)
     # a compiler that explorer itself brings, which emits what it sees
     backend, settings = backends.given_to_torch(request.backend, Recorder(), request.compile_settings())
     return compiling.plain(function, backend, settings)
+
+
+def _is_torchs(backend: object) -> bool:
+    """Whether torch alone knows what to do with a backend's name, as far as explorer can tell."""
+    try:
+        return compiler_named(backend) is None
+    except Exception:  # noqa: BLE001 the question itself may be what failed
+        return True
 
 
 def _note_compiler_error(live: LiveFunction, recorder: Recorder, error: Exception) -> None:
