@@ -98,6 +98,7 @@ def test_the_panes_follow_a_line_to_another_kernel(opened, targets):
     tab = opened(targets)
     tab.locator(".pane").first.get_by_text("return self.down(hidden)").click()
     assert [id.partition(" ")[0] for id in shown(tab)] == ["before", "before", "after"]
+    assert shown(tab)[1:] == ["before 0/0:output_code:forward", "after 0/0:output_code:forward"]
     _, before, after = lit(tab)
     assert before and before == after
 

@@ -62,8 +62,8 @@ export class Beside {
   }
 
   /**
-   * The text to show in a pane instead of one that has no linked line: one of its stage, else a kernel of the
-   * user's line; -1 for none.
+   * The text to show in a pane instead of one that has no linked line: one of its stage and graph, else a
+   * kernel of the user's line, else one of its stage; -1 for none.
    *
    * @param {Pane} pane
    * @param {LineInfo | undefined} line
@@ -72,11 +72,13 @@ export class Beside {
     const { store } = this;
     const { lit } = this.selection;
     const trace = store.traceOf(shown);
-    const { stage } = store.artifact(shown);
-    const mine = [...lit.keys()].filter((index) => store.traceOf(index) === trace);
-    const same = mine.find((index) => store.artifact(index).stage === stage);
+    const { stage, graph } = store.artifact(shown);
+    const same = [...lit.keys()].filter(
+      (index) => store.traceOf(index) === trace && store.artifact(index).stage === stage,
+    );
+    const near = same.find((index) => store.artifact(index).graph === graph);
     const [kernel] = line?.kernels[trace] ?? [];
-    return same ?? kernel?.artifact ?? -1;
+    return near ?? kernel?.artifact ?? same[0] ?? -1;
   }
 
   /**
