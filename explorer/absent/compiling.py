@@ -10,6 +10,7 @@ from explorer.absent.absent_gpu import guarded_property, pretending
 from explorer.absent.aot_inductor import packaging
 from explorer.absent.generated import Code
 from explorer.absent.in_place_of_gpu import autocast_on_the_gpu
+from explorer.absent.moved_constants import moved_constants
 from explorer.absent.seen_by_dynamo import seen_as_they_are
 from explorer.absent.untimed import assuming, untimed
 from explorer.model.stage import Emit
@@ -34,6 +35,7 @@ def compiling_for(target: Target, emit: Emit, graph: Any, keep: Callable[[Code],
         stack.enter_context(no_graph_caches())
         stack.enter_context(_modules_in(folder))
         stack.enter_context(untimed(emit, target))
+        stack.enter_context(moved_constants(assuming(emit)))
         stack.enter_context(_code_not_loaded(target, keep))
         stack.enter_context(pretending(target, assuming(emit)))
         stack.enter_context(autocast_on_the_gpu())

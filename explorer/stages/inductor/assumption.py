@@ -1,4 +1,4 @@
-"""Assumptions: what Inductor would have timed on a GPU you don't have, and what was taken for its outcome."""
+"""Assumptions: what Inductor would have timed on a GPU you don't have, or had there, and what was taken in its place."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ STAGE = Stage(
     gather=one_table(row_of, Assumptions, distinct=True),
     backend="inductor",
     why_absent="Inductor had nothing to time",
-    about="What Inductor decides by timing it on the device, and what was assumed instead, because the device is not there.",
+    about="What depends on the device being there, such as what Inductor decides by timing, and what was assumed instead.",
 )
