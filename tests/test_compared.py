@@ -138,6 +138,18 @@ def test_a_text_is_found_by_its_traces_name(trained: Trace) -> None:
     assert {a.frame for a in joined(c).artifacts} == {"before 0/0", "after 0/0"}
 
 
+def test_a_name_that_begins_another_is_not_taken_for_it(trained: Trace) -> None:
+    """Of traces "step max" and "step" each is found by its own name, whichever comes first."""
+    for names in (("step max", "step"), ("step", "step max")):
+        w = explorer.compare(trained, trained, names=names).view()
+        try:
+            for name in names:
+                w.open(f"{name} output_code")
+                assert w.command["artifact"] == f"{name} 0/0:output_code:forward"
+        finally:
+            w.close()
+
+
 def test_a_notebook_shows_the_view(trained: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison as the last line of a cell is the view, with the tables for a notebook that is opened without a kernel."""
     monkeypatch.setattr("explorer.traced.comparison.in_notebook", lambda: True)

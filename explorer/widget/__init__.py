@@ -137,13 +137,21 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
                 if artifact.id == name:
                     return artifact
         owner = self._kernel(kernel) if kernel is not None else None
-        of = next((of for of in self._comparison.names if name.startswith(f"{of} ")), "") if self._comparison else ""
-        stage = name.removeprefix(f"{of} ") if of else name
+        trace_name = self._trace_name(name)
+        stage = name.removeprefix(f"{trace_name} ") if trace_name else name
         for artifact in self.trace.artifacts:
             same = owner is None or (artifact.kernel, artifact.frame, artifact.graph) == owner
-            if artifact.stage == stage and same and artifact.id.startswith(f"{of} " if of else ""):
+            if artifact.stage == stage and same and trace_name in ("", self._trace_name(artifact.id)):
                 return artifact
         raise self._missing(name, owner)
+
+    def _trace_name(self, text: str) -> str:
+        """Return the name of the trace that an id or a stage begins with, "" for none.
+
+        The longest counts: of traces named "h100" and "h100 max" both names begin "h100 max ptx".
+        """
+        names = self._comparison.names if self._comparison is not None else ()
+        return max((name for name in names if text.startswith(f"{name} ")), key=len, default="")
 
     def _missing(self, name: str, owner: tuple[str, str, str] | None) -> InputError:
         """Build the error for a missing text: why it is missing, and how to get one that is made on demand."""
