@@ -119,6 +119,34 @@ def test_figures_kernels_and_lines_are_told(opened, engines):
     assert shown(tab)[2] == "ONNX 0/0:onnxrt_all:inference"
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_the_pane_of_a_trace_without_texts_stays_empty(opened, replayed, first):
+    """A compile that gave up before its first text beside one that did not: a line lights what the other trace has of it."""
+    trace = replayed("mlp_train-torch2.13-cpu")
+    traces = [trace, nothing_of(trace)]
+    tab = opened(explorer.compare(*reversed(traces) if first else traces, names=("before", "after")))
+    tab.locator(".pane").first.get_by_text("return self.down(hidden)").click()
+    texts = tab.evaluate(f"() => {APP}.panes.list.map((pane) => pane.artifact >= 0)")
+    assert texts == [True, not first, first]
+    assert all(lit(tab)[n] for n in (1, 2) if texts[n])
+    tab.get_by_role("tab", name="Compare").click()
+    sides = tab.get_by_role("tabpanel", name="Compare").get_by_role("combobox", name="text to compare")
+    assert sides.locator("option:checked").count() == 2
+
+
+def test_traces_without_texts_say_so(opened, replayed):
+    """Of two compiles that recorded no text the view says what that means, as it does of one."""
+    nothing = nothing_of(replayed("mlp_train-torch2.13-cpu"))
+    notice = opened(nothing).get_by_role("tabpanel", name="Code").inner_text()
+    tab = opened(explorer.compare(nothing, nothing, names=("before", "after")))
+    assert tab.get_by_role("tabpanel", name="Code").inner_text() == notice != ""
+
+
+def nothing_of(trace: Trace) -> Trace:
+    """A trace of the same call without any text."""
+    return Trace.of(replace(trace, artifacts=(), links=()))
+
+
 def test_one_trace_has_no_such_view(opened, engines):
     """The page of one trace has the tabs that it had."""
     tab = opened(engines.traces[0])
@@ -169,3 +197,11 @@ def test_any_stage_is_compared_with_its_place_in_the_other_trace(opened, edited)
     first.select_option(label="before · Post-grad graph · backward")
     assert second.locator("option:checked").inner_text() == "after · Post-grad graph · backward"
     assert panel.locator(".diff-bar .count").inner_text() == "the same on both sides"
+
+
+def test_a_text_is_never_compared_with_itself_at_first(opened, edited):
+    """With one pane of a trace left there is no pair in the panes, so the view opens on what differs."""
+    tab = opened(edited)
+    tab.get_by_role("button", name="close the third pane").click()
+    tab.get_by_role("tab", name="Compare").click()
+    assert tab.get_by_role("tabpanel", name="Compare").locator(".cell b").all_inner_texts() == ["tanh", "erf"]

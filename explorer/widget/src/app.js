@@ -96,7 +96,7 @@ export class App {
   // Two panes with the texts that say most at first, or one for each of several traces.
   begin() {
     const { store, panes, rail, status, tabs, beside } = this.parts;
-    if (store.payload.comparison) beside.begin();
+    if (store.payload.comparison && store.count) beside.begin();
     else {
       panes.add();
       panes.add();

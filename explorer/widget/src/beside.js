@@ -55,6 +55,7 @@ export class Beside {
       ({ artifact, at }) => origin && artifact === origin[0] && at === origin[1],
     );
     for (const pane of this.panes.list.slice(1)) {
+      if (pane.artifact < 0) continue; // its trace has no text
       if (pane === by || pane.artifact === chosen.artifact || lit.get(pane.artifact)?.size) continue;
       const text = this.made(pane, line);
       if (text >= 0) this.panes.show(pane, text);

@@ -66,14 +66,14 @@ export class Compare {
   }
 
   /**
-   * Of several traces a text and what stands in its place in another: that of the panes, else the first that
-   * differs, of the stages on which a view opens before all others.
+   * Of several traces a text and what stands in its place in another: those of two panes that show such a
+   * pair, else the first that differs, of the stages on which a view opens before all others.
    *
    * @param {[number, number]} shown
    */
   beginBeside([a, b]) {
     const { store } = this;
-    if (opposite(store, a, store.traceOf(b)) === b) return this.compare(a, b);
+    if (b >= 0 && a !== b && opposite(store, a, store.traceOf(b)) === b) return this.compare(a, b);
     /** @param {number} index */
     const opens = (index) => store.stages.get(store.artifact(index).stage)?.opens_at ?? 0;
     const pairs = (store.payload.comparison?.texts ?? [])
@@ -81,7 +81,7 @@ export class Compare {
       .sort(([one], [other]) => opens(other) - opens(one));
     const differ = pairs.find(([one, other]) => store.artifact(one).text !== store.artifact(other).text);
     const [one, other] = differ ?? pairs[0] ?? [a, b];
-    this.compare(one, other);
+    this.compare(Math.max(0, one), Math.max(0, other));
   }
 
   // The first texts of stages that are made from one another, those first on which a view opens.
