@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -140,11 +143,26 @@ def test_traces_without_texts_say_so(opened, replayed):
     notice = opened(nothing).get_by_role("tabpanel", name="Code").inner_text()
     tab = opened(explorer.compare(nothing, nothing, names=("before", "after")))
     assert tab.get_by_role("tabpanel", name="Code").inner_text() == notice != ""
+    tab.get_by_role("tab", name="Side by side").click()
+    assert tab.get_by_role("tabpanel", name="Side by side").get_by_text("0 matches", exact=True).is_visible()
 
 
 def nothing_of(trace: Trace) -> Trace:
     """A trace of the same call without any text."""
     return Trace.of(replace(trace, artifacts=(), links=()))
+
+
+def test_a_figures_change_has_its_unit_and_no_sign_of_its_own() -> None:
+    """What was nothing has grown by bytes or seconds; what differs by less than is said has neither grown nor shrunk."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed, which runs the front end's source here")
+    given = [(0, 3072, "bytes"), (0, 2e-6, "seconds"), (0, 3, ""), (1000, 999, ""), (1000, 1001, ""), (10, 9, ""), (2, 2, "")]
+    calls = "JSON.stringify(JSON.parse(process.argv[2]).map((one) => change(...one)))"
+    script = f"import(process.argv[1]).then(({{ change }}) => console.log({calls}))"
+    command = [node, "-e", script, (SOURCES / "traces.js").as_uri(), json.dumps(given)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert json.loads(told) == ["+3.0 KiB", "+2 µs", "+3", "≈", "≈", "−10 %", "="]
 
 
 def test_one_trace_has_no_such_view(opened, engines):

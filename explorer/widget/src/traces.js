@@ -1,7 +1,7 @@
 // The view of what several traces differ in: their figures, their kernels by what they compute, and what each
 // made of every line of the program.
 
-import { bytes, duration, element, ended, plural } from "./dom.js";
+import { bytes, duration, element, ended } from "./dom.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
@@ -47,7 +47,11 @@ export class Traces {
         text: (/** @type {FigureInfo} */ { values, unit }) => shown(values[at], unit),
         sort: (/** @type {FigureInfo} */ { values }) => values[at],
       })),
-      ...this.changes((/** @type {FigureInfo} */ { values }) => values, ""),
+      ...this.changes(
+        (/** @type {FigureInfo} */ { values }) => values,
+        "",
+        (/** @type {FigureInfo} */ { unit }) => unit,
+      ),
     ];
   }
 
@@ -68,7 +72,11 @@ export class Traces {
           text: (/** @type {MatchInfo} */ row) => shown(row[unit][at], unit),
           sort: (/** @type {MatchInfo} */ row) => row[unit][at],
         })),
-        ...this.changes((/** @type {MatchInfo} */ row) => row[unit], unit === "bytes" ? "moves" : "time"),
+        ...this.changes(
+          (/** @type {MatchInfo} */ row) => row[unit],
+          unit === "bytes" ? "moves" : "time",
+          () => unit,
+        ),
       ]),
       {
         key: "code",
@@ -120,16 +128,17 @@ export class Traces {
    * @template Row
    * @param {(row: Row) => (number | null)[]} of
    * @param {string} what
+   * @param {(row: Row) => Unit} unitOf
    * @returns {Column<Row>[]}
    */
-  changes(of, what) {
+  changes(of, what, unitOf) {
     return this.names.slice(1).map((name, at) => {
       const title = this.names.length > 2 ? `${name} against ${this.names[0]}` : "change";
       return {
         key: `change ${what} ${name}`,
         title: what && this.names.length > 2 ? `${what}, ${title}` : title,
         number: true,
-        text: (/** @type {Row} */ row) => change(of(row)[0], of(row)[at + 1]),
+        text: (/** @type {Row} */ row) => change(of(row)[0], of(row)[at + 1], unitOf(row)),
         sort: (/** @type {Row} */ row) => ratio(of(row)[0], of(row)[at + 1]),
       };
     });
@@ -144,10 +153,9 @@ function counts(kernels) {
   /** @type {Map<string, number>} */
   const counted = new Map();
   for (const { what } of kernels) counted.set(what, (counted.get(what) ?? 0) + 1);
-  const sorted = [...counted].sort(([, a], [, b]) => b - a);
-  return `${plural(kernels.length, "match").replace("matchs", "matches")}: ${sorted
-    .map(([what, count]) => `${count} ${what}`)
-    .join(", ")}`;
+  const sorted = [...counted].sort(([, a], [, b]) => b - a).map(([what, count]) => `${count} ${what}`);
+  const matches = `${kernels.length.toLocaleString("en")} ${kernels.length === 1 ? "match" : "matches"}`;
+  return [matches, sorted.join(", ")].filter(Boolean).join(": ");
 }
 
 /** @param {number | null | undefined} value @param {Unit} unit */
@@ -160,17 +168,18 @@ function shown(value, unit) {
 const ratio = (first, last) => (first && last !== null ? last / first : null);
 
 /**
- * How one figure differs from another: "×1.5", "−20 %", "+3", "=".
+ * How one figure differs from another: "×2.5", "−20 %", "+3", "+3.0 KiB", "=", "≈" for less than 0.5 %.
  *
  * @param {number | null} first
  * @param {number | null} last
+ * @param {Unit} unit
  */
-export function change(first, last) {
+export function change(first, last, unit) {
   if (first === null || last === null) return "";
   if (first === last) return "=";
-  if (!first) return `+${last.toLocaleString("en")}`;
+  if (!first) return `+${shown(last, unit)}`;
   const by = last / first;
   if (by >= 2 || by <= 0.5) return `×${Number(by.toPrecision(2))}`;
   const percent = Math.round((by - 1) * 100);
-  return `${percent < 0 ? "−" : "+"}${Math.abs(percent)} %`;
+  return percent ? `${percent < 0 ? "−" : "+"}${Math.abs(percent)} %` : "≈";
 }
