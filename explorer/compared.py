@@ -20,8 +20,8 @@ from explorer.payload import FORMAT, merged, payload, runs
 from explorer.questions.comparison import Comparison
 from explorer.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
 from explorer.questions.matched_texts import matched_texts
-from explorer.questions.source_lines import first_numbering, matched_lines, unrelated
-from explorer.questions.user_lines import UserLine, compiled_kernels
+from explorer.questions.source_lines import FirstLine, first_numbering, matched_lines, unrelated
+from explorer.questions.user_lines import compiled_kernels
 from explorer.stages import STAGES
 
 #: The most traces that have room beside each other.
@@ -236,29 +236,35 @@ class _Places:
 
     def lines(self) -> Iterator[wire.LineInfo]:
         """Yield the lines of the program that a kernel computes, each with the kernels of every trace."""
-        found: dict[tuple[str, UserLine], list[list[wire.KernelPlace]]] = {}
+        found: dict[tuple[str, FirstLine], list[list[wire.KernelPlace]]] = {}
         for number, (trace, first) in enumerate(zip(self._traces, first_numbering(self._traces), strict=True)):
             for kernel in compiled_kernels(trace):
                 at = kernel.lines[0] if kernel.lines else 0
                 place = self._place(number, kernel.name, kernel.artifact.id, at)
-                for line in dict.fromkeys(first.get(line, line) for line in kernel.user_lines):
+                for line in dict.fromkeys(first.get(line, FirstLine(line, number)) for line in kernel.user_lines):
                     found.setdefault((kernel.graph, line), [[] for _ in self._traces])[number].append(place)
         for graph, line in sorted(found, key=lambda place: (place[0] != "forward", place)):
             artifact, at = self._source(line)
-            kernels = found[graph, line]
-            yield {"graph": graph, "line": line.number, "code": line.code, "artifact": artifact, "at": at, "kernels": kernels}
+            yield {
+                "graph": graph,
+                "line": line.line.number,
+                "code": line.line.code,
+                "artifact": artifact,
+                "at": at,
+                "kernels": found[graph, line],
+            }
 
     def _place(self, trace: int, name: str, artifact: str, line: int) -> wire.KernelPlace:
         return {"name": name, "artifact": self._index[trace].get(artifact, -1), "line": line}
 
-    def _source(self, line: UserLine) -> tuple[int, int]:
+    def _source(self, first: FirstLine) -> tuple[int, int]:
         """Find the text and the line there of a line of the program; (-1, 0) where no source has it."""
-        for trace, index in zip(self._traces, self._index, strict=True):
-            for a in trace.find("source"):
-                data = typed(Source, a.data)
-                at = line.number - data.first_line + 1
-                if data.file == line.file and 1 <= at <= len(a.lines) and a.lines[at - 1].strip() == line.code:
-                    return index[a.id], at
+        line = first.line
+        for a in self._traces[first.trace].find("source"):
+            data = typed(Source, a.data)
+            at = line.number - data.first_line + 1
+            if data.file == line.file and 1 <= at <= len(a.lines) and a.lines[at - 1].strip() == line.code:
+                return self._index[first.trace][a.id], at
         return -1, 0
 
 

@@ -17,7 +17,7 @@ from explorer.questions.fusion import fusion_of
 from explorer.questions.kernel_bytes import traffic
 from explorer.questions.kernels import kernels_of
 from explorer.questions.rows import GroupRow
-from explorer.questions.source_lines import first_numbering
+from explorer.questions.source_lines import FirstLine, first_numbering
 from explorer.questions.user_lines import FORWARD, UserLine, compiled_kernels
 
 
@@ -54,8 +54,9 @@ def matched_kernels(comparison: Comparison) -> list[KernelMatch]:
         every = [tuple(_scheduled(t, ops)) for t, ops in zip(comparison.traces, comparison.scheduled, strict=True)]
     else:
         numbered = first_numbering(comparison.traces)
-        every = [tuple(_by_line(t, lines)) for t, lines in zip(comparison.traces, numbered, strict=True)]
-    return [_match(places, every, comparison.names) for places in _components(every)]
+        every = [tuple(_by_line(t, n, lines)) for n, (t, lines) in enumerate(zip(comparison.traces, numbered, strict=True))]
+    unknown = [frozenset(kernel.graph for kernel in of if not kernel.computes) for of in every]
+    return [_match(places, every, unknown, comparison.names) for places in _components(every)]
 
 
 def _has_groups(trace: TraceData) -> bool:
@@ -64,13 +65,21 @@ def _has_groups(trace: TraceData) -> bool:
     return bool(rows) and (any(group["kernels"] for group in rows) or not kernels_of(trace))
 
 
-def _match(places: Sequence[tuple[int, int]], every: Sequence[Sequence[MatchedKernel]], names: Sequence[str]) -> KernelMatch:
-    """What one set of kernels has in common, and what differs."""
+def _match(
+    places: Sequence[tuple[int, int]],
+    every: Sequence[Sequence[MatchedKernel]],
+    unknown: Sequence[frozenset[str]],
+    names: Sequence[str],
+) -> KernelMatch:
+    """What one set of kernels has in common, and what differs.
+
+    `unknown` has the graphs of each trace with a kernel of which no record says what it computes.
+    """
     kernels = tuple(tuple(of[at] for number, at in places if number == trace) for trace, of in enumerate(every))
     members = [kernel for of in kernels for kernel in of]
     graph, code = members[0].graph, tuple(dict.fromkeys(line for kernel in members for line in kernel.code))
-    elsewhere = (kernel for of, mine in zip(every, kernels, strict=True) if not mine for kernel in of if kernel.graph == graph)
-    known = all(kernel.computes for kernel in (*members, *elsewhere))
+    may_be_theirs = any(not mine and graph in graphs for mine, graphs in zip(kernels, unknown, strict=True))
+    known = all(kernel.computes for kernel in members) and not may_be_theirs
     return KernelMatch(graph, _what(kernels, names) if known else "not known", code, kernels)
 
 
@@ -179,13 +188,13 @@ def _sum(read: int | None, written: int | None) -> int | None:
 # By the lines of the program ---------------------------------------------------------------------------------------------
 
 
-def _by_line(trace: TraceData, first: Mapping[UserLine, UserLine]) -> Iterator[MatchedKernel]:
+def _by_line(trace: TraceData, number: int, first: Mapping[UserLine, FirstLine]) -> Iterator[MatchedKernel]:
     """The kernels of a trace by the lines that they compute, as the first trace that has them numbers them."""
     moved = {(kernel.artifact.id, kernel.lines): _sum(size.read, size.written) for kernel, size in traffic(trace)}
     for kernel in compiled_kernels(trace):
-        a, lines = kernel.artifact, [first.get(line, line) for line in kernel.user_lines]
+        a, lines = kernel.artifact, [first.get(line, FirstLine(line, number)) for line in kernel.user_lines]
         computes: dict[Hashable, str] = {(kernel.graph, line): "" for line in lines}
-        code = tuple(line.code for line in lines)
+        code = tuple(line.code for line, _ in lines)
         at = kernel.lines[0] if kernel.lines else 0
         yield MatchedKernel(kernel.name, kernel.graph, a.id, at, computes, code, moved.get((a.id, kernel.lines)))
 

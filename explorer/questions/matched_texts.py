@@ -46,8 +46,8 @@ def _owners(traces: Sequence[TraceData], matches: Iterable[KernelMatch]) -> list
             continue
         for trace, kernels, of in zip(traces, match.kernels, found, strict=True):
             for kernel in kernels:
-                a = trace.artifact(kernel.artifact)
-                if a.kernel:
+                a = trace.artifact(kernel.artifact) if kernel.artifact else None  # a call has no text without the output code
+                if a is not None and a.kernel:
                     of[a.frame, a.graph, a.kernel] = number
     return found
 

@@ -8,9 +8,11 @@ one edited line. Only lines that a text of one of the two traces comes from are 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from explorer.model.artifacts import Source
 from explorer.model.records import typed
@@ -31,6 +33,13 @@ class SourceLine:
     trace: int
     source: str
     line: int
+
+
+class FirstLine(NamedTuple):
+    """A user line as the first trace that has it numbers it, and which trace that is."""
+
+    line: UserLine
+    trace: int
 
 
 @dataclass(frozen=True)
@@ -57,22 +66,27 @@ def unrelated(traces: Sequence[TraceData]) -> tuple[int, int] | None:
 
     A trace without a source that something was made of, as of a kernel that was handed to triton, is held to be related.
     """
-    matches = [
-        match for match in matched_lines(traces) if not _HEAD.match(_user_line(traces[match.later.trace], match.later).code)
-    ]
-    for number in range(1, len(traces)):
-        joined = any(number in (match.later.trace, match.earlier.trace) for match in matches)
-        if not joined and computing_lines(traces[0]) and computing_lines(traces[number]):
-            return 0, number
-    return None
+    pairs = {
+        (match.earlier.trace, match.later.trace)
+        for match in matched_lines(traces)
+        if not _HEAD.match(_user_line(traces[match.later.trace], match.later).code)
+    }
+    first, *others = [number for number, trace in enumerate(traces) if computing_lines(trace)] or [0]
+    related = {first}
+    for _ in others:
+        related |= {number for pair in pairs if related.intersection(pair) for number in pair}
+    return next(((first, number) for number in others if number not in related), None)
 
 
-def first_numbering(traces: Sequence[TraceData]) -> list[dict[UserLine, UserLine]]:
-    """Map the user lines of each trace to those of the first trace that has them; what is not there is no other's."""
-    found: list[dict[UserLine, UserLine]] = [{} for _ in traces]
+def first_numbering(traces: Sequence[TraceData]) -> list[dict[UserLine, FirstLine]]:
+    """Map the user lines of each trace to the first trace that has them; what is not there is no other's.
+
+    A line that an edit put in may have the number and the code of another line before the edit, so the trace is part of it.
+    """
+    found: list[dict[UserLine, FirstLine]] = [{} for _ in traces]
     for match in matched_lines(traces):
         later, earlier = (_user_line(traces[at.trace], at) for at in (match.later, match.earlier))
-        found[match.later.trace][later] = earlier
+        found[match.later.trace][later] = FirstLine(earlier, match.earlier.trace)
     return found
 
 
@@ -110,14 +124,19 @@ def _paired(one: Sequence[Artifact], other: Sequence[Artifact]) -> list[tuple[Ar
         lambda a: typed(Source, a.data).compiled and not typed(Source, a.data).inlined,
     )
     pairs: list[tuple[Artifact, Artifact]] = []
+    ours, theirs = list(one), list(other)
     for key in keys:
-        waiting: dict[Hashable, list[Artifact]] = {}
-        for a in other:
-            if not any(a is late for _, late in pairs):
-                waiting.setdefault(key(a), []).append(a)
-        for a in one:
-            if not any(a is early for early, _ in pairs) and key(a) and waiting.get(key(a)):
-                pairs.append((a, waiting[key(a)].pop(0)))
+        waiting: dict[Hashable, deque[Artifact]] = {}
+        for a in theirs:
+            waiting.setdefault(key(a), deque()).append(a)
+        unpaired = []
+        for a in ours:
+            if (name := key(a)) and waiting.get(name):
+                pairs.append((a, waiting[name].popleft()))
+            else:
+                unpaired.append(a)
+        left = {a.id for sources in waiting.values() for a in sources}
+        ours, theirs = unpaired, [a for a in theirs if a.id in left]
     return pairs
 
 
@@ -138,4 +157,14 @@ def _lines(early: Artifact, late: Artifact) -> Iterator[tuple[int, int, str]]:
             yield from ((i + k + 1, j + k + 1, EDITED) for k in range(end - i))
 
 
-__all__ = ["EDITED", "SAME", "LineMatch", "SourceLine", "computing_lines", "first_numbering", "matched_lines", "unrelated"]
+__all__ = [
+    "EDITED",
+    "SAME",
+    "FirstLine",
+    "LineMatch",
+    "SourceLine",
+    "computing_lines",
+    "first_numbering",
+    "matched_lines",
+    "unrelated",
+]

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
+import pytest
+
 import explorer
-from explorer.questions.matched_kernels import KernelMatch, matched_kernels
+from explorer.compared import payload_of_comparison
+from explorer.model.artifacts import Source
+from explorer.model.records import blank
+from explorer.model.stage import KernelPlace, Stage
+from explorer.model.values import Artifact, Link
+from explorer.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
 from explorer.questions.matched_texts import matched_texts
 from explorer.traced import Trace
 
@@ -48,6 +56,46 @@ def test_compilers_are_matched_by_the_lines_of_the_program(replayed: Replayed) -
     assert [sum(kernel.bytes or 0 for kernel in of) for of in match.kernels] == [240, 304]
 
 
+def a_kernel_a_line(text: Artifact) -> list[KernelPlace]:
+    return [KernelPlace(line, (number,)) for number, line in enumerate(text.lines, 1)]
+
+
+def compiled(*code: str) -> Trace:
+    """A function that another compiler than Inductor compiled, each of its lines as a kernel of its own."""
+    source = Artifact(
+        "source",
+        "source",
+        "0/0",
+        "",
+        "f",
+        "python",
+        "\n".join(("def f(x):", *code)),
+        data=blank(Source, function="f", qualname="f", file="f.py", first_line=1, compiled=True),
+    )
+    text = Artifact("text", "lines", "0/0", "forward", "lines", "text", "\n".join(f"k{n}" for n in range(len(code))))
+    links = tuple(Link("text", (n,), "source", (n + 1,), "stack_trace") for n in range(1, len(code) + 1))
+    lines = Stage("lines", "Lines", "text", "A kernel a line.", lambda event, id: text, backend="lines", kernels=a_kernel_a_line)
+    return Trace({"backend": "lines"}, (source, text), links, stages=(lines,))
+
+
+def test_a_line_that_an_edit_puts_in_is_no_line_of_the_first_trace() -> None:
+    """A new line where the first trace has a line with the same number and code is matched with none of its kernels."""
+    before = compiled("x = x + 1", "x = x.sin()", "return x * 2")
+    after = compiled("x = x - 3", "x = x.sin()", "x = x + 1", "x = x.sin()", "return x * 2")
+    comparison = explorer.compare(before, after, names=("before", "after"))
+    found = [(match.what, *map(tuple, names(match))) for match in matched_kernels(comparison)]
+    assert sorted(found) == [
+        ("only in after", (), ("k0",)),
+        ("only in after", (), ("k1",)),
+        ("same", ("k0",), ("k2",)),
+        ("same", ("k1",), ("k3",)),
+        ("same", ("k2",), ("k4",)),
+    ]
+    made = payload_of_comparison(comparison)
+    (put_in,) = (row for row in made["comparison"]["lines"] if row["code"] == "x = x.sin()" and not row["kernels"][0])
+    assert (made["artifacts"][put_in["artifact"]]["id"], put_in["at"]) == ("after source", 3)
+
+
 def test_what_no_record_says_is_not_known(replayed: Replayed) -> None:
     """A recording of an older version says not what its generated kernels compute: they are no kernels of one trace only."""
     old = explorer.compare(replayed("mlp_train-torch2.13-cpu"), replayed("mlp_train-torch2.11-cuda"))
@@ -55,6 +103,32 @@ def test_what_no_record_says_is_not_known(replayed: Replayed) -> None:
     generated = [match for match in found if any(kernel.name.startswith("triton") for of in match.kernels for kernel in of)]
     assert len(generated) == 3 and {match.what for match in generated} == {"not known"}
     assert not [match for match in found if match.what.startswith("only in")]
+
+
+def test_calls_without_output_code_have_no_text(replayed: Replayed) -> None:
+    """Traces that were asked for other stages than the output code can be beside each other, calls included."""
+    t = replayed("mlp_train-torch2.13-cpu")
+    kept = Trace.of(replace(t, artifacts=tuple(a for a in t.artifacts if a.stage != "output_code")))
+    made = payload_of_comparison(explorer.compare(t, kept, names=("whole", "part")))["comparison"]
+    calls = [row["kernels"] for row in made["kernels"] if row["kernels"][0][0]["name"].startswith("extern_kernels")]
+    assert len(calls) == 5 and all(one[0]["artifact"] >= 0 and other[0]["artifact"] == -1 for one, other in calls)
+
+
+def test_each_kernel_is_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of kernels that only one trace has, each is not compared with all kernels of the other."""
+    looks = Counter[str]()
+
+    class Computed(dict[Hashable, str]):
+        def __len__(self) -> int:
+            looks["all"] += 1
+            return super().__len__()
+
+    every = [[MatchedKernel(f"k{n}", "forward", "", 0, Computed({(t, n): ""}), ()) for n in range(200)] for t in range(2)]
+    monkeypatch.setattr("explorer.questions.matched_kernels.first_numbering", lambda traces: [{}, {}])
+    monkeypatch.setattr("explorer.questions.matched_kernels._by_line", lambda trace, number, lines: every[number])
+    found = matched_kernels(explorer.compare(Trace(), Trace(), names=("a", "b")))
+    assert Counter(match.what for match in found) == {"only in a": 200, "only in b": 200}
+    assert looks["all"] <= 5 * 400
 
 
 def test_texts_of_one_stage_are_beside_each_other(replayed: Replayed) -> None:

@@ -73,11 +73,14 @@ def test_functions_without_a_common_line_are_unrelated():
     """A common signature relates nothing; one common computing line does, whatever the functions' names."""
     one = traced(("f", BEFORE))
     assert unrelated((one, traced(("forward", "def f(x):\n    return x.exp()")))) == (0, 1)
-    assert unrelated((one, one, traced(("g", "def g(x):\n    return x.exp()")))) == (0, 2)
+    other = traced(("g", "def g(x):\n    return x.exp()"))
+    assert unrelated((one, one, other)) == (0, 2)
+    assert unrelated((other, one, one)) == (0, 1)
+    assert unrelated((Trace(), other, one)) == (1, 2)
     assert unrelated((one, traced(("g", "def g(x):\n    y = x.sin()\n    return y")))) is None
 
 
 def test_user_lines_are_numbered_as_in_the_first_trace():
     """After an edit the line 42 of the second trace is line 3 of the first."""
     found = first_numbering((traced(("f", BEFORE)), traced(("f", BEFORE), first_line=40)))
-    assert found[0] == {} and found[1][UserLine("f.py", 42, "z = y + 1")] == UserLine("f.py", 3, "z = y + 1")
+    assert found[0] == {} and found[1][UserLine("f.py", 42, "z = y + 1")] == (UserLine("f.py", 3, "z = y + 1"), 0)
