@@ -41,6 +41,7 @@ def payload(trace: TraceData) -> wire.Payload:
     hows = list(dict.fromkeys(link.how for link in trace.links))
     strings: dict[str, int] = {}
     texts = {a.text: n for n, a in reversed(list(enumerate(trace.artifacts)))}
+    index = {a.id: n for n, a in enumerate(trace.artifacts)}
     return {
         "format": FORMAT,
         "meta": jsonable(trace.meta),
@@ -49,7 +50,7 @@ def payload(trace: TraceData) -> wire.Payload:
         "on_demand": [{"stage": s.name, "title": s.title, "of": s.on_demand_of} for s in STAGES if s.on_demand_of],
         "artifacts": [_artifact(trace, a, strings, texts) for a in trace.artifacts],
         "strings": list(strings),
-        "kernels": [_kernel(trace, k, row) for k, row in zip(kernels_of(trace), kernel_rows(trace), strict=True)],
+        "kernels": [_kernel(trace, k, row, index) for k, row in zip(kernels_of(trace), kernel_rows(trace), strict=True)],
         "fusion": [_fusion(trace, graph) for graph in fusion_of(trace).graphs],
         "choices": list(_choices(trace)),
         "memory": _memory(trace),
@@ -238,9 +239,8 @@ def _headings(text: str) -> dict[str, int]:
     return lines
 
 
-def _kernel(trace: TraceData, kernel: KernelData, row: KernelRow) -> wire.KernelInfo:
-    """Return a kernel for the table of kernels: its texts, operators, GPU resources and cost."""
-    index = {a.id: n for n, a in enumerate(trace.artifacts)}
+def _kernel(trace: TraceData, kernel: KernelData, row: KernelRow, index: Mapping[str, int]) -> wire.KernelInfo:
+    """Return a kernel for the table of kernels: its texts by `index`, operators, GPU resources and cost."""
     form = next(iter(triton_forms(trace, kernel.artifact)), blank(KernelForm))
     return {
         "artifact": index[kernel.artifact.id],
