@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import explorer
 from explorer.compared import joined, payload_of_comparison
 from explorer.errors import InputError
+from explorer.model.values import Failure
 from explorer.payload import payload
 from explorer.traced import Trace
 
@@ -85,10 +87,6 @@ def test_places_of_kernels_are_their_lines(replayed: Replayed) -> None:
 
 def test_a_failure_says_which_trace_it_is_of(trained: Trace) -> None:
     """The failures of all traces are listed with their names."""
-    from dataclasses import replace
-
-    from explorer.model.values import Failure
-
     failed = replace(trained, failures=(Failure("ptx", "ptxas", "no room"),))
     assert [f["step"] for f in whole(trained, failed, names=("a", "b"))["failures"]] == ["ptxas of b"]
 
@@ -109,6 +107,18 @@ def test_more_traces_than_have_room_are_refused(trained: Trace) -> None:
         explorer.show(trained, 3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"show\(t, other\).* not Comparison and more"):
         explorer.show(explorer.compare(trained, trained), trained)
+
+
+def test_names_that_no_table_can_have_are_refused(trained: Trace) -> None:
+    """A trace that is named as another column would stand in its place; names for one trace would be for nothing."""
+    for name in ("figure", "ratio", "lines", " ", 3):
+        with pytest.raises(InputError, match=re.escape(f"{name!r} cannot name a trace")):
+            explorer.compare(trained, trained, names=(name, "other"))  # type: ignore[arg-type]
+    functions = [replace(trained, meta={**trained.meta, "name": name}) for name in ("figure", "code")]
+    assert explorer.compare(*functions).names == ("trace 1", "trace 2")
+    for one in (trained, explorer.compare(trained, trained)):
+        with pytest.raises(InputError, match="names are for several traces"):
+            explorer.show(one, names=("before", "after"))
 
 
 def test_a_terminal_prints_the_comparison(trained: Trace, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,8 @@ OF_INDUCTOR = (
     "spilled bytes",
     "estimated seconds",
 )
+#: The columns of the tables beside those that are named as the traces are.
+COLUMNS = ("figure", "ratio", "graph", "line", "code", "operator", "number", "same", "what", "values", "lines")
 #: Graphs that compute the same: an inference graph is matched with a forward graph.
 SAME_GRAPH = {"inference": "forward"}
 #: Operators whose numbers are sizes and places, lists of numbers, and the numbers and dtypes in a node's arguments.
@@ -86,7 +88,7 @@ class Op:
 def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
     """Compare two or more traces; `names` labels them, else target, mode or "trace 1".
 
-    InputError for fewer than two traces, or if there are not as many names as traces.
+    InputError for fewer than two traces, if there are not as many names as traces, and for the name of another column.
     """
     given = tuple(names)
     wrong = next((t for t in traces if not hasattr(t, "artifacts")), None)
@@ -96,15 +98,25 @@ def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
         raise InputError(f"compare takes two or more traces, not {len(traces)}: explorer.compare(t1, t2)")
     if given and (len(given) != len(traces) or len(set(given)) != len(given)):
         raise InputError(f"{len(traces)} traces need as many different names, not {given!r}")
+    if unfit := [name for name in given if not _can_name(name)]:
+        raise InputError(
+            f"{unfit[0]!r} cannot name a trace: a name is a text that is no column of the tables, {', '.join(COLUMNS)}"
+        )
     return Comparison(traces, given or _names(traces))
+
+
+def _can_name(name: object) -> bool:
+    """Whether the tables can have a column of that name for a trace."""
+    return isinstance(name, str) and name.strip() != "" and name not in COLUMNS
 
 
 def _names(traces: tuple[TraceData, ...]) -> tuple[str, ...]:
     """Name the traces by the first fact that differs for all of them, else by number."""
     for fact in ("target", "backend", "mode", "name", "torch", "dynamic", "train", "fusion"):
         values = [t.meta.get(fact) for t in traces]
-        if len({str(value) for value in values}) == len(values):
-            return tuple(v if isinstance(v, str) else f"{fact}={v}" for v in values)
+        names = tuple(value if isinstance(value, str) else f"{fact}={value}" for value in values)
+        if len(set(names)) == len(names) and all(map(_can_name, names)):
+            return names
     return tuple(f"trace {n}" for n in range(1, len(traces) + 1))
 
 

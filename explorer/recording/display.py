@@ -28,14 +28,20 @@ def show(trace: Trace | Comparison, *others: Trace, names: Iterable[str] = ()) -
     of the program lights what each trace made of it.
 
     Returns the view's widget, whose `selected`, `select`, `open` and `compare` lead it and follow it; None in a terminal.
-    InputError for what is no trace, for more than three, and for traces that have no line of the program in common.
+    InputError for what is no trace, for more than three, for traces that have no line of the program in common, and for names
+    where no traces are compared.
     """
+    names = tuple(names)
     shown = compare(trace, *others, names=names) if others and isinstance(trace, Trace) else trace
     if not isinstance(shown, (Trace, Comparison)) or (others and shown is trace):
         given = f"{type(trace).__name__}{' and more' * bool(others)}"
         raise InputError(
             "show takes a Trace, such as explorer.trace(f, x) gives, or two or three, show(t, other), or what "
             f"explorer.compare(t, other) gives, not {given}"
+        )
+    if names and shown is trace:
+        raise InputError(
+            "names are for several traces, show(t, other, names=…); explorer.compare(…, names=…) names those of a comparison"
         )
     if isinstance(shown, Comparison):
         check_comparable(shown)
