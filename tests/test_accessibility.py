@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import explorer
 from explorer.model.artifacts import ARTIFACTS, Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Link
@@ -28,6 +29,22 @@ def test_axe_finds_nothing_serious(opened, for_h100, scheme):
     tab.locator(".pane .line.lit, .pane .line").first.click()
     tab.evaluate(AXE.read_text(encoding="utf-8"))
     found = [f"{view}: {problem}" for view in VIEWS for problem in problems(tab, view)]
+    assert found == [], "\n".join(found)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_beside_each_other(opened, replayed, scheme):
+    """Two traces by other compilers: what they differ in, their passes, and a text that is a difference with its colours."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm ci")
+    iree = replayed("iree_linear-torch2.13-cpu")
+    tab = opened(explorer.compare(iree, replayed("onnxrt_linear-torch2.13-cpu"), names=("IREE", "ONNX")), color_scheme=scheme)
+    difference = next(n for n, a in enumerate(iree.artifacts) if a.language == "diff")
+    tab.get_by_role("region", name="right text").locator("select").select_option(str(difference))
+    assert tab.locator(".t-made, .t-gone").count()
+    tab.locator(".pane .line").first.click()
+    tab.evaluate(AXE.read_text(encoding="utf-8"))
+    found = [f"{view}: {problem}" for view in ("Code", "Side by side", "Passes", "Compare") for problem in problems(tab, view)]
     assert found == [], "\n".join(found)
 
 
