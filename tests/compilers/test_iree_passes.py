@@ -48,6 +48,27 @@ def test_what_only_got_another_number_is_no_difference() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ('"use"(%0, %1) {x = 1 : i32} : (i32, i32) -> ()', '"use"(%1, %1) {x = 1 : i32} : (i32, i32) -> ()'),
+        (
+            "linalg.generic ins(%0, %1 : f, f) outs(%1 : f) attrs = {a = 1}",
+            "linalg.generic ins(%1, %1 : f, f) outs(%1 : f) attrs = {a = 1}",
+        ),
+        ("%2 = scf.for %i = %0 to %1 iter_args(%a = %0, %b = %1)", "%2 = scf.for %i = %0 to %1 iter_args(%a = %1, %b = %1)"),
+        ("%2:2, %3 = f(%0, %1) {a = 1}", "%2:2, %3 = f(%1, %1) {a = 1}"),
+    ],
+)
+def test_an_operand_before_an_attribute_is_no_new_value(line: str, changed: str) -> None:
+    """An equals sign further on in the line, such as an attribute's, does not hide that the operand is another value."""
+    before = f"module {{\n  %0 = a\n  %1 = b\n  {line}\n}}"
+    text, _ = difference(Module.of(before), Module.of(before.replace(line, changed)))
+    assert [each for each in text.split("\n")[2:] if each[0] in "+-"] == [f"-  {line}", f"+  {changed}"]
+    renamed = re.sub(r"%(\d)", r"%7\1", before)
+    assert difference(Module.of(before), Module.of(renamed)) == ("", ())
+
+
 def test_a_difference_states_the_places_of_its_lines() -> None:
     """The line that went has its node, a line of several nodes has all; lines of the whole graph have none."""
     text, places = difference(Module.of(BEFORE), Module.of(FOLDED))

@@ -22,8 +22,8 @@ AROUND = 3
 LONGEST = 1000
 _LOCATION = re.compile(r'\s?\bloc\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*")*\))*\))*\)')
 _VALUE = re.compile(r"%[\w$.-]+")
-#: A value that a line defines: before its equals sign, or as an argument of a function or a block.
-_DEFINED = re.compile(r"%[\w$.-]+(?=:(?!:)| *,[^=]*=| *=)")
+#: Values with commas between them, and what follows: an equals sign behind all of them, or a type behind the last.
+_ROW = re.compile(r"%[\w$.-]+(?::\d+)?(?: *, *%[\w$.-]+(?::\d+)?)*(?P<set> *\)? *=(?!=))?(?P<typed>:(?!:))?")
 
 
 @dataclass(frozen=True)
@@ -73,20 +73,30 @@ def compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
     names: dict[str, str] = {}
     for line in _aligned([_VALUE.sub("%", each) for each in old], [_VALUE.sub("%", each) for each in new]):
         if line.mark == "-":
-            for name in _DEFINED.findall(old[line.old]):
-                names.pop(name, None)
+            for value in defined(old[line.old]):
+                names.pop(value[0], None)
         if line.mark != " " or _same_values(old[line.old], new[line.new], names):
             yield line
         else:
             yield from (Line("-", line.old, line.new), Line("+", line.old, line.new))
 
 
+def defined(line: str) -> Iterator[re.Match[str]]:
+    """The values that a line defines, each where it stands: results, and arguments of functions and blocks."""
+    for row in _ROW.finditer(line):
+        values = list(_VALUE.finditer(line, *row.span()))
+        if row["set"] and line[: row.start()].rstrip()[-1:] in ("", "("):
+            yield from values
+        elif row["set"] or row["typed"]:  # the others are operands, as the first of `%0, %b = %1`
+            yield values[-1]
+
+
 def _same_values(old: str, new: str, names: dict[str, str]) -> bool:
     """Whether two lines that are equal but for their values name the same; `names` has the new name of each old one."""
-    defined = {match.start() for match in _DEFINED.finditer(old)}
+    new_names = {value.start() for value in defined(old)}
     same = True
     for ours, theirs in zip(_VALUE.finditer(old), _VALUE.finditer(new), strict=True):
-        if ours.start() in defined:
+        if ours.start() in new_names:
             names[ours[0]] = theirs[0]
         else:
             same = same and names.setdefault(ours[0], theirs[0]) == theirs[0]
