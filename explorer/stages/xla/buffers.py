@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
-from explorer.stages.xla.hlo import computations
+from explorer.stages.xla.hlo import module_of
 
 _ALLOCATION = re.compile(r"^allocation (?P<number>\d+): size (?P<bytes>\d+)(?:, (?P<what>.*?))?:?$")
 _VALUE = re.compile(r"^\s+value: <\d+ (?P<name>[\w.-]+?)(?:\{[\d,]*\})? @\d+> \(size=(?P<bytes>\d+),offset=(?P<offset>\d+)\)")
@@ -42,10 +42,10 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     module = next(iter(reversed(trace.find("xla_optimized", artifact.frame, artifact.graph))), None)
     if module is None:
         return
-    lines = {each.name: each.line for computation in computations(module.lines) for each in computation.instructions}
+    instructions = module_of(module.lines).instructions
     for number, line in enumerate(artifact.lines, 1):
-        if (value := _VALUE.match(line)) and value["name"] in lines:
-            yield Link(artifact.id, (number,), module.id, (lines[value["name"]],), "instruction name")
+        if (value := _VALUE.match(line)) and value["name"] in instructions:
+            yield Link(artifact.id, (number,), module.id, (instructions[value["name"]].line,), "instruction name")
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from explorer.model.trace_data import TraceData
@@ -71,38 +73,50 @@ def _called(line: str) -> Iterator[str]:
         yield from re.findall(r"%([\w.-]+)", names)
 
 
-def lines_inside(instruction: Instruction, by_name: Mapping[str, Computation]) -> list[int]:
-    """The lines of the computations that an instruction calls, and of those that they call."""
-    waiting, reached = list(instruction.called), dict[str, Computation]()
-    while waiting:
-        computation = by_name.get(waiting.pop())
-        if computation is not None and computation.name not in reached:
-            reached[computation.name] = computation
-            waiting += (name for each in computation.instructions for name in each.called)
-    return sorted(line for each in reached.values() for line in range(each.first, each.last + 1))
+@dataclass(frozen=True)
+class Module:
+    """A module's computations and instructions, by their names."""
+
+    computations: Mapping[str, Computation]
+    instructions: Mapping[str, Instruction]
+
+    def lines_inside(self, instruction: Instruction) -> list[int]:
+        """The lines of the computations that an instruction calls, and of those that they call."""
+        waiting, reached = list(instruction.called), dict[str, Computation]()
+        while waiting:
+            computation = self.computations.get(waiting.pop())
+            if computation is not None and computation.name not in reached:
+                reached[computation.name] = computation
+                waiting += (name for each in computation.instructions for name in each.called)
+        return sorted(line for each in reached.values() for line in range(each.first, each.last + 1))
+
+    def lines_of(self, name: str) -> list[int]:
+        """The lines that a kernel of this name computes: those of an instruction and of what it calls, or of a computation.
+
+        XLA names a kernel of a single instruction `NAME_kernel`.
+        """
+        names = (name, name.removesuffix("_kernel"))
+        for instruction in (self.instructions[each] for each in names if each in self.instructions):
+            return [*self.lines_inside(instruction), instruction.line]
+        for computation in (self.computations[each] for each in names if each in self.computations):
+            return list(range(computation.first, computation.last + 1))
+        return []
+
+
+@lru_cache(maxsize=2)
+def module_of(lines: tuple[str, ...]) -> Module:
+    """Read a module; it is asked for once for each of its kernels."""
+    by_name = {each.name: each for each in computations(lines)}
+    return Module(by_name, {each.name: each for computation in by_name.values() for each in computation.instructions})
 
 
 def kernels(lines: Sequence[str]) -> Iterator[tuple[Instruction, list[int]]]:
     """Each instruction of a module's entry that runs a kernel or a library's, with the lines of what it calls."""
-    every = list(computations(lines))
-    by_name = {each.name: each for each in every}
-    for entry in (each for each in every if each.entry):
+    module = module_of(tuple(lines))
+    for entry in (each for each in module.computations.values() if each.entry):
         for instruction in entry.instructions:
             if instruction.operation not in NO_KERNEL:
-                yield instruction, lines_inside(instruction, by_name)
-
-
-def lines_of(name: str, lines: Sequence[str]) -> list[int]:
-    """The lines that a kernel of this name computes: those of an instruction and of what it calls, or of a computation.
-
-    XLA names a kernel of a single instruction `NAME_kernel`.
-    """
-    by_name = {each.name: each for each in computations(lines)}
-    names = (name, name.removesuffix("_kernel"))
-    for instruction in (each for computation in by_name.values() for each in computation.instructions):
-        if instruction.name in names:
-            return [*lines_inside(instruction, by_name), instruction.line]
-    return next((list(range(by_name[each].first, by_name[each].last + 1)) for each in names if each in by_name), [])
+                yield instruction, module.lines_inside(instruction)
 
 
 def op_names(lines: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -65,7 +65,7 @@ def linked_by_name(kinds: Callable[[Artifact], Kinds]) -> Callable[[Artifact, Tr
         computing = tuple(number for number, kind in enumerate(kinds(artifact), 1) if not kind)
         if module is None or not computing:
             return
-        if fused := hlo.lines_of(artifact.kernel, module.lines):
+        if fused := hlo.module_of(module.lines).lines_of(artifact.kernel):
             yield Link(artifact.id, computing, module.id, tuple(fused), FUSED)
 
     return link

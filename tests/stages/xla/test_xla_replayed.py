@@ -186,4 +186,17 @@ def test_calls_of_computations_are_read() -> None:
         "c": [3, 4, 5, 6, 8, 9, 10],
     }
     assert dict(hlo.op_names(lines)) == {5: ("one", "two"), 15: ("three",)}
-    assert hlo.lines_of("q_kernel", lines) == [9] and hlo.lines_of("body", lines) == [3, 4, 5, 6] and not hlo.lines_of("z", lines)
+    module = hlo.module_of(tuple(lines))
+    assert module.lines_of("q_kernel") == [9] and module.lines_of("body") == [3, 4, 5, 6] and not module.lines_of("z")
+
+
+def test_a_module_is_read_once_for_all_of_its_kernels(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kernel's code is linked to it, and a module has as many kernels as it has lines for."""
+    read = list[Sequence[str]]()
+    computations = hlo.computations
+    monkeypatch.setattr(hlo, "computations", lambda lines: read.append(lines) or computations(lines))
+    hlo.module_of.cache_clear()
+    codes = [*trace.find("xla_llvm"), *trace.find("xla_assembly")]
+    links = {stage.name: stage.link for stage in STAGES}
+    linked = [artifact for artifact in codes if list(links[artifact.stage](artifact, trace))]
+    assert len(linked) > 3 and len(read) == 1
