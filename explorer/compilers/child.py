@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 
 
 def run(command: Sequence[str], folder: Path, name: str, limit: float, environment: Mapping[str, str] | None = None) -> str:
@@ -38,6 +38,12 @@ def run_reading(command: Sequence[str], folder: Path, name: str, limit: float, r
 
     "" where it went well, else how it ended.
     """
+    exceeded = Event()
+
+    def end() -> None:
+        exceeded.set()
+        process.kill()
+
     with subprocess.Popen(
         command,
         cwd=folder,
@@ -48,18 +54,18 @@ def run_reading(command: Sequence[str], folder: Path, name: str, limit: float, r
         encoding="utf-8",
         errors="replace",
     ) as process:
-        limited = Timer(limit, process.kill)
+        limited = Timer(limit, end)
         limited.start()
         read_all = False
         try:
             read(process.stderr or ())
+            process.wait()  # it may have closed its errors long before it ends
             read_all = True
         finally:
-            in_time = limited.is_alive()
             limited.cancel()
             if not read_all:
                 process.kill()
-    if not in_time:
+    if exceeded.is_set():
         return f"{name} gave no answer in {limit:g} s"
     if process.returncode < 0:
         return f"{name} crashed with signal {-process.returncode}"

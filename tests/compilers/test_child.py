@@ -41,6 +41,14 @@ def test_one_that_does_not_end_is_ended(tmp_path: Path) -> None:
     assert time.monotonic() - began < 60 and lines == ["a\n"]
 
 
+def test_one_that_closed_its_errors_is_ended(tmp_path: Path) -> None:
+    """The limit holds until the program ends, not until there is nothing more to read."""
+    began = time.monotonic()
+    code = "import os, time; os.close(2); time.sleep(60)"
+    assert reading(code, tmp_path, [], limit=3.0) == "the program gave no answer in 3 s"
+    assert time.monotonic() - began < 30
+
+
 def test_one_whose_reader_fails_is_ended(tmp_path: Path) -> None:
     """The error of the reader goes on, and nothing waits for the program."""
 
