@@ -255,7 +255,9 @@ def _raised_in_explorer(error: BaseException) -> bool:
     Torch calls such functions directly: the loaders of a graph's loops, and what answers as the GPU.
     """
     one: BaseException | None = error
-    while one is not None:
+    seen: set[int] = set()
+    while one is not None and id(one) not in seen:  # `raise a from b` makes a circle where `b` was raised while `a` was handled
+        seen.add(id(one))
         files = [frame.f_code.co_filename for frame, _ in walk_tb(one.__traceback__)]
         if files and files[-1].startswith(OWN_FOLDER):
             return not isinstance(one, ON_PURPOSE)

@@ -1,0 +1,35 @@
+"""Whose an error is that ends the compile of a graph for an absent GPU: torch's goes through, explorer's gives the compile up."""
+
+from __future__ import annotations
+
+import pytest
+
+from explorer.absent.retarget import _given_up_where_ours_fails
+from explorer.observe.patch import Guard
+
+
+def in_a_circle() -> ValueError:
+    """An error that is raised from one that was raised while it was handled."""
+    try:
+        raise ValueError("first")
+    except ValueError as first:
+        try:
+            raise KeyError("second")
+        except KeyError as second:
+            other = second
+        first.__cause__ = other
+        return first
+
+
+def test_an_error_of_torchs_goes_through_whatever_it_was_raised_from() -> None:
+    """Errors that name each other as their causes are looked through once."""
+    losses: dict[tuple[str, str, str], None] = {}
+    error = in_a_circle()
+    assert error.__cause__ is not None and error.__cause__.__context__ is error
+
+    def torchs() -> None:
+        raise error
+
+    with pytest.raises(ValueError, match="first"):
+        _given_up_where_ours_fails(lambda call: call(), torchs, Guard(None, losses))
+    assert not losses
