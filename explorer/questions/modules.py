@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from explorer.model.values import Plain
 
@@ -63,34 +65,31 @@ def boxes_in_order(nodes: Iterable[Row], labels: Mapping[str, str]) -> dict[str,
     `nodes` stand below what they read.
     """
     box_of: dict[str, int] = {}
-    named: dict[str, list[int]] = {}
+    boxes_of_label: dict[str, int] = {}  # a bit for each box
     above: list[int] = []  # for each box the boxes that lead to it, a bit each
     names: list[str] = []
     for node in nodes:
         if (name := str(node["name"])) not in labels:
             continue
+        label = labels[name]
         before = {box_of[str(source)] for source in node.get("inputs", ()) if str(source) in box_of}
-        with_label = named.setdefault(labels[name], [])
-        box = next((box for box in reversed(with_label) if not _leads_back(box, before, above)), len(names))
-        if box == len(names):
-            with_label.append(box)
-            above.append(0)
-            names.append(labels[name] if len(with_label) == 1 else f"{labels[name]} ({len(with_label)})")
+        leading = reduce(or_, (above[box] for box in before), 0)
+        with_label = boxes_of_label.get(label, 0)
+        if free := with_label & ~leading:
+            box = free.bit_length() - 1
+            _lead(before - {box}, leading, box, above)
+        else:
+            box = len(names)
+            boxes_of_label[label] = with_label | 1 << box
+            above.append(reduce(or_, (1 << other for other in before), leading))
+            names.append(f"{label} ({with_label.bit_count() + 1})" if with_label else label)
         box_of[name] = box
-        _lead(before - {box}, box, above)
     return {name: names[box] for name, box in box_of.items()}
 
 
-def _leads_back(box: int, before: Iterable[int], above: Sequence[int]) -> bool:
-    """Whether a box already leads to one of those that would then lead to it."""
-    return any(above[other] >> box & 1 for other in before if other != box)
-
-
-def _lead(before: Iterable[int], box: int, above: list[int]) -> None:
-    """Let some boxes lead to a box, and so to all below it."""
-    new = 0
-    for other in before:
-        new |= above[other] | 1 << other
+def _lead(before: Iterable[int], leading: int, box: int, above: list[int]) -> None:
+    """Let some boxes, and those `leading` to them, lead to a box, and so to all below it."""
+    new = reduce(or_, (1 << other for other in before), leading)
     if new & ~above[box]:
         for below in [box, *(n for n, boxes in enumerate(above) if boxes >> box & 1)]:
             above[below] |= new
