@@ -13,6 +13,7 @@ from explorer.compilers.iree.execution import DRIVER, Module
 from explorer.compilers.iree.importing import Imported, imported
 from explorer.compilers.iree.passes import Passes
 from explorer.compilers.iree.targets import flags_for, target_named
+from explorer.compilers.option_lists import texts_of
 from explorer.compilers.pass_names import PassError, check_names
 from explorer.compilers.tensors import check_devices
 from explorer.model.events import IreePassText
@@ -26,14 +27,14 @@ class IreeError(RuntimeError):
 
 def iree_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     """A backend for torch.compile: AOTAutograd's graphs, each compiled by IREE and run by its runtime."""
-    from iree.turbine.dynamo.decompositions import DEFAULT_DECOMPOSITIONS
-    from torch._decomp import get_decompositions
-
-    flags, targets, after = (tuple(map(str, options.get(name, ()))) for name in ("flags", "targets", "after_passes"))
+    flags, targets, after = (texts_of(options, name) for name in ("flags", "targets", "after_passes"))
     for name in targets:
         target_named(name)
     passes = after if after or options.get("passes") else None
     compile_as = partial(compile_graph, emit=emit, flags=flags, targets=targets, passes=passes)
+    from iree.turbine.dynamo.decompositions import DEFAULT_DECOMPOSITIONS
+    from torch._decomp import get_decompositions
+
     return backend_of(compile_as, decompositions=get_decompositions(DEFAULT_DECOMPOSITIONS))
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from explorer.compilers.aot_graphs import backend_of, boxed
+from explorer.compilers.option_lists import texts_of
 from explorer.compilers.pass_names import check_names, matches
 from explorer.compilers.tensors import check_devices
 from explorer.compilers.tvm.compile import Compile
@@ -20,7 +21,7 @@ from explorer.observe.aot import emit_aot_graph
 def tvm_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     """A backend for torch.compile: AOTAutograd's graphs, each compiled by TVM and run by its virtual machine."""
 
-    targets, after = (tuple(map(str, options.get(name, ()))) for name in ("targets", "after_passes"))
+    targets, after = (texts_of(options, name) for name in ("targets", "after_passes"))
     for name in targets:
         target_named(name)
     compile_as = partial(compile_graph, emit=emit, targets=targets, after_passes=after)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from explorer.compilers.aot_graphs import backend_of, boxed
+from explorer.compilers.option_lists import texts_of
 from explorer.compilers.tensors import check_devices
 from explorer.compilers.xla.compile import Compile, XlaError
 from explorer.compilers.xla.execution import Module
@@ -18,7 +19,7 @@ from explorer.observe.aot import emit_aot_graph
 
 def xla_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     """A backend for torch.compile: AOTAutograd's graphs, each lowered by torch-mlir, and compiled and run by XLA."""
-    flags = checked_flags(tuple(map(str, options.get("flags", ()))))
+    flags = checked_flags(texts_of(options, "flags"))
     compile_as = partial(compile_graph, emit=emit, flags=flags)
     return backend_of(compile_as, decompositions=decompositions())
 

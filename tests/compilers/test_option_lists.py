@@ -1,0 +1,37 @@
+"""Options that are lists of texts: one text alone is refused before the compiler is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from explorer import InputError
+from explorer.compilers.iree.backend import iree_backend
+from explorer.compilers.option_lists import texts_of
+from explorer.compilers.tvm.backend import tvm_backend
+from explorer.compilers.xla.backend import xla_backend
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [
+        (iree_backend, "flags"),
+        (iree_backend, "targets"),
+        (iree_backend, "after_passes"),
+        (tvm_backend, "targets"),
+        (tvm_backend, "after_passes"),
+        (xla_backend, "flags"),
+    ],
+)
+def test_one_text_alone_is_refused(backend: Callable[..., Any], name: str) -> None:
+    """Its characters would be taken for flags or names."""
+    with pytest.raises(InputError, match=rf"option '{name}' is a list, and 'cse' is none: write \['cse'\]"):
+        backend(None, {name: "cse"})
+
+
+def test_every_text_is_taken() -> None:
+    """Those of any collection, none where the option is not given."""
+    assert texts_of({"flags": ["a", "b"]}, "flags") == ("a", "b") == texts_of({"flags": ("a", "b")}, "flags")
+    assert texts_of({}, "flags") == ()
