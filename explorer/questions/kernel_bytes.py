@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from explorer.model.rows import FxNode
 from explorer.model.trace_data import TraceData
@@ -93,7 +94,7 @@ class _Graph:
 
     def _reads(self, members: frozenset[str]) -> Iterator[tuple[str, int | None]]:
         """The tensors that some nodes use and none of them computes, with the bytes that are looked at."""
-        for name in members & self._nodes.keys():
+        for name in (name for name in members if name in self._nodes):
             for used in self._nodes[name].inputs:
                 source, size = self._source(used)
                 if source not in members:
@@ -101,12 +102,21 @@ class _Graph:
 
     def _writes(self, members: frozenset[str]) -> Iterator[tuple[str, int | None]]:
         """The tensors that some nodes compute, and others use."""
+        for source in members:
+            for user, looked_at in self._uses.get(source, ()):
+                if user not in members:  # of an operator with several results only those that are used
+                    yield source, looked_at if self._nodes[source].outputs else _size(self._nodes[source])
+
+    @cached_property
+    def _uses(self) -> Mapping[str, Sequence[tuple[str, int | None]]]:
+        """The nodes that use each tensor, or a view of it, with the bytes that are looked at."""
+        uses: dict[str, list[tuple[str, int | None]]] = {}
         for node in self._nodes.values():
             viewed = node.op == "call_function" and node.name not in self._computed
-            for used in node.inputs if node.name not in members and not viewed else ():
+            for used in () if viewed else node.inputs:
                 source, looked_at = self._source(used)
-                if source in members:  # of an operator with several results only those that are used
-                    yield source, looked_at if self._nodes[source].outputs else _size(self._nodes[source])
+                uses.setdefault(source, []).append((node.name, looked_at))
+        return uses
 
     def _source(self, name: str) -> tuple[str, int | None]:
         """The tensor that a node is a view of, and how much of it the view has; itself where it is none."""
