@@ -42,6 +42,21 @@ def trace() -> Iterator[Trace]:
 
 
 @live
+def test_a_text_that_cannot_be_read_is_a_failure_and_the_graph_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of explorer's own, such as objdump's time limit, never ends the program's compile."""
+
+    def broken(folder: object) -> str:
+        raise TimeoutError("objdump took too long")
+
+    monkeypatch.setattr("explorer.compilers.xla.compile.disassembled", broken)
+    x = torch.ones(3)
+    made = explorer.trace(lambda x: x.sin() + 1, x, backend="xla")
+    assert torch.allclose(made.result, x.sin() + 1)
+    assert [(f.stage, f.step, f.fatal) for f in made.failures] == [("xla_assembly", "objdump", False)]
+    assert made.find("xla_optimized") and not made.find("xla_assembly")
+
+
+@live
 def test_xla_runs_the_graph(trace: Trace) -> None:
     """The whole graph ran on XLA, once, and gives what eager gives; each stage is there."""
     trace.raise_for_failures()

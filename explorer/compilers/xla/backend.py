@@ -47,13 +47,14 @@ def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, fla
             raise XlaError(f"XLA compiles for sizes that are known, and {', '.join(unknown)} is not: compile with dynamic=False")
         work = Compile(lowering.source, flags)
         try:
-            work.run()
+            work.run(emit)
         finally:
             emit_texts(emit, work)
         emit.attempt("xla_cost", "cost analysis", partial(emit_costs, emit, work))
-    module = Module(work.executable, lowering.results.values)
+    results = lowering.results  # what runs keeps no text
+    module = Module(work.executable, results.values)
     emit.later("execution", lambda: execution(graph, module))
-    return boxed(lambda inputs: lowering.results.put_together(module(inputs), inputs))
+    return boxed(lambda inputs: results.put_together(module(inputs), inputs))
 
 
 def symbolic_sizes(inputs: Sequence[Any]) -> list[str]:

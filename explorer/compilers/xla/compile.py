@@ -20,6 +20,7 @@ from typing import Any
 from explorer.compilers import child
 from explorer.compilers.xla import flags_process
 from explorer.compilers.xla.client import compile_options, load
+from explorer.model.stage import Emit
 from explorer.model.values import text_lines
 from explorer.process import scratch
 
@@ -52,8 +53,11 @@ class Compile:
     kernels: dict[str, str] = field(default_factory=dict)
     assembly: str = ""
 
-    def run(self) -> None:
-        """Compile; an error is XLA's own, and the texts are those that it had dumped by then."""
+    def run(self, emit: Emit) -> None:
+        """Compile; an error is XLA's own, and the texts are those that it had dumped by then.
+
+        A text that cannot be read is a Failure, and the graph runs.
+        """
         if self.flags:
             try_flags(self.source, self.flags)
         with scratch.folder() as name:
@@ -64,7 +68,11 @@ class Compile:
             try:
                 self.executable = load(self.source, options)
             finally:
-                self._read(folder)
+                emit.attempt("xla_optimized", "read the dumps", lambda: self._read(folder))
+                emit.attempt("xla_assembly", "objdump", lambda: self._disassemble(folder))
+
+    def _disassemble(self, folder: Path) -> None:
+        self.assembly = disassembled(folder)
 
     def _read(self, folder: Path) -> None:
         self.before = _text(folder, "*.before_optimizations.txt")
@@ -75,7 +83,6 @@ class Compile:
             text = file.read_text(encoding="utf-8", errors="replace")
             if found := _KERNEL.search(text):
                 self.kernels[found[1]] = text
-        self.assembly = disassembled(folder)
 
     def figures(self) -> Iterator[tuple[str, float]]:
         """XLA's own estimate of the work, and the bytes that it allocates for it."""
@@ -98,7 +105,8 @@ def _shown(text: str) -> str:
 
 def _changing_passes(folder: Path) -> Iterator[dict[str, Any]]:
     """Each pass that changed the module: the difference of the texts before and after it."""
-    files = sorted((int(found["number"]), found, file) for file in folder.iterdir() if (found := _PASS.search(file.name)))
+    dumped = [(int(found["number"]), found, file) for file in folder.iterdir() if (found := _PASS.search(file.name))]
+    files = sorted(dumped, key=lambda row: (row[0], row[2]))
     before = text_lines(_text(folder, "*.before_optimizations.txt"))
     for number, found, file in files:
         after = text_lines(_shown(file.read_text(encoding="utf-8", errors="replace")))
