@@ -143,7 +143,7 @@ def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
     """The cases hold both classes, and neither has a public verb that the Protocol does not name."""
     assert {type(case.live) for case in cases.values()} == {LiveFunction, LiveKernel}
     own = {"call", "compiled", "returned", "gradients_by_name", "ladders", "retrace", "generated", "empty", "codes"}
-    own |= {"late_losses", "assembly_by_kernel", "ladder", "compile_with"}
+    own |= {"begun", "late_losses", "assembly_by_kernel", "ladder", "compile_with"}
     for kind in (LiveFunction, LiveKernel):
         names = {name for name in (*kind.__annotations__, *vars(kind)) if not name.startswith("_")}
         assert names - own == set(MEMBERS)
