@@ -48,7 +48,8 @@ def test_iree_ran_the_graph_of_turbines_backend_and_each_stage_is_there(turbine:
     trace.raise_for_failures()
     (row,) = trace.table("execution")
     assert (row["graph"], row["engine"], row["device"], row["calls"]) == ("inference", "IREE", "cpu", 1)
-    assert {stage.name for stage in STAGES} - {"iree_target"} <= {artifact.stage for artifact in trace.artifacts}
+    on_request = {"iree_target", "iree_pass", "iree_after_pass"}
+    assert {stage.name for stage in STAGES} - on_request <= {artifact.stage for artifact in trace.artifacts}
     assert "torch.aten.mm" in trace.text("iree_torch") and "flow.executable" in trace.text("iree_flow")
     assert all(row["equal"] for row in trace.check())
 
