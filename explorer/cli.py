@@ -26,7 +26,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from explorer import __version__
-from explorer.errors import ExplorerError, FileError, InputError
+from explorer.errors import ExplorerError, FileError, InputError, chain
 from explorer.process.ranks import LAUNCHERS, how_to_trace_ranks, path_of_rank, rank
 
 #: The exit status for a wrong use of explorer itself; argparse uses the same.
@@ -386,18 +386,6 @@ def exit_status(error: SystemExit) -> int:
         return error.code
     print(error.code, file=sys.stderr)
     return 1
-
-
-def chain(error: BaseException) -> list[BaseException]:
-    """Return the error, its causes and its contexts, each once."""
-    errors: list[BaseException] = []
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        one = waiting.pop()
-        if one is not None and not any(one is listed for listed in errors):
-            errors.append(one)
-            waiting += [one.__cause__, one.__context__]
-    return errors
 
 
 def without_own_frames(trail: TracebackType | None) -> TracebackType | None:

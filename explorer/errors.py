@@ -16,7 +16,7 @@ What goes wrong inside a hook is never raised: it becomes a `Failure` in the tra
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 #: A message lists at most this many valid names, else only the nearest.
 MOST_NAMES = 40
@@ -72,3 +72,13 @@ def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:
     near = difflib.get_close_matches(str(given), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return InputError(f"unknown {what} {given!r}: {hint}valid are {', '.join(map(repr, names))}")
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and those that led to it: of each the cause, else what was being handled when it was raised; each once."""
+    seen: set[int] = set()
+    # `raise a from b` makes a circle where `b` was raised while `a` was handled
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

@@ -37,6 +37,7 @@ from explorer.absent.standalone import (
 from explorer.absent.untimed import assuming
 from explorer.absent.unviewed import unviewed
 from explorer.absent.user_kernels import captured_by_dynamo
+from explorer.errors import chain
 from explorer.model.stage import Emit
 from explorer.observe.patch import ON_PURPOSE, Guard, guard_here, guarding, replaced
 from explorer.observe.places import OWN_FOLDER
@@ -254,14 +255,10 @@ def _raised_in_explorer(error: BaseException) -> bool:
 
     Torch calls such functions directly: the loaders of a graph's loops, and what answers as the GPU.
     """
-    one: BaseException | None = error
-    seen: set[int] = set()
-    while one is not None and id(one) not in seen:  # `raise a from b` makes a circle where `b` was raised while `a` was handled
-        seen.add(id(one))
+    for one in chain(error):
         files = [frame.f_code.co_filename for frame, _ in walk_tb(one.__traceback__)]
         if files and files[-1].startswith(OWN_FOLDER):
             return not isinstance(one, ON_PURPOSE)
-        one = one.__cause__ or one.__context__
     return False
 
 

@@ -10,6 +10,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from explorer.absent.torch_cuda import DRIVER, GENERATOR, STREAM
+from explorer.errors import chain
 from explorer.observe.patch import replaced
 from explorer.observe.versions import isolates_recompiles
 
@@ -98,21 +99,13 @@ def is_compiler_error(error: BaseException) -> bool:
     """Whether an error is the compiler's, not one that the user's function raised."""
     from torch._dynamo.exc import TorchDynamoException
 
-    named = {type(e).__module__.partition(".")[0] + "." + type(e).__name__ for e in _chain(error)}
+    named = {type(e).__module__.partition(".")[0] + "." + type(e).__name__ for e in chain(error)}
     return isinstance(error, TorchDynamoException) or "torch.InductorError" in named
 
 
 def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
     """Whether an error is one of `others`, or was raised because of one of them."""
-    return any(one is other for one in _chain(error) for other in others)
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    errors: list[BaseException] = []
-    while error is not None and error not in errors:
-        errors.append(error)
-        error = error.__cause__ or error.__context__
-    return errors
+    return any(one is other for one in chain(error) for other in others)
 
 
 #: torch's messages for a stream or an event without a GPU.
@@ -140,26 +133,26 @@ RANDPERM = "_misc_patterns_init.<locals>.randperm_index_pattern"
 
 def advice(error: BaseException) -> str:
     """Advice on a compiler error; "" if there is none."""
-    if type(error).__name__ == "BackendCompilerFailed" and any(isinstance(e, ImportError) for e in _chain(error)):
+    if type(error).__name__ == "BackendCompilerFailed" and any(isinstance(e, ImportError) for e in chain(error)):
         return (
             f"the backend {getattr(error, 'backend_name', '')!r} needs a package that is not installed, see below: install it or "
             "choose another, as explorer.backends() lists them with what works here"
         )
-    if any(type(e).__name__ == "InvalidCxxCompiler" for e in _chain(error)):
+    if any(type(e).__name__ == "InvalidCxxCompiler" for e in chain(error)):
         return (
             "no C++ compiler works here, and Inductor needs one for the CPU: install g++ "
             "(Debian, Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`; macOS: `xcode-select --install`)"
         )
     if said := no_driver(error):
         return said
-    if any(type(e).__name__ == "FakeTensorDeviceMismatchError" or TWO_DEVICES in str(e) for e in _chain(error)):
+    if any(type(e).__name__ == "FakeTensorDeviceMismatchError" or TWO_DEVICES in str(e) for e in chain(error)):
         return "a tensor is created on the CPU, which a GPU would refuse too: create it with a device, such as `device=x.device`"
-    if any(type(e).__name__ == "DataDependentOutputException" and "_local_scalar_dense" in str(e) for e in _chain(error)):
+    if any(type(e).__name__ == "DataDependentOutputException" and "_local_scalar_dense" in str(e) for e in chain(error)):
         return (
             "a number is read from a tensor inside a graph, as the counter of map and scan is; torch compiles that "
             "only after `torch._dynamo.config.capture_scalar_outputs = True`"
         )
-    if any("Not all inputs to pattern found in match.kwargs" in str(e) and "slice_shape" in str(e) for e in _chain(error)):
+    if any("Not all inputs to pattern found in match.kwargs" in str(e) and "slice_shape" in str(e) for e in chain(error)):
         return (
             "torch.compile fails so on every device: Inductor's pattern for torch.randperm as an index cannot replace one that "
             "takes all rows; leave it out by "
@@ -170,7 +163,7 @@ def advice(error: BaseException) -> str:
 
 def needs_its_gpu(error: BaseException) -> str:
     """Advice on a stream, event, generator or skipped function, which needs the GPU itself; "" for other errors."""
-    messages = "\n".join(map(str, _chain(error)))
+    messages = "\n".join(map(str, chain(error)))
     if NO_GPU_OPERATOR.search(messages):
         return SKIPPED
     if any(words in messages for words in NO_GENERATOR):
@@ -182,7 +175,7 @@ def needs_its_gpu(error: BaseException) -> str:
 
 def no_driver(error: BaseException) -> str:
     """Advice if a Triton kernel was launched and triton found no GPU; "" for other errors."""
-    if not any(isinstance(e, RuntimeError) and "active drivers" in str(e) for e in _chain(error)):
+    if not any(isinstance(e, RuntimeError) and "active drivers" in str(e) for e in chain(error)):
         return ""
     return (
         "the program launches a Triton kernel, or asks triton for its GPU, and none is here: name one, as in "
