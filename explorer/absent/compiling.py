@@ -27,6 +27,7 @@ def compiling_for(target: Target, emit: Emit, graph: Any, keep: Callable[[Code],
     import torch._functorch.config
     import torch._inductor.config
 
+    assume = assuming(emit)
     with ExitStack() as stack:
         stack.enter_context(torch._functorch.config.patch({"force_non_lazy_backward_lowering": True}))
         # Inductor's own workers would only be started: its kernels for this GPU are compiled in explorer's
@@ -35,9 +36,9 @@ def compiling_for(target: Target, emit: Emit, graph: Any, keep: Callable[[Code],
         stack.enter_context(no_graph_caches())
         stack.enter_context(_modules_in(folder))
         stack.enter_context(untimed(emit, target))
-        stack.enter_context(moved_constants(assuming(emit)))
+        stack.enter_context(moved_constants(assume))
         stack.enter_context(_code_not_loaded(target, keep))
-        stack.enter_context(pretending(target, assuming(emit)))
+        stack.enter_context(pretending(target, assume))
         stack.enter_context(autocast_on_the_gpu())
         stack.enter_context(seen_as_they_are())
         stack.enter_context(_inputs_on_gpu(graph, target.device))

@@ -31,7 +31,7 @@ from explorer.model.events import SourceText
 from explorer.model.rows import Launch, Place
 from explorer.model.values import Plain
 from explorer.observe.functions import code_fields
-from explorer.observe.patch import Guard, guard_here, guarded, guarding
+from explorer.observe.patch import guarded_always
 from explorer.observe.places import in_package
 from explorer.observe.sources import CHANGED, NONE_KEPT, agrees, source_of, unseen
 from explorer.observe.without_data import on_meta
@@ -105,8 +105,7 @@ class Launches:
 
     def inside(self, graph: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap Dynamo's graph, so that its launches and its backward's, which Inductor's code has, are not noted."""
-        with guarding(Guard(lambda: True, guard_here().losses)):  # also when it runs after the recording, in any thread
-            return guarded(graph, partial(_in_graph, weakref.ref(self)), "launches in a graph")
+        return guarded_always(graph, partial(_in_graph, weakref.ref(self)), "launches in a graph")
 
     def in_a_graph(self) -> bool:
         """Whether a launch now belongs to one of Dynamo's graphs or to its backward."""

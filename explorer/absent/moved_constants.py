@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from explorer.observe.compile_fx import is_joint
 from explorer.observe.patch import observed
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def moved(graph: Any) -> Iterator[Any]:
     """The nodes of a joint graph that move a constant to another device, and that both its halves use."""
     from torch import ops
 
-    if not any(str(node.target).startswith("tangents") for node in graph.find_nodes(op="placeholder")):
+    if not is_joint(graph):
         return
     for node in graph.find_nodes(op="call_function", target=ops.prims.device_put.default):
         made = node.args[0]

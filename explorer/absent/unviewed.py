@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from explorer.observe.patch import Guard, guard_here, guarded, guarding
+from explorer.observe.patch import guarded_always
 from explorer.observe.tensors import map_tensors, named_tensors, storage_of
 
 
@@ -25,8 +25,7 @@ def unviewed(graph: Callable[..., Any]) -> Callable[..., Any]:
 
         return run
 
-    with guarding(Guard(lambda: True, guard_here().losses)):  # also when it runs after the recording, in any thread
-        return guarded(graph, make, "views among the outputs")
+    return guarded_always(graph, make, "views among the outputs")
 
 
 def _storages(args: Any, parameters: Iterable[Any]) -> set[Any]:

@@ -88,7 +88,7 @@ def joint_graph(emit: Emit) -> Iterator[None]:
         if emit.here().path:
             yield  # part of the text of the graph around it
             return
-        graph, kind = ("joint", "joint") if _is_joint(gm) else ("inference", "forward")
+        graph, kind = ("joint", "joint") if is_joint(gm.graph) else ("inference", "forward")
         with emit.during(graph):
             emit(kind, lambda: graph_record(gm))
             yield
@@ -97,9 +97,9 @@ def joint_graph(emit: Emit) -> Iterator[None]:
         yield
 
 
-def _is_joint(gm: Any) -> bool:
+def is_joint(graph: Any) -> bool:
     """True for AOTAutograd's joint graph: its inputs are the primals and the tangents."""
-    return any(str(n.target).startswith("tangents") for n in gm.graph.nodes if n.op == "placeholder")
+    return any(str(node.target).startswith("tangents") for node in graph.find_nodes(op="placeholder"))
 
 
 @contextmanager

@@ -350,6 +350,12 @@ def guarded(original: Callable[..., Any], make: Callable[[Any], Any], step: str)
     return slot.function()
 
 
+def guarded_always(original: Callable[..., Any], make: Callable[[Any], Any], step: str) -> Callable[..., Any]:
+    """The same for a function that also runs after the recording, and in any thread; what is lost goes to the guard here."""
+    with guarding(Guard(lambda: True, guard_here().losses)):
+        return guarded(original, make, step)
+
+
 @contextmanager
 def shielded(make: Callable[[], AbstractContextManager[Any]], guard: Guard, step: str, leaving: str = "") -> Iterator[Any]:
     """Enter what `make` gives; where entering or leaving it fails, that is lost and the block runs all the same.

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from explorer.observe.patch import Guard, guard_here, guarded, guarding
+from explorer.observe.patch import guarded_always
 from explorer.observe.tensors import map_tensors, named_tensors
 
 #: Why a verb that needs numbers refuses.
@@ -112,8 +112,7 @@ def on_fakes(graph: Callable[..., Any]) -> Callable[..., Any]:
 
         return run
 
-    with guarding(Guard(lambda: True, guard_here().losses)):  # also when it runs after the recording, in any thread
-        return guarded(graph, make, "fake tensors of the graph")
+    return guarded_always(graph, make, "fake tensors of the graph")
 
 
 __all__ = ["NO_DATA", "as_fake", "lacks_data", "on_fakes", "on_meta", "without_data"]
