@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-
 from explorer.model.artifacts import IreeAfterPass, IreePass
 from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Plain
+from explorer.model.values import Artifact, Event
+from explorer.stages.changing_passes import one_row, summary
 from explorer.stages.fx_locations import Places
 from explorer.stages.iree import phases
 from explorer.stages.iree.locations import links
@@ -26,41 +24,9 @@ def places(artifact: Artifact) -> Places:
     return typed(IreePass, artifact.data).places
 
 
-def summary(artifacts: Sequence[Artifact]) -> str:
-    """How many passes changed something."""
-    return f"{len(artifacts)} passes"
-
-
-def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
-    """The pass is one row, with the lines of the module before and after it."""
-    data = typed(IreePass, artifact.data)
-    yield {
-        "graph": artifact.graph,
-        "number": data.number,
-        "name": data.name,
-        "options": data.options,
-        "operation": data.operation,
-        "before": data.before,
-        "after": data.after,
-        "difference": artifact.text,
-    }
-
-
 def render_after(event: Event, id: str) -> Artifact:
     """The module behind the pass."""
     return text_artifact(event, id, f"After {event.data['name']} · IREE", "mlir")
-
-
-def rows_after(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
-    """The pass is one row, with the whole module's text before and after it."""
-    data = typed(IreeAfterPass, artifact.data)
-    yield {
-        "graph": artifact.graph,
-        "number": data.number,
-        "name": data.name,
-        "before": data.before,
-        "after": artifact.text,
-    }
 
 
 PASS = Stage(
@@ -69,7 +35,7 @@ PASS = Stage(
     language="diff",
     backend="iree",
     render=render,
-    rows=rows,
+    rows=one_row(IreePass, "difference"),
     summary=summary,
     link=links(places, "loc"),
     why_absent="it was not asked for: options={'passes': True}",
@@ -81,7 +47,7 @@ AFTER_PASS = Stage(
     language="mlir",
     backend="iree",
     render=render_after,
-    rows=rows_after,
+    rows=one_row(IreeAfterPass, "after"),
     summary=summary,
     link=links(phases.places, "loc"),
     kinds=phases.kinds,

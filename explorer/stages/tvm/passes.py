@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-
 from explorer.model.artifacts import TvmAfterPass, TvmPass
 from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Plain
+from explorer.model.values import Artifact, Event
+from explorer.stages.changing_passes import one_row, summary
 from explorer.stages.tvm import modules
 from explorer.stages.tvm.notes import link_notes
 
@@ -20,42 +18,9 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, title, "diff", seconds=data.seconds)
 
 
-def summary(artifacts: Sequence[Artifact]) -> str:
-    """How many passes changed something."""
-    return f"{len(artifacts)} passes"
-
-
-def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
-    """The pass is one row, with the lines of the functions that it changed, before and after it."""
-    data = typed(TvmPass, artifact.data)
-    yield {
-        "graph": artifact.graph,
-        "number": data.number,
-        "name": data.name,
-        "level": data.level,
-        "functions": data.functions,
-        "before": data.before,
-        "after": data.after,
-        "seconds": data.seconds,
-        "difference": artifact.text,
-    }
-
-
 def render_after(event: Event, id: str) -> Artifact:
     """All functions behind the pass."""
     return text_artifact(event, id, f"After {event.data['name']} · TVM", "python")
-
-
-def rows_after(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
-    """The pass is one row, with the text of all functions before and after it."""
-    data = typed(TvmAfterPass, artifact.data)
-    yield {
-        "graph": artifact.graph,
-        "number": data.number,
-        "name": data.name,
-        "before": data.before,
-        "after": artifact.text,
-    }
 
 
 PASS = Stage(
@@ -64,7 +29,7 @@ PASS = Stage(
     language="diff",
     backend="tvm",
     render=render,
-    rows=rows,
+    rows=one_row(TvmPass, "difference"),
     summary=summary,
     link=link_notes,
     why_absent="no pass changed a function",
@@ -76,7 +41,7 @@ AFTER_PASS = Stage(
     language="python",
     backend="tvm",
     render=render_after,
-    rows=rows_after,
+    rows=one_row(TvmAfterPass, "after"),
     summary=summary,
     link=link_notes,
     kinds=modules.kinds,

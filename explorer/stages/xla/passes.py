@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-
 from explorer.model.artifacts import XlaPass
 from explorer.model.events import XlaPassText
 from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Plain
+from explorer.model.values import Artifact, Event
+from explorer.stages.changing_passes import one_row, summary
 from explorer.stages.xla import hlo
 
 
@@ -19,32 +17,13 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, f"{data.name} · {data.pipeline}: {data.before} → {data.after} lines", "diff")
 
 
-def summary(artifacts: Sequence[Artifact]) -> str:
-    """How many passes changed something."""
-    return f"{len(artifacts)} passes"
-
-
-def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
-    """The pass is one row, with the lines of the module before and after it."""
-    data = typed(XlaPass, artifact.data)
-    yield {
-        "graph": artifact.graph,
-        "number": data.number,
-        "pipeline": data.pipeline,
-        "name": data.name,
-        "before": data.before,
-        "after": data.after,
-        "difference": artifact.text,
-    }
-
-
 STAGE = Stage(
     name="xla_pass",
     title="Passes · XLA",
     language="diff",
     backend="xla",
     render=render,
-    rows=rows,
+    rows=one_row(XlaPass, "difference"),
     summary=summary,
     link=hlo.link,
     why_absent="no pass changed the module",
