@@ -25,6 +25,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.figures import figures as figures_of_code
 from explorer.questions.fusion import fusion_of
+from explorer.questions.joined_sets import joined
 from explorer.questions.kernel_bytes import bytes_moved
 from explorer.questions.kernels import kernels_of
 from explorer.questions.line_texts import LineTexts, texts_of
@@ -211,32 +212,25 @@ class Comparison:
         only or is computed from different values, "split" if a trace needs more groups than another, and "only in …" if the
         other traces store none of its values.
         """
-        return Rows(self._group_row(component) for component in self._components())
+        return Rows(self._group_row(component) for component in self._sharing())
 
     def fusion(self) -> Rows:
         """One row per pair of values that one trace fuses and another does not, with the recorded reason."""
         return Rows(row for one, other in combinations(range(len(self.traces)), 2) for row in self._differences(one, other))
 
-    def _components(self) -> list[list[set[tuple[str, str, str]]]]:
+    def _sharing(self) -> list[list[set[tuple[str, str, str]]]]:
         """Return the groups of each trace that share values, directly or through other groups."""
         by_key: dict[Key, list[tuple[int, tuple[str, str, str]]]] = {}
         for number, ops in enumerate(self._ops):
             for op in ops:
                 by_key.setdefault(op.key, []).append((number, op.group))
-        parents: dict[tuple[int, tuple[str, str, str]], tuple[int, tuple[str, str, str]]] = {}
-
-        def root(place: tuple[int, tuple[str, str, str]]) -> tuple[int, tuple[str, str, str]]:
-            while parents.setdefault(place, place) != place:
-                place = parents[place]
-            return place
-
-        for places in by_key.values():
-            for place in places:
-                parents[root(place)] = root(places[0])
-        components: dict[Any, list[set[tuple[str, str, str]]]] = {}
-        for place in parents:
-            components.setdefault(root(place), [set() for _ in self.traces])[place[0]].add(place[1])
-        return list(components.values())
+        components = []
+        for places in joined(by_key.values()):
+            component: list[set[tuple[str, str, str]]] = [set() for _ in self.traces]
+            for number, group in places:
+                component[number].add(group)
+            components.append(component)
+        return components
 
     def _group_row(self, component: list[set[tuple[str, str, str]]]) -> dict[str, Plain]:
         ops_of = [[op for op in ops if op.group in groups] for ops, groups in zip(self._ops, component, strict=True)]

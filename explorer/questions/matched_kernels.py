@@ -14,6 +14,7 @@ from explorer.model.trace_data import TraceData
 from explorer.questions.comparison import Comparison, Op
 from explorer.questions.costs import call_table, is_call, kernel_rows
 from explorer.questions.fusion import fusion_of
+from explorer.questions.joined_sets import joined
 from explorer.questions.kernel_bytes import traffic
 from explorer.questions.kernels import kernels_of
 from explorer.questions.rows import GroupRow
@@ -56,7 +57,7 @@ def matched_kernels(comparison: Comparison) -> list[KernelMatch]:
         numbered = first_numbering(comparison.traces)
         every = [tuple(_by_line(t, n, lines)) for n, (t, lines) in enumerate(zip(comparison.traces, numbered, strict=True))]
     unknown = [frozenset(kernel.graph for kernel in of if not kernel.computes) for of in every]
-    return [_match(places, every, unknown, comparison.names) for places in _components(every)]
+    return [_match(places, every, unknown, comparison.names) for places in _sharing(every)]
 
 
 def _has_groups(trace: TraceData) -> bool:
@@ -94,25 +95,15 @@ def _what(kernels: Sequence[Sequence[MatchedKernel]], names: Sequence[str]) -> s
     return "same" if all(other == first for other in others) else "values differ"
 
 
-def _components(every: Sequence[Sequence[MatchedKernel]]) -> list[list[tuple[int, int]]]:
+def _sharing(every: Sequence[Sequence[MatchedKernel]]) -> list[list[tuple[int, int]]]:
     """The kernels that share what they compute, each as (trace, number)."""
-    parents: dict[tuple[int, int], tuple[int, int]] = {}
-
-    def root(place: tuple[int, int]) -> tuple[int, int]:
-        while parents.setdefault(place, place) != place:
-            place = parents[place]
-        return place
-
-    first: dict[Hashable, tuple[int, int]] = {}
-    for trace, kernels in enumerate(every):
-        for number, kernel in enumerate(kernels):
-            place = root((trace, number))
-            for value in kernel.computes:
-                parents[root(place)] = root(first.setdefault(value, place))
-    found: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for place in parents:
-        found.setdefault(root(place), []).append(place)
-    return sorted(map(sorted, found.values()))
+    places = [(trace, number) for trace, kernels in enumerate(every) for number in range(len(kernels))]
+    by_value: dict[Hashable, list[tuple[int, int]]] = {}
+    for trace, number in places:
+        for value in every[trace][number].computes:
+            by_value.setdefault(value, []).append((trace, number))
+    # each kernel is also a set of its own, so that one of which no record says what it computes is listed too
+    return joined([*([place] for place in places), *by_value.values()])
 
 
 # By Inductor's scheduler -------------------------------------------------------------------------------------------------
