@@ -79,11 +79,7 @@ def compared(
     """
     truth = truth or Truth(call)
     pairs = {name: (one, other) for name, one, other in _pairs(expected, given)}
-    unwritten = set(_unwritten_names(pairs, truth))
-    rows = {
-        name: CheckRow(name, None, note=UNWRITTEN) if name in unwritten else _row(name, one, other, truth, strides)
-        for name, (one, other) in pairs.items()
-    }
+    rows = {name: _row(name, one, other, truth, strides) for name, (one, other) in pairs.items()}
     if redo is not None:
         random = _random_names({name: pairs[name] for name, row in rows.items() if _may_be_random(row)}, truth, redo[0])
         rows |= _random_rows({name: rows[name] for name in random}, expected, redo, draws)
@@ -148,7 +144,7 @@ def _plain(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
         )
     tensors = [as_tensor(v) for v in (one, other)]
     if all(t is not None for t in tensors):
-        return replace(_values(name, tensors[0], tensors[1], truth), compared="value, type")
+        return _with_parts(_values(name, tensors[0], tensors[1], truth), "value", "type")
     try:
         same = bool(one == other)
     except IMPOSSIBLE:
@@ -170,8 +166,8 @@ def _tensors(name: str, one: Part, other: Part, truth: Truth, strides: str) -> C
             nan = float("nan")
             note = f"the {what} is {theirs}, of eager {mine}"
             return CheckRow(name, False, max_abs=nan, max_rel=nan, compared=what, note=note)
-    parts = "values, type, shape, what it is a view of" + (f"; not strides: {strides}" if strides else ", strides")
-    row = replace(_values(name, a, b, truth), compared=parts)
+    parts = "type, shape, what it is a view of" + (f"; not strides: {strides}" if strides else ", strides")
+    row = _with_parts(_values(name, a, b, truth), "values", parts)
     wrong = []
     if not strides and _steps(one) != _steps(other):
         wrong.append(f"the strides are {other.strides}, of eager {one.strides}")
@@ -179,6 +175,11 @@ def _tensors(name: str, one: Part, other: Part, truth: Truth, strides: str) -> C
         mine, theirs = (" and ".join(part.shares) or "nothing" for part in (one, other))
         wrong.append(f"it is a view of {theirs}, of eager of {mine}")
     return replace(row, equal=False, note="; ".join(filter(None, [*wrong, row.note]))) if wrong else row
+
+
+def _with_parts(row: CheckRow, values: str, parts: str) -> CheckRow:
+    """State what was compared: the values, unless the row says that they could not be, and the other parts."""
+    return replace(row, compared=parts if row.equal is None else f"{values}, {parts}")
 
 
 def _steps(part: Part) -> list[int]:
@@ -190,6 +191,7 @@ def _steps(part: Part) -> list[int]:
 
 def _values(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
     """Compare the values of two tensors of one shape and type: a row with the judge's verdict."""
+    import torch
 
     try:
         ones, others = strided_parts(one), strided_parts(other)
@@ -197,7 +199,13 @@ def _values(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
         return CheckRow(name, None, note=f"not compared: {type(error).__name__}: {error}")
     if any(a.shape != b.shape for a, b in zip(ones, others, strict=True)):
         return CheckRow(name, False, note="another number of elements is stored than eager stores")
-    verdicts = [_verdict(name, a, b, truth, is_whole=len(ones) == 1) for a, b in zip(ones, others, strict=True)]
+    alike = [_alike_at_once(a, b) for a, b in zip(ones, others, strict=True)]
+    if not all(alike) and one.layout == torch.strided and truth.unwritten(name):
+        return CheckRow(name, None, note=UNWRITTEN)
+    verdicts = [
+        Judgement(True, NEAR if _has_fractions(a) else "exact") if same else _verdict(name, a, b, truth, is_whole=len(ones) == 1)
+        for a, b, same in zip(ones, others, alike, strict=True)
+    ]
     verdict = next((v for v in verdicts if not v.equal), max(verdicts, key=lambda v: v.share or 0.0))
     differences = [gaps(a, b) for a, b in zip(ones, others, strict=True)]
     # NaN is larger than any number here
@@ -214,51 +222,28 @@ def _values(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
     )
 
 
-def _judgeable(one: Any, other: Any) -> bool:
-    """Whether two values are strided tensors of one shape and type."""
-    import torch
-
-    if not isinstance(one, torch.Tensor) or not fits(other, one):
-        return False
-    return bool(one.dtype == other.dtype and one.layout == other.layout == torch.strided)
+def _has_fractions(tensor: Any) -> bool:
+    """Whether a tensor has floats or complex numbers, which are rounded."""
+    return bool(tensor.is_floating_point() or tensor.is_complex())
 
 
 def _alike_at_once(one: Any, other: Any) -> bool:
     """Whether two tensors of one shape and type are so near that nothing has to be computed to judge them."""
-    floats = one.is_floating_point() or one.is_complex()
-    return near(one, other) if floats else bool((one == other).all())
+    return near(one, other) if _has_fractions(one) else bool((one == other).all())
 
 
 def _verdict(name: str, one: Any, other: Any, truth: Truth, *, is_whole: bool) -> Judgement:
-    """Ask the judge: at once if both are next to each other, else with as many ways to round as it takes.
+    """Ask the judge about values that are not alike at once, with as many ways to round as it takes.
 
     `is_whole` is False for one of several stored parts of a sparse tensor: there is no evidence for these.
     """
-    floats = one.is_floating_point() or one.is_complex()
-    if _alike_at_once(one, other):
-        return Judgement(True, NEAR if floats else "exact")
+    judge = judged if _has_fractions(one) else exactly
     verdict = Judgement(False, "")
     for count in TRIALS:
-        evidence = truth.of(name, one, count) if is_whole else Evidence()
-        verdict = (judged if floats else exactly)(one, other, evidence)
+        verdict = judge(one, other, truth.of(name, one, count) if is_whole else Evidence())
         if verdict.equal:
             break
     return verdict
-
-
-def _unwritten_names(pairs: Mapping[str, tuple[Part | None, Part | None]], truth: Truth) -> Iterator[str]:
-    """The names of the values that change with what is in memory that the function reads unwritten."""
-    apart = [
-        name
-        for name, (one, other) in pairs.items()
-        if one and other and _judgeable(one.value, other.value) and not _alike_at_once(one.value, other.value)
-    ]
-    first = truth.filled(1) if apart else None
-    second = truth.filled(2) if first else None
-    for name in apart:
-        one, other = value_of(first, name), value_of(second, name)
-        if one is not None and fits(other, one) and bool(((one != other) & ((one == one) | (other == other))).any()):
-            yield name
 
 
 # Random numbers ----------------------------------------------------------------------------------------------------------
@@ -282,10 +267,7 @@ def _random_names(pairs: Mapping[str, tuple[Part | None, Part | None]], truth: T
 
 def _random_rows(rows: Mapping[str, CheckRow], expected: Outcome, redo: tuple[Redo, Redo], draws: int) -> dict[str, CheckRow]:
     """Judge values that depend on random numbers by several calls of each side; each call serves a group of values."""
-    unjudged = {
-        name: replace(row, equal=None, random=True, error=None, eager_error=None, bound="", note=f"{RANDOM}; not compared")
-        for name, row in rows.items()
-    }
+    unjudged = {name: _unjudged(row) for name, row in rows.items()}
     if draws < LEAST_DRAWS:
         return unjudged
     judged_rows = {}
@@ -297,19 +279,28 @@ def _random_rows(rows: Mapping[str, CheckRow], expected: Outcome, redo: tuple[Re
                 for name in names:
                     values[name][side].append(value_of(outcome, name))
         for name in names:
-            judged_rows[name] = _on_average(unjudged[name], values[name], draws)
+            judged_rows[name] = _on_average(rows[name], values[name], draws)
     return judged_rows
+
+
+def _unjudged(row: CheckRow) -> CheckRow:
+    """The row of a random value that nothing was compared of but its type and the like."""
+    parts = ", ".join(part for part in row.compared.split(", ") if part not in ("value", "values"))
+    note = f"{RANDOM}; not compared"
+    return replace(row, equal=None, random=True, error=None, eager_error=None, bound="", compared=parts, note=note)
 
 
 def _on_average(row: CheckRow, values: Sequence[Sequence[Any]], draws: int) -> CheckRow:
     """Judge a row by the values of eager's calls and of the others."""
     comparable = all(fits(value, values[0][0]) for side in values for value in side)
     alike = draws_alike(values[0], values[1]) if comparable else None
-    bound = f"the means of {draws} calls of each, by permutation" if alike is not None else ""
-    if alike is False:
-        return replace(row, equal=False, bound=bound, note="random, and on average not what eager gives")
-    verdict = "on average as eager's" if alike else "not compared"
-    return replace(row, bound=bound, note=f"{RANDOM}; {verdict}")
+    unjudged = _unjudged(row)
+    if alike is None:
+        return unjudged
+    bound = f"the means of {draws} calls of each, by permutation"
+    if alike:
+        return replace(unjudged, bound=bound, compared=row.compared, note=f"{RANDOM}; on average as eager's")
+    return replace(unjudged, equal=False, bound=bound, compared=row.compared, note="random, and on average not what eager gives")
 
 
 def _groups(values: Mapping[str, Any], draws: int) -> Iterator[list[str]]:

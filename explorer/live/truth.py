@@ -48,6 +48,7 @@ class Truth:
     _exact: list[Outcome | None] = field(default_factory=list)
     _samples: list[tuple[Outcome, Outcome, bool]] = field(default_factory=list)
     _around: dict[bool, Outcome | None] = field(default_factory=dict)
+    _filled: list[Outcome] | None = None
     _tried: int = 0
 
     def exact(self) -> Outcome | None:
@@ -89,11 +90,28 @@ class Truth:
         if outcome is not None and around is not None:
             self._samples.append((outcome, around, True))
 
-    def filled(self, number: int) -> Outcome | None:
-        """Eager's outcome with a number in the memory that the function reads unwritten; None where there is none."""
-        made: list[int] = []
-        outcome = self._outcome(self.call, lambda: filled(number, made))
-        return outcome if any(made) else None
+    def unwritten(self, name: str) -> bool:
+        """Whether a value changes with what is in the memory that the function reads unwritten."""
+        if self._filled is None:
+            self._filled = self._both_filled()
+        if not self._filled:
+            return False
+        one, other = (value_of(outcome, name) for outcome in self._filled)
+        if one is None or not fits(other, one):
+            return False
+        numbers = (one == one) | (other == other)
+        return bool(((one != other) & numbers).any())
+
+    def _both_filled(self) -> list[Outcome]:
+        """Eager's outcomes with a 1 and with a 2 in the memory that the function reads unwritten; none where it reads none."""
+        outcomes = []
+        for number in (1, 2):
+            sizes: list[int] = []
+            outcome = self._outcome(self.call, lambda number=number, sizes=sizes: filled(number, sizes))  # type: ignore[misc]
+            if outcome is None or not any(sizes):
+                return []
+            outcomes.append(outcome)
+        return outcomes
 
     def _outcome(self, call: Call | None, within: Callable[[], AbstractContextManager[Any]]) -> Outcome | None:
         """The outcome of a call; None where it cannot be made so."""

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.live import check_rows
+from explorer.live import check_rows, truth
 from explorer.live.call import Call
 from explorer.live.check_rows import DRAWS, compared
 from explorer.live.interpreted import interpreting_calls
@@ -163,6 +163,43 @@ def test_memory_that_nobody_wrote_is_not_compared() -> None:
     rows = compared(call, eager, given)
     assert [row.equal for row in rows] == [None, None, False]
     assert [row.note for row in rows[:2]] == [check_rows.UNWRITTEN] * 2
+    parts = "type, shape, what it is a view of, strides"
+    assert [row.compared for row in rows] == [parts, parts, f"values, {parts}"]
+
+
+def test_a_number_from_memory_that_nobody_wrote_is_not_compared() -> None:
+    """A Python number that was read from such memory is no result either, and its row does not say that it was compared."""
+    call = Call(lambda x: (torch.empty(1).item(), float(x.sum())), (torch.arange(4.0),), {})
+    eager = outcome_of(call.function, call)
+    one, other = compared(call, eager, outcome_of(lambda x: (0.5, 9.0), call))
+    assert (one.equal, one.note, one.compared) == (None, check_rows.UNWRITTEN, "type")
+    assert (other.equal, other.compared) == (False, "value, type")
+
+
+def test_values_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether two values are near is asked once a pair; the function is called again only for values that are not."""
+    asked, near = [], check_rows.near
+    monkeypatch.setattr(check_rows, "near", lambda one, other: asked.append(one) or near(one, other))
+    called = []
+    monkeypatch.setattr(truth, "outcome_of", lambda *args, **kwargs: called.append(args) or outcome_of(*args, **kwargs))
+    call = Call(lambda x: (torch.empty(4).copy_(x), x * 2), (torch.arange(4.0),), {})
+    eager = outcome_of(call.function, call)
+    assert [row.equal for row in compared(call, eager, eager)] == [True, True]
+    assert (len(asked), len(called)) == (2, 0)
+    rows = compared(call, eager, outcome_of(lambda x: (x + 1, x * 2), call))
+    assert [row.equal for row in rows] == [False, True]
+    assert len(asked) == 4 and called
+
+
+def test_random_values_that_nothing_is_said_of_are_not_called_compared() -> None:
+    """With too few calls for a mean the row says that the type was compared, not the values."""
+    call = Call(lambda x: nn.functional.dropout(x, 0.5), (torch.ones(200),), {})
+    drawn = lambda seed: outcome_of(call.function, call, seed=seed)  # noqa: E731
+    other = lambda seed: drawn(seed + 1000)  # noqa: E731
+    parts = "type, shape, what it is a view of, strides"
+    for draws, expected in ((2, parts), (DRAWS, f"values, {parts}")):
+        (row,) = compared(call, drawn(0), other(0), redo=(drawn, other), draws=draws)
+        assert (row.equal, row.random, row.compared) == (None, True, expected)
 
 
 def test_whole_numbers_are_exact_but_where_rounding_decides() -> None:
