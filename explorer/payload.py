@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from explorer import wire
-from explorer.model.artifacts import Autotune, FxPass, IreeAfterPass, KernelForm, TvmAfterPass
+from explorer.model.artifacts import Autotune, FxPass, KernelForm
 from explorer.model.records import blank, typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link, Plain, jsonable, text_lines
@@ -82,7 +82,7 @@ def stages(trace: TraceData) -> Iterator[wire.StageInfo]:
         first.setdefault(artifact.stage, artifact)
     order = list(dict.fromkeys((*(stage.name for stage in STAGES), *first)))
     for stage in (stage_of(trace, name) for name in order if name in first):
-        yield {
+        info: wire.StageInfo = {
             "name": stage.name,
             "title": stage.title,
             "about": stage.about,
@@ -90,6 +90,9 @@ def stages(trace: TraceData) -> Iterator[wire.StageInfo]:
             "opens_at": stage.opens_at,
             "made_from": list(stage.made_from),
         }
+        if stage.passes is not None:
+            info["passes"] = {"compiler": stage.passes.compiler, "whole": stage.passes.whole}
+        yield info
 
 
 def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Mapping[str, int]) -> wire.ArtifactInfo:
@@ -126,9 +129,14 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
             info["idle"] = jsonable(a.data.idle)
         if a.data.idle_after:
             info["idle_after"] = jsonable(a.data.idle_after)
-    elif isinstance(a.data, (IreeAfterPass, TvmAfterPass)):
-        info["before"] = texts.get(a.data.before, a.data.before)
+    elif _is_behind_a_pass(trace, a.stage) and isinstance(before := a.data.get("before"), str):
+        info["before"] = texts.get(before, before)
     return info
+
+
+def _is_behind_a_pass(trace: TraceData, name: str) -> bool:
+    """Whether a stage has the whole texts of another one's passes."""
+    return any(stage.passes is not None and stage.passes.whole == name for stage in (*trace.stages, *STAGES))
 
 
 def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:

@@ -12,15 +12,11 @@ from explorer.model.artifacts import (
     FxPass,
     GraphBreak,
     Guard,
-    IreeAfterPass,
-    IreePass,
     PatternMatch,
     Phase,
     Recompile,
     Source,
     Symbol,
-    TvmAfterPass,
-    TvmPass,
 )
 from explorer.model.rows import Setting
 from explorer.questions.rows import BufferRow, Cost, GroupRow, InlinedRow, MomentRow, StorageRow, UnreadRow
@@ -28,6 +24,25 @@ from explorer.questions.rows import BufferRow, Cost, GroupRow, InlinedRow, Momen
 Names = list[str]
 #: Facts of which the front end shows whatever there is.
 Facts = dict[str, Any]
+
+
+class PassesInfo(TypedDict):
+    """Which compiler's passes a stage shows, a text for each, and the stage of the whole texts behind them, "" for none."""
+
+    compiler: str
+    whole: str
+
+
+class PassFacts(TypedDict, total=False):
+    """What is read of the data of a pass, as far as its compiler has it, and the "number" of the whole text behind it.
+
+    "before" and "after" are the lines of the module before and after the pass.
+    """
+
+    number: int
+    name: str
+    before: int
+    after: int
 
 
 class StageInfo(TypedDict):
@@ -42,6 +57,7 @@ class StageInfo(TypedDict):
     language: str
     opens_at: int
     made_from: Names
+    passes: NotRequired[PassesInfo]
 
 
 class StageOnDemand(TypedDict):
@@ -459,11 +475,9 @@ DATA = {
     "graph_break": GraphBreak,
     "pattern_match": PatternMatch,
     "fx_pass": FxPass,
-    "iree_pass": IreePass,
-    "iree_after_pass": IreeAfterPass,
-    "tvm_pass": TvmPass,
-    "tvm_after_pass": TvmAfterPass,
 }
+#: What it reads of the data of a stage that says whose passes it shows.
+OF_PASSES = PassFacts
 ROWS = {"phase": Phase, "guards": Guard, "recompile": Recompile, "symbol": Symbol}
 #: All that travels.
 MESSAGES = (Payload, Addition, Selected, Command, Progress, MlirPasses, Question)

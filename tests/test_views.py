@@ -14,7 +14,8 @@ import pytest
 from explorer import page
 from explorer.model.artifacts import Autotune, FxPass, Kernel, KernelForm, PatternMatch, Source
 from explorer.model.records import blank, typed
-from explorer.model.values import Artifact, Failure, Link, plain
+from explorer.model.stage import Passes, Stage
+from explorer.model.values import Artifact, Event, Failure, Link, plain
 from explorer.payload import payload
 from explorer.traced import Trace
 
@@ -204,13 +205,14 @@ def test_passes_are_walked_by_keys(opened):
     assert steps.locator('[aria-selected="true"]').inner_text().startswith("first")
 
 
-@pytest.mark.parametrize(("compiler", "whole"), [("IREE", "convert-torch-to-linalg"), ("TVM", "FuseOps")])
+@pytest.mark.parametrize(("compiler", "whole"), [("IREE", "convert-torch-to-linalg"), ("TVM", "FuseOps"), ("XLA", "")])
 def test_the_passes_of_another_compiler_are_walked(opened, replayed, compiler, whole):
     """Each that changed something is a step with the lines that its difference has; of one that was named the whole text."""
     name = compiler.lower()
     trace = replayed(f"{name}_linear-torch2.13-cpu")
     panel = show(opened(trace), "Passes")
     assert panel.get_by_label("passes of").locator("option:checked").inner_text() == f"{compiler} passes · 0/0 inference"
+    assert ("after_passes" in panel.locator(".steps-side").inner_text()) is bool(whole)
     rows = trace.table(f"{name}_pass")
     options = panel.get_by_role("listbox", name="passes").get_by_role("option")
     assert [text.split("\n")[0] for text in options.all_inner_texts()] == [row["name"] for row in rows]
@@ -223,11 +225,41 @@ def test_the_passes_of_another_compiler_are_walked(opened, replayed, compiler, w
     assert sorted(seen) == sorted(changed) and changed
     shown = panel.get_by_role("list", name="differences")
     assert "@@ -" in shown.inner_text()
+    if not whole:
+        return
     options.nth(next(n for n, row in enumerate(rows) if row["name"] == whole)).click()
     (row,) = (row for row in trace.table(f"{name}_after_pass") if row["name"] == whole)
     assert "@@ -" not in shown.inner_text()
     first = shown.get_by_role("listitem").first.inner_text()
     assert re.match(r"⋯ \d+ equal lines", first) or row["after"].split("\n")[0] in first
+
+
+def test_the_passes_of_a_compiler_of_your_own_are_walked(opened):
+    """A stage that says whose passes it shows has its view, whatever else its data lacks; whole texts are found by number."""
+
+    def of(event: Event, id: str) -> Artifact:
+        raise NotImplementedError
+
+    mine = Stage("my_pass", "Passes", "diff", "", of, passes=Passes("Mine", "my_module"))
+    whole = Stage("my_module", "Modules", "text", "", of)
+
+    def artifact(stage: str, text: str, **data: Any) -> Artifact:
+        return Artifact(f"{stage} {data['number']}", stage, "0/0", "forward", "untitled", "diff", text, data=data)
+
+    artifacts = (
+        artifact("my_pass", "--- before\n+++ after\n@@ -1,2 +1,2 @@\n a\n-b\n+c", number=1, name="tidy", before=2, after=2),
+        artifact("my_pass", "--- before\n+++ after\n@@ -2 +2 @@\n-c\n+d", number=2),
+        artifact("my_module", "a\nd", number=2, before="a\nc"),
+    )
+    panel = show(opened(Trace(artifacts=artifacts, stages=(mine, whole))), "Passes")
+    assert panel.get_by_label("passes of").locator("option:checked").inner_text() == "Mine passes · 0/0 forward"
+    options = panel.get_by_role("listbox", name="passes").get_by_role("option")
+    assert [text.split("\n") for text in options.all_inner_texts()] == [["tidy", "2 → 2 lines"], ["untitled"]]
+    cells = "cells => cells.map(c => '-+'[c.dataset.side] + c.querySelector('.code').textContent)"
+    assert panel.locator(".cell.gone, .cell.made").evaluate_all(cells) == ["-b", "+c"]
+    options.nth(1).click()
+    assert panel.locator(".cell.gone, .cell.made").evaluate_all(cells) == ["-c", "+d"]
+    assert "@@" not in panel.get_by_role("list", name="differences").inner_text()
 
 
 def test_mlir_passes_of_a_saved_trace_say_that_they_need_the_process(opened, trained):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -9,9 +10,11 @@ import msgspec
 import pytest
 
 from explorer import payload, wire
+from explorer.stages import STAGES
 from explorer.traced import Trace
 
 HERE = Path(__file__).parent
+SOURCES = Path(wire.__file__).parent / "widget" / "src"
 RECORDINGS = sorted(path.name.removesuffix(".events.json.gz") for path in HERE.glob("data/*.events.json.gz"))
 
 
@@ -52,6 +55,33 @@ def test_data_that_travels_has_the_shape_that_the_front_end_reads(types: ModuleT
                 seen.add(artifact["stage"])
                 types.check(artifact["data"], types.partial(shape))
     assert seen == set(wire.DATA)
+
+
+def test_passes_of_every_compiler_have_the_shape_that_the_front_end_reads(
+    types: ModuleType, replayed: Callable[[str], Trace]
+) -> None:
+    """What the view of passes reads of a pass and of the whole text behind it has one shape, whichever compiler it is of."""
+    seen = set()
+    for name in RECORDINGS:
+        whole = payload.payload(replayed(name))
+        passes = {stage["name"]: stage["passes"] for stage in whole["stages"] if "passes" in stage}
+        stages = {*passes, *(info["whole"] for info in passes.values())}
+        for artifact in (a for a in whole["artifacts"] if a["stage"] in stages):
+            seen.add(artifact["stage"])
+            if artifact["stage"] in passes:
+                assert msgspec.convert(artifact["data"], wire.OF_PASSES).keys() == wire.OF_PASSES.__annotations__.keys()
+            else:
+                assert isinstance(artifact["data"]["number"], int) and isinstance(artifact["before"], (int, str))
+    assert seen == {"iree_pass", "iree_after_pass", "tvm_pass", "tvm_after_pass", "xla_pass"}
+
+
+def test_the_front_end_names_no_stage_of_another_compiler() -> None:
+    """What it needs of them travels in StageInfo, so that a compiler of the user's own is shown like these."""
+    stages = {stage.name for stage in STAGES if stage.backend not in ("", "inductor")} - {stage.language for stage in STAGES}
+    assert {"iree_pass", "tvm_pass", "xla_pass", "openvino_partition"} <= stages
+    sources = [path for path in SOURCES.iterdir() if path.suffix == ".js"]
+    words = {path.name: set(re.findall(r"\w+", path.read_text(encoding="utf-8"))) for path in sources}
+    assert {name: sorted(found & stages) for name, found in words.items() if found & stages} == {} and "passes.js" in words
 
 
 @pytest.mark.parametrize(

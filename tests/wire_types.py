@@ -29,7 +29,9 @@ PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(No
 
 def typescript() -> str:
     """All shapes as TypeScript declarations."""
-    shapes = dict.fromkeys(s for root in (*wire.MESSAGES, *wire.DATA.values(), *wire.ROWS.values()) for s in reachable(root))
+    shapes = dict.fromkeys(
+        s for root in (*wire.MESSAGES, *wire.DATA.values(), wire.OF_PASSES, *wire.ROWS.values()) for s in reachable(root)
+    )
     aliases = [f"export type {name} = {written(shape)};\n" for name, shape in ALIASES.items()]
     return "\n".join([HEAD, *map(interface, shapes), *aliases])
 

@@ -112,6 +112,18 @@ def no_kernels(artifact: Artifact) -> Iterable[KernelPlace]:
     return ()
 
 
+class Passes(NamedTuple):
+    """What a stage is of whose every text is the difference that one pass of a compiler made, for the view of passes.
+
+    `compiler` is the compiler's name for people. `whole` is the stage that has whole texts behind passes, "" where none has; its
+    artifacts have the text before the pass in their data as `before`. The data of a pass may have its `name`, its `number`, which
+    is that of its whole text too, and how many lines the module had `before` and `after` it.
+    """
+
+    compiler: str
+    whole: str = ""
+
+
 def nodes_or_kernels(artifacts: Sequence[Artifact]) -> str:
     """How many nodes there are, where the texts are graphs; else the names of the kernels that they are of."""
     if artifacts[0].nodes:
@@ -142,9 +154,9 @@ class Stage:
     why a sound compile may lack the stage, and what to do to get it. A view opens on the first text of the stage that has the
     highest `opens_at`, 0 for a stage on which it does not open of itself, and compares a text first with one of a stage that it
     is `made_from`, in the same language. A text of the stage is made when it is asked for, where the process that compiled is
-    there, of a kernel with a text `on_demand_of`, a stage or a language of the kernel's source. `watch(emit)` is the probe of a
-    stage of your own: a context manager that observes the compiler; explorer's stages have none, since its own probes are
-    always on.
+    there, of a kernel with a text `on_demand_of`, a stage or a language of the kernel's source. `passes` says of a stage
+    whose texts are a pass each which compiler's they are: see `Passes`. `watch(emit)` is the probe of a stage of your own: a
+    context manager that observes the compiler; explorer's stages have none, since its own probes are always on.
     """
 
     name: str
@@ -169,6 +181,7 @@ class Stage:
     opens_at: int = 0
     made_from: tuple[str, ...] = ()
     on_demand_of: str = ""
+    passes: Passes | None = None
 
 
 def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.model.artifacts import IreeAfterPass, IreePass
 from explorer.model.records import typed
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Passes, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.changing_passes import one_row, summary
 from explorer.stages.fx_locations import Places
@@ -37,6 +37,7 @@ PASS = Stage(
     render=render,
     rows=one_row(IreePass, "difference"),
     summary=summary,
+    passes=Passes("IREE", "iree_after_pass"),
     link=links(places, "loc"),
     why_absent="it was not asked for: options={'passes': True}",
     about="One pass of IREE that changed the module, as the difference of its texts; a value that is only renumbered is none.",

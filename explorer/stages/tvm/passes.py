@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.model.artifacts import TvmAfterPass, TvmPass
 from explorer.model.records import typed
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Passes, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.changing_passes import one_row, summary
 from explorer.stages.tvm import modules
@@ -31,6 +31,7 @@ PASS = Stage(
     render=render,
     rows=one_row(TvmPass, "difference"),
     summary=summary,
+    passes=Passes("TVM", "tvm_after_pass"),
     link=link_notes,
     why_absent="no pass changed a function",
     about="One pass of TVM that changed functions of Relax or of TIR, as the difference of their texts; long lines are cut.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.model.artifacts import XlaPass
 from explorer.model.events import XlaPassText
 from explorer.model.records import typed
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Passes, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.changing_passes import one_row, summary
 from explorer.stages.xla import hlo
@@ -25,6 +25,7 @@ STAGE = Stage(
     render=render,
     rows=one_row(XlaPass, "difference"),
     summary=summary,
+    passes=Passes("XLA"),
     link=hlo.link,
     why_absent="no pass changed the module",
     about="One pass of XLA that changed the module, as the difference of its HLO before and after it.",

@@ -8,17 +8,29 @@ import { splitLines } from "./text.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Store } from "./store.js" */
-/** @import { ArtifactInfo, FxPass, IreePass, MlirPasses, PatternMatch, TvmPass } from "./wire.js" */
+/** @import { ArtifactInfo, FxPass, MlirPasses, PassesInfo, PassFacts, PatternMatch } from "./wire.js" */
 
 /**
- * The stages of the passes of other compilers: the compiler's name, and the stage of the whole texts.
+ * Whether a trace has passes to show: of FX, of triton over a kernel, of another compiler.
  *
- * @type {{ [stage: string]: { compiler: string, whole: string } }}
+ * @param {Store} store
  */
-const OTHERS = {
-  iree_pass: { compiler: "IREE", whole: "iree_after_pass" },
-  tvm_pass: { compiler: "TVM", whole: "tvm_after_pass" },
-};
+export function hasPasses(store) {
+  return store.first("fx_pass", "ttir", ...passStages(store).keys()) >= 0;
+}
+
+/**
+ * What the stages say whose every text is a pass of another compiler, by the stage's name.
+ *
+ * @param {Store} store
+ * @returns {Map<string, PassesInfo>}
+ */
+function passStages(store) {
+  /** @type {Map<string, PassesInfo>} */
+  const found = new Map();
+  for (const { name, passes } of store.payload.stages) if (passes) found.set(name, passes);
+  return found;
+}
 
 /**
  * A step: a pass, or where it is "inner" a pattern that a pass matched. "after" is made when it is shown,
@@ -82,12 +94,14 @@ export class Passes {
   // The graphs that passes changed, and the kernels of Triton.
   fill() {
     const { artifacts, kernels } = this.store.payload;
+    const others = passStages(this.store);
     for (const { stage, frame, graph } of artifacts)
-      if (stage === "fx_pass" || stage in OTHERS)
+      if (stage === "fx_pass" || others.has(stage))
         this.graphs.set(`${stage} ${frame} ${graph}`, { stage, frame, graph });
-    const fx = [...this.graphs].map(([key, { stage, frame, graph }]) =>
-      element("option", { value: key }, `${OTHERS[stage]?.compiler ?? "FX"} passes · ${frame} ${graph}`),
-    );
+    const fx = [...this.graphs].map(([key, { stage, frame, graph }]) => {
+      const compiler = others.get(stage)?.compiler ?? "FX";
+      return element("option", { value: key }, `${compiler} passes · ${frame} ${graph}`);
+    });
     const mlir = kernels
       .filter((k) => k.forms.ttir !== undefined)
       .map((k) => element("option", { value: `mlir ${k.artifact}` }, `MLIR passes · ${k.name}`));
@@ -101,9 +115,13 @@ export class Passes {
     this.source.value = key;
     const graph = this.graphs.get(key);
     if (!graph) return this.kernelPasses(Number(key.split(" ")[1]));
-    if (graph.stage in OTHERS) {
-      const note = "Shown are the lines around each change; the option after_passes of trace shows all.";
-      return this.show(otherSteps(this.store, graph), note);
+    const other = passStages(this.store).get(graph.stage);
+    if (other) {
+      const all = other.whole ? "; the option after_passes of trace shows all" : "";
+      return this.show(
+        otherSteps(this.store, graph, other.whole),
+        `Shown are the lines around each change${all}.`,
+      );
     }
     const note = "Passes that changed nothing are dimmed. Indented are the patterns that a pass matched.";
     this.show(fxSteps(this.store, graph), note);
@@ -309,15 +327,16 @@ function passSteps(store, a, index, fired) {
  *
  * @param {Store} store
  * @param {{ stage: string, frame: string, graph: string }} of
+ * @param {string} whole the stage of the whole texts, "" for none
  * @returns {Step[]}
  */
-function otherSteps(store, { stage, frame, graph }) {
+function otherSteps(store, { stage, frame, graph }, whole) {
   const mine = store.payload.artifacts
     .map((a, index) => ({ a, index }))
     .filter(({ a }) => a.frame === frame && a.graph === graph);
   /** @type {Map<unknown, number>} the index of the whole text of a pass, by the number of the pass */
   const wholes = new Map();
-  for (const { a, index } of mine) if (a.stage === OTHERS[stage].whole) wholes.set(a.data.number, index);
+  for (const { a, index } of mine) if (a.stage === whole) wholes.set(a.data.number, index);
   return mine
     .filter(({ a }) => a.stage === stage)
     .map(({ a, index }) => otherStep(store, a, index, wholes.get(a.data.number)));
@@ -331,10 +350,10 @@ function otherSteps(store, { stage, frame, graph }) {
  * @returns {Step}
  */
 function otherStep(store, a, index, whole) {
-  const { name, before, after } = /** @type {Partial<IreePass & TvmPass>} */ (a.data);
+  const { name, before, after } = /** @type {PassFacts} */ (a.data);
   const step = {
     name: name || a.title,
-    note: `${before} → ${after} lines`,
+    note: before === undefined || after === undefined ? "" : `${before} → ${after} lines`,
     seconds: a.seconds ?? undefined,
     changed: true,
     index,

@@ -6,7 +6,7 @@ import { Fusion } from "./fusion.js";
 import { GraphView } from "./graphview.js";
 import { Kernels } from "./kernels.js";
 import { Memory } from "./memory.js";
-import { Passes } from "./passes.js";
+import { Passes, hasPasses } from "./passes.js";
 import { Run } from "./run.js";
 import { Timings } from "./timings.js";
 import { Traces } from "./traces.js";
@@ -92,7 +92,7 @@ export const VIEWS = [
     name: "passes",
     title: "Passes",
     about: "what each pass changed, one after the other",
-    has: (store) => store.first("fx_pass", "ttir", "iree_pass", "tvm_pass") >= 0,
+    has: hasPasses,
     make: (parts) => new Passes(parts),
   },
   {

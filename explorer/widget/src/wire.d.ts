@@ -1,6 +1,15 @@
 // The shapes of explorer/wire.py. Written by `make types`: change them there.
 
 /**
+ * Which compiler's passes a stage shows, a text for each, and the stage of the whole texts behind them, ""
+ * for none.
+ */
+export interface PassesInfo {
+  compiler: string;
+  whole: string;
+}
+
+/**
  * A stage that the trace has texts of.
  *
  * A view opens on the stage with the highest "opens_at", and compares a stage first with one in "made_from".
@@ -12,6 +21,7 @@ export interface StageInfo {
   language: string;
   opens_at: number;
   made_from: string[];
+  passes?: PassesInfo;
 }
 
 /**
@@ -631,53 +641,16 @@ export interface FxPass {
 }
 
 /**
- * A pass of IREE's that changed the module: `operation` is what it ran on, such as "func.func @main".
+ * What is read of the data of a pass, as far as its compiler has it, and the "number" of the whole text
+ * behind it.
  *
- * `number` counts from 0 the passes that IREE says changed something. `before` and `after` are the lines of
- * the whole module. `places` has for each line of the difference the places (file, line) that it comes from.
+ * "before" and "after" are the lines of the module before and after the pass.
  */
-export interface IreePass {
-  number: number;
-  name: string;
-  options: string;
-  operation: string;
-  before: number;
-  after: number;
-  fx_nodes: string[];
-  places: [number, [string, number][]][];
-}
-
-/**
- * The whole module of IREE's behind a pass, `number` among those that changed something; `before` is its text
- * before it.
- */
-export interface IreeAfterPass {
-  number: number;
-  name: string;
-  before: string;
-  fx_nodes: string[];
-}
-
-/**
- * A pass of TVM's that changed functions: of Relax, of TIR, or of both, which is its `level`.
- *
- * `number` counts all passes from 0. `before` and `after` are the lines of the functions that it changed.
- */
-export interface TvmPass {
-  number: number;
-  name: string;
-  level: string;
-  functions: string[];
-  before: number;
-  after: number;
-  seconds: number;
-}
-
-/** All functions of TVM's module behind a pass, `number` among all; `before` is their text before it. */
-export interface TvmAfterPass {
-  number: number;
-  name: string;
-  before: string;
+export interface PassFacts {
+  number?: number;
+  name?: string;
+  before?: number;
+  after?: number;
 }
 
 /**
