@@ -6,8 +6,9 @@
 Every few milliseconds of processor time a signal looks at the stack. Time counts as explorer's where its recorder or its
 replay is under way, whoever's functions they call, or where a function of explorer's is innermost, but for what it
 merely stands around: torch's functions that a hook calls in their own place. It counts as links or verdicts by the
-file, as torch's otherwise. Time in other processes, g++ and triton's workers, is not seen. Other programs change these
-shares little, since the signal comes by processor time. Each measurement runs in a process of its own, with fresh caches
+file, as torch's otherwise. Time in other processes, g++ and triton's workers, is not seen. A trace is replayed when it is
+first read; that is no part of the compile, and has a column of its own. Other programs change these shares little, since
+the signal comes by processor time. Each measurement runs in a process of its own, with fresh caches
 but for the C++ header.
 """
 
@@ -112,7 +113,9 @@ def measured(name: str, target: str, train: bool) -> cost.Result:
     seconds = time.process_time() - began
     whole = sampler.found.total() or 1
     found: dict[str, Any] = {kind: number / whole * seconds for kind, number in sampler.found.items()}
-    return {"seconds": seconds, "found": found, "failures": [str(f) for f in trace.failures if f.fatal]}
+    began = time.process_time()
+    failures = [str(f) for f in trace.failures if f.fatal]
+    return {"seconds": seconds, "found": found, "replay": time.process_time() - began, "failures": failures}
 
 
 # In the parent ----------------------------------------------------------------------------------------------------
@@ -122,12 +125,14 @@ def row(result: cost.Result) -> tuple[str, ...]:
     """One row: seconds of torch and of each kind, and their ratios to torch's."""
     head = (result["workload"], result["mode"])
     if "error" in result:
-        return (*head, f"failed: {result['error']}", *[""] * (len(OWN) + 2))
+        return (*head, f"failed: {result['error']}", *[""] * (len(OWN) + 3))
     found = result["found"]
     base = found[TORCH]
     cells = [f"{cost.cell(found.get(kind, 0.0))} ({found.get(kind, 0.0) / base:.1%})" for kind in OWN]
     both = (found.get(LINKS, 0.0) + found.get(VERDICTS, 0.0)) / base
-    return (*head, cost.cell(base), *cells, f"{both:.1%}", f"{sum(found.get(k, 0.0) for k in OWN) / base:.1%}")
+    share = sum(found.get(kind, 0.0) for kind in OWN) / base
+    replay = f"{cost.cell(result['replay'])} ({result['replay'] / base:.1%})"
+    return (*head, cost.cell(base), *cells, f"{both:.1%}", f"{share:.1%}", replay)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -158,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 key = {"workload": name, "mode": mode, "target": options.target, "tool": "explorer"}
                 with caches.fresh() as (_, variables):
                     results.append({**key, **cost.start(key, variables, __file__)})
-    head = ("workload", "mode", f"{TORCH}, CPU s", *OWN, "links and verdicts", "all of explorer's")
+    head = ("workload", "mode", f"{TORCH}, CPU s", *OWN, "links and verdicts", "all of explorer's", "replay, when read")
     print(f"{cost.machine()}\ntarget {options.target}\n\n{cost.table(head, [row(result) for result in results])}")
     return 1 if any("error" in result or result["failures"] for result in results) else 0
 

@@ -29,10 +29,10 @@ class TraceData:
     """
 
     meta: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
-    artifacts: tuple[Artifact, ...] = ()
-    links: tuple[Link, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    stages: tuple[Stage, ...] = field(default=(), compare=False, repr=False, kw_only=True)
+    artifacts: tuple[Artifact, ...] = field(default_factory=tuple)
+    links: tuple[Link, ...] = field(default_factory=tuple)
+    failures: tuple[Failure, ...] = field(default_factory=tuple)
+    stages: tuple[Stage, ...] = field(default_factory=tuple, compare=False, repr=False, kw_only=True)
 
     @property
     def gpu(self) -> object | None:

@@ -40,6 +40,11 @@ class Changes:
         self.known_patterns: set[str] = set()
         self.known_passes: set[str] = set()
 
+    @property
+    def asked(self) -> bool:
+        """Whether anything is to be done otherwise."""
+        return bool(self.fusion or self.without_pattern or self.without_pass)
+
     @contextmanager
     def applied(self, emit: Emit) -> Iterator[None]:
         """Inside the block Inductor compiles with these changes."""

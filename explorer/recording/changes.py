@@ -27,6 +27,8 @@ def with_unfulfilled(trace: Trace, events: Sequence[Event], changes: Changes) ->
 
     InputError, with the trace as its attribute `explorer_trace`, for a pattern or pass that did not run in the compile.
     """
+    if not changes.asked:
+        return trace  # not replayed for this
     if any(failure.fatal for failure in trace.failures):
         return trace
     try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from explorer.compilers import torch_compile as compiling
 from explorer.live.function import LiveFunction
 from explorer.model.stage import Stage
-from explorer.model.values import Failure, Plain
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Failure, Plain, plain
 from explorer.process.garbage import collection_paused
 from explorer.recording.recorder import Recorder
 from explorer.replay import replay
@@ -16,13 +18,35 @@ from explorer.traced import Trace
 
 
 def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: LiveFunction | None) -> Trace:
-    """Replay what was recorded. An error of explorer's gives a trace that has only this Failure, and the program's result."""
-    failures = [*recorder.failures, *recorder.guard.failures(recorder.failures)]
+    """Make the trace of what was recorded up to now; it is replayed when the trace is first read.
+
+    An error of explorer's gives a trace that has only this Failure, and the program's result.
+    """
+    failures = failures_of(recorder)
     try:
         date = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        whole_meta = {**meta, **compiling.torch_versions(), "made": date, "cost": recorder.seconds}
-        with collection_paused():
-            return Trace.of(replay(recorder.events, failures, whole_meta, stages), live)
+        whole_meta = plain({**meta, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
     except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
-        lost = Failure("record", "replay", f"{type(error).__name__}: {error}", fatal=True)
-        return Trace(meta, failures=(*failures, lost), live=live)
+        return Trace.of(_lost(error, meta, failures), live)
+    make = partial(replay, tuple(recorder.events), failures, whole_meta, tuple(stages))
+    return Trace.of_later(whole_meta, partial(_replayed, make, whole_meta, failures), live)
+
+
+def failures_of(recorder: Recorder) -> tuple[Failure, ...]:
+    """All that went wrong in a recording up to now."""
+    return (*recorder.failures, *recorder.guard.failures(recorder.failures))
+
+
+def _replayed(make: Callable[[], TraceData], meta: Mapping[str, Plain], failures: Sequence[Failure]) -> TraceData:
+    """What `make` gives, or only a Failure where explorer fails in it."""
+    try:
+        with collection_paused():
+            return make()
+    except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
+        return _lost(error, meta, failures)
+
+
+def _lost(error: Exception, meta: Mapping[str, Plain], failures: Sequence[Failure]) -> TraceData:
+    """The data of a trace that could not be replayed."""
+    lost = Failure("record", "replay", f"{type(error).__name__}: {error}", fatal=True)
+    return TraceData(meta, failures=(*failures, lost))

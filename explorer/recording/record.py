@@ -43,7 +43,7 @@ class Recording:
         if self._trace is None:
             raise InputError("the recording is still under way: ask for its trace after the with block")
         for guard in self._guards:
-            if late := guard.failures(self._trace.failures):
+            if guard.losses and (late := guard.failures(self._trace.failures)):
                 self._trace = replace(self._trace, failures=(*self._trace.failures, *late))
         return self._trace
 

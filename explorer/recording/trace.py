@@ -32,7 +32,7 @@ from explorer.recording.advice import advice_on_call
 from explorer.recording.arguments import TraceRequest, absent_target, check_data, check_request, fusion_requests, name_of
 from explorer.recording.changes import changes_in_meta, with_unfulfilled
 from explorer.recording.compile_failures import SKIPPED_FRAME, compile_failures, failure_if_nothing_compiled
-from explorer.recording.finish import finished
+from explorer.recording.finish import failures_of, finished
 from explorer.recording.kernels import KernelRecorder, recording_kernels
 from explorer.recording.recorder import Recorder, recording
 from explorer.stages import STAGES
@@ -183,7 +183,7 @@ class _Tracing:
                 live.ladders = kernels.finish(recorder).with_choices(recorder.events)
             live.generated = recorder.generated if plan.absent else None
         trace = finished(recorder, meta, plan.request.stages, live)
-        live.late_losses = partial(recorder.guard.failures, trace.failures)
+        live.late_losses = partial(recorder.guard.failures, failures_of(recorder))
         return with_unfulfilled(trace, recorder.events, plan.changes)
 
     def trace_without_explorer(self, error: Exception) -> Trace:

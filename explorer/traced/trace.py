@@ -6,7 +6,7 @@ Each verb returns a new value and changes nothing. Its work is done in the room 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -33,16 +33,19 @@ from explorer.questions.memory import Memory, memory_of
 from explorer.stages import STAGES
 from explorer.traced import what_if
 from explorer.traced.choice import Choice, find_choice
+from explorer.traced.deferred import defer, deferrable
 from explorer.traced.kernel import Kernel, Kernels
 from explorer.traced.what_if import WhatIf
 
 
+@deferrable("artifacts", "links", "failures", "stages")
 @dataclass(frozen=True, repr=False)
 class Trace(TraceData):
     """Every stage of one or more compiles, linked.
 
     `meta` says what was traced and with what; `artifacts` are the stages' texts in the compiler's order; `links`
     relate their lines; `failures` name everything that went wrong. `live` is None for a trace that was loaded or recorded.
+    A new trace makes the others of what was recorded when one of them is first read.
     """
 
     live: Live | None = field(default=None, compare=False, repr=False)
@@ -51,6 +54,18 @@ class Trace(TraceData):
     def of(data: TraceData, live: Live | None = None) -> Trace:
         """Make a trace of the same data, with what is live of it in this process."""
         return Trace(data.meta, data.artifacts, data.links, data.failures, live, stages=data.stages)
+
+    @staticmethod
+    def of_later(meta: Mapping[str, Plain], make: Callable[[], TraceData], live: Live | None = None) -> Trace:
+        """Make the trace of the data that `make` gives when its artifacts, links or failures are first read."""
+        trace = Trace(meta, live=live)
+
+        def fields() -> dict[str, object]:
+            data = make()
+            return {"artifacts": data.artifacts, "links": data.links, "failures": data.failures, "stages": data.stages}
+
+        defer(trace, fields)
+        return trace
 
     @staticmethod
     def of_events(
