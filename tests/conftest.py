@@ -152,14 +152,7 @@ def for_h100() -> Trace:
     from torch import nn
 
     import explorer
-
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+    from tests.programs import Block
 
     torch.manual_seed(0)
     return explorer.trace(nn.Sequential(Block(), Block()), torch.randn(8, 32), target="h100", train=True)

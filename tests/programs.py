@@ -251,3 +251,22 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
 
 #: What is recorded for the tests of the view, in `data/views/`.
 VIEWED: dict[str, Callable[[str], None]] = {"rotary": run_rotary}
+
+
+class Changing(nn.Module):
+    """Changes its input and returns two results, one of them without a change of the other input."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x.add_(1.0)
+        return x * 2, y
+
+
+class Block(nn.Module):
+    """A residual block whose norms hold the deeper layers' gradients together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))

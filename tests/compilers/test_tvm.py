@@ -21,7 +21,7 @@ from explorer.stages.cpp.assembly import is_instruction
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree.assembly import bounds
 from explorer.stages.tvm import STAGES
-from tests.programs import Small
+from tests.programs import Changing, Small
 
 TVM = compiler_named("tvm")
 assert TVM is not None
@@ -29,14 +29,6 @@ live = pytest.mark.skipif(bool(TVM.missing), reason=f"TVM is not installed: {TVM
 
 #: The operators of Relax, by those of ATen that TVM's importer writes them for.
 OPERATORS = {"t": {"permute_dims"}, "addmm": {"matmul", "add"}, "relu": {"nn.relu"}, "add": {"add"}}
-
-
-class Changing(nn.Module):
-    """Changes its input and returns two results, one of them without a change of the other input."""
-
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x.add_(1.0)
-        return x * 2, y
 
 
 @pytest.fixture(scope="module")

@@ -19,19 +19,11 @@ from explorer.compilers.compilers import compiler_named
 from explorer.compilers.xla.compile import last_words
 from explorer.compilers.xla.importing import with_names
 from explorer.stages.xla import STAGES, hlo
-from tests.programs import Small
+from tests.programs import Changing, Small
 
 XLA = compiler_named("xla")
 assert XLA is not None
 live = pytest.mark.skipif(bool(XLA.missing), reason=f"XLA through StableHLO is not installed: {XLA.remedy}")
-
-
-class Changing(nn.Module):
-    """Changes its input and returns two results, one of them without a change of the other input."""
-
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x.add_(1.0)
-        return x * 2, y
 
 
 @pytest.fixture(scope="module")

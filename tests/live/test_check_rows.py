@@ -17,19 +17,9 @@ from explorer.live.interpreted import interpreting_calls
 from explorer.live.judge import Evidence, Varied, beside, draws_alike, exactly, judged
 from explorer.live.outcome import Outcome, outcome_of
 from explorer.live.truth import Truth, wide_call
+from tests.programs import Block
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
-
-
-class Block(nn.Module):
-    """A residual block whose norms hold the deeper layers' gradients together."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
 
 class Deep:

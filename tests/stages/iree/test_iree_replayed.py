@@ -9,11 +9,12 @@ from itertools import pairwise
 import pytest
 
 from explorer.model.stage import Frames
-from explorer.model.values import Artifact, Event
+from explorer.model.values import Event
 from explorer.stages.functions import one_a_function
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree import STAGES, assembly, llvm, phases
 from explorer.traced import Trace
+from tests.linked_nodes import nodes_of
 
 RECORDING = "iree_linear-torch2.13-cpu"
 #: What a line of a phase computes, by the operator of the FX node that it must come from.
@@ -87,14 +88,6 @@ def test_the_passes_that_changed_the_module_are_a_table(trace: Trace) -> None:
     names = [row["name"] for row in rows]
     order = ("convert-torch-to-linalg", "iree-flow-outline-dispatch-regions", "iree-convert-to-llvm", "iree-vm-conversion")
     assert [name for name in names if name in order] == list(order)
-
-
-def nodes_of(trace: Trace, artifact: Artifact, code: str) -> list[set[str]]:
-    """The FX nodes that each line with this code is linked to."""
-    (graph,) = trace.find("forward")
-    names = {line: name for name, line in node_lines(graph).items()}
-    links = {n: link.target_lines for link in trace.links if link.source == artifact.id for n in link.source_lines}
-    return [{names[n] for n in links.get(number, ())} for number, line in enumerate(artifact.lines, 1) if re.search(code, line)]
 
 
 TWO_FUNCTIONS = """\

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 from explorer.model.stage import Frames
-from explorer.model.values import Artifact, Event
+from explorer.model.values import Event
 from explorer.stages.functions import one_a_function
-from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree import assembly
 from explorer.stages.tvm import STAGES, vm
 from explorer.stages.tvm.machine_code import of_graph
 from explorer.stages.tvm.notes import note, noted
 from explorer.traced import Trace
+from tests.linked_nodes import nodes_of
 
 RECORDING = "tvm_linear-torch2.13-cpu"
 
@@ -25,15 +25,6 @@ RECORDING = "tvm_linear-torch2.13-cpu"
 def trace(replayed: Callable[[str], Trace]) -> Trace:
     """The recorded inference of two equal layers and operators behind them."""
     return replayed(RECORDING)
-
-
-def nodes_of(trace: Trace, artifact: Artifact, code: str) -> list[set[str]]:
-    """The FX nodes that each line with this code is linked to."""
-    (graph,) = trace.find("forward")
-    names = {line: name for name, line in node_lines(graph).items()}
-    links = [link for link in trace.links if (link.source, link.target) == (artifact.id, graph.id)]
-    by_line = {n: {names[line] for line in link.target_lines} for link in links for n in link.source_lines}
-    return [by_line.get(n, set()) for n, line in enumerate(artifact.lines, 1) if re.search(code, line)]
 
 
 def test_every_stage_is_there(trace: Trace) -> None:

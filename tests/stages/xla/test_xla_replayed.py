@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from explorer.model.values import Artifact
 from explorer.questions.user_lines import compiled_kernels
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.xla import STAGES, hlo
 from explorer.traced import Trace
+from tests.linked_nodes import nodes_of
 
 RECORDING = "xla_linear-torch2.13-cpu"
 #: The operations of HLO that XLA has for the operators of the recorded graph.
@@ -32,15 +32,6 @@ _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 def trace(replayed: Callable[[str], Trace]) -> Trace:
     """The recorded inference of two equal layers and operators behind them."""
     return replayed(RECORDING)
-
-
-def nodes_of(trace: Trace, artifact: Artifact, code: str) -> list[set[str]]:
-    """The FX nodes that each line with this code is linked to."""
-    (graph,) = trace.find("forward")
-    names = {line: name for name, line in node_lines(graph).items()}
-    links = [link for link in trace.links if (link.source, link.target) == (artifact.id, graph.id)]
-    by_line = {n: {names[line] for line in link.target_lines} for link in links for n in link.source_lines}
-    return [by_line.get(n, set()) for n, line in enumerate(artifact.lines, 1) if re.search(code, line)]
 
 
 def test_every_stage_is_there(trace: Trace) -> None:
