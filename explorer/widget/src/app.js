@@ -6,6 +6,7 @@ import { Colours } from "./colours.js";
 import { element } from "./dom.js";
 import { Following } from "./following.js";
 import { Header } from "./header.js";
+import { Hovering } from "./hovering.js";
 import { Hub } from "./hub.js";
 import { Navigation } from "./navigation.js";
 import { emptyNotice, firstTexts, showFirstLinked } from "./opening.js";
@@ -35,6 +36,7 @@ import { VIEWS } from "./views.js";
  *   store: Store,
  *   hub: Hub,
  *   selection: Selection,
+ *   hovering: Hovering,
  *   search: Search,
  *   colours: Colours,
  *   live: Live | null,
@@ -166,6 +168,7 @@ function assembled(root, payload, live, viewed) {
   const store = new Store(payload);
   const hub = new Hub();
   const selection = new Selection(store, hub);
+  const hovering = new Hovering(store, hub);
   const search = new Search(store, hub);
   const colours = new Colours(store, hub, selection);
   const status = new Status({ store, hub, selection });
@@ -177,13 +180,15 @@ function assembled(root, payload, live, viewed) {
   /** @param {number} index @param {boolean} other */
   const open = (index, other) => navigation.open(index, other);
   const rail = new Rail({ store, hub, selection, search, live }, { open, make });
-  const panes = new Panes({ store, hub, selection, search, colours, rail }, root);
+  /** @param {number} index @param {number} line */
+  const go = (index, line) => navigation.goTo(index, line);
+  const panes = new Panes({ store, hub, selection, hovering, search, colours, rail }, root, go);
   const code = element("div", { class: "code-view", role: "tabpanel", "aria-label": "Code" }, panes.element);
   const tabs = new Tabs(VIEWS, store, code, { make: (view) => view.make?.(parts), viewed });
   const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
   const beside = new Beside({ store, hub, selection, panes, tabs });
   const following = new Following({ store, hub, selection, panes });
   const seen = { rail, panes, following, status, tabs, navigation, beside };
-  const parts = { store, hub, selection, search, colours, live, make, ...seen };
+  const parts = { store, hub, selection, hovering, search, colours, live, make, ...seen };
   return parts;
 }

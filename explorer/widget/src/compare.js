@@ -8,8 +8,8 @@ import { SideBySide } from "./sidebyside.js";
 /** @import { Parts } from "./app.js" */
 
 export class Compare {
-  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes" | "rail">} parts */
-  constructor({ store, hub, selection, panes, rail }) {
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "hovering" | "panes" | "rail">} parts */
+  constructor({ store, hub, selection, hovering, panes, rail }) {
     this.store = store;
     this.rail = rail;
     this.sides = [this.picker("first", () => this.moved()), this.picker("second")];
@@ -21,7 +21,10 @@ export class Compare {
       element("option", { value: "text" }, "by text"),
     );
     this.names = element("input", { type: "checkbox", checked: true, onchange: () => this.draw() });
-    this.diff = new SideBySide((side, line) => selection.choose(this.shown()[side], line));
+    this.diff = new SideBySide(
+      (side, line) => selection.choose(this.shown()[side], line),
+      (side, line) => hovering.at(this.shown()[side], line),
+    );
     const swap = button("⇄", "swap the sides", () => {
       const [a, b] = this.shown();
       this.compare(b, a);
@@ -32,6 +35,7 @@ export class Compare {
     const bar = element("div", { class: "panel-bar" }, first, swap, second, this.by, names, this.diff.bar);
     this.element = element("div", { class: "panel compare" }, bar, this.diff.element);
     hub.on("grown", () => this.grown());
+    hub.on("hovered", () => this.diff.hover(this.shown().map((index) => hovering.of(index))));
     this.begin(panes.list.map((pane) => pane.artifact));
   }
 

@@ -25,20 +25,21 @@ import {
   drawSelection,
   gutter,
   highlightSpecialChars,
-  hoverTooltip,
   keymap,
   lineNumbers,
-  tooltips,
 } from "@codemirror/view";
 import { classOf } from "./colours.js";
-import { element, plural } from "./dom.js";
+import { element, plural, within } from "./dom.js";
 import { foldEnds } from "./folds.js";
+import { hoverClass } from "./hovering.js";
 import { hasNoise, noiseIn, noiseLines } from "./noise.js";
 import { occurrences, tokens } from "./text.js";
+import { lineTooltips } from "./tooltip.js";
 
 /** @import { Extension, Line, Range } from "@codemirror/state" */
 /** @import { BlockInfo, DecorationSet, KeyBinding, ViewUpdate } from "@codemirror/view" */
 /** @import { Look } from "./colours.js" */
+/** @import { Hovered } from "./hovering.js" */
 /** @import { Route } from "./links.js" */
 
 /**
@@ -49,14 +50,15 @@ import { occurrences, tokens } from "./text.js";
  */
 /**
  * What an editor asks of the pane that it stands in, and tells it: "look" says how a line's user line is
- * shown, "hover" gives what is known of a line and of a word in it, "moved" is told when other lines are in
- * sight.
+ * shown, "hover" gives what is known of a line and of a word in it, "pointed" is told of the line under the
+ * pointer, 0 for none, "moved" when other lines are in sight.
  *
  * @typedef {{
  *   look: (line: number) => Look,
  *   language: () => string,
  *   chosen: (line: number) => void,
  *   hover: (line: number, word: string) => HTMLElement | null,
+ *   pointed: (line: number) => void,
  *   step: (by: number) => void,
  *   moved: () => void,
  * }} About
@@ -75,6 +77,16 @@ const marks = StateField.define({
       (now, effect) => (effect.is(setMarks) ? { ...now, ...effect.value } : now),
       value,
     ),
+});
+
+/** @type {Hovered} */
+const NOT_HOVERED = { line: 0, linked: new Map() };
+/** @type {import("@codemirror/state").StateEffectType<Hovered>} */
+const setHovered = StateEffect.define();
+/** @type {StateField<Hovered>} */
+const hovered = StateField.define({
+  create: () => NOT_HOVERED,
+  update: (value, transaction) => transaction.effects.find((one) => one.is(setHovered))?.value ?? value,
 });
 
 /** @type {import("@codemirror/state").StateEffectType<null>} */
@@ -150,6 +162,8 @@ export class Editor {
     });
     this.element = this.view.dom;
     this.view.scrollDOM.addEventListener("scroll", () => this.about.moved(), { passive: true });
+    this.element.addEventListener("pointerover", (event) => this.pointed(event));
+    this.element.addEventListener("pointerleave", () => this.about.pointed(0));
   }
 
   /** @param {string[]} lines */
@@ -165,6 +179,7 @@ export class Editor {
   extensions() {
     return [
       marks,
+      hovered,
       lineNumbers(),
       gutter({
         class: "signs",
@@ -195,6 +210,7 @@ export class Editor {
         tabindex: "0",
       }),
       search({ top: true }),
+      lineTooltips((line, word) => this.about.hover(line, word)),
       keymap.of([...this.keys(), ...searchKeymap, ...foldKeymap, ...defaultKeymap]),
       this.decorator(
         (view, line) => this.colours(line),
@@ -204,8 +220,10 @@ export class Editor {
         (view, line) => this.lights(view, line),
         (update) => update.startState.field(marks) !== update.state.field(marks) || isRecoloured(update),
       ),
-      hoverTooltip((view, at) => this.hover(view, at), { hoverTime: 250 }),
-      tooltips({ position: "fixed" }),
+      this.decorator(
+        (view, line) => this.hoverLights(view, line),
+        (update) => update.startState.field(hovered) !== update.state.field(hovered),
+      ),
       EditorView.updateListener.of((update) => this.updated(update)),
       this.wrap.of(this.wrapped ? EditorView.lineWrapping : []),
       this.noise.of(this.hidden()),
@@ -305,6 +323,29 @@ export class Editor {
     yield Decoration.line({ attributes }).range(line.from);
     for (const [from, to] of occurrences(line.text, query))
       yield foundMark.range(line.from + from, line.from + to);
+  }
+
+  /**
+   * Light what the pointer lights.
+   *
+   * @param {Hovered} changes
+   */
+  hover(changes) {
+    const now = this.view.state.field(hovered, false);
+    if (!now || (now.line === changes.line && !now.linked.size && !changes.linked.size)) return;
+    this.view.dispatch({ effects: setHovered.of(changes) });
+  }
+
+  /** @param {EditorView} view @param {Line} line @returns {Iterable<Range<Decoration>>} */
+  *hoverLights(view, line) {
+    const kind = hoverClass(view.state.field(hovered), line.number);
+    if (kind) yield Decoration.line({ class: kind }).range(line.from);
+  }
+
+  /** @param {PointerEvent} event */
+  pointed(event) {
+    if (within(event, ".cm-tooltip")) return; // it is of the line that the pointer came from
+    this.about.pointed(Number(within(event, ".line")?.dataset.line ?? 0));
   }
 
   // Folding, wrapping, noise --------------------------------------------------------------------------------
@@ -432,18 +473,6 @@ export class Editor {
     if (!update.selectionSet || !update.transactions.some((t) => t.isUserEvent("select"))) return;
     const { main } = update.state.selection;
     if (main.empty) this.about.chosen(update.state.doc.lineAt(main.head).number);
-  }
-
-  /** @param {EditorView} view @param {number} at */
-  hover(view, at) {
-    const line = view.state.doc.lineAt(at);
-    const [before = ""] = /[\w.$%]*$/.exec(line.text.slice(0, at - line.from)) ?? [];
-    const [after = ""] = /^[\w.$]*/.exec(line.text.slice(at - line.from)) ?? [];
-    const word = before + after;
-    const dom = this.about.hover(line.number, word);
-    return (
-      dom && { pos: line.from + Math.max(0, line.text.search(/\S/)), above: true, create: () => ({ dom }) }
-    );
   }
 
   focus() {

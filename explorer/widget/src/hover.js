@@ -36,14 +36,16 @@ const MOST = 6; // texts whose links are listed
  * @param {number} line
  * @param {string} word
  * @param {Lit} lit
+ * @param {HTMLElement | null} list of the lines that it is linked to
  * @returns {HTMLElement | null}
  */
-export function facts(store, index, line, word, lit) {
+export function facts(store, index, line, word, lit, list) {
   const rows = [
     ...lineFacts(store, index, store.nodeAt(index, line), line, lit),
     ...help(store, index, word),
   ];
-  return rows.length ? element("div", { class: "hover" }, element("dl", {}, ...cells(rows))) : null;
+  if (!rows.length && !list) return null;
+  return element("div", { class: "hover" }, rows.length ? element("dl", {}, ...cells(rows)) : null, list);
 }
 
 /**
@@ -66,6 +68,7 @@ export const cells = (rows) =>
  */
 export const factsOfNode = (store, index, node, lit) => [
   ...lineFacts(store, index, node, store.nodes(index).line[node], lit),
+  ...linkedTexts(store, index, store.nodes(index).line[node], lit),
 ];
 
 /**
@@ -181,17 +184,26 @@ function* originFacts(store, index, node, line) {
 function* linkFacts(store, index, line, lit) {
   const route = lit.get(index)?.get(line);
   if (route) yield ["linked by", routeWords(route())];
-  else {
-    const linked = [...store.links.follow(index, line)];
-    if (!linked.length) return;
-    const some = linked
-      .slice(0, MOST)
-      .map(([artifact, lines]) => `${store.stage(artifact).title} (${lines.size})`);
-    yield [
-      "linked",
-      some.join(", ") + (linked.length > MOST ? ` and ${linked.length - MOST} more texts` : ""),
-    ];
-  }
+}
+
+/**
+ * The texts that have lines linked to a line, where it is not lit itself.
+ *
+ * @param {Store} store
+ * @param {number} index
+ * @param {number} line
+ * @param {Lit} lit
+ * @returns {Iterable<Fact>}
+ */
+function* linkedTexts(store, index, line, lit) {
+  if (!line || lit.get(index)?.has(line)) return;
+  const linked = [...store.links.follow(index, line)];
+  if (!linked.length) return;
+  const some = linked
+    .slice(0, MOST)
+    .map(([artifact, lines]) => `${store.stage(artifact).title} (${lines.size})`);
+  const left = linked.length - MOST;
+  yield ["linked", some.join(", ") + (left > 0 ? ` and ${left} more texts` : "")];
 }
 
 /**

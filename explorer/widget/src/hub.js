@@ -3,12 +3,14 @@
 /** @import { Progress, MlirPasses } from "./wire.js" */
 
 /**
- * What happens in a view: another line is selected ("by" is who selected it), another word searched, other
- * texts stand in the panes, a text is to be seen in the rail, other user lines have colours, the theme
- * changes, texts were added (the index of the first), and what the live process says.
+ * What happens in a view: another line is selected ("by" is who selected it), the pointer is on another line
+ * or on none, another word searched, other texts stand in the panes, a text is to be seen in the rail, other
+ * user lines have colours, the theme changes, texts were added (the index of the first), and what the live
+ * process says.
  *
  * @typedef {{
  *   selected: { by: unknown },
+ *   hovered: null,
  *   searched: null,
  *   opened: number[],
  *   revealed: number,

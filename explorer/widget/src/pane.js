@@ -9,15 +9,18 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
 
 /** @import { Parts } from "./app.js" */
 /** @import { Sight } from "./colours.js" */
+/** @import { Hovered } from "./hovering.js" */
 /** @import { Route } from "./links.js" */
 
 /**
  * What happens in a pane: a line is chosen, the text before or after is asked for, another is picked, the
- * pane is closed, other lines are in sight; "hover" gives what is known of a line and a word in it.
+ * pane is closed, other lines are in sight, the pointer is on a line (0: on none); "hover" gives what is
+ * known of a line and a word in it.
  *
  * @typedef {{
  *   chosen: (line: number) => void,
  *   hover: (line: number, word: string) => HTMLElement | null,
+ *   pointed: (line: number) => void,
  *   step: (by: number) => void,
  *   show: (index: number) => void,
  *   close: () => void,
@@ -42,6 +45,8 @@ export class Pane {
     this.lit = new Map();
     /** @type {number[]} their numbers, in order */
     this.sorted = [];
+    /** @type {number[]} the lines that the pointer lights */
+    this.hovered = [];
     this.chosen = 0;
     this.pointer = 0; // the lit line that was stepped to
     const label = `${name} text`;
@@ -50,6 +55,7 @@ export class Pane {
       language: () => (this.artifact < 0 ? "" : store.artifact(this.artifact).language),
       chosen: (line) => this.artifact >= 0 && this.lines.length && on.chosen(line),
       hover: on.hover,
+      pointed: on.pointed,
       step: on.step,
       moved: on.moved,
     });
@@ -161,12 +167,29 @@ export class Pane {
     this.drawMap();
   }
 
+  /**
+   * Light what the pointer lights.
+   *
+   * @param {Hovered} hovered
+   */
+  hover(hovered) {
+    const linked = [...hovered.linked.keys()];
+    const changed = linked.length + this.hovered.length > 0;
+    this.hovered = linked;
+    this.editor.hover(hovered);
+    if (changed) this.drawMap();
+  }
+
   // The map is as tall as the view: a short text's marks stand beside their lines, a long text is scaled to
   // fit.
   drawMap() {
     const whole = Math.max(this.lines.length, this.map.clientHeight / ROW, 1);
-    const buckets = new Set(this.sorted.map((line) => Math.floor(((line - 1) / whole) * MAP)));
-    const marks = [...buckets].map((bucket) => this.tick(bucket / MAP, "lit"));
+    /** @param {number[]} lines @param {string} kind */
+    const ticks = (lines, kind) => {
+      const buckets = new Set(lines.map((line) => Math.floor(((line - 1) / whole) * MAP)));
+      return [...buckets].map((bucket) => this.tick(bucket / MAP, kind));
+    };
+    const marks = [...ticks(this.sorted, "lit"), ...ticks(this.hovered, "hover-lit")];
     if (this.chosen) marks.push(this.tick((this.chosen - 1) / whole, "chosen"));
     this.map.replaceChildren(...marks);
   }

@@ -2,6 +2,7 @@
 
 import { button, eachFrame, element } from "./dom.js";
 import { facts } from "./hover.js";
+import { linkedList } from "./linked.js";
 import { Pane } from "./pane.js";
 
 /** @import { Parts } from "./app.js" */
@@ -10,16 +11,19 @@ const NAMES = ["left", "right", "third", "fourth"];
 
 export class Panes {
   /**
-   * `root` is what the panes stand in, for their style sheets.
+   * `root` is what the panes stand in, for their style sheets; `go` leads to a line of a text.
    *
-   * @param {Pick<Parts, "store" | "hub" | "selection" | "search" | "colours" | "rail">} parts
+   * @param {Pick<Parts, "store" | "hub" | "selection" | "hovering" | "search" | "colours" | "rail">} parts
    * @param {ShadowRoot | Document} root
+   * @param {(artifact: number, line: number) => void} go
    */
-  constructor({ store, hub, selection, search, colours, rail }, root) {
+  constructor({ store, hub, selection, hovering, search, colours, rail }, root, go) {
     this.root = root;
     this.store = store;
     this.hub = hub;
     this.selection = selection;
+    this.hovering = hovering;
+    this.go = go;
     this.search = search;
     this.colours = colours;
     this.rail = rail;
@@ -29,6 +33,7 @@ export class Panes {
     this.adder = button("+ pane", "add a text pane", () => this.add(), { class: "quiet" });
     this.settle = eachFrame(() => this.colour());
     hub.on("selected", ({ by }) => this.selected(by));
+    hub.on("hovered", () => this.list.forEach((pane) => pane.hover(hovering.of(pane.artifact))));
     hub.on("coloured", () => this.list.forEach((pane) => pane.editor.recolour()));
     hub.on("searched", () => this.list.forEach((pane) => this.light(pane)));
     hub.on("grown", () => this.list.forEach((pane) => pane.offer(rail.options())));
@@ -39,7 +44,8 @@ export class Panes {
     if (this.list.length === NAMES.length) return undefined;
     const pane = new Pane(NAMES[this.list.length], this.root, this, {
       chosen: (line) => this.selection.choose(pane.artifact, line, pane),
-      hover: (line, word) => facts(this.store, pane.artifact, line, word, this.selection.lit),
+      hover: (line, word) => this.known(pane, line, word),
+      pointed: (line) => this.hovering.at(pane.artifact, line),
       step: (by) => this.step(pane, by),
       show: (index) => this.show(pane, index),
       close: () => this.close(pane),
@@ -88,7 +94,10 @@ export class Panes {
 
   /** @param {Pane} pane @param {number} index */
   show(pane, index) {
-    if (pane.artifact !== index) pane.show(index);
+    if (pane.artifact !== index) {
+      if (pane.artifact === this.hovering.place?.artifact) this.hovering.leave();
+      pane.show(index);
+    }
     this.light(pane);
     pane.revealMarked();
     this.tell();
@@ -105,6 +114,23 @@ export class Panes {
     if (next < 0 || next >= this.store.count) return;
     this.show(pane, next);
     this.hub.tell("revealed", next);
+  }
+
+  /**
+   * What is known of a line of a pane, and of a word in it: facts, and the lines that it is linked to.
+   *
+   * @param {Pane} pane
+   * @param {number} line
+   * @param {string} word
+   */
+  known({ artifact }, line, word) {
+    if (artifact < 0) return null;
+    const shown = this.list.map((pane) => pane.artifact);
+    const list = linkedList(this.store, artifact, line, shown, (index, at) => {
+      this.go(index, at);
+      this.with(index)?.editor.focus();
+    });
+    return facts(this.store, artifact, line, word, this.selection.lit, list);
   }
 
   /** @param {number} index @returns {Pane | undefined} */
@@ -129,5 +155,6 @@ export class Panes {
     const { chosen, lit } = this.selection;
     const here = chosen?.artifact === pane.artifact ? chosen.line : 0;
     pane.mark(lit.get(pane.artifact) ?? new Map(), here, this.search.query);
+    pane.hover(this.hovering.of(pane.artifact));
   }
 }

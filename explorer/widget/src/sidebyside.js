@@ -3,9 +3,11 @@
 
 import { button, element, plural, within } from "./dom.js";
 import { alignByOrigin, changedParts, common, diffLines } from "./diff.js";
+import { hoverClass } from "./hovering.js";
 import { List } from "./list.js";
 
 /** @import { Part, Row } from "./diff.js" */
+/** @import { Hovered } from "./hovering.js" */
 /**
  * How two lists are compared: with numbered names made the same, by where lines came from instead of by their
  * text, without what does not count.
@@ -30,12 +32,16 @@ const WORTH = 8; // fewer equal lines than this are not folded
 
 export class SideBySide {
   /**
-   * `choose(side, line)` is told of a clicked line, counted from 1; side is 0 or 1.
+   * `choose(side, line)` is told of a clicked line, counted from 1; side is 0 or 1. `point(side, line)` is
+   * told of the line under the pointer, 0 for none.
    *
    * @param {(side: number, line: number) => void} [choose]
+   * @param {(side: number, line: number) => void} [point]
    */
-  constructor(choose = () => {}) {
+  constructor(choose = () => {}, point = () => {}) {
     this.choose = choose;
+    /** @type {Hovered[]} what the pointer lights on each side */
+    this.hovered = [];
     /** @type {[string[], string[]]} */
     this.sides = [[], []];
     /** @type {Row[]} */
@@ -59,6 +65,11 @@ export class SideBySide {
     });
     this.list.element.addEventListener("click", (event) => this.click(event));
     this.list.element.addEventListener("keydown", (event) => this.key(event));
+    this.list.element.addEventListener("pointerover", (event) => {
+      const { side = 0, line = 0 } = within(event, ".cell")?.dataset ?? {};
+      point(Number(side), Number(line));
+    });
+    this.list.element.addEventListener("pointerleave", () => point(0, 0));
     this.list.element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.within = element("div", {});
     /** @type {HTMLElement} */
@@ -204,7 +215,7 @@ export class SideBySide {
       return element(
         "div",
         {
-          class: `cell${kind}`,
+          class: `cell${kind} ${this.hoverClass(side, line + 1)}`,
           "data-side": side,
           "data-line": line + 1,
           title: texts[side].length * LETTER > this.room() ? texts[side].trim() : null,
@@ -220,6 +231,28 @@ export class SideBySide {
       cell(0, i),
       cell(1, j),
     );
+  }
+
+  /** @param {number} side @param {number} line */
+  hoverClass(side, line) {
+    const hovered = this.hovered[side];
+    return line && hovered ? hoverClass(hovered, line) : "";
+  }
+
+  /**
+   * Light what the pointer lights, on each side.
+   *
+   * @param {Hovered[]} hovered
+   */
+  hover(hovered) {
+    this.hovered = hovered;
+    /** @type {NodeListOf<HTMLElement>} */
+    const cells = this.list.element.querySelectorAll(".cell");
+    for (const cell of cells) {
+      const kind = this.hoverClass(Number(cell.dataset.side), Number(cell.dataset.line));
+      cell.classList.toggle("hovered", kind === "hovered");
+      cell.classList.toggle("hover-lit", kind === "hover-lit");
+    }
   }
 
   /** @param {MouseEvent} event */

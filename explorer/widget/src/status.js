@@ -6,7 +6,7 @@ import { element, plural } from "./dom.js";
 
 const HINT =
   "Click a line: what it came from and what became of it lights up in every text. " +
-  "↑ ↓ lines, ← → stages, / search, Esc clear.";
+  "↑ ↓ lines, ← → stages, Alt+L linked lines, / search, Esc clear.";
 const CODE = 60; // letters of a user's line
 const SAMPLE = 50; // linked lines of a text that are asked how they are known
 

@@ -1,0 +1,121 @@
+// What is known of a line, beside it: where the pointer rests on the line, or for the line with the caret
+// when it is asked for by a key. The pointer can go into it along the line, and its buttons lead to other
+// lines.
+
+import { StateEffect, StateField } from "@codemirror/state";
+import {
+  closeHoverTooltips,
+  hasHoverTooltips,
+  hoverTooltip,
+  keymap,
+  showTooltip,
+  tooltips,
+} from "@codemirror/view";
+
+/** @import { Extension } from "@codemirror/state" */
+/** @import { EditorView, Tooltip } from "@codemirror/view" */
+/** @typedef {(line: number, word: string) => HTMLElement | null} Known of a line and a word in it */
+
+const LIST_KEY = "Alt-l";
+
+/** @type {import("@codemirror/state").StateEffectType<Tooltip | null>} */
+const setAsked = StateEffect.define();
+/** @type {StateField<Tooltip | null>} what was asked for by the key */
+const asked = StateField.define({
+  create: () => /** @type {Tooltip | null} */ (null),
+  update(value, transaction) {
+    const effect = transaction.effects.find((one) => one.is(setAsked));
+    return effect ? effect.value : value;
+  },
+  provide: (field) => showTooltip.from(field),
+});
+
+/**
+ * @param {Known} known
+ * @returns {Extension[]}
+ */
+export function lineTooltips(known) {
+  return [
+    asked,
+    hoverTooltip((view, at) => hovered(view, at, known), { hoverTime: 250 }),
+    keymap.of([
+      { key: LIST_KEY, run: (view) => ask(view, known) },
+      { key: "Escape", run: dismiss, stopPropagation: true },
+    ]),
+    tooltips({ position: "fixed" }),
+  ];
+}
+
+/**
+ * Its range is the whole line, so that it stays while the pointer goes along the line into it.
+ *
+ * @param {EditorView} view
+ * @param {number} at
+ * @param {Known} known
+ * @returns {Tooltip | null}
+ */
+function hovered(view, at, known) {
+  if (view.state.field(asked)) return null;
+  const line = view.state.doc.lineAt(at);
+  const [before = ""] = /[\w.$%]*$/.exec(line.text.slice(0, at - line.from)) ?? [];
+  const [after = ""] = /^[\w.$]*/.exec(line.text.slice(at - line.from)) ?? [];
+  const dom = known(line.number, before + after);
+  if (!dom) return null;
+  closedByClick(view, dom);
+  const word = at - before.length;
+  const getCoords = () => view.coordsAtPos(word) ?? view.contentDOM.getBoundingClientRect();
+  return { pos: line.from, end: line.to, above: true, create: () => ({ dom, getCoords }) };
+}
+
+/**
+ * Show what is known of the line with the caret; the focus goes to the first of its buttons, and back with
+ * Escape.
+ *
+ * @param {EditorView} view
+ * @param {Known} known
+ */
+function ask(view, known) {
+  const line = view.state.doc.lineAt(view.state.selection.main.head);
+  const dom = known(line.number, "");
+  if (!dom) return true;
+  const first = dom.querySelector("button") ?? dom;
+  dom.tabIndex = -1;
+  dom.setAttribute("role", "dialog");
+  dom.setAttribute("aria-label", `what is known of line ${line.number}`);
+  const close = () => view.dispatch({ effects: setAsked.of(null) });
+  dom.addEventListener("keydown", (event) => {
+    event.stopPropagation();
+    if (event.key !== "Escape") return;
+    close();
+    view.focus();
+  });
+  dom.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget instanceof Node && dom.contains(relatedTarget)) return;
+    queueMicrotask(() => view.dom.contains(dom) && close()); // not while the editor takes it away itself
+  });
+  closedByClick(view, dom);
+  const pos = line.from + Math.max(0, line.text.search(/\S/));
+  const mount = () => first.focus({ preventScroll: true });
+  const tooltip = { pos, above: true, create: () => ({ dom, mount }) };
+  view.dispatch({ effects: [closeHoverTooltips, setAsked.of(tooltip)] });
+  return true;
+}
+
+/**
+ * Close the tooltip under the pointer; false where there is none.
+ *
+ * @param {EditorView} view
+ */
+function dismiss(view) {
+  if (!hasHoverTooltips(view.state)) return false;
+  view.dispatch({ effects: closeHoverTooltips });
+  return true;
+}
+
+/** @param {EditorView} view @param {HTMLElement} dom */
+function closedByClick(view, dom) {
+  dom.addEventListener("click", ({ target }) => {
+    if (target instanceof Element && target.closest("button"))
+      view.dispatch({ effects: [closeHoverTooltips, setAsked.of(null)] });
+  });
+}

@@ -1,0 +1,150 @@
+"""Hover: the lines linked to the one under the pointer are lit in every text in sight, and its tooltip leads to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer.questions.provenance import follow
+from explorer.traced import Trace
+from explorer.traced.comparison import Comparison
+
+APP = "document.querySelector('#explorer').app"
+#: Of each pane the id of its text, the lines that can be seen, the line under the pointer and the lines that it lights.
+PANES = f"""() => {APP}.panes.list.map((pane) => {{
+    const lines = (kind) => [...pane.element.querySelectorAll(`.line${{kind}}`)].map((line) => Number(line.dataset.line));
+    return [pane.store.artifact(pane.artifact).id, lines(''), lines('.hovered'), lines('.hover-lit')];
+}})"""
+#: The lines of one side that are drawn, and those that the pointer lights.
+CELLS = """side => ['', '.hover-lit'].map((kind) => [...document.querySelector('#explorer').shadowRoot.querySelectorAll(
+    `.compare .cell${kind}[data-side="${side}"]:not(.none)`)].map((cell) => Number(cell.dataset.line)))"""
+
+
+@pytest.fixture(scope="module")
+def engines(replayed: Callable[[str], Trace]) -> Comparison:
+    """One linear layer by IREE and by ONNX Runtime."""
+    traces = map(replayed, ("iree_linear-torch2.13-cpu", "onnxrt_linear-torch2.13-cpu"))
+    return explorer.compare(*traces, names=("IREE", "ONNX"))
+
+
+def linked(trace: Trace, artifact: str, line: int) -> dict[str, set[int]]:
+    """The lines of each text that are linked to a line, as Python answers."""
+    found: dict[str, set[int]] = {}
+    for row in follow(trace, artifact, line):
+        found.setdefault(row["artifact"], set()).update(row["lines"])
+    return found
+
+
+def panes(tab: Any) -> list[tuple[str, list[int], list[int], list[int]]]:
+    """What the panes show and light, once two frames have been drawn."""
+    tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return [tuple(pane) for pane in tab.evaluate(PANES)]
+
+
+def line_of(tab: Any, pane: int, code: str) -> Any:
+    """A line of a pane that has this code, scrolled to."""
+    reveal = f"""([at, code]) => {{
+        const {{ editor, lines }} = {APP}.panes.list[at];
+        editor.reveal(1 + lines.findIndex((line) => line.includes(code)));
+    }}"""
+    tab.evaluate(reveal, [pane, code])
+    return tab.locator(".pane").nth(pane).locator(".line", has_text=code).first
+
+
+def selected(tab: Any) -> tuple[str, int]:
+    place = tab.evaluate(f"() => {APP}.selection.placed()")
+    return place["artifact"], place["line"]
+
+
+def test_the_pointer_lights_the_linked_lines_of_every_pane(opened, rotary):
+    """In three texts those lines that Python calls linked are lit, no others; the selection stays, and leaving takes all away."""
+    tab = opened(rotary)
+    ttgir = next(n for n, a in enumerate(rotary.artifacts) if a.stage == "ttgir")
+    tab.get_by_role("button", name="add a text pane").click()
+    tab.get_by_role("region", name="third text").locator("select").select_option(str(ttgir))
+    line_of(tab, 1, "tmp").click()
+    before = tab.locator(".line.lit").count()
+    kernel = rotary.artifacts[tab.evaluate(f"() => {APP}.panes.list[1].artifact")]
+    lit = 0
+    for code in ("libdevice.rsqrt(", "tl.load(", "tl.store("):
+        tab.locator(".status").hover()  # a tooltip may lie over the line
+        line_of(tab, 1, code).hover(position={"x": 40, "y": 9})
+        number = next(n for n, text in enumerate(kernel.lines, 1) if code in text)
+        wanted = linked(rotary, kernel.id, number)
+        for pane, (text, seen, under, found) in enumerate(panes(tab)):
+            assert under == ([number] if pane == 1 else [])
+            assert set(found) == (wanted.get(text, set()) & set(seen)) - set(under)
+            lit += len(found)
+    assert lit > 6 and tab.locator(".line.lit").count() == before
+    tab.locator(".status").hover()
+    assert not any(under or found for _, _, under, found in panes(tab))
+    assert tab.locator(".hover-lit").count() == 0 and tab.locator(".line.lit").count() == before
+
+
+def test_the_pointer_lights_both_sides_of_a_comparison(opened, engines):
+    """Two compilers' texts of one layer: in the panes and in Compare, a line lights those of the other text."""
+    tab = opened(engines)
+    line_of(tab, 1, "arith.cmpf ugt").hover(position={"x": 60, "y": 9})
+    assert all(under or found for _, _, under, found in panes(tab))
+    tab.get_by_role("tab", name="Compare").click()
+    panel = tab.get_by_role("tabpanel", name="Compare")
+    panel.get_by_role("combobox", name="first text to compare").select_option("0")
+    other = tab.evaluate(f"() => {APP}.store.byId.get('ONNX 0/0:onnxrt_all:inference')")
+    panel.get_by_role("combobox", name="second text to compare").select_option(str(other))
+    panel.locator('.cell[data-side="0"]', has_text="torch.relu(").hover(position={"x": 90, "y": 9})
+    seen, found = tab.evaluate(CELLS, 1)
+    (graph,) = engines.traces[1].find("onnxrt_all")
+    source = engines.traces[1].find("source")[0]
+    line = next(n for n, text in enumerate(source.lines, 1) if "torch.relu(" in text)
+    assert found == sorted(linked(engines.traces[1], source.id, line)[graph.id] & set(seen)) != []
+    tab.locator(".status").hover()
+    assert tab.evaluate(CELLS, 1) == [seen, []]
+
+
+def test_the_pointer_goes_along_the_line_into_its_tooltip(opened, rotary):
+    """The tooltip stays on the way into it, and a line listed there is gone to by a click, which closes it."""
+    tab = opened(rotary)
+    line = line_of(tab, 1, "libdevice.rsqrt(")
+    line.hover(position={"x": 120, "y": 9})
+    tooltip = tab.locator(".cm-tooltip .hover")
+    tooltip.wait_for()
+    number = next(n for _, _, (n, *_), _ in panes(tab)[1:2])
+    row = tooltip.get_by_role("button").first
+    box, at = row.bounding_box(), line.bounding_box()
+    tab.mouse.move(at["x"] + 124, at["y"] + 9)
+    tab.mouse.move(box["x"] + 30, box["y"] + box["height"] / 2, steps=12)
+    assert tooltip.is_visible() and panes(tab)[1][2] == [number], "the line stays lit while its tooltip is read"
+    code = row.locator("code").inner_text()
+    row.click()
+    artifact, there = selected(tab)
+    assert code == next(a for a in rotary.artifacts if a.id == artifact).lines[there - 1].strip()
+    kernel = next(a for a in rotary.artifacts if a.stage == "kernel")
+    assert there in linked(rotary, kernel.id, number)[artifact]
+    assert tab.locator(".cm-tooltip").count() == 0
+
+
+def test_keys_alone_lead_along_a_link(opened, rotary):
+    """Alt+L lists the linked lines of the caret's line, arrows walk them, Escape goes back, Enter goes to one and its text."""
+    tab = opened(rotary)
+    line_of(tab, 1, "libdevice.rsqrt(").click(position={"x": 40, "y": 9})
+    start = selected(tab)
+    tab.keyboard.press("Alt+l")
+    dialog = tab.get_by_role("dialog", name=f"what is known of line {start[1]}")
+    dialog.wait_for()
+    tab.keyboard.press("Escape")
+    assert tab.locator(".cm-tooltip").count() == 0 and selected(tab) == start
+    tab.keyboard.press("Alt+l")
+    dialog.wait_for()
+    tab.keyboard.press("ArrowDown")
+    sections = dialog.get_by_role("region")
+    assert sections.first.get_attribute("aria-label").startswith("Rotary.forward")
+    wanted = dialog.get_by_role("button").nth(1).locator("code").inner_text()
+    tab.keyboard.press("Enter")
+    artifact, there = selected(tab)
+    assert (artifact, there) != start
+    assert next(a for a in rotary.artifacts if a.id == artifact).lines[there - 1].strip() == wanted
+    focused = "document.querySelector('#explorer').shadowRoot.activeElement.closest('.pane')?.querySelector('select').value"
+    assert rotary.artifacts[int(tab.evaluate(focused))].id == artifact
