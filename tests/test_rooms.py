@@ -25,6 +25,7 @@ ROOMS = (
     "model",
     "process",
     "gpus",
+    "layouts",
     "stages",
     "replay",
     "observe",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from explorer.ladder.ladder import Ladder
+from explorer.layouts.layout import Layout, layout_named
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.costs import kernel_table
 from explorer.questions.kernels import KernelData, texts_of_kernel
@@ -81,6 +82,15 @@ class Kernel(KernelData):
         crashed, whose `error` says how. LiveError for a loaded trace, NoVerbError for a C++ kernel.
         """
         return self.trace.needs_live("passes").passes(self.artifact)
+
+    def layout(self, name: str, line: int = 0) -> Layout:
+        """Which thread, warp and register holds which element of a value of the TTGIR; of shared memory, which byte.
+
+        `name` is a value as the text has it ("%tmp0") or an alias of a layout ("#blocked"), which is shown for the largest value
+        that has it; `line` picks one of several values of a name. InputError for a name that the TTGIR lacks and for a layout
+        that is not known here, LiveError or CompileError as for `text("ttgir")`.
+        """
+        return layout_named(self.text("ttgir"), name, line)
 
     def __repr__(self) -> str:
         registers = self.resources.get("registers")

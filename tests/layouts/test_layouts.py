@@ -1,0 +1,249 @@
+"""Where the elements of TTGIR's values are: held to triton's own linear layouts, and to what the generated PTX addresses."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from itertools import product
+from math import prod
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from explorer.errors import InputError
+from explorer.layouts.attributes import aliases_of, parse_attribute
+from explorer.layouts.encodings import linear_layout
+from explorer.layouts.layout import layout_named
+from explorer.layouts.linear import LinearLayout
+from explorer.layouts.ttgir import read, type_of
+
+HERE = Path(__file__).parent
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+kernels = load("kernels")
+#: Each layout with shapes: larger than it, smaller than it, and such that dimensions are repeated in an order.
+REGISTERS = [
+    "64x32xf32, #blocked",
+    "2x2xf32, #blocked",
+    "1x64xf32, #blocked",
+    "128x64xf16, #columns",
+    "8x8x8xf32, #cube",
+    "1024xf32, #flat",
+    "64xf32, #flat",
+    "128x64xf32, #pair",
+    "64x32xf32, #mma",
+    "128x128xf32, #mma",
+    "4x64x64xf32, #batch",
+    "64x64xf32, #mma3",
+    "128x256xf32, #mma3w",
+    "64x64xf32, #linear",
+    "8x4xf32, #linear",
+    "128x128xf32, #mfma32",
+    "128x128xf32, #mfma32n",
+    "128x128xf32, #mfma16",
+    "64xf32, #ttg.slice<{dim = 1, parent = #mma}>",
+    "64xf32, #ttg.slice<{dim = 0, parent = #blocked}>",
+    "8xf32, #ttg.slice<{dim = 0, parent = #ttg.slice<{dim = 1, parent = #cube}>}>",
+    "64xf32, #ttg.slice<{dim = 1, parent = #mfma32}>",
+    "64xf32, #ttg.slice<{dim = 1, parent = #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>}>",
+    "64x32xf16, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>",
+    "64x64xf16, #ttg.dot_op<{opIdx = 1, parent = #mma, kWidth = 4}>",
+    "16x16xf16, #ttg.dot_op<{opIdx = 1, parent = #mma, kWidth = 2}>",
+    "64x64xf16, #ttg.dot_op<{opIdx = 0, parent = #mma3, kWidth = 2}>",
+    "4x64x64xf16, #ttg.dot_op<{opIdx = 1, parent = #batch, kWidth = 2}>",
+    "64x64xf32, #ttg.dot_op<{opIdx = 0, parent = #blocked}>",
+    "64x64xf32, #ttg.dot_op<{opIdx = 1, parent = #blocked}>",
+    "128x128xf16, #ttg.dot_op<{opIdx = 0, parent = #mfma32n, kWidth = 4}>",
+    "128x128xf16, #ttg.dot_op<{opIdx = 1, parent = #mfma16, kWidth = 8}>",
+]
+SHARED = [
+    "1024xf32, #line",
+    "64x64xf16, #swizzled",
+    "16x4xf32, #turned",
+    "32x16xf32, #turned",
+    "4x16x32xf32, #deep",
+    "64x128xf16, #nv128",
+    "8x64xf16, #nv128",
+    "64x128xf16, #nv64",
+    "64x128xf16, #nv32t",
+    "64x128xf32, #nv0",
+]
+TYPES = [f"tensor<{kind}>" for kind in REGISTERS] + [f"!ttg.memdesc<{kind}, #smem>" for kind in SHARED]
+SIZES = (("f32", 32), ("f16", 16), ("f8E5M2", 8))
+OPERAND = "#ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>"
+PAIRS = [
+    (f"tensor<64x64x{element}, {registers}>", f"!ttg.memdesc<64x64x{element}, {shared}, #smem>", bits)
+    for (element, bits), registers, shared in product(
+        SIZES, ("#blocked", "#mma", "#columns", "#lanes", "#linear", OPERAND), ("#rows", "#swizzled", "#turned")
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[dict[str, object]]:
+    """What triton says of all types and pairs of types."""
+    pytest.importorskip("triton", reason="triton is not installed: it is what the layouts are held to")
+    from explorer.observe.versions import version_of
+
+    if tuple(map(int, version_of("triton").split(".")[:2])) < (3, 7):
+        pytest.skip("triton before 3.7 does not give its linear layouts to Python without a kernel")
+    questions = [{"text": kernels.module(f"%a: {kind}", "", 64 if "mfma" in kind else 32), "types": [kind]} for kind in TYPES] + [
+        {"text": kernels.module(f"%a: {a}, %b: {b}", ""), "types": [a, b], "bits": bits} for a, b, bits in PAIRS
+    ]
+    command = [sys.executable, str(HERE / "triton_layouts.py")]
+    done = subprocess.run(command, input=json.dumps(questions), capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def linear_of(kind: str) -> LinearLayout:
+    parts = type_of(kind)
+    return linear_layout(parse_attribute(parts.encoding, aliases_of(kernels.ALIASES)), parts.shape, parts.bits)
+
+
+@pytest.mark.parametrize("at", range(len(TYPES)), ids=TYPES)
+def test_a_layout_is_the_one_that_triton_makes_of_it(answers, at):
+    """Every bit of register, lane, warp and block, or of the offset, adds the coordinates that triton's own one says."""
+    expected = {name: tuple(map(tuple, bases)) for name, bases in answers[at]["bases"].items()}
+    assert dict(linear_of(TYPES[at]).bases) == expected
+
+
+def test_the_first_holder_is_the_one_that_triton_prints(answers):
+    """Triton's `format_tensor_view` names the thread and register of each element of a tensor: these are among its holders."""
+    compared = 0
+    for kind, said in zip(TYPES, answers, strict=False):
+        if kind.startswith("!") or "CGALayout" in aliases_of(kernels.ALIASES).get(type_of(kind).encoding[1:], ""):
+            continue
+        layout = linear_of(kind)
+        lanes, shape = layout.size("lane"), type_of(kind).shape
+        if prod(shape) > 8192:
+            continue
+        cells = re.findall(r"T\d+:\d+(?:\|\s*T\d+:\d+)*", said["view"])
+        assert len(cells) == len(list(product(*map(range, shape)))), kind
+        for element, cell in zip(product(*map(range, shape)), cells, strict=True):
+            thread, register = map(int, re.match(r"T(\d+):(\d+)", cell).groups())
+            assert layout.apply(register=register, lane=thread % lanes, warp=thread // lanes) == element, (kind, cell)
+            compared += 1
+    assert compared > 30_000
+
+
+def test_bank_conflicts_are_those_that_triton_counts(answers):
+    """For each pair of registers and shared memory: the rounds beyond those that must be, by round, as triton counts them."""
+    different, conflicting = [], 0
+    for (registers, shared, _), said in zip(PAIRS, answers[len(TYPES) :], strict=True):
+        text = kernels.module("", f"    %x = ttg.local_load %m : {shared} -> {registers}")
+        (access,) = layout_named(text, "%x").accesses
+        if access.use.rounds / access.use.fewest - 1 != said["conflicts"]:
+            different.append((registers, shared, access.use.rounds, access.use.fewest, said["conflicts"]))
+        conflicting += bool(said["conflicts"])
+    assert not different
+    assert conflicting > 10
+
+
+# What the PTX addresses --------------------------------------------------------------------------------------------------
+
+
+STORED = [("#blocked", 64, 32), ("#columns", 64, 64), ("#mma", 64, 32), ("#mma", 16, 8), ("#mma3", 64, 64), ("#linear", 64, 16)]
+STORED += [(OPERAND, 64, 32), ("#ttg.dot_op<{opIdx = 1, parent = #mma, kWidth = 2}>", 32, 64)]
+STORED += [("#ttg.slice<{dim = 1, parent = #cube}>", 16, 16)]
+
+
+@pytest.mark.parametrize(("layout", "rows", "columns"), STORED)
+def test_each_thread_stores_the_elements_that_it_holds(layout, rows, columns):
+    """Run by its PTX, each thread stores the elements of its registers, in their order; copies of others store nothing."""
+    pytest.importorskip("triton", reason="triton is not installed: it makes the PTX")
+    text = kernels.kernel(layout, rows, columns)
+    block = load("ptx_addresses").Block(kernels.ptx_of(text), [0])
+    linear = layout_named(text, "%id").linear
+    stored = block.stored(4)
+    for thread, numbers in enumerate(stored):
+        held = [linear.apply(register=r, lane=thread % 32, warp=thread // 32) for r in range(linear.size("register"))]
+        assert numbers in ([], [row * columns + column for row, column in held]), thread
+    assert sorted(number for numbers in stored for number in numbers) == list(range(rows * columns))
+    for active, addresses, values, size in block.stores:
+        assert (addresses[active] == values[0][active] * size).all()
+
+
+KEPT = [("#blocked", "#swizzled", 16), ("#blocked", "#swizzled", 32), ("#columns", "#turned", 32), ("#blocked", "#nv128", 16)]
+KEPT += [("#columns", "#nv64", 16), ("#blocked", "#nv32t", 16), ("#blocked", "#padded", 32)]
+
+
+@pytest.mark.parametrize(("layout", "shared", "bits"), KEPT)
+def test_shared_memory_holds_each_element_where_the_picture_says(layout, shared, bits):
+    """Run by its PTX up to the barrier, each byte of shared memory has the element that the layout puts there."""
+    pytest.importorskip("triton", reason="triton is not installed: it makes the PTX")
+    text = kernels.kernel(layout, 64, 64, shared, bits)
+    block = load("ptx_addresses").Block(kernels.ptx_of(text), [0], until="bar.sync")
+    bytes_of = layout_named(text, "%m").bytes_of
+    assert len(bytes_of) == 64 * 64
+    for (row, column), at in bytes_of.items():
+        word = block.shared[at : at + bits // 8].tobytes()
+        assert int.from_bytes(word, "little") == row * 64 + column, (row, column)
+
+
+# What is asked of it -----------------------------------------------------------------------------------------------------
+
+
+def test_values_have_the_types_that_their_operations_give():
+    """A load gives what its pointers point to, a comparison bits, an address computation pointers, a cast what it casts to."""
+    body = """
+    %p2 = tt.addptr %p, %o : tensor<64x32x!tt.ptr<f16>, #blocked>, tensor<64x32xi32, #columns>
+    %v = tt.load %p2, %mask : tensor<64x32x!tt.ptr<f16>, #blocked>
+    %b = arith.cmpi slt, %o, %o : tensor<64x32xi32, #columns>
+    %f = arith.extf %v : tensor<64x32xf16, #blocked> to tensor<64x32xf32, #blocked>
+    %s = "tt.reduce"(%f) <{axis = 1 : i32}> ({
+    ^bb0(%x: f32, %y: f32):
+      %z = arith.addf %x, %y : f32
+      tt.reduce.return %z : f32
+    }) : (tensor<64x32xf32, #blocked>) -> tensor<64xf32, #ttg.slice<{dim = 1, parent = #blocked}>>
+    %l:2 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %f, %k = %c0) -> (tensor<64x32xf32, #mma>, i32)  : i32 {
+"""
+    types = {value.name: value.type.text for value in read(kernels.module("", body)).values}
+    assert types == {
+        "%p2": "tensor<64x32x!tt.ptr<f16>, #blocked>",
+        "%v": "tensor<64x32xf16, #blocked>",
+        "%b": "tensor<64x32xi1, #columns>",
+        "%f": "tensor<64x32xf32, #blocked>",
+        "%s": "tensor<64xf32, #ttg.slice<{dim = 1, parent = #blocked}>>",
+        "%l#0": "tensor<64x32xf32, #mma>",
+        "%acc": "tensor<64x32xf32, #mma>",
+    }
+
+
+def test_a_kernel_of_a_trace_shows_the_layout_of_a_value(replayed):
+    """`k.layout(name)` is a value with tables and a picture, by the name of a value or of a layout, from a recording alone."""
+    kernel = next(k for k in replayed("mlp_train-torch2.11-cuda").kernels if "gelu_backward" in k.name)
+    layout = kernel.layout("tmp21_15")
+    assert layout == kernel.layout("%tmp21_15")
+    assert repr(layout) == "<Layout %tmp21_15: blocked in registers, 1x1 of 32 bits: 32 lanes, 2 warps>"
+    assert kernel.layout("#blocked").shape == (1, 8)
+    table = kernel.layout("%tmp6").table()
+    assert len(table.frame) == 2 * 32
+    assert {row["element"] for row in table} == {(0, n) for n in range(8)}
+    assert "<svg" in layout._repr_html_()
+
+
+def test_what_has_no_picture_says_why(replayed):
+    """An unknown name offers those that there are; an unknown layout and a shape without a linear layout are named."""
+    kernel = next(k for k in replayed("mlp_train-torch2.11-cuda").kernels if "gelu_backward" in k.name)
+    with pytest.raises(InputError, match="unknown value with a layout '%tmp999'"):
+        kernel.layout("%tmp999")
+    with pytest.raises(InputError, match=r"unknown layout '#blocke'.*#blocked"):
+        kernel.layout("#blocke")
+    odd = kernels.module("", "    %x = tt.load %p : tensor<3x4xf32, #blocked>")
+    with pytest.raises(InputError, match="no powers of 2"):
+        layout_named(odd, "%x")
+    strange = kernels.module("", "    %x = tt.load %p : tensor<4x4xf32, #ttg.strange<{a = 1}>>")
+    with pytest.raises(InputError, match=r"the layout #ttg.strange is not known here"):
+        layout_named(strange, "%x")
