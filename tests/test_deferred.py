@@ -5,14 +5,17 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, fields, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import explorer
 from explorer import Event, Failure
+from explorer.model.stage import Emit
 from explorer.model.trace_data import TraceData
 from explorer.recording.finish import finished
 from explorer.recording.recorder import Recorder
@@ -160,6 +163,34 @@ def test_an_error_of_the_replay_gives_a_trace_that_says_so(monkeypatch: pytest.M
     trace = finished(Recorder(), {"name": "f"}, explorer.STAGES, None)
     assert trace.artifacts == () and trace.meta["name"] == "f"
     assert [(f.step, f.message, f.fatal) for f in trace.failures] == [("replay", "RuntimeError: boom", True)]
+
+
+def test_facts_that_are_made_when_read_are_made_once() -> None:
+    """They are among a recording's events and its trace's, and one that cannot be made is a Failure and no more."""
+    import torch
+
+    asked: list[str] = []
+
+    def facts(text: str) -> dict[str, object]:
+        asked.append(text)
+        if text == "bad":
+            raise RuntimeError("boom")
+        return {"text": text}
+
+    @contextmanager
+    def watch(emit: Emit) -> Iterator[None]:
+        for text in ("first", "bad", "last"):
+            emit.when_read("fx_graph_runnable", partial(facts, text))
+        yield
+
+    mine = replace(next(stage for stage in explorer.STAGES if stage.name == "fx_graph_runnable"), watch=watch)
+    with explorer.record(stages=(*explorer.STAGES, mine)) as recording:
+        torch.compile(torch.sin, backend="eager")(torch.ones(2))
+    assert asked == []
+    assert [a.text for a in recording.trace.find("fx_graph_runnable")] == ["first", "last"]
+    assert [event.data["text"] for event in recording.events if event.kind == "fx_graph_runnable"] == ["first", "last"]
+    assert [f.message for f in recording.failures] == [f.message for f in recording.trace.failures] == ["RuntimeError: boom"]
+    assert asked == ["first", "bad", "last"]
 
 
 def test_a_trace_asks_for_no_replay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,15 @@ import dis
 import inspect
 import linecache
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import CodeType
 
 from explorer.model.events import DecompiledText, DynamoBytecodeText
 from explorer.model.stage import Emit
 from explorer.model.values import text_lines
-from explorer.observe.functions import code_fields, disassembly, emit_function
+from explorer.observe.functions import CodeFields, code_fields, disassembly, emit_function
 from explorer.observe.patch import guarded, replaced_in_plain_sight
 from explorer.process.ignored_warnings import warnings_ignored_here
 
@@ -37,7 +38,7 @@ def bytecode(emit: Emit) -> Iterator[None]:
         emit_function(emit, code)
         emit("dynamo_bytecode", lambda: _transformed(transformed, code))
         if decompile:
-            emit.later("decompiled", lambda: decompiled_text(transformed, code))
+            emit.attempt("decompiled", "copy", lambda: emit.when_read("decompiled", decompiling(transformed, code)))
 
     handle = register_bytecode_hook(guarded(lambda code, transformed: None, lambda _: hook, "bytecode hook"))
     try:
@@ -84,13 +85,20 @@ def _position(instruction: dis.Instruction) -> tuple[str, dis.Positions | None]:
     return re.sub("_(FORWARD|BACKWARD)", "", instruction.opname), instruction.positions
 
 
-def decompiled_text(code: CodeType, original: CodeType) -> DecompiledText:
+def decompiling(code: CodeType, original: CodeType) -> Callable[[], DecompiledText]:
+    """What gives `decompiled_text` of a frame later on: depyf takes 1 % as long as a compile does.
+
+    Dynamo frees what it compiled of a frame when that code is gone, so this holds a copy of the code.
+    """
+    return partial(decompiled_text, code.replace(), code_fields(original), linecache.getlines(code.co_filename))
+
+
+def decompiled_text(code: CodeType, fields: CodeFields, lines: Sequence[str]) -> DecompiledText:
     """Dynamo's bytecode of a frame as Python, or the bytecode under its source lines where depyf cannot turn it into Python.
 
-    depyf remembers each code that it has decompiled for as long as the process lives. Dynamo frees what it compiled of a frame
-    when that code is gone, so depyf is made to remember nothing.
+    `fields` are those of the code that Dynamo compiled, `lines` those of its file. depyf remembers each code that it has
+    decompiled for as long as the process lives, and is made to remember nothing.
     """
-    fields = code_fields(original)
     # depyf leaves a file open while it is imported, and uses ast.Num, which Python 3.12 calls deprecated
     with warnings_ignored_here():
         from depyf import decompile
@@ -100,7 +108,7 @@ def decompiled_text(code: CodeType, original: CodeType) -> DecompiledText:
         try:
             return DecompiledText(**fields, text=decompile(code))
         except DecompilationError as error:
-            return DecompiledText(**fields, text=with_source_lines(code), undone=undone_by(error))
+            return DecompiledText(**fields, text=with_source_lines(code, lines), undone=undone_by(error))
 
 
 def undone_by(error: BaseException) -> str:
@@ -109,9 +117,9 @@ def undone_by(error: BaseException) -> str:
     return named["name"] if named else ""
 
 
-def with_source_lines(code: CodeType) -> str:
-    """The bytecode, with each line of the source before the instructions that were copied from it."""
-    lines, parts = linecache.getlines(code.co_filename), list[str]()
+def with_source_lines(code: CodeType, lines: Sequence[str]) -> str:
+    """The bytecode, with each line of its file before the instructions that were copied from it."""
+    parts = list[str]()
     started = {offset: line for offset, _, line in code.co_lines() if line}
     shown = None
     for instruction in dis.get_instructions(code):

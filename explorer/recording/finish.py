@@ -10,9 +10,10 @@ from explorer.compilers import torch_compile as compiling
 from explorer.live.function import LiveFunction
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Failure, Plain, plain
+from explorer.model.values import Event, Failure, Plain, plain
 from explorer.process.garbage import collection_paused
 from explorer.recording.recorder import Recorder
+from explorer.recording.unread import UnreadEvents
 from explorer.replay import replay
 from explorer.traced import Trace
 
@@ -28,8 +29,9 @@ def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Sta
         whole_meta = plain({**meta, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
     except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
         return Trace.of(_lost(error, meta, failures), live)
-    make = partial(replay, tuple(recorder.events), failures, whole_meta, tuple(stages))
-    return Trace.of_later(whole_meta, partial(_replayed, make, whole_meta, failures), live)
+    events, unread = tuple(recorder.events), recorder.unread
+    make = partial(_read_and_replayed, replay, events, unread, failures, whole_meta, tuple(stages))
+    return Trace.of_later(whole_meta, partial(_made, make, whole_meta, failures), live)
 
 
 def failures_of(recorder: Recorder) -> tuple[Failure, ...]:
@@ -37,7 +39,21 @@ def failures_of(recorder: Recorder) -> tuple[Failure, ...]:
     return (*recorder.failures, *recorder.guard.failures(recorder.failures))
 
 
-def _replayed(make: Callable[[], TraceData], meta: Mapping[str, Plain], failures: Sequence[Failure]) -> TraceData:
+def _read_and_replayed(
+    replay: Callable[..., TraceData],
+    events: Sequence[Event],
+    unread: UnreadEvents,
+    failures: Sequence[Failure],
+    meta: Mapping[str, Plain],
+    stages: Sequence[Stage],
+) -> TraceData:
+    """Make the events that are unread, and the data of the trace of all."""
+    read = unread.read()
+    new = (failure for failure in read.failures if failure not in failures)
+    return replay((*events, *read.events), (*failures, *new), meta, stages)
+
+
+def _made(make: Callable[[], TraceData], meta: Mapping[str, Plain], failures: Sequence[Failure]) -> TraceData:
     """What `make` gives, or only a Failure where explorer fails in it."""
     try:
         with collection_paused():

@@ -29,10 +29,19 @@ from explorer.traced import Trace
 class Recording:
     """What `record` gives: after the block, `trace` holds every compile that happened in it."""
 
-    events: list[Event] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    _recorder: Recorder | None = None
     _trace: Trace | None = None
     _guards: list[Guard] = field(default_factory=list)  # what they lose after the block is read when the trace is asked for
+
+    @property
+    def events(self) -> list[Event]:
+        """All that the probes saw in the block; empty while it still runs."""
+        return [*self._recorder.events, *self._recorder.unread.read().events] if self._recorder is not None else []
+
+    @property
+    def failures(self) -> list[Failure]:
+        """All that went wrong in the recording itself; empty while it still runs."""
+        return [*self._recorder.failures, *self._recorder.unread.read().failures] if self._recorder is not None else []
 
     @property
     def trace(self) -> Trace:
@@ -122,5 +131,5 @@ def _recorded(
             finally:
                 kernels.finish(recorder)
                 recorder.attempt("compile", "failures", lambda: note_failures(recorder, processes_before))
-                result.events, result.failures = recorder.events, recorder.failures
+                result._recorder = recorder
                 result._trace = finished(recorder, meta, stages, None)

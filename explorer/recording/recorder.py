@@ -30,6 +30,7 @@ from explorer.observe.patch import Guard, guarding, shielded
 from explorer.observe.places import CallPaths
 from explorer.observe.probes import PROBES
 from explorer.observe.wishes import Changes
+from explorer.recording.unread import UnreadEvents
 from explorer.replay import renumber
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Recorder:
         self._frames: set[str] = set()
         self._here = _Here()
         self.guard = Guard(self.covers, {}, here=True)
+        self.unread = UnreadEvents()
         self._deferred: list[tuple[str, str, Callable[[], Facts], float]] = []
         self._progress = progress
         self._paths = CallPaths()
@@ -78,6 +80,12 @@ class Recorder:
         frame = self._frame()
         if frame is not None and not self._here.muted:
             self._deferred.append((kind, frame, facts, clock.perf_counter() - self._began))
+
+    def when_read(self, kind: str, facts: Callable[[], Facts]) -> None:
+        """Record an event of `kind` now, and make its facts when the recording is first read."""
+        frame = self._frame()
+        if frame is not None and not self._here.muted:
+            self.unread.add(kind, frame, clock.perf_counter() - self._began, facts)
 
     @contextmanager
     def during(self, graph: str) -> Iterator[None]:
