@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
+from explorer.compilers.line_differences import LineMatcher
 from explorer.model.values import text_lines
 from explorer.stages.fx_locations import FIRST_NODE, FX_GRAPH
 from explorer.stages.triton.origins import mlir_chains
@@ -104,19 +104,13 @@ def _same_values(old: str, new: str, names: dict[str, str]) -> bool:
 
 
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
-    """The lines of two texts; what both begin and end with is found first, since one pass changes little of a large module."""
-    most = min(len(old), len(new))
-    first = next((n for n in range(most) if old[n] != new[n]), most)
-    last = next((n for n in range(most - first) if old[-1 - n] != new[-1 - n]), most - first)
-    yield from (Line(" ", n, n) for n in range(first))
-    middle = SequenceMatcher(None, old[first : len(old) - last], new[first : len(new) - last])
-    for tag, i, i_end, j, j_end in middle.get_opcodes():
+    """The lines of two texts, equal ones once."""
+    for tag, i, i_end, j, j_end in LineMatcher(old, new).get_opcodes():
         if tag == "equal":
-            yield from (Line(" ", first + i + n, first + j + n) for n in range(i_end - i))
+            yield from (Line(" ", i + n, j + n) for n in range(i_end - i))
             continue
-        yield from (Line("-", first + n, first + j) for n in range(i, i_end))
-        yield from (Line("+", first + i_end, first + n) for n in range(j, j_end))
-    yield from (Line(" ", len(old) - n, len(new) - n) for n in range(last, 0, -1))
+        yield from (Line("-", n, j) for n in range(i, i_end))
+        yield from (Line("+", i_end, n) for n in range(j, j_end))
 
 
 def hunks(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:

@@ -5,12 +5,12 @@ The pipeline is "zero", which fuses and tunes nothing; then what tvm.compile doe
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.compilers.line_differences import unified
 from explorer.compilers.tvm.importing import Imported
 from explorer.compilers.tvm.origins import Origins, tir_functions
 from explorer.compilers.tvm.passes import Functions, RanPass, watching
@@ -117,7 +117,7 @@ def difference(changed: Sequence[tuple[str, Any, Any]], texts: Mapping[Any, str]
     for name, old, new in changed:
         olds, news = (text_lines(texts[each]) if each is not None else [] for each in (old, new))
         before, after = before + len(olds), after + len(news)
-        parts += difflib.unified_diff(olds, news, f"{name}, before", f"{name}, after", lineterm="")
+        parts += unified(olds, news, f"{name}, before", f"{name}, after")
     levels = {"TIR" if "PrimFunc" in type(each).__name__ else "Relax" for _, old, new in changed for each in (old, new) if each}
     return {
         "level": " and ".join(sorted(levels)),

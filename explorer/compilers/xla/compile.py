@@ -6,7 +6,6 @@ end the process, so a compile with flags runs in a child process first.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.compilers import child
+from explorer.compilers.line_differences import unified
 from explorer.compilers.xla import flags_process
 from explorer.compilers.xla.client import compile_options, load
 from explorer.model.stage import Emit
@@ -112,7 +112,7 @@ def _changing_passes(folder: Path) -> Iterator[dict[str, Any]]:
         after = text_lines(_shown(file.read_text(encoding="utf-8", errors="replace")))
         if found["name"] != "pipeline-start" and before != after:
             facts = {"number": number, "pipeline": found["pipeline"], "name": found["name"]}
-            difference = difflib.unified_diff(before, after, "before", "after", lineterm="", n=1)
+            difference = unified(before, after, "before", "after", around=1)
             yield {**facts, "before": len(before), "after": len(after), "text": "\n".join(difference)}
         before = after
 
