@@ -63,6 +63,7 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
         "artifacts": [],
         "strings": [],
         "kernels": [],
+        "calls": [],
         "fusion": [],
         "choices": [],
         "memory": {},
@@ -136,6 +137,10 @@ def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> N
             "forms": {stage: at + start for stage, at in kernel["forms"].items()},
         }
         for kernel in part["kernels"]
+    ]
+    whole["calls"] += [
+        {**call, "artifact": call["artifact"] + start if call["artifact"] >= 0 else -1, "frame": _frame(name, call["frame"])}
+        for call in part["calls"]
     ]
     whole["fusion"] += [
         {**fusion, "frame": _frame(name, fusion["frame"]), "nodes": fusion["nodes"] + start if fusion["nodes"] >= 0 else -1}

@@ -14,13 +14,15 @@ from explorer.model.artifacts import Autotune, FxPass, KernelForm
 from explorer.model.records import blank, typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link, Plain, jsonable, text_lines
-from explorer.questions.costs import kernel_rows
+from explorer.questions.call_lines import call_lines
+from explorer.questions.costs import call_rows, kernel_rows
 from explorer.questions.fusion import Graph, fusion_of
+from explorer.questions.group_costs import group_costs
 from explorer.questions.kernels import KernelData, kernels_of, texts_of_kernel, triton_forms
 from explorer.questions.lowering import by_node
 from explorer.questions.memory import memory_of
 from explorer.questions.modules import module_paths
-from explorer.questions.rows import KernelRow, LoweringRow
+from explorer.questions.rows import CallRow, Cost, KernelRow, LoweringRow
 from explorer.questions.summary import counts
 from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines
@@ -51,6 +53,7 @@ def payload(trace: TraceData) -> wire.Payload:
         "artifacts": [_artifact(trace, a, strings, texts) for a in trace.artifacts],
         "strings": list(strings),
         "kernels": [_kernel(trace, k, row, index) for k, row in zip(kernels_of(trace), kernel_rows(trace), strict=True)],
+        "calls": list(_calls(trace, index)),
         "fusion": [_fusion(trace, graph) for graph in fusion_of(trace).graphs],
         "choices": list(_choices(trace)),
         "memory": _memory(trace),
@@ -263,16 +266,41 @@ def _kernel(trace: TraceData, kernel: KernelData, row: KernelRow, index: Mapping
         "candidates": jsonable(form.candidates),
         "config": jsonable(form.config),
         "chosen": form.chosen,
-        "cost": {
-            "launches": row["launches"],
-            "read": row["read"],
-            "written": row["written"],
-            "bytes_known": row["bytes_known"],
-            "seconds": row["seconds"],
-            "timed": row["timed"],
-            "seconds_known": row["seconds_known"],
-        },
+        "cost": _cost(row),
     }
+
+
+def _cost(row: KernelRow | CallRow) -> Cost:
+    return {
+        "launches": row["launches"],
+        "read": row["read"],
+        "written": row["written"],
+        "bytes_known": row["bytes_known"],
+        "seconds": row["seconds"],
+        "launch_seconds": row["launch_seconds"],
+        "limit": row["limit"],
+        "timed": row["timed"],
+        "seconds_known": row["seconds_known"],
+    }
+
+
+def _calls(trace: TraceData, index: Mapping[str, int]) -> Iterator[wire.CallInfo]:
+    """Yield the library calls, each with its line in a text."""
+    lines = call_lines(trace)
+    for row in call_rows(trace):
+        artifact, line = lines[row["frame"], row["graph"], row["node"]]
+        yield {
+            "artifact": index.get(artifact, -1),
+            "line": line,
+            "node": row["node"],
+            "name": row["call"],
+            "frame": row["frame"],
+            "graph": row["graph"],
+            "operator": row["operator"],
+            "dtype": row["dtype"],
+            "operations": row["operations"],
+            "cost": _cost(row),
+        }
 
 
 def small(data: Mapping[str, Plain]) -> dict[str, Any]:
@@ -297,6 +325,7 @@ def _fusion(trace: TraceData, graph: Graph) -> wire.FusionInfo:
         "of": v.data.of,
         "nodes": next(nodes, -1),
         "groups": _rows(graph.groups()),
+        "costs": group_costs(trace, graph),
         "made": _rows(graph.made()),
         "inlined": _rows(graph.inlined()),
         "verdicts": [

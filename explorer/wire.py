@@ -19,7 +19,7 @@ from explorer.model.artifacts import (
     Symbol,
 )
 from explorer.model.rows import Setting
-from explorer.questions.rows import BufferRow, Cost, GroupRow, InlinedRow, MomentRow, StorageRow, UnreadRow
+from explorer.questions.rows import BufferRow, Cost, GroupCost, GroupRow, InlinedRow, MomentRow, StorageRow, UnreadRow
 
 Names = list[str]
 #: Facts of which the front end shows whatever there is.
@@ -186,6 +186,21 @@ class KernelInfo(TypedDict):
     cost: Cost
 
 
+class CallInfo(TypedDict):
+    """A library call: its scheduler node, operator and cost, and its line in a text; -1 and 0 where these are not known."""
+
+    artifact: int
+    line: int
+    node: str
+    name: str
+    frame: str
+    graph: str
+    operator: str
+    dtype: str
+    operations: int | None
+    cost: Cost
+
+
 class VerdictInfo(TypedDict):
     """A verdict on two nodes, a row of `Fusion.table`, with the numbers of the two and of what they were part of by then."""
 
@@ -209,7 +224,7 @@ class FusionInfo(TypedDict):
 
     Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made of several,
     "known" all other names. "touched", "devices" and "apart" (why the scheduler never asks) are by single node, "final" are the
-    numbers of "groups". "nodes" is the index of the artifact with the nodes, -1 for none.
+    numbers of "groups", "costs" what these take. "nodes" is the index of the artifact with the nodes, -1 for none.
     """
 
     frame: str
@@ -217,6 +232,7 @@ class FusionInfo(TypedDict):
     of: str
     nodes: int
     groups: list[GroupRow]
+    costs: list[GroupCost]
     made: list[BufferRow]
     inlined: list[InlinedRow]
     verdicts: list[VerdictInfo]
@@ -346,6 +362,7 @@ class Payload(TypedDict):
     artifacts: list[ArtifactInfo]
     strings: Names
     kernels: list[KernelInfo]
+    calls: list[CallInfo]
     fusion: list[FusionInfo]
     choices: list[ChoiceInfo]
     memory: MemoryInfo

@@ -29,6 +29,7 @@ Groups = Sequence[tuple[Graph, GroupRow]]
 BYTES = (
     "what its loops address, each buffer once; of a buffer that is read at computed places, such as an embedding, as many rows"
 )
+CALL_BYTES = "the operands and results of the call, each once"
 NO_GROUPS = "no record says which scheduler nodes this kernel computes, so what it reads and writes is not known"
 TOGETHER = "several kernels were written for one group of nodes, {names}: what each of them moves is not known"
 MEASURED = "measured by Inductor's autotuning on the attached device, {ms:.4g} ms a launch"
@@ -62,7 +63,7 @@ def _row(kernel: KernelData, groups: Groups) -> KernelRow:
     launches = _launches(kernel, groups)
     unknown = _unknown(groups)
     read, written = (None if unknown else sum(group[key] for _, group in groups) for key in ("read", "written"))
-    seconds, timed, how, outside = _time(kernel, groups, launches, unknown)
+    time = _time(kernel, groups, launches, unknown)
     return {
         "frame": a.frame,
         "graph": a.graph,
@@ -78,17 +79,24 @@ def _row(kernel: KernelData, groups: Groups) -> KernelRow:
         "written": written,
         "bytes_known": unknown or BYTES,
         "operations": None if unknown else summed(operations(group) for _, group in groups),
-        "seconds": seconds,
-        "timed": timed,
-        "seconds_known": how,
-        "outside": outside,
+        "seconds": time.seconds,
+        "launch_seconds": time.launches,
+        "limit": time.limit,
+        "timed": time.timed,
+        "seconds_known": time.known,
+        "outside": time.outside,
     }
 
 
 def call_table(trace: TraceData) -> Rows:
     """See `Trace.library_calls`."""
+    return Rows(call_rows(trace))
+
+
+def call_rows(trace: TraceData) -> list[CallRow]:
+    """List a row for each library call, in the scheduler's order."""
     groups = ((graph, group) for graph in fusion_of(trace).graphs for group in graph.groups())
-    return Rows(_call_row(trace, graph, group) for graph, group in groups if is_call(group))
+    return [_call_row(trace, graph, group) for graph, group in groups if is_call(group)]
 
 
 def is_call(group: GroupRow) -> bool:
@@ -108,9 +116,13 @@ def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
         "operator": call.get("operator", ""),
         "dtype": call.get("dtype", ""),
         "operations": operations(group),
+        "launches": 1,
         "read": None if unknown else group["read"],
         "written": None if unknown else group["written"],
+        "bytes_known": unknown or CALL_BYTES,
         "seconds": estimated.seconds if estimated else None,
+        "launch_seconds": estimated.launch if estimated else None,
+        "limit": estimated.limit if estimated else "",
         "timed": "estimated" if estimated else "",
         "seconds_known": unknown or (_how_estimated(estimated, target) if estimated and target else no_target(trace)),
         "outside": estimated.outside if estimated else "",
@@ -139,26 +151,44 @@ def unsized(groups: Sequence[GroupRow]) -> str:
     return UNSIZED.format(names=", ".join(names)) if names else ""
 
 
-def _time(kernel: KernelData, groups: Groups, launches: int | None, unknown: str) -> tuple[float | None, str, str, str]:
-    """Return the seconds of all launches, their kind, their source, and what was not validated.
+@dataclass(frozen=True)
+class _Time:
+    """The seconds of all launches, their kind, their source, and what of it was not validated.
 
     The kind is "measured", "estimated" or "". Without seconds the source says why they are unknown.
     """
-    ms = next((row.get("ms") for row in kernel.candidates if row["taken"]), None)
+
+    seconds: float | None
+    timed: str
+    known: str
+    outside: str = ""
+    launches: float | None = None
+    limit: str = ""
+
+
+def _time(kernel: KernelData, groups: Groups, launches: int | None, unknown: str) -> _Time:
+    ms = measured_ms(kernel)
     if ms is not None:
-        return ms / 1000 * (launches or 1), "measured", MEASURED.format(ms=ms), ""
+        return _Time(ms / 1000 * (launches or 1), "measured", MEASURED.format(ms=ms))
     target = target_of(kernel.trace)
     if target is None or unknown:
         why = unknown if target is not None else ""
-        return None, "", why or no_target(kernel.trace, kernel.language), ""
+        return _Time(None, "", why or no_target(kernel.trace, kernel.language))
     estimates = [estimate(target, group) for _, group in groups]
-    outside = "; ".join(dict.fromkeys(one.outside for one in estimates if one.outside))
-    return (
+    slowest = max(estimates, key=lambda e: e.seconds)
+    return _Time(
         sum(one.seconds for one in estimates),
         "estimated",
-        _how_estimated(max(estimates, key=lambda e: e.seconds), target),
-        outside,
+        _how_estimated(slowest, target),
+        "; ".join(dict.fromkeys(one.outside for one in estimates if one.outside)),
+        sum(one.launch for one in estimates),
+        slowest.limit,
     )
+
+
+def measured_ms(kernel: KernelData) -> float | None:
+    """Return the milliseconds of a launch that autotuning measured for the config taken; None where it timed nothing."""
+    return next((row.get("ms") for row in kernel.candidates if row["taken"]), None)
 
 
 def _how_estimated(launch: Estimate, target: Target) -> str:
@@ -244,11 +274,15 @@ OTHER_KERNEL = "a kernel of the user's own: its bytes alone"
 
 @dataclass(frozen=True)
 class Estimate:
-    """The seconds of one launch, its limit in `LIMITS`, and how it differs from validated launches, else ""."""
+    """The seconds of one launch, its limit in `LIMITS`, how it differs from validated launches, else "", and its floor.
+
+    `launch` are the seconds that the launch takes whatever it computes.
+    """
 
     seconds: float
     limit: str
     outside: str = ""
+    launch: float = 0.0
 
 
 def estimate(target: Target, group: GroupRow) -> Estimate:
@@ -263,7 +297,8 @@ def estimate(target: Target, group: GroupRow) -> Estimate:
     }
     limit = max(parts, key=lambda name: parts[name])
     launch = LAUNCHES[_launch(group)]
-    return Estimate(launch + parts[limit], limit if parts[limit] > launch else "launch", _outside(target, group))
+    limit = limit if parts[limit] > launch else "launch"
+    return Estimate(launch + max(parts.values()), limit, _outside(target, group), launch)
 
 
 def _launch(group: GroupRow) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.model.trace_data import TraceData
+from explorer.questions.call_lines import call_lines
 from explorer.questions.comparison import Comparison, Op
 from explorer.questions.costs import call_table, is_call, kernel_rows
 from explorer.questions.fusion import fusion_of
@@ -135,33 +136,20 @@ def _generated(trace: TraceData, members: Mapping[tuple[str, str, str], Sequence
 
 
 def _called(trace: TraceData, calls: Iterable[tuple[GroupRow, Sequence[Op]]]) -> Iterator[MatchedKernel]:
-    """The library calls, each on its line of the output code where there are as many lines of that name as calls."""
+    """The library calls, each on its line of the output code where that is known."""
     costs = {(row["frame"], row["graph"], row["node"]): row for row in call_table(trace)}
     kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in kernels_of(trace)}
-    lines = _lines_of_calls(trace)
+    lines = call_lines(trace)
     grouped: dict[tuple[str, str, str], list[tuple[GroupRow, Sequence[Op]]]] = {}
     for group, ops in calls:
         grouped.setdefault((group["frame"], group["graph"], group["call"]), []).append((group, ops))
     for (frame, graph, name), members in grouped.items():
         if (frame, graph, name) in kernels:
             continue
-        places = lines.get((frame, graph, name), [])
-        wrapper = next((a.id for a in trace.find("output_code", frame, graph)), "")
-        for number, (group, ops) in enumerate(members):
-            place = places[number] if len(places) == len(members) else (wrapper, 0)
+        for group, ops in members:
             cost = costs[frame, graph, group["name"]]
-            moved = _sum(cost["read"], cost["written"])
+            moved, place = _sum(cost["read"], cost["written"]), lines[frame, graph, group["name"]]
             yield MatchedKernel(name, FORWARD.get(graph, graph), *place, _values(ops), _codes(ops), moved, cost["seconds"])
-
-
-def _lines_of_calls(trace: TraceData) -> dict[tuple[str, str, str], list[tuple[str, int]]]:
-    """Where the output code calls each function of a library, as (artifact, line), in order."""
-    found: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
-    for kernel in compiled_kernels(trace):
-        a = kernel.artifact
-        if a.stage == "output_code" and kernel.lines:
-            found.setdefault((a.frame, a.graph, kernel.name), []).append((a.id, kernel.lines[0]))
-    return found
 
 
 def _values(ops: Iterable[Op]) -> dict[Hashable, str]:

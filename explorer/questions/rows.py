@@ -161,15 +161,29 @@ class UnreadRow(TypedDict):
 
 
 class Cost(TypedDict):
-    """What one run moves and takes, over all launches: bytes, seconds, "measured" or "estimated", and how each is known."""
+    """What one run moves and takes, over all launches: bytes, seconds, "measured" or "estimated", and how each is known.
+
+    Of an estimate "launch_seconds" are what the launches alone take, and "limit" is what decides it: "launch", "memory", "L2" or
+    "operations". Where nothing is estimated they are None and "".
+    """
 
     launches: int | None
     read: int | None
     written: int | None
     bytes_known: str
     seconds: float | None
+    launch_seconds: float | None
+    limit: str
     timed: str
     seconds_known: str
+
+
+class GroupCost(TypedDict):
+    """What a group of scheduler nodes takes in one run: seconds, "measured" or "estimated", and the limit of an estimate."""
+
+    seconds: float | None
+    timed: str
+    limit: str
 
 
 class KernelRow(Cost):
@@ -188,7 +202,7 @@ class KernelRow(Cost):
     outside: str
 
 
-class CallRow(TypedDict):
+class CallRow(Cost):
     """A library call, a row of `Trace.library_calls`."""
 
     frame: str
@@ -198,11 +212,6 @@ class CallRow(TypedDict):
     operator: str
     dtype: str
     operations: int | None
-    read: int | None
-    written: int | None
-    seconds: float | None
-    timed: str
-    seconds_known: str
     outside: str
 
 

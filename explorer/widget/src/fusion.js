@@ -5,6 +5,7 @@ import { bytes, element, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { fusionTables } from "./fusiontables.js";
 import { arrange, groupTree } from "./graph.js";
+import { GraphCosts } from "./graphcosts.js";
 import { cells, factsOfNode } from "./hover.js";
 import { Verdicts, title } from "./why.js";
 
@@ -34,6 +35,7 @@ export class Fusion {
     this.info = this.graphs[top];
     this.verdicts = new Verdicts(this.info);
     this.nodes = store.nodes(this.info.nodes);
+    this.costs = new GraphCosts(store, this.info.nodes);
     this.tree = groupTree([]);
     /** @type {Set<string>} the keys of open groups */
     this.expanded = new Set();
@@ -96,6 +98,7 @@ export class Fusion {
     this.info = this.graphs[at];
     this.verdicts = new Verdicts(this.info);
     this.nodes = this.store.nodes(this.info.nodes);
+    this.costs = new GraphCosts(this.store, this.info.nodes);
     this.known.replaceChildren(
       ...[...this.verdicts.numbers.keys()].map((name) => element("option", { value: name })),
     );
@@ -137,7 +140,9 @@ export class Fusion {
     if (box.kind === "node")
       return [this.nodes.name[box.node], (this.nodes.origins?.[box.node] || []).join(", ")];
     const group = this.verdicts.groups.find((one) => one.name === box.label);
-    return [group ? title(group) : box.label, plural(box.count, "node")];
+    const cost = this.costs.text(box.group?.all ?? [], box.label);
+    const count = box.kind === "group" ? plural(box.count, "node") : "";
+    return [group ? title(group) : box.label, [count, cost].filter(Boolean).join(" · ")];
   }
 
   /** @param {Box} box */
@@ -187,6 +192,7 @@ export class Fusion {
       ["FX nodes", group.fx_nodes.join(", ")],
       ["reads", bytes(group.read)],
       ["writes", bytes(group.written)],
+      ...this.costs.facts(box.group?.all ?? [], box.label),
     ];
     return element("dl", {}, ...cells(facts.filter(([, value]) => value)));
   }

@@ -4,6 +4,7 @@ import { button, element, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { sightOf } from "./colours.js";
 import { arrange, firstOpen, groupTree } from "./graph.js";
+import { GraphCosts } from "./graphcosts.js";
 import { INPUTS, groupings, pathsOf } from "./grouping.js";
 import { cells, factsOfNode } from "./hover.js";
 import { SWATCH_OF_KIND, Legend } from "./lowering.js";
@@ -42,6 +43,9 @@ export class GraphView {
     /** @type {Set<string>} the keys of open groups */
     this.expanded = new Set();
     this.graph = EMPTY;
+    this.costs = new GraphCosts(store, -1);
+    /** @type {WeakMap<Box, string[]>} */
+    this.labels = new WeakMap();
     /** @type {number | null} the node that others are compared with */
     this.held = null;
     /** @type {number | null} the node that was chosen last */
@@ -134,6 +138,7 @@ export class GraphView {
   show(index) {
     this.artifact = index;
     this.nodes = this.store.nodes(index);
+    this.costs = new GraphCosts(this.store, index);
     this.source.value = String(index);
     this.held = this.last = null;
     this.why.hidden = this.detail.hidden = true;
@@ -171,13 +176,40 @@ export class GraphView {
   }
 
   /**
-   * What stands in a box: an operator and its name, or a group and how much is in it.
+   * What stands in a box, made once: it is asked for at each drawing.
    *
    * @param {Box} box
    * @returns {string[]}
    */
   label(box) {
-    if (box.kind !== "node") return [box.label, box.kind === "group" ? plural(box.count, "node") : ""];
+    const label = this.labels.get(box) ?? this.labelOf(box);
+    this.labels.set(box, label);
+    return label;
+  }
+
+  /**
+   * The scheduler's name of the group that a box stands for; "" where boxes are no such groups.
+   *
+   * @param {Box} box
+   */
+  groupOf(box) {
+    return this.by.value === "kernel" ? box.label : "";
+  }
+
+  /**
+   * An operator and its name, or a group, how much is in it, and what it costs.
+   *
+   * @param {Box} box
+   * @returns {string[]}
+   */
+  labelOf(box) {
+    if (box.kind !== "node") {
+      const group = this.groupOf(box);
+      const name = group ? this.costs.title(group) : box.label;
+      const cost = this.costs.text(box.group?.all ?? [], group);
+      if (box.kind === "region") return [name, cost];
+      return [name, [plural(box.count, "node"), cost].filter(Boolean).join(" · ")];
+    }
     const { store } = this;
     const target = store.fact(this.artifact, box.node, "target") || store.fact(this.artifact, box.node, "op");
     const name = this.nodes.name[box.node];
@@ -186,10 +218,8 @@ export class GraphView {
       op === "placeholder" || op === "output"
         ? op
         : target.replace(/^(?:torch\.ops\.)?(?:aten|prims)\./, "").replace(/\.default$/, "");
-    return [
-      what === "placeholder" ? name : what,
-      what === "placeholder" ? this.type(box.node) || "input" : name,
-    ];
+    if (what === "placeholder") return [name, this.type(box.node) || "input"];
+    return [what, [name, this.costs.text([box.node])].filter(Boolean).join(" · ")];
   }
 
   /** @param {number} node */
@@ -270,7 +300,7 @@ export class GraphView {
   /** @param {number} node */
   tell(node) {
     const line = this.nodes.line[node];
-    const rows = factsOfNode(this.store, this.artifact, node, new Map());
+    const rows = [...factsOfNode(this.store, this.artifact, node, new Map()), ...this.costs.facts([node])];
     const code = line
       ? element(
           "button",
@@ -403,11 +433,13 @@ export class GraphView {
         "dl",
         {},
         ...cells([
-          ["group", box.label],
+          ["group", this.label(box)[0]],
           ["nodes", String(box.count)],
+          ...this.costs.facts(box.group?.all ?? [], this.groupOf(box)),
         ]),
       );
-    return element("dl", {}, ...cells(factsOfNode(this.store, this.artifact, box.node, this.selection.lit)));
+    const facts = factsOfNode(this.store, this.artifact, box.node, this.selection.lit);
+    return element("dl", {}, ...cells([...facts, ...this.costs.facts([box.node])]));
   }
 
   // The selected line is the selected node; lines linked to it are marked nodes.

@@ -102,10 +102,28 @@ export function fusedInto(store, index) {
   const { name: kernels, fused: members, origins } = fused.nodes;
   const names = stage === "ir_pre_fusion" ? members : stage === "post_grad" ? origins : null;
   if (!names) return null;
-  const into = new Map();
+  /** @type {Map<string, string>} */
+  const into = stage === "post_grad" ? calledBy(store, index) : new Map();
   kernels.forEach((name, at) => {
     if (names[at].length > 1 || stage === "post_grad")
       for (const own of names[at]) if (!into.has(own)) into.set(own, name);
   });
   return into.size ? into : null;
+}
+
+/**
+ * FX node → the scheduler's node of the library call that computes it. A kernel that copies an operand for
+ * the call has the node among its origins too, and may stand before it.
+ *
+ * @param {Store} store
+ * @param {number} index
+ * @returns {Map<string, string>}
+ */
+function calledBy(store, index) {
+  const { frame, graph } = store.artifact(index);
+  const groups = store.payload.fusion
+    .filter((info) => info.frame === frame && info.graph === graph && !info.of)
+    .flatMap((info) => info.groups)
+    .filter(({ call, kernels }) => call && !kernels.length);
+  return new Map(groups.flatMap(({ name, fx_nodes: nodes }) => nodes.map((node) => [node, name])));
 }

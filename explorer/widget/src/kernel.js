@@ -7,7 +7,7 @@ import { Table } from "./table.js";
 
 /** @import { Column } from "./table.js" */
 /** @import { Fact } from "./hover.js" */
-/** @import { Cost, KernelInfo, LaunchInfo } from "./wire.js" */
+/** @import { CallInfo, Cost, KernelInfo, LaunchInfo } from "./wire.js" */
 /** @typedef {{ [name: string]: unknown }} Config */
 
 /**
@@ -25,7 +25,19 @@ export function estimated({ seconds, timed }) {
 /** @param {LaunchInfo["grid"]} grid */
 export const gridText = (grid) => `(${grid.join(", ")})`;
 
-/** @param {KernelInfo} kernel */
+/** @param {CallInfo} call */
+export function callFacts({ operator, dtype, operations }) {
+  /** @type {Fact[]} */
+  const facts = [
+    ["operator", operator],
+    ["dtype", dtype],
+    ["operations", operations === null ? "" : operations.toLocaleString("en")],
+  ];
+  const known = facts.filter(([, value]) => value);
+  return known.length ? [element("dl", { class: "facts-list" }, ...cells(known))] : [];
+}
+
+/** @param {{ cost: Cost }} kernel a kernel or a call */
 export function costFacts({ cost }) {
   const { read, written, seconds, launches, bytes_known: bytesKnown, seconds_known: secondsKnown } = cost;
   const over = launches && launches > 1 ? `, over its ${launches} launches` : "";

@@ -82,7 +82,10 @@ export class Painter {
     if (this.scene.scale < TEXT * 0.7) return;
     g.font = this.fonts.title;
     g.fillStyle = this.colours.soft;
-    g.fillText(cut(g, `▾ ${this.on.label(box)[0]}`, box.w - 20), box.x + 12, box.y + 17);
+    const [title, note] = this.on.label(box);
+    const room = note ? g.measureText(note).width + 12 : 0;
+    g.fillText(cut(g, `▾ ${title}`, box.w - 20 - room), box.x + 12, box.y + 17);
+    if (note) g.fillText(note, box.x + box.w - room, box.y + 17);
   }
 
   /**

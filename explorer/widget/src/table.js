@@ -6,7 +6,7 @@ import { element, plural } from "./dom.js";
 
 /**
  * A column: its key in the rows, and what is shown, sorted by and said of a cell where that is not what
- * stands under the key. "number" to "wide" are how its cells look.
+ * stands under the key. "number" to "wide" are how its cells look; "kept" ones are never cut.
  *
  * @template Row
  * @typedef {{
@@ -17,6 +17,7 @@ import { element, plural } from "./dom.js";
  *   sort?: (row: Row) => string | number | null | undefined,
  *   why?: (row: Row) => string | null,
  *   draw?: (row: Row) => Child[],
+ *   kept?: boolean,
  *   number?: boolean,
  *   code?: boolean,
  *   narrow?: boolean,
@@ -27,10 +28,18 @@ import { element, plural } from "./dom.js";
 
 const MOST = 300; // rows drawn at once
 
-/** @typedef {"number" | "code" | "narrow" | "medium" | "wide"} Look */
+/** @typedef {{ [key: string]: string }} Foot the cells of a row of sums, by the keys of their columns */
+/**
+ * What a table may have beside its rows: sums of those shown, and the column that it is sorted by at first.
+ *
+ * @template Row
+ * @typedef {{ foot?: (rows: Row[]) => Foot[], order?: { key: string, down: boolean } }} More
+ */
+/** @typedef {"number" | "kept" | "code" | "narrow" | "medium" | "wide"} Look */
 /** @type {[Look, string][]} */
 const LOOKS = [
   ["number", "right"],
+  ["kept", "kept"],
   ["code", "code"],
   ["narrow", "narrow"],
   ["medium", "medium"],
@@ -52,11 +61,15 @@ export class Table {
    * @param {Column<Row>[]} columns
    * @param {Row[]} rows
    * @param {((row: Row) => unknown) | null} pick is told of a chosen row
+   * @param {More<Row>} more
    */
-  constructor(label, columns, rows, pick = null) {
+  constructor(label, columns, rows, pick = null, more = {}) {
     this.columns = columns;
     this.rows = rows;
     this.pick = pick;
+    this.sums = more.foot;
+    /** @type {((row: Row) => boolean) | null} the rows to show of all */
+    this.where = null;
     /** @type {{ column: Column<Row>, down: boolean } | null} */
     this.order = null;
     this.most = MOST;
@@ -69,7 +82,9 @@ export class Table {
     });
     this.head = element("tr", {}, ...columns.map((column) => this.heading(column)));
     this.body = element("tbody", {});
-    this.table = element("table", { "aria-label": label }, element("thead", {}, this.head), this.body);
+    this.foot = element("tfoot", {});
+    const parts = [element("thead", {}, this.head), this.body, ...(more.foot ? [this.foot] : [])];
+    this.table = element("table", { "aria-label": label }, ...parts);
     this.more = element(
       "button",
       { type: "button", onclick: () => ((this.most += 1000), this.draw()) },
@@ -83,18 +98,23 @@ export class Table {
       element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": label }, this.table),
       this.more,
     );
+    const first = columns.findIndex(({ key }) => key === more.order?.key);
+    if (first >= 0) this.sort(columns[first], this.head.children[first], Boolean(more.order?.down));
+    else this.draw();
+  }
+
+  /** @param {Column<Row>} column @param {Element} heading @param {boolean} down @returns {void} */
+  sort(column, heading, down) {
+    this.order = { column, down };
+    for (const cell of this.head.children) cell.removeAttribute("aria-sort");
+    heading.setAttribute("aria-sort", down ? "descending" : "ascending");
     this.draw();
   }
 
   /** @param {Column<Row>} column */
   heading(column) {
-    const sort = () => {
-      const down = this.order?.column === column && !this.order.down;
-      this.order = { column, down };
-      for (const cell of this.head.children) cell.removeAttribute("aria-sort");
-      made.setAttribute("aria-sort", down ? "descending" : "ascending");
-      this.draw();
-    };
+    const sort = () => this.sort(column, made, this.order?.column === column && !this.order.down);
+    /** @type {HTMLElement} */
     const made = element(
       "th",
       { scope: "col", class: column.number ? "right" : "" },
@@ -115,10 +135,12 @@ export class Table {
 
   draw() {
     const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let rows = this.rows.filter((row) =>
-      words.every((word) =>
-        this.columns.some((column) => this.text(column, row).toLowerCase().includes(word)),
-      ),
+    let rows = this.rows.filter(
+      (row) =>
+        (this.where?.(row) ?? true) &&
+        words.every((word) =>
+          this.columns.some((column) => this.text(column, row).toLowerCase().includes(word)),
+        ),
     );
     if (this.order) {
       const { column, down } = this.order;
@@ -134,6 +156,18 @@ export class Table {
         : `${rows.length.toLocaleString("en")} of ${plural(this.rows.length, "row")}`;
     this.more.hidden = rows.length <= this.most;
     this.body.replaceChildren(...rows.slice(0, this.most).map((row) => this.row(row)));
+    this.foot.replaceChildren(...(this.sums?.(rows) ?? []).map((sums) => this.sum(sums)));
+  }
+
+  /** @param {Foot} sums */
+  sum(sums) {
+    const cells = this.columns.map((column, at) => {
+      const looks = looksOf(column);
+      return at
+        ? element("td", { class: looks }, sums[column.key] ?? "")
+        : element("th", { scope: "row", class: looks }, sums[column.key] ?? "");
+    });
+    return element("tr", {}, ...cells);
   }
 
   /** @param {Row} row */
@@ -155,12 +189,17 @@ export class Table {
             )
           : shown;
       const title = column.why?.(row) || (text.length > 16 && !column.wide ? text : null);
-      const looks = LOOKS.filter(([look]) => column[look]).map(([, name]) => name);
-      return element("td", { class: looks.join(" "), title }, inner);
+      return element("td", { class: looksOf(column), title }, inner);
     });
     return element("tr", {}, ...cells);
   }
 }
+
+/** @template Row @param {Column<Row>} column */
+const looksOf = (column) =>
+  LOOKS.filter(([look]) => column[look])
+    .map(([, name]) => name)
+    .join(" ");
 
 /**
  * Rows in the order of their values; what is not known is last either way.

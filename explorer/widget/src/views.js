@@ -77,8 +77,8 @@ export const VIEWS = [
   {
     name: "kernels",
     title: "Kernels",
-    about: "the generated kernels and what they take of the GPU",
-    has: (store) => store.first("kernel") >= 0 || store.payload.choices.length > 0,
+    about: "the generated kernels and library calls, and what they cost",
+    has: ({ payload: { kernels, calls, choices } }) => kernels.length + calls.length + choices.length > 0,
     make: (parts) => new Kernels(parts),
   },
   {

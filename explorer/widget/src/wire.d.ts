@@ -143,6 +143,9 @@ export interface LaunchInfo {
 /**
  * What one run moves and takes, over all launches: bytes, seconds, "measured" or "estimated", and how each is
  * known.
+ *
+ * Of an estimate "launch_seconds" are what the launches alone take, and "limit" is what decides it: "launch",
+ * "memory", "L2" or "operations". Where nothing is estimated they are None and "".
  */
 export interface Cost {
   launches: number | null;
@@ -150,6 +153,8 @@ export interface Cost {
   written: number | null;
   bytes_known: string;
   seconds: number | null;
+  launch_seconds: number | null;
+  limit: string;
   timed: string;
   seconds_known: string;
 }
@@ -168,6 +173,23 @@ export interface KernelInfo {
   candidates: { [key: string]: unknown }[];
   config: { [key: string]: unknown };
   chosen: string;
+  cost: Cost;
+}
+
+/**
+ * A library call: its scheduler node, operator and cost, and its line in a text; -1 and 0 where these are not
+ * known.
+ */
+export interface CallInfo {
+  artifact: number;
+  line: number;
+  node: string;
+  name: string;
+  frame: string;
+  graph: string;
+  operator: string;
+  dtype: string;
+  operations: number | null;
   cost: Cost;
 }
 
@@ -229,6 +251,16 @@ export interface GroupRow {
   epilogue: string[];
 }
 
+/**
+ * What a group of scheduler nodes takes in one run: seconds, "measured" or "estimated", and the limit of an
+ * estimate.
+ */
+export interface GroupCost {
+  seconds: number | null;
+  timed: string;
+  limit: string;
+}
+
 /** A buffer that lowering put in memory, and why: a row of `Fusion.made`. */
 export interface BufferRow {
   frame: string;
@@ -273,8 +305,8 @@ export interface VerdictInfo {
  *
  * Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made
  * of several, "known" all other names. "touched", "devices" and "apart" (why the scheduler never asks) are by
- * single node, "final" are the numbers of "groups". "nodes" is the index of the artifact with the nodes, -1
- * for none.
+ * single node, "final" are the numbers of "groups", "costs" what these take. "nodes" is the index of the
+ * artifact with the nodes, -1 for none.
  */
 export interface FusionInfo {
   frame: string;
@@ -282,6 +314,7 @@ export interface FusionInfo {
   of: string;
   nodes: number;
   groups: GroupRow[];
+  costs: GroupCost[];
   made: BufferRow[];
   inlined: InlinedRow[];
   verdicts: VerdictInfo[];
@@ -453,6 +486,7 @@ export interface Payload {
   artifacts: ArtifactInfo[];
   strings: string[];
   kernels: KernelInfo[];
+  calls: CallInfo[];
   fusion: FusionInfo[];
   choices: ChoiceInfo[];
   memory: MemoryInfo;

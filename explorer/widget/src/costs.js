@@ -1,0 +1,174 @@
+// What the kernels and library calls of a trace cost: rows, totals, shares, and what marks a row. No element
+// is made here.
+
+import { bytes } from "./dom.js";
+
+/** @import { Store } from "./store.js" */
+/** @import { CallInfo, Cost, KernelInfo, Resources } from "./wire.js" */
+
+/**
+ * A kernel or a library call. `operators` are ATen's, `trace` is the number of its trace among several.
+ *
+ * @typedef {{
+ *   name: string,
+ *   operators: string[],
+ *   frame: string,
+ *   graph: string,
+ *   trace: number,
+ *   cost: Cost,
+ *   kernel: KernelInfo | null,
+ *   call: CallInfo | null,
+ * }} CostRow
+ */
+/** @typedef {"launch" | "spills" | "occupancy"} MarkKind */
+/** @typedef {{ kind: MarkKind, text: string, about: string }} Mark what is worth a look in a row */
+
+/**
+ * The sums over some rows, each over those where it is known; null where it is known of none.
+ *
+ * @typedef {{
+ *   launches: number | null,
+ *   read: number | null,
+ *   written: number | null,
+ *   seconds: number | null,
+ *   launchSeconds: number | null,
+ * }} Totals
+ */
+
+// Below half of the warps that fit there may be too few to hide the latency of memory; above it more of them
+// rarely help: "Occupancy" in NVIDIA's CUDA C++ Best Practices Guide.
+export const LOW_OCCUPANCY = 0.5;
+
+/** @param {string} operator */
+export const short = (operator) => operator.replace(/^(aten|prims)\./, "");
+
+/**
+ * The generated kernels, then the library calls.
+ *
+ * @param {Store} store
+ * @returns {CostRow[]}
+ */
+export function costRows(store) {
+  const { kernels, calls } = store.payload;
+  /** @param {number} artifact */
+  const trace = (artifact) => (artifact < 0 ? 0 : store.traceOf(artifact));
+  return [
+    ...kernels.map(({ name, operators, frame, graph, cost, artifact }, at) => ({
+      name,
+      operators,
+      frame,
+      graph,
+      trace: trace(artifact),
+      cost,
+      kernel: kernels[at],
+      call: null,
+    })),
+    ...calls.map(({ name, operator, frame, graph, cost, artifact }, at) => ({
+      name,
+      operators: operator ? [operator] : [],
+      frame,
+      graph,
+      trace: trace(artifact),
+      cost,
+      kernel: null,
+      call: calls[at],
+    })),
+  ];
+}
+
+/**
+ * Bytes a thread that are stored for want of registers, and loaded again; null where that is not known.
+ *
+ * @param {Resources | undefined} resources
+ */
+export function spills(resources) {
+  const { spill_stores: stores, spill_loads: loads } = resources ?? {};
+  return stores === undefined ? null : (figure(stores) ?? 0) + (figure(loads) ?? 0);
+}
+
+/** @param {unknown} value */
+export const figure = (value) => (typeof value === "number" ? value : null);
+
+/**
+ * What is worth a look in a row: an estimate that is hardly more than a launch, spills, low occupancy.
+ *
+ * @param {CostRow} row
+ * @returns {Mark[]}
+ */
+export function marksOf({ cost, kernel }) {
+  /** @type {Mark[]} */
+  const marks = [];
+  if (cost.limit === "launch")
+    marks.push({
+      kind: "launch",
+      text: "launch floor",
+      about: "It takes hardly more than its launch. Fewer launches help here, a faster kernel does not.",
+    });
+  const spilled = spills(kernel?.resources);
+  if (spilled)
+    marks.push({
+      kind: "spills",
+      text: `spills ${bytes(spilled)}`,
+      about: "Registers do not suffice: each thread stores so many bytes in memory and loads them again.",
+    });
+  const occupancy = kernel?.resources.occupancy;
+  if (occupancy && occupancy.fraction < LOW_OCCUPANCY)
+    marks.push({
+      kind: "occupancy",
+      text: `occupancy ${percent(occupancy.fraction)}`,
+      about: `Less than half of the warps that an SM can hold, limited by ${occupancy.limited_by}.`,
+    });
+  return marks;
+}
+
+/** @param {CostRow[]} rows @returns {Totals} */
+export function totals(rows) {
+  /** @param {(cost: Cost) => number | null} of */
+  const sum = (of) => {
+    const known = rows.map(({ cost }) => of(cost)).filter((value) => value !== null);
+    return known.length ? known.reduce((a, b) => a + b, 0) : null;
+  };
+  return {
+    launches: sum((c) => c.launches),
+    read: sum((c) => c.read),
+    written: sum((c) => c.written),
+    seconds: sum((c) => c.seconds),
+    launchSeconds: sum((c) => c.launch_seconds),
+  };
+}
+
+/**
+ * The share of each row: of the time of its trace where a time is known, else of the bytes. `of` says which.
+ *
+ * @param {CostRow[]} rows
+ * @returns {{ of: "time" | "bytes", share: (row: CostRow) => number | null }}
+ */
+export function shares(rows) {
+  const timed = rows.some(({ cost }) => cost.seconds !== null);
+  /** @param {Cost} cost */
+  const amount = ({ seconds, read, written }) =>
+    timed ? seconds : read === null || written === null ? null : read + written;
+  /** @type {Map<number, number>} */
+  const whole = new Map();
+  for (const { trace, cost } of rows) whole.set(trace, (whole.get(trace) ?? 0) + (amount(cost) ?? 0));
+  return {
+    of: timed ? "time" : "bytes",
+    share: ({ trace, cost }) => {
+      const [part, all] = [amount(cost), whole.get(trace)];
+      return part === null || !all ? null : part / all;
+    },
+  };
+}
+
+/**
+ * How the times of some costs are known: "estimated", "measured", both, or "" for none.
+ *
+ * @param {Cost[]} costs
+ */
+export const timedBy = (costs) => [...new Set(costs.map(({ timed }) => timed).filter(Boolean))].join(" and ");
+
+/** @param {number} fraction */
+export function percent(fraction) {
+  const value = fraction * 100;
+  return value > 0 && value < 1 ? "< 1 %" : `${Math.round(value)} %`;
+}

@@ -1,0 +1,385 @@
+// The table of what each kernel and library call costs, with totals, shares, marks and the rows of one mark.
+
+import { bytes, duration, element, ended, plural } from "./dom.js";
+import { costRows, figure, marksOf, percent, shares, short, spills, timedBy, totals } from "./costs.js";
+import { estimated, gridText } from "./kernel.js";
+import { Table } from "./table.js";
+
+/** @import { CostRow, Mark, MarkKind, Totals } from "./costs.js" */
+/** @import { Store } from "./store.js" */
+/** @import { Column, Foot } from "./table.js" */
+/** @import { Cost } from "./wire.js" */
+/** @typedef {"read" | "written"} Moved */
+/**
+ * Rows that can be shown alone.
+ *
+ * @typedef {{ text: string, about: string, has: (row: CostRow) => boolean }} Part
+ */
+
+// Columns that are shown also where nothing is known: a row then says why.
+const ALWAYS = ["name", "seconds", "share", "operators", "read", "written", "lines"];
+const MOST = 4; // ways of knowing a figure that are listed
+
+export class CostTable {
+  /**
+   * @param {Store} store
+   * @param {(row: CostRow) => void} pick is told of a chosen row
+   */
+  constructor(store, pick) {
+    this.store = store;
+    this.rows = costRows(store);
+    this.shares = shares(this.rows);
+    const timed = this.shares.of === "time";
+    this.table = new Table("kernels", this.columns(), this.rows, pick, {
+      foot: (rows) => this.foot(rows),
+      order: timed ? { key: "seconds", down: true } : undefined,
+    });
+    this.table.element.classList.add("costs");
+    this.elements = this.rows.length
+      ? [
+          element("h2", {}, this.counted()),
+          element("p", { class: "cost-sum" }, ...this.said()),
+          this.parts(),
+          this.table.element,
+          ...(this.rows.length > 1 ? notes(this.rows) : []),
+        ]
+      : [];
+  }
+
+  counted() {
+    const { kernels, calls } = this.store.payload;
+    const names = [kernels.length && plural(kernels.length, "kernel"), plural(calls.length, "library call")];
+    return names.filter((name, at) => name && (at === 0 || calls.length)).join(" and ");
+  }
+
+  // The time of each trace, and how much of it the launches alone take.
+  said() {
+    const { traces = [{ name: "" }] } = this.store.payload.comparison ?? {};
+    return traces.flatMap(({ name }, trace) => {
+      const rows = this.rows.filter((row) => row.trace === trace);
+      const sum = totals(rows);
+      return rows.length
+        ? [element("span", {}, name ? element("b", {}, `${name}: `) : "", sentence(rows, sum))]
+        : [];
+    });
+  }
+
+  // Buttons that show some rows alone, each with how many these are.
+  parts() {
+    const buttons = partsOf(this.rows).map(({ text, about, has }, at) => {
+      const count = this.rows.filter(has).length;
+      const made = element(
+        "button",
+        { type: "button", title: about, "aria-pressed": String(!at) },
+        `${text} ${count.toLocaleString("en")}`,
+      );
+      made.addEventListener("click", () => {
+        for (const other of buttons) other.setAttribute("aria-pressed", String(other === made));
+        this.table.where = has;
+        this.table.draw();
+      });
+      return made;
+    });
+    return element("div", { class: "parts", role: "group", "aria-label": "rows to show" }, ...buttons);
+  }
+
+  /**
+   * The sums of the rows that are shown: one row, or one for each of several traces.
+   *
+   * @param {CostRow[]} rows
+   * @returns {Foot[]}
+   */
+  foot(rows) {
+    const { traces = [{ name: "" }] } = this.store.payload.comparison ?? {};
+    return traces.flatMap(({ name }, trace) => {
+      const mine = rows.filter((row) => row.trace === trace);
+      if (!mine.length) return [];
+      const sum = totals(mine);
+      const part = mine.reduce((all, row) => all + (this.shares.share(row) ?? 0), 0);
+      return [
+        {
+          name: `${name ? `${name}, ` : ""}total of ${plural(mine.length, "row")}`,
+          seconds: timeText(sum.seconds, timedBy(mine.map(({ cost }) => cost))),
+          share: part ? percent(part) : "",
+          launches:
+            sum.launches === null ? "" : plural(sum.launches, "launch").replace(/launchs$/, "launches"),
+          read: sum.read === null ? "" : bytes(sum.read),
+          written: sum.written === null ? "" : bytes(sum.written),
+        },
+      ];
+    });
+  }
+
+  /** @returns {Column<CostRow>[]} */
+  columns() {
+    const graphs = new Set(this.rows.map((row) => `${row.frame} ${row.graph}`));
+    const marked = this.rows.some((row) => marksOf(row).length);
+    return [...this.costColumns(), ...resourceColumns(), ...this.placeColumns()].filter(({ key, text }) => {
+      if (ALWAYS.includes(key)) return true;
+      if (key === "marks") return marked;
+      if (key === "graph") return graphs.size > 1;
+      return this.rows.some((row) => (text?.(row) ?? "") !== "");
+    });
+  }
+
+  /** @returns {Column<CostRow>[]} what matters most: it stands first, where a narrow view has it in sight */
+  costColumns() {
+    const timed = timedBy(this.rows.map(({ cost }) => cost));
+    const { of, share } = this.shares;
+    return [
+      {
+        key: "name",
+        title: "kernel",
+        code: true,
+        medium: true,
+        text: ({ name, call }) => (call ? `${name} ${call.node}` : name),
+        draw: ({ name, call }) => [
+          element("span", { class: "ended" }, ...(call ? called(name, call.node) : ended(name))),
+        ],
+      },
+      {
+        key: "seconds",
+        title: timed && !timed.includes(" ") ? `time (${timed})` : "time",
+        number: true,
+        kept: true,
+        text: ({ cost }) => timeCell(cost, timed),
+        sort: ({ cost }) => cost.seconds,
+        why: ({ cost }) => cost.seconds_known,
+        about: "seconds in one run, over all launches",
+      },
+      {
+        key: "share",
+        title: of === "time" ? "share" : "share of bytes",
+        number: true,
+        kept: true,
+        text: (row) => shareText(share(row)),
+        draw: (row) => [bar(share(row)), shareText(share(row))],
+        sort: share,
+        about: `of the ${of} of all kernels and library calls of the trace`,
+      },
+      {
+        key: "marks",
+        title: "worth a look",
+        kept: true,
+        text: (row) =>
+          marksOf(row)
+            .map(({ text }) => text)
+            .join(", "),
+        draw: (row) => marksOf(row).map(chip),
+        sort: (row) => marksOf(row).length,
+        about: "hardly more than a launch, spills, low occupancy",
+      },
+    ];
+  }
+
+  /** @returns {Column<CostRow>[]} */
+  placeColumns() {
+    /** @param {CostRow} row */
+    const lines = ({ kernel }) => (kernel ? this.store.artifact(kernel.artifact).lines : null);
+    return [
+      { key: "graph", title: "graph", text: (row) => [row.frame, row.graph].filter(Boolean).join(" ") },
+      { key: "lines", title: "lines", number: true, text: lines, sort: lines },
+    ];
+  }
+}
+
+/**
+ * What a library call is called, and the node that tells it from others of that name.
+ *
+ * @param {string} name
+ * @param {string} node
+ */
+function called(name, node) {
+  const [, head = name, tail = ""] = /^(.+)(\.\w{1,10})$/.exec(name) ?? [];
+  return [
+    element("span", { class: "head" }, head),
+    element("span", {}, tail),
+    element("span", { class: "node" }, ` ${node}`),
+  ];
+}
+
+/** @param {Mark} mark */
+const chip = ({ text, about, kind }) => element("span", { class: `mark ${kind}`, title: about }, text);
+
+/** @param {number | null} share */
+const shareText = (share) => (share === null ? "—" : percent(share));
+
+/** @param {number | null} share */
+function bar(share) {
+  const made = element("i", { class: "bar", "aria-hidden": "true" });
+  made.style.width = `${Math.round((share ?? 0) * 40)}px`;
+  return made;
+}
+
+/**
+ * The rows that can be shown alone: all, kernels, calls, and those of a mark.
+ *
+ * @param {CostRow[]} rows
+ * @returns {Part[]}
+ */
+function partsOf(rows) {
+  /** @param {MarkKind} kind @returns {Part["has"]} */
+  const marked = (kind) => (row) => marksOf(row).some((mark) => mark.kind === kind);
+  /** @type {Part[]} */
+  const parts = [
+    { text: "all", about: "every kernel and library call", has: () => true },
+    {
+      text: "kernels",
+      about: "what Inductor generated, or the user wrote",
+      has: ({ kernel }) => Boolean(kernel),
+    },
+    {
+      text: "library calls",
+      about: "calls into a library from the output code",
+      has: ({ call }) => Boolean(call),
+    },
+    { text: "launch floor", about: "what takes hardly more than its launch", has: marked("launch") },
+    { text: "spills", about: "kernels whose registers do not suffice", has: marked("spills") },
+    { text: "low occupancy", about: "less than half of the warps that fit", has: marked("occupancy") },
+  ];
+  return parts.filter(({ has }, at) => !at || rows.some(has));
+}
+
+/** @returns {Column<CostRow>[]} */
+function resourceColumns() {
+  return [
+    {
+      key: "operators",
+      title: "operators fused",
+      text: operators,
+      medium: true,
+      about: "the ATen operators that the kernel or call computes",
+    },
+    moved("read", "reads"),
+    moved("written", "writes"),
+    {
+      key: "launches",
+      title: "grid",
+      text: grids,
+      sort: blocks,
+      code: true,
+      about: "blocks of a launch, and how many launches one run of the code has",
+    },
+    {
+      key: "registers",
+      title: "registers",
+      number: true,
+      text: ({ kernel }) => kernel?.resources.registers,
+      sort: ({ kernel }) => figure(kernel?.resources.registers),
+      about: "a thread",
+    },
+    {
+      key: "shared",
+      title: "shared",
+      number: true,
+      text: ({ kernel }) => shared(kernel?.resources.shared),
+      sort: ({ kernel }) => figure(kernel?.resources.shared),
+      about: "shared memory of a block",
+    },
+    {
+      key: "spills",
+      title: "spills",
+      number: true,
+      text: ({ kernel }) => spills(kernel?.resources),
+      sort: ({ kernel }) => spills(kernel?.resources),
+      about: "bytes a thread that registers had no room for",
+    },
+    {
+      key: "occupancy",
+      title: "occupancy",
+      number: true,
+      text: ({ kernel }) => (kernel?.resources.occupancy ? percent(kernel.resources.occupancy.fraction) : ""),
+      sort: ({ kernel }) => kernel?.resources.occupancy?.fraction,
+      about: "warps that fit, of those that an SM can hold",
+    },
+  ];
+}
+
+/** @param {CostRow} row */
+const operators = ({ operators: all, call }) =>
+  [all.map(short).join(", "), call?.dtype].filter(Boolean).join(" ");
+
+/** @param {unknown} value */
+const shared = (value) => (typeof value === "number" ? bytes(value) : value);
+
+/** @param {Moved} key @param {string} title @returns {Column<CostRow>} */
+function moved(key, title) {
+  return {
+    key,
+    title,
+    number: true,
+    kept: true,
+    text: ({ cost }) => {
+      const amount = cost[key];
+      return amount === null ? "—" : bytes(amount);
+    },
+    sort: ({ cost }) => cost[key],
+    why: ({ cost }) => cost.bytes_known,
+    about: "bytes in one run, over all launches",
+  };
+}
+
+/**
+ * A time with how it is known, where the rows of the table differ in that.
+ *
+ * @param {Cost} cost
+ * @param {string} timed
+ */
+const timeCell = (cost, timed) =>
+  timed.includes(" ") && cost.timed ? `${estimated(cost)} ${cost.timed}` : estimated(cost);
+
+/** @param {number | null} value @param {string} timed */
+const timeText = (value, timed) =>
+  value === null ? "" : timed === "measured" ? duration(value) : `≈ ${duration(value, 2)}`;
+
+/**
+ * What a trace's kernels and calls take together, how that is known, and what of it is launches.
+ *
+ * @param {CostRow[]} rows
+ * @param {Totals} sum
+ */
+function sentence(rows, { seconds, launchSeconds }) {
+  const timed = timedBy(rows.map(({ cost }) => cost));
+  if (seconds === null) return "No time is known: shares are of the bytes moved. ";
+  const missing = rows.filter(({ cost }) => cost.seconds === null).length;
+  const floor = launchSeconds ? `, of which the launches alone take ${percent(launchSeconds / seconds)}` : "";
+  const left = missing ? `; the time of ${missing} of ${rows.length} is not known` : "";
+  return `One run takes ${timeText(seconds, timed)} (${timed})${floor}${left}. `;
+}
+
+/**
+ * How the bytes and times of the table are known, each way once; below the table, for who cannot point at a
+ * cell.
+ *
+ * @param {CostRow[]} rows
+ */
+function notes(rows) {
+  /** @param {string} name @param {(cost: Cost) => string} known */
+  const note = (name, known) => {
+    const ways = [...new Set(rows.map(({ cost }) => known(cost)))].slice(0, MOST);
+    return element("p", { class: "soft note" }, `${name}: ${ways.join("; ")}`);
+  };
+  return [note("reads and writes", (c) => c.bytes_known), note("time", (c) => c.seconds_known)];
+}
+
+/**
+ * The grids of a kernel's launches, "(64, 1, 1) ×2" for two alike.
+ *
+ * @param {CostRow} row
+ */
+function grids({ kernel, cost }) {
+  const grid = [...new Set((kernel?.launches ?? []).map((l) => gridText(l.grid)))].join(" ");
+  return cost.launches && cost.launches > 1 ? `${grid} ×${cost.launches}`.trim() : grid;
+}
+
+/**
+ * The blocks of the largest launch, null where a size is not a number.
+ *
+ * @param {CostRow} row
+ */
+function blocks({ kernel }) {
+  const counts = (kernel?.launches ?? []).map(({ grid }) =>
+    grid.reduce((/** @type {number} */ all, size) => all * Number(size), 1),
+  );
+  return counts.length && counts.every((n) => !Number.isNaN(n)) ? Math.max(...counts) : null;
+}

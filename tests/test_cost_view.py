@@ -1,0 +1,144 @@
+"""What each kernel, library call and box of a graph costs, as the view shows it, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from explorer.model.artifacts import FORMS, KernelForm
+from explorer.model.records import typed
+from explorer.model.values import Artifact
+from explorer.traced import Trace
+
+CELLS = "(rows, key) => rows.map(row => row.cells[key].textContent)"
+UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def show(tab: Any, name: str) -> Any:
+    """Open a view by its tab; the panel."""
+    tab.get_by_role("tab", name=name).click()
+    return tab.get_by_role("tabpanel", name=name)
+
+
+def seconds(text: str) -> float:
+    """The seconds in a text such as "≈ 2.1 µs"."""
+    found = re.search(r"([\d.]+) (ns|µs|ms|s)\b", text)
+    assert found, text
+    return float(found[1]) * UNITS[found[2]]
+
+
+def constrained(trace: Trace) -> tuple[Trace, str]:
+    """A trace whose first kernel spills 12 bytes and has half of its warps at the most; and that kernel's name."""
+    name = trace.kernels[0].name
+    occupancy = {"blocks": 4, "warps": 16, "fraction": 0.25, "limited_by": "registers", "limits": {"registers": 4}}
+    facts = {"spill_stores": 8, "spill_loads": 4, "occupancy": occupancy}
+
+    def changed(a: Artifact) -> Artifact:
+        if a.kernel != name or a.stage not in FORMS:
+            return a
+        form = typed(KernelForm, a.data)
+        return replace(a, data=replace(form, metadata={**form.metadata, **facts}))
+
+    return replace(trace, artifacts=tuple(map(changed, trace.artifacts))), name
+
+
+def test_library_calls_stand_beside_the_kernels_with_a_total_and_shares(opened, rotary: Trace) -> None:
+    """Each kernel and call of a run is a row, the longest first; the sums below are theirs, and the shares make a whole."""
+    panel = show(opened(rotary), "Kernels")
+    table, calls = panel.get_by_role("table", name="kernels"), rotary.library_calls
+    expected = [*(row["seconds"] for row in rotary.kernels.table()), *(row["seconds"] for row in calls)]
+    assert panel.locator("h2").first.inner_text() == f"{len(rotary.kernels)} kernels and {len(calls)} library calls"
+    heads = table.locator("th[scope=col]").all_inner_texts()
+    shown = [seconds(text) for text in table.locator("tbody tr").evaluate_all(CELLS, heads.index("time (estimated)"))]
+    assert shown == pytest.approx(sorted(expected, reverse=True), rel=0.05)
+    total = table.locator("tfoot tr").all_inner_texts()
+    assert len(total) == 1 and total[0].startswith(f"total of {len(expected)} rows")
+    assert seconds(total[0]) == pytest.approx(sum(expected), rel=0.05) and "100 %" in total[0]
+    shares = [int(text.split()[0]) for text in table.locator("tbody tr").evaluate_all(CELLS, heads.index("share"))]
+    assert sum(shares) == pytest.approx(100, abs=len(shares) / 2)
+    assert "estimated" in panel.locator(".cost-sum").inner_text() and "launches alone" in panel.locator(".cost-sum").inner_text()
+
+
+def test_rows_of_one_kind_are_shown_alone_with_their_own_sum(opened, rotary: Trace) -> None:
+    """The button of library calls leaves these, their sum below them; one of them leads to its line of the output code."""
+    tab = opened(rotary)
+    panel = show(tab, "Kernels")
+    table, calls = panel.get_by_role("table", name="kernels"), rotary.library_calls
+    panel.get_by_role("button", name=f"library calls {len(calls)}").click()
+    assert table.locator("tbody tr").count() == len(calls)
+    expected = sum(row["seconds"] for row in calls)
+    assert seconds(table.locator("tfoot tr").inner_text()) == pytest.approx(expected, rel=0.05)
+    call = calls[-1]
+    panel.get_by_role("button", name=f"{call['call']} {call['node']}", exact=True).click()
+    detail = panel.locator(".kernel-detail")
+    assert call["operator"] in detail.inner_text()
+    detail.get_by_role("button", name="of the output code").click()
+    assert f"{call['call']}(" in tab.locator(".line.chosen").filter(has_text="extern_kernels").first.inner_text()
+
+
+def test_spills_low_occupancy_and_launches_are_marked(opened, rotary: Trace) -> None:
+    """A kernel that spills, one of few warps, and what hardly takes more than a launch: each has its mark, and is found by it."""
+    trace, name = constrained(rotary)
+    panel = show(opened(trace), "Kernels")
+    table = panel.get_by_role("table", name="kernels")
+    floor = sum(row["limit"] == "launch" for row in (*trace.kernels.table(), *trace.library_calls))
+    assert floor > 0 and table.locator(".mark.launch").count() == floor
+    for text, mark in (("spills 1", "spills 12 B"), ("low occupancy 1", "occupancy 25 %")):
+        panel.get_by_role("button", name=text, exact=True).click()
+        assert table.locator("tbody tr").count() == 1
+        row = table.locator("tbody tr").first
+        assert row.locator("td").first.inner_text().replace("\n", "") == name and mark in row.inner_text()
+
+
+@pytest.mark.parametrize("width", [600, 1400])
+def test_what_matters_is_never_cut(opened, rotary: Trace, width: int) -> None:
+    """Name, time, share and marks of each row are in sight, whole but for the middle of a name, however narrow the view."""
+    tab = opened(constrained(rotary)[0])
+    tab.set_viewport_size({"width": width, "height": 900})
+    table = show(tab, "Kernels").get_by_role("table", name="kernels")
+    cut = table.evaluate("""table => {
+        const room = table.parentElement.getBoundingClientRect();
+        return [...table.querySelectorAll('tr')].flatMap(row => [...row.cells].slice(0, 4)).filter((cell, at) => {
+            const { left, right } = cell.getBoundingClientRect();
+            return left < room.left || right > room.right + 1 || (at % 4 && cell.scrollWidth > cell.clientWidth);
+        }).map(cell => cell.textContent);
+    }""")
+    assert cut == []
+
+
+def test_without_a_time_the_shares_are_of_the_bytes(opened, replayed) -> None:
+    """On a CPU nothing estimates a time: the view says so, and shares what is moved."""
+    trace = replayed("mlp_train-torch2.13-cpu")
+    panel = show(opened(trace), "Kernels")
+    assert "No time is known" in panel.locator(".cost-sum").inner_text()
+    table = panel.get_by_role("table", name="kernels")
+    heads = table.locator("th[scope=col]").all_inner_texts()
+    moved = [row["read"] + row["written"] for row in (*trace.kernels.table(), *trace.library_calls)]
+    shares = table.locator("tbody tr").evaluate_all(CELLS, heads.index("share of bytes"))
+    assert shares == [f"{round(100 * value / sum(moved))} %" for value in moved]
+
+
+LABELS = """() => {
+    const view = document.querySelector('#explorer').app.tabs.views.get('graph');
+    return view.graph.boxes.filter(box => box.kind !== 'node').map(box => view.label(box));
+}"""
+
+
+def test_boxes_of_a_graph_have_the_cost_of_their_kernels(opened, rotary: Trace) -> None:
+    """By kernel each box is called by its kernel or call and has its time; a closed module has the sum of its own kernels."""
+    tab = opened(rotary)
+    panel = show(tab, "Graph")
+    panel.get_by_role("combobox", name="group the nodes").select_option("kernel")
+    times = {row["kernel"]: row["seconds"] for row in rotary.kernels.table()}
+    boxes = {title: note for title, note in tab.evaluate(LABELS) if title in times}
+    assert len(boxes) > 5
+    for title, note in boxes.items():
+        assert seconds(note) == pytest.approx(times[title], rel=0.05), title
+    panel.get_by_role("combobox", name="group the nodes").select_option("module")
+    panel.get_by_role("button", name="close all groups").click()
+    notes = dict(tab.evaluate(LABELS))
+    norm = next(row for row in rotary.kernels.table() if row["kernel"].endswith("_rsqrt_0"))
+    assert seconds(notes["norm1"]) == pytest.approx(norm["seconds"], rel=0.05) and "6 nodes" in notes["norm1"]
