@@ -334,6 +334,10 @@ def _fusion(trace: TraceData, graph: Graph) -> wire.FusionInfo:
         "names": list(v.names),
         "members": [list(v.members(len(v.names) + n)) for n in range(len(v.data.groups))],
         "known": {name: list(of) for name, of in graph.numbers_by_name.items() if name not in v.names},
+        "operators": {
+            name: [{"node": place.node, "code": place.code, "numbers": list(place.numbers)} for place in places]
+            for name, places in graph.operators.items()
+        },
         "touched": [sorted(graph.touched((n,))) for n in singles],
         "devices": [graph.nodes.get(name, {}).get("device") for name in v.names],
         "apart": [graph.unfusable("", n) for n in singles],

@@ -219,12 +219,21 @@ class VerdictInfo(TypedDict):
     after: list[int]
 
 
+class OperatorPlaceInfo(TypedDict):
+    """A place where the program uses an operator: the FX node of its result, its user line, and its scheduler nodes' numbers."""
+
+    node: str
+    code: str
+    numbers: list[int]
+
+
 class FusionInfo(TypedDict):
     """The scheduler's verdicts on one graph, and what answers `Fusion.why` for any two of its nodes.
 
     Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made of several,
-    "known" all other names. "touched", "devices" and "apart" (why the scheduler never asks) are by single node, "final" are the
-    numbers of "groups", "costs" what these take. "nodes" is the index of the artifact with the nodes, -1 for none.
+    "known" all other names, "operators" the places of operators, whose names are no node's. "touched", "devices" and "apart"
+    (why the scheduler never asks) are by single node, "final" are the numbers of "groups", "costs" what these take. "nodes" is
+    the index of the artifact with the nodes, -1 for none.
     """
 
     frame: str
@@ -239,6 +248,7 @@ class FusionInfo(TypedDict):
     names: Names
     members: list[list[int]]
     known: dict[str, list[int]]
+    operators: dict[str, list[OperatorPlaceInfo]]
     touched: list[Names]
     devices: list[str | None]
     apart: Names

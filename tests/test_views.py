@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from explorer.model.records import blank, typed
 from explorer.model.stage import Passes, Stage
 from explorer.model.values import Artifact, Event, Failure, Link, plain
 from explorer.payload import payload
+from explorer.questions.operator_places import ambiguous
 from explorer.traced import Trace
 
 SOURCES = Path(page.__file__).parent / "widget" / "src"
@@ -630,17 +632,21 @@ def two_nodes(trace: Trace, which: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_browser_says_of_any_two_nodes_what_python_says(browser, for_h100, number):
-    """For names of nodes, buffers, FX nodes, kernels and groups, and either order: the sentence is `Fusion.why`'s."""
+    """For names of nodes, buffers, FX nodes, kernels, groups, operators, and either order: the sentence is `Fusion.why`'s."""
     graph = for_h100.fusion.graphs[number]
-    names = sorted(graph.numbers_by_name)
+    names, operators = sorted(graph.numbers_by_name), sorted(name for name in graph.operators if graph.find(name))
     pairs = [(a, b) for a in names for b in names]
+    pairs += [pair for a, b in product(operators, names[::9]) for pair in ((a, b), (b, a))]
     expected = [[(why := graph.why(a, b)).fused, why.sentence] for a, b in pairs]
     assert {fused for fused, _ in expected} == {True, False} and any("never considered" in said for _, said in expected)
     tab = functions(browser, "why.js")
     ask = "([graph, pairs]) => { const v = new js.Verdicts(graph); return pairs.map(p => Object.values(v.why(...p))); }"
     shipped = payload(for_h100)["fusion"][number]
     assert tab.evaluate(ask, [shipped, pairs]) == expected
-    assert tab.evaluate(ask, [shipped, [["op77", names[0]]]]) == [[False, "op77 is no node of this graph."]]
+    several = next(name for name, places in graph.operators.items() if len(places) > 1)
+    for name, part in (("op77", "no scheduler node"), (several, str(ambiguous(several, graph.operators[several])))):
+        (fused, sentence), (again, _) = tab.evaluate(ask, [shipped, [[name, names[0]], [names[0], name]]])
+        assert fused is again is None and part in sentence
     tab.close()
 
 

@@ -7,7 +7,9 @@
     t.fusion.made()               why each buffer is in memory;  t.fusion.inlined()  what needs no buffer
 
 A node is named as the scheduler names it ("op3", "op3_op7"), by a buffer it writes ("buf3"), by an FX node it computes
-("mul_2"), or by its kernel. Names count anew in each graph: give `graph="backward"` or `frame="1/0"` where both have it.
+("mul_2"), or by its kernel. Where the graph has it once, an operator of the program ("silu", as kernels' own names have it) or
+Dynamo's name for a result is a name too. Names count anew in each graph: give `graph="backward"` or `frame="1/0"` where both
+have it.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from explorer.model.records import typed
 from explorer.model.rows import FinalNode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto, once
+from explorer.questions.operator_places import OperatorPlace, operator_places, several_places
 from explorer.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
 from explorer.stages.inductor.verdicts import Verdict, Verdicts
 
@@ -79,7 +82,8 @@ class Fusion:
     def graphs(self) -> tuple[Graph, ...]:
         """The verdicts of each graph that the scheduler saw."""
         return tuple(
-            Graph(a, Verdicts(typed(RecordedFusion, a.data)), _rows_of(self.trace, a)) for a in self.trace.find("fusion")
+            Graph(a, Verdicts(typed(RecordedFusion, a.data)), _rows_of(self.trace, a), _fx_nodes_of(self.trace, a))
+            for a in self.trace.find("fusion")
         )
 
     def table(self, graph: str | None = None, frame: str | None = None) -> Rows:
@@ -108,7 +112,10 @@ class Fusion:
         return Rows(row for g in self._chosen(graph, frame) for row in g.inlined())
 
     def why(self, first: str, second: str, graph: str | None = None, frame: str | None = None) -> Why:
-        """Say why two nodes are one kernel or not; InputError, with the nearest names, for an unknown name."""
+        """Say why two nodes are one kernel or not.
+
+        InputError for an unknown name, with the nearest ones, and for an operator that is computed in several places, with these.
+        """
         graphs = self._chosen(graph, frame)
         matching = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
         if len(matching) == 1:
@@ -149,9 +156,12 @@ class Fusion:
         return chosen
 
     def _known(self, name: str, graphs: Iterable[Graph]) -> None:
-        names = {other for g in graphs for other in g.numbers_by_name}
-        if name not in names:
-            raise unknown_name("scheduler node, buffer, FX node or kernel", name, names)
+        if any(g.find(name) is not None for g in graphs):
+            return
+        if places := [place for g in graphs for place in g.operators.get(name, ())]:
+            raise several_places(name, places)
+        names = {other for g in graphs for other in g.every_name}
+        raise unknown_name("scheduler node, buffer, FX node, operator or kernel", name, names)
 
     def __repr__(self) -> str:
         lines = [f"{g.place}: {g.artifact.lines[0]}" for g in self.graphs]
@@ -162,6 +172,13 @@ def _rows_of(trace: TraceData, artifact: Artifact) -> dict[str, Mapping[str, Pla
     """Return the scheduler nodes before fusion by name, each with its reads, writes and origins."""
     scheduled = next((a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same_nodes(artifact, a)), None)
     return {row["name"]: row for row in scheduled.nodes} if scheduled else {}
+
+
+def _fx_nodes_of(trace: TraceData, artifact: Artifact) -> tuple[Mapping[str, Plain], ...]:
+    """Return the FX nodes of the graph that Inductor lowered; none for a graph inside another."""
+    if typed(RecordedFusion, artifact.data).of:
+        return ()
+    return next((a.nodes for a in trace.find("post_grad", artifact.frame, artifact.graph)), ())
 
 
 def _same_nodes(artifact: Artifact, nodes: Artifact) -> bool:
@@ -177,11 +194,12 @@ def _places(graphs: Iterable[Graph]) -> str:
 
 @dataclass(frozen=True)
 class Graph:
-    """The verdicts on one graph, with the reads, writes and origins of its nodes."""
+    """The verdicts on one graph, with the reads, writes and origins of its nodes, and the graph's FX nodes."""
 
     artifact: Artifact = field(repr=False)
     verdicts: Verdicts = field(repr=False)
     nodes: Mapping[str, Mapping[str, Plain]] = field(repr=False)
+    graph_nodes: tuple[Mapping[str, Plain], ...] = field(default=(), repr=False)
 
     @property
     def place(self) -> str:
@@ -226,8 +244,19 @@ class Graph:
         return whole
 
     def find(self, name: str) -> tuple[int, ...] | None:
-        """Find the single nodes that a name stands for; None if this graph has no such name."""
-        return self.numbers_by_name.get(name)
+        """Find the single nodes that a name stands for; None if this graph has no such name, or an operator several times."""
+        places = self.operators.get(name, ())
+        return self.numbers_by_name.get(name) or (places[0].numbers if len(places) == 1 else None)
+
+    @cached_property
+    def operators(self) -> dict[str, tuple[OperatorPlace, ...]]:
+        """The places of each operator of the program, by its names and by Dynamo's for its result."""
+        return operator_places(self.graph_nodes, self.numbers_by_name)
+
+    @property
+    def every_name(self) -> tuple[str, ...]:
+        """All names that `find` may know."""
+        return (*self.numbers_by_name, *self.operators)
 
     @cached_property
     def _group_of(self) -> dict[int, FinalNode]:
@@ -435,7 +464,7 @@ class Graph:
     def _never(self, first: str, second: str, one: tuple[int, ...], other: tuple[int, ...]) -> str:
         """Say why the scheduler did not consider two nodes."""
         for name, numbers in ((first, one), (second, other)):
-            if sentence := self.unfusable(name, numbers[0]):
+            if sentence := next(filter(None, (self.unfusable(name, number) for number in numbers)), ""):
                 return sentence
         a, b = (self.touched(side) for side in (one, other))
         if not a & b:

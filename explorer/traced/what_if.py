@@ -17,6 +17,7 @@ from explorer.live.protocol import Changes
 from explorer.model.values import Force, Plain, Rows, Veto
 from explorer.questions.figures import estimated, figures, shown
 from explorer.questions.fusion import Graph
+from explorer.questions.operator_places import several_places
 
 if TYPE_CHECKING:
     from explorer.traced.trace import Trace
@@ -101,17 +102,19 @@ def _with_node_names(trace: Trace, request: Veto | Force) -> Veto | Force:
     graphs = [
         g for g in trace.fusion.graphs if request.graph in ("", g.artifact.graph) and request.frame in ("", g.artifact.frame)
     ]
-    names = {name for g in graphs for name in g.numbers_by_name}
     for name in (request.first, request.second):
-        if name not in names:
-            raise unknown_name("scheduler node, buffer, FX node or kernel", name, names)
+        if not any(g.find(name) for g in graphs):
+            if places := [place for g in graphs for place in g.operators.get(name, ())]:
+                raise several_places(name, places)
+            names = {name for g in graphs for name in g.every_name}
+            raise unknown_name("scheduler node, buffer, FX node, operator or kernel", name, names)
     return replace(request, first=_node_name(graphs, request.first), second=_node_name(graphs, request.second))
 
 
 def _node_name(graphs: Sequence[Graph], name: str) -> str:
-    """The first scheduler node of a kernel; any other name as it is."""
+    """The first scheduler node of a kernel or an operator; any other name as it is."""
     kernels = {kernel for g in graphs for kernel, _ in g.verdicts.data["kernels"]}
-    if name in kernels:
+    if name in kernels or not any(name in g.numbers_by_name for g in graphs):
         for graph in graphs:
             if numbers := graph.find(name):
                 return graph.verdicts.names[numbers[0]]

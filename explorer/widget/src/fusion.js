@@ -99,9 +99,7 @@ export class Fusion {
     this.verdicts = new Verdicts(this.info);
     this.nodes = this.store.nodes(this.info.nodes);
     this.costs = new GraphCosts(this.store, this.info.nodes);
-    this.known.replaceChildren(
-      ...[...this.verdicts.numbers.keys()].map((name) => element("option", { value: name })),
-    );
+    this.known.replaceChildren(...this.verdicts.everyName.map((name) => element("option", { value: name })));
     const paths = this.nodes.name.map((name) => {
       const group = this.verdicts.group.get(name);
       return group && group.nodes.length > 1 ? [group.name] : [];
@@ -218,6 +216,7 @@ export class Fusion {
     this.boxes.forEach((box, at) => (box.value = this.picked[at]));
     if (first && second) {
       const { fused, sentence } = this.verdicts.why(first, second);
+      if (fused === null) return this.askBack(first, second, sentence);
       this.said.className = `why ${fused ? "good" : "bad"}`;
       this.said.textContent = `${fused ? "✓ fused" : "✕ not fused"}: ${sentence}`;
     } else {
@@ -227,10 +226,35 @@ export class Fusion {
     this.mark();
   }
 
+  /**
+   * Say that a question has no answer, which is no refusal of the scheduler's, and offer what can be asked.
+   *
+   * @param {string} first
+   * @param {string} second
+   * @param {string} sentence
+   */
+  askBack(first, second, sentence) {
+    const at = this.verdicts.find(first) ? 1 : 0;
+    const places = this.verdicts.operators.get([first, second][at]) ?? [];
+    const buttons = places.map(({ node, code }) =>
+      element("button", { type: "button", title: code, onclick: () => this.replace(at, node) }, node),
+    );
+    this.said.className = "why question";
+    this.said.replaceChildren(`? no answer: ${sentence}`, element("span", { class: "places" }, ...buttons));
+    this.mark();
+  }
+
+  /** @param {number} at @param {string} name in the place of what was asked there */
+  replace(at, name) {
+    const [first, second] = this.picked;
+    if (at) this.choose(first, name);
+    else this.choose(name, second);
+  }
+
   mark() {
     const nodes = new Set(
       this.picked
-        .flatMap((name) => this.verdicts.numbers.get(name) || [])
+        .flatMap((name) => this.verdicts.find(name) || [])
         .map((number) => this.verdicts.names[number]),
     );
     this.canvas.marked = new Set();

@@ -26,6 +26,7 @@ export class Verdicts {
     this.devices = graph.devices;
     this.attempts = graph.attempts;
     this.rows = graph.verdicts;
+    this.operators = new Map(Object.entries(graph.operators));
     const single = new Map(graph.names.map((name, number) => [name, number]));
     /** @type {Map<string, number[]>} every name that a node has */
     this.numbers = new Map(Object.entries(graph.known));
@@ -67,16 +68,49 @@ export class Verdicts {
   }
 
   /**
-   * {fused, sentence} for two names that the scheduler, its buffers, FX nodes or kernels have.
+   * The single nodes that a name stands for; undefined for one that there is not, or several times.
+   *
+   * @param {string} name
+   * @returns {number[] | undefined}
+   */
+  find(name) {
+    const places = this.operators.get(name) ?? [];
+    return this.numbers.get(name) ?? (places.length === 1 ? places[0].numbers : undefined);
+  }
+
+  /** Every name that can be asked about. */
+  get everyName() {
+    return [...this.numbers.keys(), ...this.operators.keys()];
+  }
+
+  /**
+   * Why a name cannot be asked about; "" where it can.
+   *
+   * @param {string} name
+   * @returns {string}
+   */
+  unanswerable(name) {
+    if (this.find(name)) return "";
+    const places = this.operators.get(name) ?? [];
+    if (!places.length) return `there is no scheduler node, buffer, FX node, operator or kernel ${name} here`;
+    const listed = places.map(({ node, code }) => (code ? `${node} (${code})` : node));
+    const more = listed.length > MOST_LISTED ? ` and ${listed.length - MOST_LISTED} more` : "";
+    const some = listed.slice(0, MOST_LISTED).join(", ") + more;
+    return `${name} is computed in ${places.length} places, so ask about one of its nodes: ${some}`;
+  }
+
+  /**
+   * {fused, sentence} for two names that the scheduler, its buffers, FX nodes, operators or kernels have.
+   * "fused" is null where the question has no answer, and the sentence says why not.
    *
    * @param {string} first
    * @param {string} second
-   * @returns {{ fused: boolean, sentence: string }}
+   * @returns {{ fused: boolean | null, sentence: string }}
    */
   why(first, second) {
-    const [one, other] = [this.numbers.get(first), this.numbers.get(second)];
+    const [one, other] = [this.find(first), this.find(second)];
     if (!one || !other)
-      return { fused: false, sentence: `${one ? second : first} is no node of this graph.` };
+      return { fused: null, sentence: this.unanswerable(first) || this.unanswerable(second) };
     const both = one.filter((n) => other.includes(n));
     if (both.length)
       return { fused: true, sentence: this.same(first, second, this.names[Math.min(...both)]) };
@@ -146,8 +180,7 @@ export class Verdicts {
    */
   roles(names, group) {
     /** @param {string} name @param {Role} role */
-    const inside = (name, role) =>
-      this.numbers.get(name)?.every((n) => (group[role] ?? []).includes(this.names[n]));
+    const inside = (name, role) => this.find(name)?.every((n) => (group[role] ?? []).includes(this.names[n]));
     return names
       .flatMap((name) =>
         ROLES.filter(([role]) => inside(name, role)).map(
@@ -184,8 +217,15 @@ export class Verdicts {
    * @param {number[]} other
    */
   never(first, second, one, other) {
-    if (this.apart[one[0]]) return first + this.apart[one[0]];
-    if (this.apart[other[0]]) return second + this.apart[other[0]];
+    /** @type {[string, number[]][]} */
+    const sides = [
+      [first, one],
+      [second, other],
+    ];
+    for (const [name, nodes] of sides) {
+      const apart = nodes.map((n) => this.apart[n]).find(Boolean);
+      if (apart) return name + apart;
+    }
     const [a, b] = [one, other].map((nodes) => new Set(nodes.flatMap((n) => this.touched[n])));
     const both = [...a].filter((name) => b.has(name)).sort();
     const never = `${first} and ${second} were never considered`;

@@ -301,12 +301,22 @@ export interface VerdictInfo {
 }
 
 /**
+ * A place where the program uses an operator: the FX node of its result, its user line, and its scheduler
+ * nodes' numbers.
+ */
+export interface OperatorPlaceInfo {
+  node: string;
+  code: string;
+  numbers: number[];
+}
+
+/**
  * The scheduler's verdicts on one graph, and what answers `Fusion.why` for any two of its nodes.
  *
  * Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made
- * of several, "known" all other names. "touched", "devices" and "apart" (why the scheduler never asks) are by
- * single node, "final" are the numbers of "groups", "costs" what these take. "nodes" is the index of the
- * artifact with the nodes, -1 for none.
+ * of several, "known" all other names, "operators" the places of operators, whose names are no node's.
+ * "touched", "devices" and "apart" (why the scheduler never asks) are by single node, "final" are the numbers
+ * of "groups", "costs" what these take. "nodes" is the index of the artifact with the nodes, -1 for none.
  */
 export interface FusionInfo {
   frame: string;
@@ -321,6 +331,7 @@ export interface FusionInfo {
   names: string[];
   members: number[][];
   known: { [key: string]: number[] };
+  operators: { [key: string]: OperatorPlaceInfo[] };
   touched: string[][];
   devices: (string | null)[];
   apart: string[];

@@ -1,0 +1,82 @@
+"""Where a graph computes each operator of the program: the names that people and kernels' own names use. Pure.
+
+Inductor names a kernel by the operators before decomposition, such as `silu` in `triton_poi_fused_addmm_silu_3`, and Dynamo
+names a node by the user's variable. Neither is a name of a node after decomposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from explorer.errors import InputError
+from explorer.model.values import Plain
+
+#: The namespaces of operators that a kernel's name leaves out.
+NAMESPACES = ("aten.", "prims.", "inductor_prims.")
+#: A message lists at most this many places, and counts the others.
+MOST_LISTED = 4
+
+
+@dataclass(frozen=True)
+class OperatorPlace:
+    """One place where a program uses an operator: the FX node of its result, its user line, and its scheduler nodes' numbers."""
+
+    node: str
+    code: str
+    numbers: tuple[int, ...]
+
+
+def operator_places(
+    nodes: Iterable[Mapping[str, Plain]], numbers_by_name: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[OperatorPlace, ...]]:
+    """Map each operator, and each name that Dynamo gave, to its places among the FX `nodes` of a graph, in their order.
+
+    An operator has its full name, "aten.silu.default", that without the overload, and "silu". Names that `numbers_by_name` has
+    already are left out: they name one node.
+    """
+    members: dict[str, dict[object, list[Mapping[str, Plain]]]] = {}
+    for node in nodes:
+        for name, place in _names(node):
+            if name not in numbers_by_name:
+                members.setdefault(name, {}).setdefault(place, []).append(node)
+    found = {name: tuple(_places(of.values(), numbers_by_name)) for name, of in members.items()}
+    return {name: places for name, places in found.items() if places}
+
+
+def _names(node: Mapping[str, Plain]) -> Iterator[tuple[str, object]]:
+    """Yield each name of what a node computes, with what tells one use of it from the next."""
+    source = tuple(node.get("from") or ())
+    use = source or node.get("seq_nr") or (node.get("file"), node.get("line"), node.get("code"))
+    operators = dict.fromkeys((str(node.get("original") or ""), str(node.get("target") or "")))
+    for operator in operators:
+        if node.get("op") == "call_function" and operator.startswith(NAMESPACES):
+            namespace, _, rest = operator.partition(".")
+            short = rest.partition(".")[0]
+            yield from dict.fromkeys([(operator, use), (f"{namespace}.{short}", use), (short, use)])
+    for name in source:
+        yield str(name), source
+
+
+def _places(uses: Iterable[list[Mapping[str, Plain]]], numbers_by_name: Mapping[str, tuple[int, ...]]) -> Iterator[OperatorPlace]:
+    """Yield the uses that a scheduler node computes."""
+    for nodes in uses:
+        computed = [node for node in nodes if node["name"] in numbers_by_name]
+        numbers = dict.fromkeys(n for node in computed for n in numbers_by_name[node["name"]])
+        if numbers:
+            yield OperatorPlace(str(computed[-1]["name"]), str(computed[-1].get("code") or "").strip(), tuple(sorted(numbers)))
+
+
+def ambiguous(name: str, places: Iterable[OperatorPlace]) -> str:
+    """Say that a name stands for several places, and what to ask about instead."""
+    listed = [f"{place.node} ({place.code})" if place.code else place.node for place in places]
+    more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+    return f"{name} is computed in {len(listed)} places, so ask about one of its nodes: {', '.join(listed[:MOST_LISTED])}{more}"
+
+
+def several_places(name: str, places: Iterable[OperatorPlace]) -> InputError:
+    """Build the error for the name of an operator that is computed in several places."""
+    return InputError(ambiguous(name, places))
+
+
+__all__ = ["OperatorPlace", "ambiguous", "operator_places", "several_places"]

@@ -1,0 +1,81 @@
+"""Fusion asked with the names of the program: operators as kernels' own names have them, and Dynamo's names for results."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from explorer.errors import InputError
+from explorer.traced import Trace
+
+BACKGROUND = "said => getComputedStyle(said).backgroundColor + getComputedStyle(said).borderLeftStyle"
+
+
+def fusion_of(tab: Any) -> Any:
+    """The panel of the fusion view."""
+    tab.get_by_role("tab", name="Fusion").click()
+    return tab.get_by_role("tabpanel", name="Fusion")
+
+
+def asked(panel: Any, first: str, second: str) -> str:
+    """What the view says of two names that are typed."""
+    for which, name in (("first", first), ("second", second)):
+        panel.get_by_label(f"{which} node").fill(name)
+        panel.get_by_label(f"{which} node").press("Enter")
+    return str(panel.locator(".why").inner_text())
+
+
+def test_an_operator_in_a_kernels_name_is_found(replayed) -> None:
+    """Each operator that Inductor names its kernels by is a name, on any graph: of one place, or of places that are listed."""
+    trace = replayed("mlp_train-torch2.13-cpu")
+    for kernel in trace.kernels:
+        graph = next(g for g in trace.fusion.graphs if g.artifact.graph == kernel.artifact.graph)
+        operators = re.sub(r"^cpp_fused_|_\d+$", "", kernel.name)
+        inside = set(graph.find(kernel.name) or ())
+        for name in ("gelu_backward", "gelu", "sum"):
+            if name in operators:
+                places = [set(place.numbers) for place in graph.operators[name]]
+                assert any(numbers & inside for numbers in places), (kernel.name, name)
+    why = trace.fusion.why("gelu", "aten.gelu.default", graph="forward")
+    assert why.fused and "one scheduler node" in why.sentence
+    assert not trace.fusion.why("gelu", "linear", graph="forward").fused
+
+
+def test_an_operator_in_several_places_is_a_question(rotary: Trace) -> None:
+    """`addmm` is in the name of several kernels: the answer is an error with a node of each place, each of which can be asked."""
+    with pytest.raises(InputError, match="computed in 5 places") as error:
+        rotary.fusion.why("addmm", "sigmoid")
+    nodes = [place.node for place in rotary.fusion.graphs[0].operators["addmm"]]
+    assert all(node in str(error.value) for node in nodes[:4])
+    assert rotary.fusion.why("add_tensor_1", "sigmoid").fused
+    with pytest.raises(InputError, match=r"unknown .*operator"):
+        rotary.fusion.why("silu_backward", "sigmoid")
+
+
+def test_a_call_says_so_where_an_operand_is_copied_for_it(rotary: Trace) -> None:
+    """`bmm` is computed by a call, and a kernel copies its operand: what is said of it is that a call is fused with nothing."""
+    assert "is a call of extern_kernels.bmm" in rotary.fusion.why("softmax", "bmm").sentence
+
+
+def test_the_view_takes_the_names_of_the_program(opened, rotary: Trace) -> None:
+    """An operator typed in the view is answered as Python answers it, and stands among the names that are offered."""
+    panel = fusion_of(opened(rotary))
+    assert asked(panel, "softmax", "amax") == f"✓ fused: {rotary.fusion.why('softmax', 'amax')}"
+    offered = panel.locator("datalist option").evaluate_all("options => options.map(option => option.value)")
+    assert {"softmax", "addmm", "op3", "buf3", "linear"} <= set(offered)
+
+
+def test_a_question_without_an_answer_is_no_refusal(opened, rotary: Trace) -> None:
+    """What cannot be asked has other words and another look than what the scheduler refused; a place can be taken from it."""
+    panel = fusion_of(opened(rotary))
+    refused = next(row for row in rotary.fusion.table() if row["verdict"] == "refused")
+    assert asked(panel, refused["first"], refused["second"]).startswith("✕ not fused")
+    look = panel.locator(".why").evaluate(BACKGROUND)
+    for name in ("op77", "addmm"):
+        said = asked(panel, "sigmoid", name)
+        assert said.startswith("? no answer") and "fused" not in said and "✕" not in said
+        assert panel.locator(".why").evaluate(BACKGROUND) != look
+    panel.locator(".why").get_by_role("button", name="add_tensor_1", exact=True).click()
+    assert panel.locator(".why").inner_text() == f"✓ fused: {rotary.fusion.why('sigmoid', 'add_tensor_1')}"
