@@ -15,13 +15,14 @@ from explorer.errors import InputError
 from explorer.model.artifacts import Source
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Link
+from explorer.model.values import Link, Plain
 from explorer.payload import FORMAT, merged, payload, runs
 from explorer.questions.comparison import Comparison
 from explorer.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
 from explorer.questions.matched_texts import matched_texts
-from explorer.questions.source_lines import FirstLine, first_numbering, matched_lines, unrelated
-from explorer.questions.user_lines import compiled_kernels
+from explorer.questions.program_lines import program_lines
+from explorer.questions.source_lines import FirstLine, matched_lines, unrelated
+from explorer.questions.user_lines import CompiledKernel
 from explorer.stages import STAGES
 
 #: The most traces that have room beside each other.
@@ -108,10 +109,17 @@ def _meta(comparison: Comparison) -> dict[str, Any]:
     traces = comparison.traces
     facts: dict[str, Any] = {}
     for key in dict.fromkeys(key for trace in traces for key in trace.meta):
-        values = [trace.meta.get(key) for trace in traces]
-        shown = dict.fromkeys("no" if value in (None, "", False) else str(value) for value in values)
-        facts[key] = values[0] if all(value == values[0] for value in values) else " | ".join(shown)
+        values = [trace.meta.get(key, "") for trace in traces]
+        alike = all(type(value) is type(values[0]) and value == values[0] for value in values)
+        facts[key] = values[0] if alike else " | ".join(dict.fromkeys(map(_worded, values)))
     return facts
+
+
+def _worded(value: Plain) -> str:
+    """A fact of one trace beside another one of another: None is torch's default, "" or none where a trace does not say."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "default" if value is None else str(value) or "not stated"
 
 
 def _stages(parts: Sequence[wire.Payload]) -> list[wire.StageInfo]:
@@ -241,23 +249,19 @@ class _Places:
 
     def lines(self) -> Iterator[wire.LineInfo]:
         """Yield the lines of the program that a kernel computes, each with the kernels of every trace."""
-        found: dict[tuple[str, FirstLine], list[list[wire.KernelPlace]]] = {}
-        for number, (trace, first) in enumerate(zip(self._traces, first_numbering(self._traces), strict=True)):
-            for kernel in compiled_kernels(trace):
-                at = kernel.lines[0] if kernel.lines else 0
-                place = self._place(number, kernel.name, kernel.artifact.id, at)
-                for line in dict.fromkeys(first.get(line, FirstLine(line, number)) for line in kernel.user_lines):
-                    found.setdefault((kernel.graph, line), [[] for _ in self._traces])[number].append(place)
-        for graph, line in sorted(found, key=lambda place: (place[0] != "forward", place)):
-            artifact, at = self._source(line)
+        for line in program_lines(self._traces):
+            artifact, at = self._source(line.first)
             yield {
-                "graph": graph,
-                "line": line.line.number,
-                "code": line.line.code,
+                "graph": line.graph,
+                "line": line.first.line.number,
+                "code": line.first.line.code,
                 "artifact": artifact,
                 "at": at,
-                "kernels": found[graph, line],
+                "kernels": [[self._kernel(number, kernel) for kernel in of] for number, of in enumerate(line.kernels)],
             }
+
+    def _kernel(self, trace: int, kernel: CompiledKernel) -> wire.KernelPlace:
+        return self._place(trace, kernel.name, kernel.artifact.id, kernel.lines[0] if kernel.lines else 0)
 
     def _place(self, trace: int, name: str, artifact: str, line: int) -> wire.KernelPlace:
         return {"name": name, "artifact": self._index[trace].get(artifact, -1), "line": line}

@@ -68,6 +68,22 @@ def test_a_line_of_the_program_links_the_traces(trained: Trace) -> None:
     assert {made["hows"][how] for _, _, how, _ in across} == {"same line of the program"}
 
 
+def test_facts_that_differ_are_told_apart(trained: Trace) -> None:
+    """Off, left to torch and not stated are three things; what all traces say alike stays as it is."""
+    given = ({"train": True, "dynamic": None, "mode": None, "a": 1}, {"train": False, "dynamic": False, "mode": None, "a": True})
+    traces = [replace(trained, meta={"name": "f", **meta}) for meta in given]
+    meta = payload_of_comparison(explorer.compare(*traces, names=("x", "y")))["meta"]
+    assert meta == {"name": "f", "train": "yes | no", "dynamic": "default | no", "mode": None, "a": "1 | yes"}
+    lacking = replace(trained, meta={"name": "f"})
+    meta = payload_of_comparison(explorer.compare(traces[0], lacking, names=("x", "y")))["meta"]
+    assert meta == {
+        "name": "f",
+        "train": "yes | not stated",
+        "dynamic": "default | not stated",
+        "mode": "default | not stated",
+    } | {"a": "1 | not stated"}
+
+
 def test_figures_have_a_column_for_each_trace(replayed: Replayed) -> None:
     """What is compared of the traces is what `Comparison.figures` says, bytes and seconds named."""
     c = explorer.compare(replayed("iree_linear-torch2.13-cpu"), replayed("onnxrt_linear-torch2.13-cpu"))

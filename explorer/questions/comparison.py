@@ -30,6 +30,8 @@ from explorer.questions.kernel_bytes import bytes_moved
 from explorer.questions.kernels import kernels_of
 from explorer.questions.line_texts import LineTexts, texts_of
 from explorer.questions.memory import memory_of, readable
+from explorer.questions.program_lines import program_lines
+from explorer.questions.source_lines import FirstLine
 from explorer.questions.tables import graph_breaks, table
 from explorer.questions.user_lines import UserLine, compiled_kernels, compilers_of
 from explorer.stages.inductor.output_code import LIBRARIES, calls_of
@@ -146,20 +148,17 @@ class Comparison:
         """One row per line of the program and graph: the kernels, dispatches and library calls that each compiler made of it.
 
         A kernel that computes other lines too, as several that were fused, is in the row of each: see `kernels`. () stands
-        where no kernel of that compiler is known to compute the line.
+        where no kernel of that compiler is known to compute the line. The number and the code are those of the first trace that
+        has the line.
         """
-        by_trace = [_by_line(trace) for trace in self.traces]
-        order = sorted(
-            dict.fromkeys(place for made in by_trace for place in made), key=lambda place: (place[0] != "forward", place)
-        )
         return Rows(
             {
-                "graph": graph,
-                "line": line.number,
-                "code": line.code,
-                **{name: made.get((graph, line), ()) for name, made in zip(self.names, by_trace, strict=True)},
+                "graph": line.graph,
+                "line": line.first.line.number,
+                "code": line.first.line.code,
+                **{n: tuple(kernel.name for kernel in of) for n, of in zip(self.names, line.kernels, strict=True)},
             }
-            for graph, line in order
+            for line in program_lines(self.traces)
         )
 
     def kernels(self) -> Rows:
@@ -177,16 +176,25 @@ class Comparison:
         )
 
     def line(self, which: int | str) -> LineTexts:
-        """Show what each compiler made of one line, given by its number or a part of its code: see `LineTexts`.
+        """Show what each compiler made of one line, given by its number in `lines` or a part of its code: see `LineTexts`.
 
         InputError, with the lines that there are, for one that no kernel computes, and for one of several.
         """
-        every = sorted({line for trace in self.traces for kernel in compiled_kernels(trace) for line in kernel.user_lines})
-        chosen = [line for line in every if (line.number == which if isinstance(which, int) else which in line.code)]
+        forms: dict[FirstLine, list[set[UserLine]]] = {}
+        for line in program_lines(self.traces):
+            for of_trace, lines in zip(forms.setdefault(line.first, [set() for _ in self.traces]), line.lines, strict=True):
+                of_trace.update(lines)
+        chosen = sorted(first for first, lines in forms.items() if _is_asked_for(which, first.line, *lines))
         if len(chosen) != 1:
-            listed = "; ".join(f"{line.number}: {line.code}" for line in chosen or every)
+            listed = "; ".join(f"{line.number}: {line.code}" for line, _ in chosen or sorted(forms))
             raise InputError(f"{'several lines fit' if chosen else 'no kernel computes the line'} {which!r}: {listed}")
-        return LineTexts(chosen[0], {n: texts_of(trace, chosen[0]) for n, trace in zip(self.names, self.traces, strict=True)})
+        return LineTexts(
+            chosen[0].line,
+            {
+                name: tuple(text for line in sorted(lines) for text in texts_of(trace, line))
+                for name, trace, lines in zip(self.names, self.traces, forms[chosen[0]], strict=True)
+            },
+        )
 
     def nodes(self) -> Rows:
         """One row per value that a trace stores in a buffer, with its scheduler node in each trace.
@@ -295,6 +303,13 @@ class Comparison:
         figures = shown._repr_html_()
         joined = Rows({**row, **{name: ", ".join(row[name]) for name in self.names}} for row in self.lines())
         return f"{figures}{joined._repr_html_()}" if self._several_compilers() else figures
+
+
+def _is_asked_for(which: int | str, first: UserLine, *forms: Iterable[UserLine]) -> bool:
+    """Whether a line is the one of this number, or has this in its code in one of the traces."""
+    if isinstance(which, int):
+        return first.number == which
+    return any(which in line.code for lines in forms for line in lines)
 
 
 def _shown(figure: str, value: Any) -> str:
@@ -411,15 +426,6 @@ def reason(trace: TraceData, first: Op, second: Op) -> str:
     """Say why two nodes of a trace are apart; "" if the trace recorded no verdicts."""
     graphs = [g for g in fusion_of(trace).graphs if (g.artifact.frame, g.artifact.graph) == first.group[:2] == second.group[:2]]
     return graphs[0].why(first.name, second.name).sentence if len(graphs) == 1 else ""
-
-
-def _by_line(trace: TraceData) -> dict[tuple[str, UserLine], tuple[str, ...]]:
-    """Map each line of the program, in each graph, to the names of the kernels that compute it."""
-    made: dict[tuple[str, UserLine], tuple[str, ...]] = {}
-    for kernel in compiled_kernels(trace):
-        for line in kernel.user_lines:
-            made[kernel.graph, line] = (*made.get((kernel.graph, line), ()), kernel.name)
-    return made
 
 
 def figures(trace: TraceData) -> dict[str, Plain]:

@@ -92,8 +92,26 @@ def test_a_line_that_an_edit_puts_in_is_no_line_of_the_first_trace() -> None:
         ("same", ("k2",), ("k4",)),
     ]
     made = payload_of_comparison(comparison)
+    table = [(row["code"], row["before"], row["after"]) for row in comparison.lines()]
+    assert table == [
+        (row["code"], *(tuple(place["name"] for place in of) for of in row["kernels"])) for row in made["comparison"]["lines"]
+    ]
+    assert {("x = x + 1", ("k0",), ("k2",)), ("x = x.sin()", (), ("k1",)), ("x = x.sin()", ("k1",), ("k3",))} <= set(table)
     (put_in,) = (row for row in made["comparison"]["lines"] if row["code"] == "x = x.sin()" and not row["kernels"][0])
     assert (made["artifacts"][put_in["artifact"]]["id"], put_in["at"]) == ("after source", 3)
+
+
+def test_an_edited_line_is_one_line_by_either_of_its_codes() -> None:
+    """`lines` has one row for it, numbered as in the first trace, and `line` shows what each trace made of its own form."""
+    before, after = compiled("x = x.sin()", "return x * 2"), compiled("x = x.sin()", "return x * 3")
+    comparison = explorer.compare(before, after, names=("before", "after"))
+    assert [(row["line"], row["before"], row["after"]) for row in comparison.lines()] == [
+        (2, ("k0",), ("k0",)),
+        (3, ("k1",), ("k1",)),
+    ]
+    for which in ("x * 2", "x * 3", 3):
+        found = comparison.line(which)
+        assert found.line.code == "return x * 2" and [text.name for of in found.texts.values() for text in of] == ["k1", "k1"]
 
 
 def test_what_no_record_says_is_not_known(replayed: Replayed) -> None:

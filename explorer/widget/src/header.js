@@ -150,7 +150,7 @@ function facts(meta) {
   const items = named.map((name) => {
     const value = fact(meta, name);
     if (!value) return null;
-    if (name === "train") return element("li", {}, "training");
+    if (meta[name] === true) return element("li", {}, name === "train" ? "training" : name);
     return element("li", {}, element("span", {}, `${name} `), value);
   });
   return element("ul", { class: "meta" }, ...items);
