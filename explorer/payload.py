@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from explorer import wire
+from explorer.layouts.layout import Access, Layout, layouts_of
 from explorer.model.artifacts import Autotune, FxPass, KernelForm
 from explorer.model.records import blank, typed
 from explorer.model.trace_data import TraceData
@@ -124,6 +125,8 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
         info["nodes"] = columns(a, strings)
         if a.stage == "post_grad" and (rows := by_node(trace, a.frame, a.graph)):
             info["nodes"]["lowered"] = lowered_columns(info["nodes"]["name"], rows, strings)
+    if a.stage == "ttgir" and (layouts := _layouts(a.text)):
+        info["layouts"] = layouts
     if "rows" in a.data:  # of any stage, a user's own included
         info["rows"] = jsonable(a.data["rows"])
     if isinstance(a.data, FxPass):
@@ -140,6 +143,37 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
 def _is_behind_a_pass(trace: TraceData, name: str) -> bool:
     """Whether a stage has the whole texts of another one's passes."""
     return any(stage.passes is not None and stage.passes.whole == name for stage in (*trace.stages, *STAGES))
+
+
+def _layouts(text: str) -> wire.LayoutsInfo | None:
+    """Return the layouts of a TTGIR's values, each type and access once; None where no value has one."""
+    types: dict[str, wire.LayoutInfo] = {}
+    accesses: dict[str, wire.AccessInfo] = {}
+    values: list[tuple[int, str, int, list[int]]] = []
+    for layout in layouts_of(text):
+        if layout.type not in types:
+            types[layout.type] = _layout(layout)
+        for access in layout.accesses:
+            accesses.setdefault(str(access), _access(access))
+        used = [list(accesses).index(str(access)) for access in layout.accesses]
+        values.append((layout.line, layout.name, list(types).index(layout.type), used))
+    return {"types": list(types.values()), "accesses": list(accesses.values()), "values": values} if values else None
+
+
+def _access(access: Access) -> wire.AccessInfo:
+    return {"about": str(access), "addresses": list(access.use.addresses), "width": access.use.width}
+
+
+def _layout(layout: Layout) -> wire.LayoutInfo:
+    return {
+        "type": layout.type,
+        "facts": layout.facts,
+        "memory": layout.memory,
+        "shape": list(layout.shape),
+        "bits": layout.bits,
+        "bases": {name: [list(basis) for basis in bases] for name, bases in layout.bases.items()},
+        "padding": list(layout.padding),
+    }
 
 
 def columns(a: Artifact, strings: dict[str, int]) -> wire.Nodes:

@@ -104,13 +104,45 @@ class Nodes(TypedDict):
     lowered: NotRequired[LoweredNodes]
 
 
+class LayoutInfo(TypedDict):
+    """Where the elements of a value of one type are: see `explorer.layouts.layout.Layout`.
+
+    "bases" has of each bit of "register", "lane", "warp" and "block", or of "offset" (elements of shared memory), the
+    coordinates that it adds; "padding" are (interval, padding) in elements.
+    """
+
+    type: str
+    facts: str
+    memory: str
+    shape: list[int]
+    bits: int
+    bases: dict[str, list[list[int]]]
+    padding: list[tuple[int, int]]
+
+
+class AccessInfo(TypedDict):
+    """An access to shared memory: what it costs, in words, and the byte of each lane of the first warp, "width" bytes each."""
+
+    about: str
+    addresses: list[int]
+    width: int
+
+
+class LayoutsInfo(TypedDict):
+    """The layouts of a text: "values" are (line, name, index of "types", indexes of "accesses")."""
+
+    types: list[LayoutInfo]
+    accesses: list[AccessInfo]
+    values: list[tuple[int, str, int, list[int]]]
+
+
 class ArtifactInfo(TypedDict):
     """A text of the trace.
 
     "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in it, "made_by"
-    the function of the compiler that made it. "rows" is the table of a stage that has one, such as guards. "before" is the
-    text before a pass, or the index of the artifact with that text; "idle" and "idle_after" are (name, seconds) of the passes
-    before it and after it that changed nothing.
+    the function of the compiler that made it. "rows" is the table of a stage that has one, such as guards. "layouts" are those
+    of a TTGIR's values. "before" is the text before a pass, or the index of the artifact with that text; "idle" and
+    "idle_after" are (name, seconds) of the passes before it and after it that changed nothing.
     """
 
     id: str
@@ -129,6 +161,7 @@ class ArtifactInfo(TypedDict):
     data: Facts
     nodes: NotRequired[Nodes]
     rows: NotRequired[list[Facts]]
+    layouts: NotRequired[LayoutsInfo]
     before: NotRequired[str | int]
     idle: NotRequired[list[tuple[str, float | None]]]
     idle_after: NotRequired[list[tuple[str, float | None]]]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
 
-from explorer.errors import InputError
+from explorer.errors import InputError, unknown_name
 from explorer.layouts.attributes import Attribute, AttributeTextError, parse_attribute
 from explorer.layouts.banks import BANKS, WORD, BankUse, bank_use
 from explorer.layouts.encodings import NoLayoutError, linear_layout, padding_of
 from explorer.layouts.linear import LinearLayout
 from explorer.layouts.picture import draw_banks, draw_registers, draw_shared
-from explorer.layouts.ttgir import LayoutTexts, Value, ValueType, read
+from explorer.layouts.ttgir import LayoutTexts, Move, Value, ValueType, read
 from explorer.model.values import Plain, Rows
 
 Element = tuple[int, ...]
@@ -112,7 +112,7 @@ class Layout:
         """The byte of shared memory at which each element of a thread block begins; {} for registers."""
         if self.memory != "shared":
             return {}
-        return {self.linear.apply(offset=n): self._byte(n) for n in range(self.linear.size("offset"))}
+        return {element: self._byte(n) for n, element in enumerate(self.linear.along("offset"))}
 
     def svg(self) -> str:
         """The picture as SVG: elements by warp and lane, or shared memory by bank, a row of 128 bytes each."""
@@ -128,16 +128,22 @@ class Layout:
         return f"<Layout {self.name}: {self.facts}>"
 
     @property
+    def bytes_used(self) -> int:
+        """The bytes of shared memory from the first element to the last; 0 for registers."""
+        if self.memory != "shared":
+            return 0
+        return self._byte(self.linear.size("offset") - 1) + max(1, self.bits // 8)
+
+    @property
     def facts(self) -> str:
         """The layout in one line."""
         counts = ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in self.sizes.items() if count > 1)
         if self.memory == "shared":
-            counts = f"{(max(self.bytes_of.values()) * 8 + self.bits) // 8} bytes"
+            counts = f"{self.bytes_used} bytes"
         return f"{self.kind} in {self.memory}, {'x'.join(map(str, self.shape))} of {self.bits} bits: {counts or '1 register'}"
 
     def _rows(self) -> Iterator[Mapping[str, Plain]]:
-        for inputs in self.linear.inputs():
-            element = self.linear.apply(**inputs)
+        for inputs, element in self.linear.held():
             if self.memory == "shared":
                 byte = self._byte(inputs["offset"])
                 yield {"element": element, "offset": byte, "bank": byte // WORD % BANKS, "block": inputs.get("block", 0)}
@@ -151,6 +157,17 @@ class Layout:
         return padded * self.bits // 8
 
 
+def layouts_of(text: str) -> Iterator[Layout]:
+    """The layout of every value of a kernel's TTGIR, in the order of its lines, without those that are not known here."""
+    texts = read(text)
+    by_type = dict(_known(texts))
+    moves = list(_accesses(texts, by_type))
+    for value in texts.values:
+        if value.type in by_type:
+            used = tuple(access for move, access in moves if value.name in move.names)
+            yield replace(by_type[value.type], name=value.name, line=value.line, accesses=used)
+
+
 def layout_named(text: str, name: str, line: int = 0) -> Layout:
     """The layout of a value (`%x`, or `x`) or of an alias (`#blocked`) in a kernel's TTGIR.
 
@@ -160,27 +177,17 @@ def layout_named(text: str, name: str, line: int = 0) -> Layout:
     texts = read(text)
     value = _value_named(texts, name, line)
     try:
-        return layout_of(texts, value, name if name.startswith("#") else value.name)
+        layout = _layout(texts.aliases, value.type)
     except (NoLayoutError, AttributeTextError) as error:
         raise InputError(f"no picture of {name} ({value.type.text}): {error}") from error
-
-
-def layout_of(texts: LayoutTexts, value: Value, name: str = "") -> Layout:
-    """The layout of a value, by the given name, with its accesses; NoLayoutError where it is not known here."""
-    return _layout(texts, name or value.name, value.line, value.type, tuple(accesses(texts, value)))
+    moves = _accesses(texts, dict(_known(texts)))
+    used = tuple(access for move, access in moves if value.name in move.names)
+    return replace(layout, name=name if name.startswith("#") else value.name, line=value.line, accesses=used)
 
 
 def _value_named(texts: LayoutTexts, name: str, line: int) -> Value:
-    from explorer.errors import unknown_name
-
     if name.startswith("#"):
-        using = [value for value in texts.values if value.type.encoding == name]
-        if name[1:] not in texts.aliases:
-            raise unknown_name("layout", name, [f"#{alias}" for alias in texts.aliases])
-        if not using:
-            values = ", ".join(v.name for v in texts.values if name in v.type.encoding) or "none"
-            raise InputError(f"no value has the layout {name} itself; values with a layout made of it: {values}")
-        return max(using, key=lambda value: prod(value.type.shape))
+        return _largest_with(texts, name)
     wanted = name if name.startswith("%") else f"%{name}"
     named = [value for value in texts.values if value.name == wanted and line in (0, value.line)]
     if not named:
@@ -189,22 +196,42 @@ def _value_named(texts: LayoutTexts, name: str, line: int) -> Value:
     return named[0]
 
 
-def _layout(texts: LayoutTexts, name: str, line: int, kind: ValueType, moves: tuple[Access, ...] = ()) -> Layout:
+def _largest_with(texts: LayoutTexts, alias: str) -> Value:
+    """The largest value that has a layout by its alias."""
+    if alias[1:] not in texts.aliases:
+        raise unknown_name("layout", alias, [f"#{each}" for each in texts.aliases])
+    using = [value for value in texts.values if value.type.encoding == alias]
+    if not using:
+        values = ", ".join(dict.fromkeys(v.name for v in texts.values if alias in v.type.encoding)) or "none"
+        raise InputError(f"no value has the layout {alias} itself; values with a layout made of it: {values}")
+    return max(using, key=lambda value: prod(value.type.shape))
+
+
+def _known(texts: LayoutTexts) -> Iterator[tuple[ValueType, Layout]]:
+    """Each type of a text with its layout, without a name, where it is known here."""
+    types = [value.type for value in texts.values]
+    for kind in dict.fromkeys([*types, *(kind for move in texts.moves for kind in (move.registers, move.shared))]):
+        try:
+            yield kind, _layout(texts.aliases, kind)
+        except (NoLayoutError, AttributeTextError):
+            continue
+
+
+def _layout(aliases: Mapping[str, str], kind: ValueType) -> Layout:
     """The layout of a type; NoLayoutError where it is not known here."""
-    attribute = parse_attribute(kind.encoding, texts.aliases)
+    attribute = parse_attribute(kind.encoding, aliases)
     shape = _shape(attribute, kind)
     return Layout(
-        name=name,
-        line=line,
+        name="",
+        line=0,
         type=kind.text,
-        encoding=texts.aliases.get(kind.encoding[1:], kind.encoding),
+        encoding=aliases.get(kind.encoding[1:], kind.encoding),
         kind=attribute.name.rpartition(".")[2],
         memory="shared" if kind.shared else "registers",
         shape=shape,
         bits=kind.bits,
         linear=linear_layout(attribute, shape, kind.bits),
         padding=padding_of(attribute),
-        accesses=moves,
     )
 
 
@@ -221,16 +248,10 @@ def _shape(attribute: Attribute, kind: ValueType) -> tuple[int, ...]:
     return kind.shape[-rank:] if rank else kind.shape
 
 
-def accesses(texts: LayoutTexts, value: Value) -> Iterator[Access]:
-    """The accesses to shared memory with a value, where the banks are documented and both layouts are known."""
+def _accesses(texts: LayoutTexts, layouts: Mapping[ValueType, Layout]) -> Iterator[tuple[Move, Access]]:
+    """The accesses to shared memory, where the banks are documented and both layouts are known."""
     for move in texts.moves if texts.threads == WARP else ():
-        if value.name not in move.names:
-            continue
-        try:
-            registers = _layout(texts, "", move.line, move.registers)
-            shared = _layout(texts, "", move.line, move.shared)
-        except (NoLayoutError, AttributeTextError):
-            continue
-        if registers.shape == shared.shape:
+        registers, shared = layouts.get(move.registers), layouts.get(move.shared)
+        if registers and shared and registers.shape == shared.shape:
             use = bank_use(registers.linear, shared.bytes_of, shared.bits)
-            yield Access(move.line, move.reads, move.registers.text, move.shared.text, use)
+            yield move, Access(move.line, move.reads, move.registers.text, move.shared.text, use)

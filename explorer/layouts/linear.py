@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import xor
 
 Basis = tuple[int, ...]
 Bases = Mapping[str, tuple[Basis, ...]]
@@ -63,15 +64,26 @@ class LinearLayout:
                     at = [a ^ b for a, b in zip(at, basis, strict=True)]
         return tuple(at)
 
+    def along(self, name: str) -> list[Basis]:
+        """The coordinates of every value of one input, the others being 0."""
+        held = [(0,) * len(self.shape)]
+        for basis in self.bases.get(name, ()):
+            held += [tuple(map(xor, at, basis)) for at in held]
+        return held
+
     def size(self, name: str) -> int:
         """How many values an input has."""
         return 1 << len(self.bases.get(name, ()))
 
-    def inputs(self) -> Iterator[dict[str, int]]:
-        """Every combination of inputs, that of the first input changing fastest."""
-        names = tuple(self.bases)
-        for values in product(*(range(self.size(name)) for name in reversed(names))):
-            yield dict(zip(names, reversed(values), strict=True))
+    def held(self) -> Iterator[tuple[dict[str, int], Basis]]:
+        """Every combination of inputs with its coordinates, that of the first input changing fastest."""
+        names = tuple(self.bases)[::-1]
+        tables = [list(enumerate(self.along(name))) for name in names]
+        for row in product(*tables):
+            at = row[0][1]
+            for _, more in row[1:]:
+                at = tuple(map(xor, at, more))
+            yield {name: value for name, (value, _) in zip(names, row, strict=True)}, at
 
 
 def _inside(basis: Basis, shape: Sequence[int], limit: Sequence[int]) -> Basis:

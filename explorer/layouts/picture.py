@@ -37,9 +37,9 @@ def draw_registers(layout: LinearLayout) -> str:
 def holders(layout: LinearLayout) -> dict[Element, list[Place]]:
     """Map each element to those that hold it, as (block, warp, lane, register)."""
     held: dict[Element, list[Place]] = {}
-    for inputs in layout.inputs():
+    for inputs, element in layout.held():
         place = (inputs.get("block", 0), inputs.get("warp", 0), inputs.get("lane", 0), inputs.get("register", 0))
-        held.setdefault(layout.apply(**inputs), []).append(place)
+        held.setdefault(element, []).append(place)
     return {element: sorted(places) for element, places in held.items()}
 
 

@@ -3,6 +3,7 @@
 
 import { element } from "./dom.js";
 import { instruction } from "./help.js";
+import { layoutFacts } from "./layouts.js";
 import { routeWords } from "./links.js";
 
 /** @import { Lit } from "./links.js" */
@@ -42,6 +43,7 @@ const MOST = 6; // texts whose links are listed
 export function facts(store, index, line, word, lit, list) {
   const rows = [
     ...lineFacts(store, index, store.nodeAt(index, line), line, lit),
+    ...layoutFacts(store.artifact(index).layouts, line),
     ...help(store, index, word),
   ];
   if (!rows.length && !list) return null;

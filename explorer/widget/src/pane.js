@@ -3,6 +3,7 @@
 import { sightOf } from "./colours.js";
 import { button, element, plural, seconds } from "./dom.js";
 import { Editor } from "./editor.js";
+import { LayoutPanel, valuesOf } from "./layoutpanel.js";
 
 const MAP = 300; // marks in the map at most
 const ROW = 18; // pixels a line, for where a short text's marks stand
@@ -74,7 +75,8 @@ export class Pane {
     this.up = button("↑", `previous linked line, ${label}`, () => this.nextLit(-1));
     this.down = button("↓", `next linked line, ${label}`, () => this.nextLit(1));
     this.closer = button("✕", `close the ${name} pane`, on.close, { class: "quiet" });
-    this.quiet = toggle("loc", `show locations, ${label}`, (pressed) => this.editor.setQuiet(!pressed));
+    this.quiet = toggle("loc", `loc: show locations, ${label}`, (pressed) => this.editor.setQuiet(!pressed));
+    this.layouts = new LayoutPanel(label);
     this.element = this.build(label);
     this.observer = new ResizeObserver(() => this.drawMap());
     this.observer.observe(this.editor.element);
@@ -110,7 +112,7 @@ export class Pane {
     const bar = element("div", { class: "bar" }, this.picker, this.count, this.up, this.down, this.closer);
     const about = element("div", { class: "about" }, this.facts, tools);
     const view = element("div", { class: "view" }, this.editor.element, this.map);
-    return element("section", { class: "pane", "aria-label": label }, bar, about, view);
+    return element("section", { class: "pane", "aria-label": label }, bar, about, view, this.layouts.element);
   }
 
   /**
@@ -142,6 +144,7 @@ export class Pane {
       .filter(Boolean)
       .join("\n");
     this.editor.show(this.lines);
+    this.layouts.show(artifact.layouts);
     this.quiet.hidden = !this.editor.hasNoise;
     this.lit = new Map();
     this.chosen = 0;
@@ -164,6 +167,12 @@ export class Pane {
     this.count.title = lit.size ? plural(lit.size, "linked line") : "";
     this.up.disabled = this.down.disabled = !lit.size;
     this.editor.mark({ lit, chosen, query });
+    const { layouts } = this.layouts;
+    const shut = this.layouts.element.hidden;
+    this.layouts.select([chosen, ...this.sorted].find((line) => valuesOf(layouts, line).length) ?? 0);
+    // the panel takes room from the text, whose line stays in sight
+    if (shut && chosen && !this.layouts.element.hidden)
+      requestAnimationFrame(() => chosen === this.chosen && this.editor.reveal(chosen));
     this.drawMap();
   }
 
@@ -177,6 +186,7 @@ export class Pane {
     const changed = linked.length + this.hovered.length > 0;
     this.hovered = linked;
     this.editor.hover(hovered);
+    this.layouts.hover(hovered.line);
     if (changed) this.drawMap();
   }
 

@@ -71,12 +71,46 @@ export interface Nodes {
 }
 
 /**
+ * Where the elements of a value of one type are: see `explorer.layouts.layout.Layout`.
+ *
+ * "bases" has of each bit of "register", "lane", "warp" and "block", or of "offset" (elements of shared
+ * memory), the coordinates that it adds; "padding" are (interval, padding) in elements.
+ */
+export interface LayoutInfo {
+  type: string;
+  facts: string;
+  memory: string;
+  shape: number[];
+  bits: number;
+  bases: { [key: string]: number[][] };
+  padding: [number, number][];
+}
+
+/**
+ * An access to shared memory: what it costs, in words, and the byte of each lane of the first warp, "width"
+ * bytes each.
+ */
+export interface AccessInfo {
+  about: string;
+  addresses: number[];
+  width: number;
+}
+
+/** The layouts of a text: "values" are (line, name, index of "types", indexes of "accesses"). */
+export interface LayoutsInfo {
+  types: LayoutInfo[];
+  accesses: AccessInfo[];
+  values: [number, string, number, number[]][];
+}
+
+/**
  * A text of the trace.
  *
  * "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in
  * it, "made_by" the function of the compiler that made it. "rows" is the table of a stage that has one, such
- * as guards. "before" is the text before a pass, or the index of the artifact with that text; "idle" and
- * "idle_after" are (name, seconds) of the passes before it and after it that changed nothing.
+ * as guards. "layouts" are those of a TTGIR's values. "before" is the text before a pass, or the index of the
+ * artifact with that text; "idle" and "idle_after" are (name, seconds) of the passes before it and after it
+ * that changed nothing.
  */
 export interface ArtifactInfo {
   id: string;
@@ -95,6 +129,7 @@ export interface ArtifactInfo {
   data: { [key: string]: unknown };
   nodes?: Nodes;
   rows?: { [key: string]: unknown }[];
+  layouts?: LayoutsInfo;
   before?: string | number;
   idle?: [string, number | null][];
   idle_after?: [string, number | null][];
