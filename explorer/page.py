@@ -23,6 +23,7 @@ from explorer.model.values import Artifact
 from explorer.payload import payload
 from explorer.questions.comparison import Comparison
 from explorer.questions.summary import counts, summary_rows
+from explorer.questions.user_lines import UserLine, compiled_kernels
 
 #: The style of the page around the view.
 STYLE = "html,body{height:100%;margin:0;background:Canvas;color-scheme:light dark}#explorer{height:100%}.loading{padding:2em}"
@@ -102,6 +103,8 @@ def escaped(value: object) -> str:
 LINES = 300
 #: The most rows of the summary's stage table, and the most characters of one failure.
 ROWS, MESSAGE = 120, 600
+#: The most kernels that are named beside one line of the program.
+KERNELS = 4
 _CELL = ' style="text-align:left;padding:1px 10px 1px 0"'
 _NUMBER = ' style="text-align:right;padding:1px 10px 1px 0"'
 _CODE = ' style="max-height:32em;overflow:auto;margin:4px 0 8px;padding:6px 8px;border:1px solid #8884;line-height:1.35"'
@@ -118,7 +121,7 @@ def static_summary(shown: TraceData | Comparison) -> str:
 
 
 def _of_one(trace: TraceData) -> str:
-    parts = [_head(trace), _failures(trace), _table(trace), *_codes(trace)]
+    parts = [_head(trace), _failures(trace), _computed(trace), *_codes(trace), _table(trace)]
     return f'<div class="explorer-summary">{"".join(parts)}</div>'
 
 
@@ -145,6 +148,29 @@ def _table(trace: TraceData) -> str:
     body = "".join(f"<tr>{''.join(_cell(n, row[n]) for n in names)}</tr>" for row in rows[:ROWS])
     more = f"<p>… and {len(rows) - ROWS} more rows</p>" if len(rows) > ROWS else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _computed(trace: TraceData) -> str:
+    """Return a table of the program's lines, each with the kernels and calls that compute it."""
+    found: dict[tuple[str, UserLine], dict[str, None]] = {}
+    for kernel in compiled_kernels(trace):
+        for line in kernel.user_lines:
+            found.setdefault((kernel.graph, line), {})[kernel.name] = None
+    if not found:
+        return ""
+    rows = sorted(found, key=lambda place: (place[0] != "forward", place))
+    body = "".join(_computed_row(graph, line, list(found[graph, line])) for graph, line in rows[:ROWS])
+    head = "".join(f"<th{_CELL}>{name}</th>" for name in ("line", "program", "graph", "computed by"))
+    more = f"<p>… and {len(rows) - ROWS} more lines of the program</p>" if len(rows) > ROWS else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _computed_row(graph: str, line: UserLine, kernels: list[str]) -> str:
+    named = ", ".join(f"<code>{escaped(name[:80])}</code>" for name in kernels[:KERNELS])
+    more = f" and {len(kernels) - KERNELS} more" if len(kernels) > KERNELS else ""
+    place = f"{line.file.rpartition('/')[2][-40:]}:{line.number}"
+    cells = (escaped(place), f"<code>{escaped(line.code[:100])}</code>", escaped(graph), named + more)
+    return f"<tr>{''.join(f'<td{_CELL}>{cell}</td>' for cell in cells)}</tr>"
 
 
 def _cell(name: str, value: object) -> str:

@@ -468,8 +468,25 @@ class ViewCommand(TypedDict):
     number: int
 
 
+class SelectCommand(TypedDict):
+    """Show a line that is selected already."""
+
+    kind: Literal["select"]
+    artifact: str
+    line: int
+    number: int
+
+
+class GoCommand(TypedDict):
+    """Show what a link says: the view, the text in each pane, the selected line."""
+
+    kind: Literal["go"]
+    place: str
+    number: int
+
+
 #: What Python asks of every view, numbered so that the same may be asked twice.
-Command = OpenCommand | CompareCommand | ViewCommand
+Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand
 
 
 class Progress(TypedDict, total=False):

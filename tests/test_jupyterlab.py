@@ -67,7 +67,11 @@ def write_notebook(path: Path) -> None:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the notebook, and with settings that are its own."""
-    made = tmp_path_factory.mktemp("home")
+    return notebook_in(tmp_path_factory.mktemp("home"))
+
+
+def notebook_in(made: Path) -> Path:
+    """Write the notebook and the settings into a folder; the folder."""
     settings = made / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(SETTINGS), encoding="utf-8")
@@ -201,6 +205,63 @@ def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
     view.get_by_role("tab", name="Run").click()
     view.get_by_role("button", name="check").click()
     view.get_by_role("table", name="check").wait_for(timeout=60_000)
+
+
+def saved_and_shut(tab: Any) -> None:
+    """Save the open notebook and end its kernel."""
+    tab.evaluate("""async () => {
+        const panel = window.jupyterapp.shell.currentWidget;
+        await panel.context.save();
+        await panel.sessionContext.shutdown();
+    }""")
+
+
+@contextmanager
+def reopened(browser: Any, address: str, fragment: str = "", **settings: Any) -> Iterator[Any]:
+    """The saved notebook in a new window, none of its cells run."""
+    context = browser.new_context(viewport={"width": 1500, "height": 1000}, **settings)
+    tab = context.new_page()
+    tab.goto(f"{address}{fragment}", wait_until="commit", timeout=180_000)
+    tab.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.content?.widgets?.length", timeout=90_000)
+    yield tab
+    context.close()
+
+
+def test_a_saved_notebook_shows_the_trace_without_its_kernel(browser: Any, tmp_path: Path) -> None:
+    """Saved, its kernel ended and opened again, a notebook shows each view and no missing model; a link opens it at a place.
+
+    Where it is not trusted, no script runs: there it shows the summary.
+    """
+    notebook_in(tmp_path)
+    with served("lab", tmp_path) as address:
+        with reopened(browser, address) as tab:
+            tab.wait_for_function(READY, timeout=90_000)
+            tab.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+            tab.locator(".explorer-host .pane").nth(3).wait_for(timeout=180_000)
+            tab.locator(".explorer-host").first.locator(".line", has_text="torch.sin").first.click()
+            tab.locator(".explorer-host").first.get_by_role("tab", name="Kernels").click()
+            assert in_kernel(tab, "w.link().partition('&')[0]", "#view=kernels") == "#view=kernels"
+            fragment = tab.evaluate("'#' + document.querySelector('.explorer-host').app.permalink.text")
+            saved_and_shut(tab)
+        with reopened(browser, address, fragment) as tab:
+            view = tab.locator(".explorer-host").first
+            view.locator(".pane").first.wait_for(state="attached", timeout=60_000)
+            assert view.get_by_role("tab", name="Kernels").get_attribute("aria-selected") == "true", "as the link says"
+            view.get_by_role("tab", name="Code").click()
+            assert "torch.sin" in view.locator(".line.chosen").inner_text()
+            assert "tl_math.sin" in " ".join(view.locator(".line.lit").all_inner_texts())
+            assert tab.locator(".explorer-host").count() == 2
+            assert "not found" not in tab.locator(".jp-Notebook").inner_text()
+        notebook = json.loads((tmp_path / "first.ipynb").read_text(encoding="utf-8"))
+        assert "application/vnd.jupyter.widget-view+json" not in json.dumps(notebook)
+        # an altered notebook is not one that this user has run
+        notebook["cells"][0]["source"] += "\n"
+        notebook["cells"][0]["outputs"][0]["data"]["text/html"] += "<p>altered</p>"
+        (tmp_path / "first.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+        with reopened(browser, address) as tab:
+            tab.locator(".jp-OutputArea pre", has_text="tl_math.sin").first.wait_for(state="attached", timeout=60_000)
+            assert tab.locator(".explorer-host").count() == 0
+            assert "not found" not in (shown := tab.locator(".jp-Notebook").inner_text()) and "torch.sin(x)" in shown
 
 
 def cells(tab: Any) -> int:

@@ -248,10 +248,38 @@ def test_fragment_opens_its_place(opened, small, fragment, shown, chosen):
 def test_fragment_follows_the_selection(opened, small):
     """A selected line is in the address, so that it can be sent to somebody; one that does not exist changes nothing."""
     tab = opened(small, "#nothing:3")
+    assert tab.evaluate("location.hash") == "#nothing:3", "nothing was moved yet"
     line(tab, "left", 2).click()
-    assert tab.evaluate("location.hash") == "#0/0:source:2"
+    assert tab.evaluate("location.hash") == "#view=code&left=0/0:source&right=0/0:kernel&at=0/0:source:2"
     tab.evaluate("location.hash = '#0/0:dynamo:7'")
     tab.wait_for_selector('.line.chosen[data-line="7"]')
+
+
+def test_a_link_is_the_view_the_panes_and_the_line(opened, small):
+    """An address copied from one page opens another with its view, the same text in each pane, and the line selected."""
+    tab = opened(small, permissions=["clipboard-read", "clipboard-write"])
+    tab.get_by_role("button", name="add a text pane").click()
+    pane(tab, "third").locator("select").select_option("1")
+    line(tab, "left", 2).click()
+    texts = [stage_of(tab, side) for side in ("left", "right", "third")]
+    tab.get_by_role("tab", name="Compare").click()
+    tab.get_by_role("button", name="copy a link to what is shown").click()
+    tab.locator(".status", has_text="Copied").wait_for()
+    link = tab.evaluate("navigator.clipboard.readText()")
+    assert link == tab.evaluate("location.href")
+    other = opened(small, f"#{link.partition('#')[2]}")
+    assert other.get_by_role("tab", name="Compare").get_attribute("aria-selected") == "true"
+    other.get_by_role("tab", name="Code").click()
+    assert [stage_of(other, side) for side in ("left", "right", "third")] == texts
+    assert "return x.sin() + 1" in other.locator(".line.chosen").inner_text() and lit(other, "third") == [2]
+
+
+def test_a_link_of_another_trace_shows_what_there_is(opened, small):
+    """Texts and views that a trace lacks are left out of a link; hostile ones are text."""
+    tab = opened(small, "#view=<img src=x>&at=%ff:1&&=")
+    assert tab.locator(".pane").count() == 2 and stage_of(tab, "right") == "kernel · inference"
+    tab = opened(small, "#view=nothing&left=gone&right=0/0:dynamo&at=gone:1")
+    assert stage_of(tab, "left") == "dynamo" and tab.locator(".pane").count() == 1
 
 
 def test_failures_are_chips_that_tell_all(opened):
@@ -689,6 +717,7 @@ def test_summary_is_plain_and_harmless(hostile):
         "details",
         "summary",
         "pre",
+        "code",
     }
     assert found.attributes <= {"class", "style", "open"}
     page.static_summary(hostile).encode()

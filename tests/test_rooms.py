@@ -39,6 +39,7 @@ ROOMS = (
     "payload",
     "compared",
     "page",
+    "kept",
     "live",
     "widget",
     "traced",

@@ -541,7 +541,7 @@ def test_the_selected_line_is_the_selected_node(opened):
     assert "torch.cos" in facts and "float32[4, 8]" in facts and "net.second" in facts
     tab.get_by_role("tab", name="Code").click()
     assert tab.locator(".line.chosen, .line.lit").count()
-    assert "#g:4" in tab.evaluate("location.hash")
+    assert "at=g:4" in tab.evaluate("location.hash")
 
 
 def test_the_graph_is_walked_by_keys(opened):

@@ -17,6 +17,7 @@ from explorer.model.records import blank
 from explorer.model.values import Artifact, Event, Rows
 from explorer.page import packed
 from explorer.payload import payload
+from explorer.process import hosts
 from explorer.process.stopping import interruptible
 from explorer.recording import display
 from explorer.stages.cpp import assembly
@@ -98,12 +99,41 @@ def test_what_is_not_there_is_said(view, wrong):
     assert view.selected == {} and view.command == {}
 
 
-def test_a_saved_notebook_shows_the_summary(view):
-    """The mime bundle has the live view and, for a notebook without its state, a summary that needs no script."""
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def test_an_output_shows_the_trace_by_itself(view, monkeypatch):
+    """The output of a cell is HTML with the widget's key in it, and no widget's view, which a saved notebook cannot show."""
+    for variable in (*hosts.VIEW_FIRST, "SERVER_SOFTWARE"):
+        monkeypatch.delenv(variable, raising=False)
     data, _ = view._repr_mimebundle_()
-    assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == view.model_id
-    assert "explorer-summary" in data["text/html"] and "<script" not in data["text/html"]
+    assert set(data) == {"text/html", "text/plain"}
+    assert "explorer-summary" in data["text/html"] and f'data-key="{view.key}"' in data["text/html"]
     assert data["text/plain"].startswith("<Explorer of ")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("VSCODE_PID", "1"), ("COLAB_RELEASE_TAG", "x"), ("SERVER_SOFTWARE", "voila/0.5")]
+)
+def test_a_host_that_needs_a_widgets_view_is_given_one(view, monkeypatch, variable, value):
+    """VS Code, Colab and Voila make a widget live by its view only; the HTML is there too."""
+    monkeypatch.setenv(variable, value)
+    data, _ = view._repr_mimebundle_()
+    assert data[WIDGET_VIEW]["model_id"] == view.model_id and "explorer-trace" in data["text/html"]
+
+
+def test_a_link_is_made_and_followed(view, trace):
+    """`link` is what the view says of itself behind a page's address, and `go` takes it; InputError for what is not there."""
+    text = trace.find("post_grad")[0]
+    view.place = f"trace={view.key}&view=graph&left={text.id}&at={text.id}:3"
+    assert view.link("a.html") == f"a.html#view=graph&left={text.id}&at={text.id}:3"
+    view.go(view.link("a.html"))
+    assert view.command["kind"] == "go" and "trace" not in view.command["place"]
+    asked = dict(view.command)
+    for wrong in ("", "#", "#nothing", "#view=sauce", "#left=gone", f"#at={text.id}:0", f"#at={text.id}:99999", f"#at={text.id}"):
+        with pytest.raises(InputError):
+            view.go(wrong)
+    assert view.command == asked
 
 
 def test_widgets_nest_in_boxes(view):
@@ -333,6 +363,8 @@ def test_the_view_stands_where_there_is_no_jupyter(browser, trace, theme, dark, 
     assert view.get_attribute("data-theme") == ("dark" if dark else "light")
     background = view.evaluate("e => getComputedStyle(e).backgroundColor")
     assert background == ("rgb(250, 251, 252)" if theme == "vscode-light" else "rgb(1, 2, 3)"), "the notebook's own colour"
+    assert "view=code&left=" in tab.evaluate("window.model.get('place')")
+    tab.evaluate("window.saved = 0")
     tab.locator(".pane").first.locator(".line").nth(1).click()
     assert tab.evaluate("[window.saved, window.model.get('selected').line]") == [1, 2]
     tab.keyboard.press("d")

@@ -6,6 +6,7 @@
     w.select("0/0:source", 2)       # same as a click on line 2
     w.open("ttgir", kernel=0)       # show a text
     w.compare("forward", "post_grad")
+    w.link("trace.html")            # a link to what is shown, in the page that t.to_html("trace.html") writes
 
 The view works in the browser alone, from one compressed payload. It cannot make a text, run or time there. For a live trace,
 `worker.Worker` does that.
@@ -13,17 +14,21 @@ The view works in the browser alone, from one compressed payload. It cannot make
 
 from __future__ import annotations
 
+import os
+import uuid
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, urlencode
 
 import anywidget
 import traitlets
 
-from explorer import wire
+from explorer import kept, wire
 from explorer.errors import InputError, unknown_name
-from explorer.page import packed, static_summary
+from explorer.page import packed
 from explorer.payload import lines_of_nodes
+from explorer.process.hosts import needs_view
 from explorer.widget.worker import Worker
 
 if TYPE_CHECKING:
@@ -37,6 +42,8 @@ BUNDLE = Path(str(files("explorer").joinpath("widget", "static", "explorer.js"))
 
 #: The names of the front end's views, the same as in `views.js`.
 VIEWS = ("code", "traces", "graph", "kernels", "fusion", "passes", "compare", "dynamo", "memory", "timings", "run")
+#: The names of its panes.
+PANES = ("left", "right", "third", "fourth")
 
 
 class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
@@ -59,12 +66,17 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     #: The MLIR passes of the last requested kernel, a `wire.MlirPasses`.
     passes = traitlets.Dict().tag(sync=True)
     is_live = traitlets.Bool().tag(sync=True)
+    #: What an output that shows the trace by itself finds this widget by.
+    key = traitlets.Unicode().tag(sync=True)
+    #: What the view shows, as the end of an address: view, panes and line.
+    place = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, trace: Trace, comparison: Comparison | None = None, **more: Any) -> None:
         self.trace = trace
         self._comparison = comparison
         self._shown_in: object = None
-        super().__init__(payload=packed(comparison or trace), is_live=trace.live is not None, **more)
+        key = uuid.uuid4().hex[:12]
+        super().__init__(payload=packed(comparison or trace), is_live=trace.live is not None, key=key, **more)
         self._worker = Worker(self)
         self.on_msg(lambda _, message, __: self._worker.answer(message))
 
@@ -83,8 +95,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         InputError if the trace has no such text or line; it names the valid ones.
         """
         chosen = self._text(artifact)
-        if not 1 <= line <= max(1, len(chosen.lines)):
-            raise InputError(f"{chosen.id!r} has lines 1 to {len(chosen.lines)}, not {line}")
+        self._check_line(chosen, line)
         self.selected = wire.Selected(
             artifact=chosen.id,
             stage=chosen.stage,
@@ -106,10 +117,10 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
             super().open()
             return
         chosen = self._text(stage, kernel)
-        if type(line) is not int or not 0 <= line <= max(1, len(chosen.lines)):
-            raise InputError(f"{chosen.id!r} has lines 1 to {len(chosen.lines)}, not {line!r}")
-        if pane not in ("", "left", "right", "third", "fourth"):
-            raise unknown_name("pane", pane, ["left", "right", "third", "fourth"])
+        if line != 0 or type(line) is not int:
+            self._check_line(chosen, line)
+        if pane not in ("", *PANES):
+            raise unknown_name("pane", pane, PANES)
         self.command = wire.OpenCommand(kind="open", artifact=chosen.id, line=line, pane=pane, number=self._next())
 
     def compare(self, a: str, b: str) -> None:
@@ -122,9 +133,45 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
 
         InputError for an unknown name, and for "traces" in the view of one.
         """
+        self._check_view(name)
+        self.command = wire.ViewCommand(kind="view", name=name, number=self._next())
+
+    def link(self, page: str = "") -> str:
+        """Return a link to what the view shows: its view, the text in each pane, the selected line.
+
+        `page` is the address of a page that holds the trace, such as `t.to_html` writes; without it this is what stands behind
+        it, which `go` takes too.
+        """
+        shown = self.place.partition("&")[2] if self.place.startswith("trace=") else self.place
+        return f"{page}#{shown}"
+
+    def go(self, link: str) -> None:
+        """Show what a link says, such as `link` returns or the view copies.
+
+        InputError for what is no such link, and for a view, text or line that this trace has not.
+        """
+        place = link.partition("#")[2]
+        facts = dict(parse_qsl(place))
+        if not facts.keys() & {"view", "at", *PANES}:
+            raise InputError(f'{link!r} is no link to what a view shows; w.link() makes one, and the view\'s button "link"')
+        self._check_view(facts.get("view", "code"))
+        for pane in PANES:
+            if pane in facts:
+                self._text(facts[pane])
+        if "at" in facts:
+            text, _, line = facts["at"].rpartition(":")
+            self._check_line(self._text(text), int(line) if line.isdecimal() else line)
+        facts.pop("trace", None)
+        self.command = wire.GoCommand(kind="go", place=urlencode(facts, quote_via=quote), number=self._next())
+
+    def _check_view(self, name: str) -> None:
         if name not in VIEWS or (name == "traces" and self._comparison is None):
             raise unknown_name("view", name, [view for view in VIEWS if view != "traces" or self._comparison])
-        self.command = wire.ViewCommand(kind="view", name=name, number=self._next())
+
+    @staticmethod
+    def _check_line(text: Artifact, line: object) -> None:
+        if type(line) is not int or not 1 <= line <= max(1, len(text.lines)):
+            raise InputError(f"{text.id!r} has lines 1 to {max(1, len(text.lines))}, not {line!r}")
 
     def _next(self) -> int:
         """Number the next command, so that the same command twice is two changes of the trait."""
@@ -189,12 +236,17 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         self._shown_in = None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Return the live view, and a static summary for a notebook without widget state."""
+        """Return HTML that shows the trace, also without this process; where that cannot be live, the widget's view too.
+
+        With a widget's view in it a saved notebook would say "model not found".
+        """
+        shown = kept.output(self._comparison or self.trace, self.payload, self.key)
+        alone = {"text/html": shown, "text/plain": repr(self)}
+        if not needs_view(os.environ, os.environ.get("SERVER_SOFTWARE", "")):
+            return alone, {}
         bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is None:
-            return None
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        return {**data, "text/html": static_summary(self._comparison or self.trace), "text/plain": repr(self)}, metadata
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return {**data, **alone}, metadata
 
     def __repr__(self) -> str:
         if self._comparison is not None:

@@ -8,9 +8,11 @@ import { Following } from "./following.js";
 import { Header } from "./header.js";
 import { Hovering } from "./hovering.js";
 import { Hub } from "./hub.js";
+import { Live } from "./live.js";
 import { Navigation } from "./navigation.js";
 import { emptyNotice, firstTexts, showFirstLinked } from "./opening.js";
 import { Panes } from "./panes.js";
+import { Permalink } from "./permalink.js";
 import { Rail } from "./rail.js";
 import { Search } from "./search.js";
 import { Selection } from "./selection.js";
@@ -20,14 +22,7 @@ import { Tabs } from "./tabs.js";
 import { followTheme } from "./theme.js";
 import { VIEWS } from "./views.js";
 
-/** @import { Live } from "./live.js" */
-/** @import { Addition, Payload, Selected } from "./wire.js" */
-
-/**
- * What a view is shown in: it is told of each selection, and has what a live trace can do where there is one.
- *
- * @typedef {{ select?: (selected: Selected) => void, live?: Live | null }} Host
- */
+/** @import { Addition, Payload } from "./wire.js" */
 
 /**
  * The parts of a view, by what they answer for.
@@ -39,7 +34,7 @@ import { VIEWS } from "./views.js";
  *   hovering: Hovering,
  *   search: Search,
  *   colours: Colours,
- *   live: Live | null,
+ *   live: Live,
  *   rail: Rail,
  *   panes: Panes,
  *   following: Following,
@@ -47,6 +42,7 @@ import { VIEWS } from "./views.js";
  *   tabs: Tabs,
  *   navigation: Navigation,
  *   beside: Beside,
+ *   permalink: Permalink,
  *   make: (kernel: number, stage: string) => void,
  * }} Parts
  */
@@ -55,30 +51,36 @@ export class App {
   /**
    * @param {ShadowRoot} root
    * @param {Payload} payload
-   * @param {Host} host
    */
-  constructor(root, payload, host = {}) {
-    const parts = assembled(root, payload, host.live ?? null, (name) => this.viewed(name));
+  constructor(root, payload) {
+    const parts = assembled(root, payload, (name) => this.viewed(name));
     this.parts = parts;
     this.store = parts.store;
     this.hub = parts.hub;
     this.selection = parts.selection;
     this.search = parts.search;
     this.panes = parts.panes;
+    this.permalink = parts.permalink;
     this.tabs = parts.tabs;
     this.navigation = parts.navigation;
     this.header = new Header(parts);
     this.element = this.build();
     root.append(this.element);
-    parts.hub.on("selected", () => host.select?.(parts.selection.placed()));
     /** @type {() => void} */
     this.unfollow = followTheme(this.element, () => parts.hub.tell("themed", null));
     this.begin();
   }
 
   build() {
-    const { tabs, panes, rail, status } = this.parts;
-    const viewbar = element("div", { class: "viewbar" }, tabs.bar, this.header.search, panes.adder);
+    const { tabs, panes, rail, status, permalink } = this.parts;
+    const viewbar = element(
+      "div",
+      { class: "viewbar" },
+      tabs.bar,
+      this.header.search,
+      panes.adder,
+      permalink.copier,
+    );
     const main = element("main", {}, rail.element, tabs.element);
     const parts = [this.header.element, viewbar, main, status.element];
     const attributes = { class: "explorer", "data-jp-suppress-context-menu": true };
@@ -93,11 +95,12 @@ export class App {
       this.parts?.following.follow();
     }
     this.element.dataset.view = name;
+    this.hub.tell("viewed", name);
   }
 
   // Two panes with the texts that say most at first, or one for each of several traces.
   begin() {
-    const { store, panes, rail, status, tabs, beside } = this.parts;
+    const { store, panes, rail, status, tabs, beside, permalink } = this.parts;
     if (store.payload.comparison && store.count) beside.begin();
     else {
       panes.add();
@@ -108,7 +111,8 @@ export class App {
     status.tell();
     if (store.count) return;
     tabs.code.replaceChildren(emptyNotice());
-    for (const part of [rail.element, this.header.search, panes.adder, status.element]) part.hidden = true;
+    for (const part of [rail.element, this.header.search, panes.adder, permalink.copier, status.element])
+      part.hidden = true;
   }
 
   open() {
@@ -148,6 +152,7 @@ export class App {
 
   close() {
     this.unfollow();
+    this.parts.live.detach();
     for (const pane of this.panes.list) pane.close();
     this.tabs.close();
     this.element.remove();
@@ -160,13 +165,13 @@ export class App {
  *
  * @param {ShadowRoot} root
  * @param {Payload} payload
- * @param {Live | null} live
  * @param {(name: string) => void} viewed
  * @returns {Parts}
  */
-function assembled(root, payload, live, viewed) {
+function assembled(root, payload, viewed) {
   const store = new Store(payload);
   const hub = new Hub();
+  const live = new Live(hub, payload.on_demand);
   const selection = new Selection(store, hub);
   const hovering = new Hovering(store, hub);
   const search = new Search(store, hub);
@@ -175,7 +180,7 @@ function assembled(root, payload, live, viewed) {
   /** @param {number} kernel @param {string} stage */
   const make = (kernel, stage) => {
     status.say(`making ${stage} …`);
-    live?.make(store.artifact(kernel).id, stage);
+    live.make(store.artifact(kernel).id, stage);
   };
   /** @param {number} index @param {boolean} other */
   const open = (index, other) => navigation.open(index, other);
@@ -188,7 +193,8 @@ function assembled(root, payload, live, viewed) {
   const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
   const beside = new Beside({ store, hub, selection, panes, tabs });
   const following = new Following({ store, hub, selection, panes });
-  const seen = { rail, panes, following, status, tabs, navigation, beside };
+  const permalink = new Permalink({ store, hub, selection, panes, tabs, navigation, status });
+  const seen = { rail, panes, following, status, tabs, navigation, beside, permalink };
   const parts = { store, hub, selection, hovering, search, colours, live, make, ...seen };
   return parts;
 }

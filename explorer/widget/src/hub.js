@@ -5,8 +5,8 @@
 /**
  * What happens in a view: another line is selected ("by" is who selected it), the pointer is on another line
  * or on none, another word searched, other texts stand in the panes, a text is to be seen in the rail, other
- * user lines have colours, the theme changes, texts were added (the index of the first), and what the live
- * process says.
+ * user lines have colours, the theme changes, texts were added (the index of the first), another view is
+ * shown, a permalink says something else, the live process is there or no longer, and what it says.
  *
  * @typedef {{
  *   selected: { by: unknown },
@@ -17,6 +17,9 @@
  *   coloured: null,
  *   themed: null,
  *   grown: number,
+ *   viewed: string,
+ *   moved: null,
+ *   process: null,
  *   progress: Progress,
  *   passes: MlirPasses,
  * }} Events

@@ -2,10 +2,10 @@
 
 import style from "./style.css";
 import { App } from "./app.js";
+import { initialize, showKept } from "./kept.js";
 import { start } from "./page.js";
 import { render } from "./widget.js";
 
-/** @import { Host } from "./app.js" */
 /** @import { Model } from "./widget.js" */
 /** @import { Payload } from "./wire.js" */
 /** @typedef {HTMLElement & { app?: App | null }} Holder the element that a view is shown in */
@@ -17,20 +17,27 @@ import { render } from "./widget.js";
  *
  * @param {HTMLElement} element
  * @param {Payload} payload
- * @param {Host} host
  */
-export function mount(element, payload, host) {
+export function mount(element, payload) {
   const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(style);
   root.adoptedStyleSheets = [sheet];
-  return new App(root, payload, host);
+  return new App(root, payload);
 }
 
 export default {
   /** @param {{ model: Model, el: HTMLElement }} context */
   render: (context) => render(context, mount),
+  initialize,
 };
+
+/**
+ * Show the trace that an output of a notebook holds, in that output.
+ *
+ * @param {HTMLElement} output
+ */
+export const kept = (output) => showKept(output, mount);
 
 if (typeof document !== "undefined") {
   const block = document.getElementById("explorer-payload");

@@ -43,7 +43,8 @@ export class Kernels {
     );
     const [first] = table.rows;
     if (first) this.detail(first);
-    hub.on("grown", () => this.kernel && this.show(this.kernel));
+    for (const event of /** @type {const} */ (["grown", "process"]))
+      hub.on(event, () => this.kernel && this.show(this.kernel));
   }
 
   /**
@@ -126,9 +127,11 @@ export class Kernels {
       return rung(title, size, { onclick: () => this.open(index) });
     });
     const texts = [kernel.artifact, ...forms.slice(1)].map((index) => store.artifact(index));
-    const missing = (this.live?.makes(texts) ?? []).map(({ stage, title }) =>
-      rung(title, "make it", { class: "make", onclick: () => this.make(kernel.artifact, stage) }),
-    );
+    const missing = this.live
+      .makes(texts)
+      .map(({ stage, title }) =>
+        rung(title, "make it", { class: "make", onclick: () => this.make(kernel.artifact, stage) }),
+      );
     const arrow = () => element("span", { class: "arrow", "aria-hidden": "true" }, "→");
     const rungs = [...steps, ...missing].flatMap((step, at) => (at ? [arrow(), step] : [step]));
     return element("div", { class: "ladder" }, ...rungs);

@@ -1,35 +1,51 @@
 // What a live process can do for the view: make texts on demand, run, check, benchmark. Messages go by the
-// widget's model.
+// widget's model. A saved page has none, and a notebook's view is given it when the process is heard of.
 
 /** @import { Hub } from "./hub.js" */
 /** @import { ArtifactInfo, Progress, Question, StageOnDemand } from "./wire.js" */
 /** @import { Model } from "./widget.js" */
 
 export class Live {
-  /** @param {Model} model @param {StageOnDemand[]} onDemand the stages that Python makes when asked */
-  constructor(model, onDemand) {
-    this.model = model;
+  /** @param {Hub} hub @param {StageOnDemand[]} onDemand the stages that Python makes when asked */
+  constructor(hub, onDemand) {
+    this.hub = hub;
     this.onDemand = onDemand;
+    /** @type {Model | null} */
+    this.model = null;
     /** @type {() => void} */
-    this.detach = () => {};
+    this.unlisten = () => {};
+  }
+
+  get attached() {
+    return this.model !== null;
   }
 
   /**
-   * Tell a hub what the process says, until `close`.
+   * Take up the process behind a model, and tell the hub what it says until `detach`.
    *
-   * @param {Hub} hub
+   * @param {Model} model
    */
-  attach(hub) {
-    const { model } = this;
+  attach(model) {
+    this.detach();
+    this.model = model;
+    const { hub } = this;
     const progress = () => hub.tell("progress", model.get("progress"));
     const passes = () => hub.tell("passes", model.get("passes"));
     model.on("change:progress", progress);
     model.on("change:passes", passes);
-    this.detach = () => {
+    this.unlisten = () => {
       model.off("change:progress", progress);
       model.off("change:passes", passes);
-      this.detach = () => {}; // or it would keep the whole trace
+      this.unlisten = () => {}; // or it would keep the whole trace
     };
+    hub.tell("process", null);
+  }
+
+  detach() {
+    if (!this.model) return;
+    this.unlisten();
+    this.model = null;
+    this.hub.tell("process", null);
   }
 
   /**
@@ -38,6 +54,7 @@ export class Live {
    * @param {ArtifactInfo[]} artifacts
    */
   makes(artifacts) {
+    if (!this.attached) return [];
     /** @param {string} what */
     const has = (what) =>
       artifacts.some((a) => a.stage === what || (a.stage === "kernel" && a.language === what));
@@ -51,15 +68,11 @@ export class Live {
 
   /** @param {Question} question */
   ask(question) {
-    this.model.send(question);
+    this.model?.send(question);
   }
 
   /** @returns {Progress} */
   get progress() {
-    return this.model.get("progress");
-  }
-
-  close() {
-    this.detach();
+    return this.model?.get("progress") ?? {};
   }
 }

@@ -1,7 +1,8 @@
-// The saved page: its payload is in the page, and a place in it is in the address.
+// The saved page: its payload is in the page, and what it shows is in the address.
 
-import { unpack } from "./unpack.js";
+import { decoded, unpack } from "./unpack.js";
 
+/** @import { App } from "./app.js" */
 /** @import { Holder, Mount } from "./index.js" */
 
 /**
@@ -15,14 +16,13 @@ export async function start(block, element, mount) {
   try {
     const payload = await unpack(decoded(block.textContent ?? ""));
     element.replaceChildren();
-    const app = mount(element, payload, {
-      select: ({ artifact, line = 1 }) => artifact && remember(artifact, line),
-    });
+    const app = mount(element, payload);
     element.app = app; // for consoles and tests
-    const go = () => app.navigation.goToPlace(decode(location.hash.slice(1)));
+    const go = () => location.hash.length > 1 && app.permalink.go(location.hash.slice(1));
     window.addEventListener("hashchange", go);
     document.addEventListener("keydown", (event) => event.target === document.body && app.key(event));
-    if (location.hash.length > 1) go();
+    go();
+    app.hub.on("moved", () => remember(app));
     element.dataset.state = "ready";
   } catch (error) {
     element.dataset.state = "failed";
@@ -30,30 +30,11 @@ export async function start(block, element, mount) {
   }
 }
 
-/** @param {string} base64 */
-function decoded(base64) {
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  // ten times as fast as Uint8Array.from
-  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
-  return bytes;
-}
-
-/** @param {string} text */
-function decode(text) {
+/** @param {App} app */
+function remember({ permalink }) {
   try {
-    return decodeURIComponent(text);
+    history.replaceState(null, "", `#${permalink.text}`);
   } catch {
-    return text;
-  }
-}
-
-/** @param {string} id @param {number} line */
-function remember(id, line) {
-  try {
-    const readable = encodeURIComponent(id).replaceAll("%2F", "/").replaceAll("%3A", ":");
-    history.replaceState(null, "", `#${readable}:${line}`);
-  } catch {
-    // an <iframe srcdoc> has no address of its own, and half a surrogate pair cannot stand in one
+    // an <iframe srcdoc> has no address of its own
   }
 }

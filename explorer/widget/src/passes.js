@@ -85,6 +85,7 @@ export class Passes {
     const main = element("div", { class: "steps-main" }, bar, this.diff.element);
     this.element = element("div", { class: "panel passes" }, side, main);
     hub.on("passes", (passes) => this.answered(passes));
+    hub.on("process", () => this.choose(this.source.value));
     hub.on("progress", ({ what, error }) => {
       if (what === "passes" && error) this.note.textContent = error;
     });
@@ -143,8 +144,8 @@ export class Passes {
     if (passes) return this.show(mlirSteps(passes), "Passes that changed nothing are dimmed.");
     const asking = "Asking triton, in a process of its own …";
     const saved = "MLIR passes are made by the process that compiled; this is a saved trace.";
-    this.show([], this.live ? asking : saved);
-    this.live?.ask({ ask: "passes", artifact: id });
+    this.show([], this.live.attached ? asking : saved);
+    this.live.ask({ ask: "passes", artifact: id });
   }
 
   /**

@@ -53,10 +53,12 @@ export class Rail {
     hub.on("searched", () => this.mark());
     hub.on("opened", (shown) => this.mark(shown));
     hub.on("revealed", (artifact) => this.reveal(artifact));
-    hub.on("grown", () => {
+    const renew = () => {
       this.roots = tree(store, live); // what is open stays open
       this.draw();
-    });
+    };
+    hub.on("grown", renew);
+    hub.on("process", renew);
   }
 
   /**

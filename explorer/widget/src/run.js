@@ -20,9 +20,13 @@ const ABOUT = [
 export class Run {
   /** @param {Pick<Parts, "hub" | "live">} parts */
   constructor({ hub, live }) {
-    const content = live ? new Controls(live, hub).elements : [notice()];
     const title = element("h2", {}, "Run");
-    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, title, ...content);
+    const controls = new Controls(live, hub);
+    this.element = element("div", { class: "panel scrolled", tabindex: 0 });
+    const fill = () =>
+      this.element.replaceChildren(title, ...(live.attached ? controls.elements : [notice()]));
+    hub.on("process", fill);
+    fill();
   }
 }
 

@@ -23,14 +23,14 @@
  * }} TreeNode
  */
 /** @typedef {ArtifactInfo & { index: number }} Indexed */
-/** @typedef {{ stages: Map<string, StageInfo>, live: Live | null }} Known */
+/** @typedef {{ stages: Map<string, StageInfo>, live: Live }} Known */
 
 /**
  * The frames. Under a graph stand its stages, and each kernel with the texts of its ladder, those that a live
  * process can make included.
  *
  * @param {Store} store
- * @param {Live | null} live
+ * @param {Live} live
  * @returns {TreeNode[]}
  */
 export function tree(store, live) {
@@ -95,7 +95,7 @@ function kernelNode(kernel, list, { stages, live }, key) {
   const title = (a) =>
     a.stage === "kernel" ? `${a.language} source` : stages.get(a.stage)?.title || a.stage;
   const source = list.find((a) => a.stage === "kernel");
-  const missing = source && live ? live.makes(list) : [];
+  const missing = source ? live.makes(list) : [];
   const toMake = missing.map((form) => makeable(form.stage, form.title, source ? source.index : -1));
   if (list.length === 1 && !toMake.length) return leaf(list[0], kernel, about(list[0]));
   const leaves = list.map((a) => leaf(a, title(a), about(a)));

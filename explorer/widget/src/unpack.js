@@ -1,4 +1,4 @@
-// The payload as it travels: gzipped JSON.
+// The payload as it travels: gzipped JSON, in a page as base64.
 
 /** @import { Payload } from "./wire.js" */
 
@@ -6,4 +6,13 @@
 export async function unpack(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).json();
+}
+
+/** @param {string} base64 */
+export function decoded(base64) {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  // ten times as fast as Uint8Array.from
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
 }

@@ -1,7 +1,6 @@
 // The view in a notebook: traits of explorer/widget/__init__.py on the one side, the view on the other.
 
 import { unpack } from "./unpack.js";
-import { Live } from "./live.js";
 
 /** @import { App } from "./app.js" */
 /** @import { Holder, Mount } from "./index.js" */
@@ -13,6 +12,8 @@ import { Live } from "./live.js";
  * @typedef {{
  *   payload: DataView<ArrayBuffer> | ArrayBuffer,
  *   is_live: boolean,
+ *   key: string,
+ *   place: string,
  *   selected: Selected,
  *   command: Command | Record<string, never>,
  *   additions: Addition[],
@@ -40,6 +41,17 @@ import { Live } from "./live.js";
  * @param {Mount} mount
  */
 export async function render({ model, el }, mount) {
+  const holder = holderIn(el);
+  return shown(model, holder, mount);
+}
+
+/**
+ * Make the element that a view is shown in, at the end of an output of a notebook.
+ *
+ * @param {HTMLElement} el
+ * @returns {Holder}
+ */
+export function holderIn(el) {
   const holder = document.createElement("div");
   holder.className = "explorer-host";
   holder.style.cssText =
@@ -51,7 +63,7 @@ export async function render({ model, el }, mount) {
   for (const kind of ["keydown", "keyup", "keypress"])
     holder.addEventListener(kind, (event) => event.stopPropagation());
   el.append(holder);
-  return shown(model, holder, mount);
+  return holder;
 }
 
 /**
@@ -62,26 +74,40 @@ export async function render({ model, el }, mount) {
  * @param {Mount} mount
  */
 async function shown(model, holder, mount) {
-  const data = model.get("payload");
-  const payload = await unpack(
-    data instanceof ArrayBuffer
-      ? new Uint8Array(data)
-      : new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
-  );
-  const live = model.get("is_live") ? new Live(model, payload.on_demand) : null;
-  const link = new Link(model);
+  const payload = await unpack(bytesOf(model.get("payload")));
   /** @type {App | null} */
-  let app = mount(holder, payload, { live, select: (place) => link.tell(place) });
+  let app = mount(holder, payload);
   holder.app = app; // for consoles and tests
-  live?.attach(app.hub);
-  link.attach(app);
+  const disconnect = connect(model, app);
   return () => {
     holder.app = null;
-    link.close();
-    live?.close();
+    disconnect();
     app?.close();
     app = null; // the notebook may keep this function, and with it the whole trace
     holder.remove();
+  };
+}
+
+/** @param {DataView<ArrayBuffer> | ArrayBuffer} data */
+export const bytesOf = (data) =>
+  data instanceof ArrayBuffer
+    ? new Uint8Array(data)
+    : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
+/**
+ * Have a view and the model of a widget follow each other, until the returned function is called.
+ *
+ * @param {Model} model
+ * @param {App} app
+ * @returns {() => void}
+ */
+export function connect(model, app) {
+  const link = new Link(model);
+  if (model.get("is_live")) app.parts.live.attach(model);
+  link.attach(app);
+  return () => {
+    link.close();
+    app.parts.live.detach();
   };
 }
 
@@ -107,20 +133,24 @@ class Link {
   attach(app) {
     this.app = app;
     for (const [event, action] of this.events) this.model.on(event, action);
+    app.hub.on("moved", () => this.tell());
     this.grow();
     this.obey();
     this.select();
+    this.tell();
   }
 
-  /**
-   * Browser → Python. A selection that came from Python is not sent back.
-   *
-   * @param {Selected} place
-   */
-  tell(place) {
-    if (this.quiet || same(place, this.model.get("selected"))) return;
-    this.model.set("selected", place);
-    this.model.save_changes();
+  // Browser → Python, in one message. A selection that came from Python is not sent back.
+  tell() {
+    const { app, model, quiet } = this;
+    if (!app) return;
+    const selected = app.selection.placed();
+    const isOther = !quiet && !same(selected, model.get("selected"));
+    const place = app.permalink.text;
+    if (!isOther && place === model.get("place")) return;
+    if (isOther) model.set("selected", selected);
+    model.set("place", place);
+    model.save_changes();
   }
 
   // Python → browser, and from one view of the widget to the others.
@@ -144,7 +174,10 @@ class Link {
     const command = this.model.get("command");
     if (!app || !command.kind || command.number === this.obeyed) return;
     this.obeyed = command.number;
-    const { navigation, tabs } = app;
+    const { navigation, tabs, permalink, store } = app;
+    if (command.kind === "go") permalink.go(command.place);
+    if (command.kind === "select")
+      this.silently(() => navigation.goTo(store.byId.get(command.artifact) ?? 0, command.line));
     if (command.kind === "open")
       this.silently(() => navigation.openAt(command.artifact, command.line, command.pane));
     if (command.kind === "compare") navigation.compare(command.a, command.b);
@@ -153,7 +186,10 @@ class Link {
 
   grow() {
     const all = this.model.get("additions");
-    for (const piece of all.slice(this.grown)) this.app?.grow(piece);
+    const { app } = this;
+    // a view that outlived its model has them already
+    const fresh = all.slice(this.grown).filter(({ artifacts }) => !app?.store.byId.has(artifacts[0].id));
+    for (const piece of fresh) app?.grow(piece);
     this.grown = all.length;
   }
 

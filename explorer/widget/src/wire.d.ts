@@ -590,6 +590,21 @@ export interface ViewCommand {
   number: number;
 }
 
+/** Show a line that is selected already. */
+export interface SelectCommand {
+  kind: "select";
+  artifact: string;
+  line: number;
+  number: number;
+}
+
+/** Show what a link says: the view, the text in each pane, the selected line. */
+export interface GoCommand {
+  kind: "go";
+  place: string;
+  number: number;
+}
+
 /**
  * What the live process is doing, `done` of `of` steps, and in the end "rows" or "error"; {} where nothing
  * was asked.
@@ -795,6 +810,6 @@ export interface Symbol {
 
 export type LinkGroup = [number, number, number, number[]];
 
-export type Command = OpenCommand | CompareCommand | ViewCommand;
+export type Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand;
 
 export type Question = MakeQuestion | PassesQuestion | Action;

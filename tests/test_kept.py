@@ -1,0 +1,237 @@
+"""What a notebook keeps: the output of a cell where scripts run, where they do not, and in nbconvert's HTML."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer import kept, page
+from explorer.payload import payload
+from explorer.questions.user_lines import compiled_kernels
+from explorer.traced import Trace
+
+#: Elements and attributes that GitHub keeps of HTML, of its documentation; the text in a script or a style goes with it.
+TAGS = [
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "br",
+    "b",
+    "i",
+    "strong",
+    "em",
+    "a",
+    "pre",
+    "code",
+    "img",
+    "tt",
+    "div",
+    "ins",
+    "del",
+    "sup",
+    "sub",
+    "p",
+    "picture",
+    "ol",
+    "ul",
+    "table",
+    "thead",
+    "tbody",
+    "tfoot",
+    "blockquote",
+    "dl",
+    "dt",
+    "dd",
+    "kbd",
+    "q",
+    "samp",
+    "var",
+    "hr",
+    "ruby",
+    "rt",
+    "rp",
+    "li",
+    "tr",
+    "td",
+    "th",
+    "s",
+    "strike",
+    "summary",
+    "details",
+    "caption",
+    "figure",
+    "figcaption",
+    "abbr",
+    "bdo",
+    "cite",
+    "dfn",
+    "mark",
+    "small",
+    "source",
+    "span",
+    "time",
+    "wbr",
+]
+ATTRIBUTES = [
+    "align",
+    "alt",
+    "border",
+    "checked",
+    "clear",
+    "cols",
+    "colspan",
+    "height",
+    "href",
+    "open",
+    "rows",
+    "rowspan",
+    "span",
+    "src",
+    "title",
+    "width",
+]
+
+
+class Sanitized(HTMLParser):
+    """HTML as GitHub shows it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self.dropped = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.dropped += tag in ("script", "style")
+        if tag in TAGS:
+            held = "".join(f' {name}="{html.escape(value or "")}"' for name, value in attrs if name in ATTRIBUTES)
+            self.parts.append(f"<{tag}{held}>")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.dropped -= tag in ("script", "style")
+        if tag in TAGS:
+            self.parts.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        if not self.dropped:
+            self.parts.append(html.escape(data))
+
+
+@pytest.fixture(scope="module")
+def trained(replayed) -> Trace:
+    return replayed("mlp_train-torch2.11-cuda")
+
+
+def output_of(trace: Trace, key: str = "abc") -> str:
+    return kept.output(trace, page.packed(trace), key)
+
+
+@pytest.fixture
+def shown(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """Show HTML in a tab: `shown(text, java_script_enabled=False)`; nothing may be asked of a network, nor an error raised."""
+    asked: list[str] = []
+    raised: list[str] = []
+    contexts = []
+
+    def show(text: str, fragment: str = "", **settings: Any) -> Any:
+        file = tmp_path / "shown.html"
+        file.write_text(text, encoding="utf-8")
+        context = browser.new_context(viewport={"width": 1400, "height": 900}, **settings)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.set_default_timeout(20_000)
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("pageerror", lambda error: raised.append(str(error)))
+        tab.goto(f"{file.as_uri()}{fragment}")
+        return tab
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert raised == []
+    assert {url.partition(":")[0] for url in asked} <= {"file", "blob", "data"}, "no network"
+
+
+def test_an_output_shows_the_view_where_scripts_run(shown, trained):
+    """Two outputs in one page are two views, each of its own trace, and the summaries give way to them."""
+    tab = shown(f"<!doctype html><body>{output_of(trained)}{output_of(trained, 'other')}</body>")
+    tab.locator(".explorer-host .pane").nth(3).wait_for()
+    assert tab.locator(".explorer-summaries:visible").count() == 0
+    first, second = tab.locator(".explorer-host").first, tab.locator(".explorer-host").nth(1)
+    first.locator(".pane .line").nth(1).click()
+    assert first.locator(".line.chosen").count() and not second.locator(".line.chosen").count()
+    link = tab.evaluate("document.querySelector('.explorer-host').app.permalink.address")
+    tab.evaluate("link => { location.hash = link.split('#')[1].replace('trace=abc', 'trace=other') }", link)
+    second.locator(".line.chosen").first.wait_for()
+
+
+def test_a_browser_that_cannot_run_it_shows_the_summary(shown, trained):
+    """An output whose front end does not come up shows the summary again."""
+    broken = output_of(trained).replace('class="explorer-code">', 'class="explorer-code">AAAA')
+    tab = shown(f"<!doctype html><body>{broken}</body>")
+    tab.locator(".explorer-summaries", has_text="output_code").wait_for()
+    assert tab.locator(".explorer-host").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_github_shows_a_faithful_summary(shown, trained, scheme):
+    """With scripts, styles and data taken out, as GitHub does, there is the program, its kernels and what computes each line."""
+    text = "".join(Sanitized(output_of(trained)).parts)
+    assert len(text) < 100_000 and "H4sI" not in text, "no packed data is left as text"
+    tab = shown(f"<!doctype html><meta name=color-scheme content='{scheme}'><body>{text}</body>", java_script_enabled=False)
+    seen = tab.locator("body").inner_text()
+    assert "not found" not in seen
+    assert trained.find("source")[0].lines[0] in seen
+    assert all(kernel.name in seen for kernel in trained.kernels)
+    computed = tab.locator("table").first.locator("tbody tr")
+    assert computed.count() > 3
+    for kernel in compiled_kernels(trained):
+        for line in kernel.user_lines:
+            rows = computed.filter(has_text=f":{line.number}").filter(has_text=kernel.graph)
+            assert any(kernel.name in row or "more" in row for row in rows.all_inner_texts()), (line, kernel.name)
+
+
+def test_nbconvert_keeps_the_view(shown, trained):
+    """A notebook as nbconvert writes it in HTML shows the view, and no widget whose model is missing."""
+    nbformat = pytest.importorskip("nbformat", reason="nbformat comes with jupyterlab")
+    nbconvert = pytest.importorskip("nbconvert", reason="nbconvert comes with jupyterlab")
+    from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+    data = {"text/html": output_of(trained), "text/plain": "<Explorer of f>"}
+    notebook = new_notebook(cells=[new_code_cell("explorer.show(t)", outputs=[new_output("display_data", data)])])
+    nbformat.validate(notebook)
+    # the templates ask a network for require.js and MathJax, which this is not about
+    text, _ = nbconvert.HTMLExporter(template_name="basic").from_notebook_node(notebook)
+    tab = shown(f"<!doctype html><html><body>{text}</body></html>")
+    tab.locator(".explorer-host .pane").nth(1).wait_for()
+    code = compiled_kernels(trained)[0].user_lines[0].code
+    tab.locator(".pane").first.locator(".line", has_text=code).first.click()
+    assert tab.locator(".item.linked").count() > 3
+    assert "not found" not in tab.locator("body").inner_text()
+
+
+def test_the_trace_is_held_once(trained):
+    """An output has one copy of the payload, packed, and it is the payload of the trace."""
+    text = output_of(trained)
+    (held,) = re.findall(r'class="explorer-trace">([^<]*)<', text)
+    assert json.loads(gzip.decompress(base64.b64decode(held))) == json.loads(json.dumps(payload(trained)))
+    assert len(text) < len(held) + len(page.static_summary(trained)) + 260_000, "and the packed front end"
+
+
+def test_an_output_has_a_most(trained, monkeypatch):
+    """Of a trace beyond the limit an output has the summary, and says how to keep the rest."""
+    monkeypatch.setattr(kept, "MOST", 1000)
+    text = output_of(trained)
+    assert "explorer-trace" not in text and "to_html" in text and "explorer-summary" in text
