@@ -18,7 +18,7 @@ from explorer.absent.native import cpp_answers
 from explorer.absent.xpu import xpu_attention, xpu_lowerings
 from explorer.gpus.properties import torch_properties
 from explorer.ladder.absent_driver import AbsentDriver
-from explorer.observe.patch import added, beside, compile_lock, guarded, is_replaced_here, replaced
+from explorer.observe.patch import added, beside, compile_lock, guarded, is_replaced_here, replaced, replaced_pure
 from explorer.observe.versions import release_of_libraries
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _all(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
     with ExitStack() as stack:
         for name, value in values.items():
             if hasattr(owner, name):
-                stack.enter_context(replaced(owner, name, _instead(value)))
+                stack.enter_context(replaced_pure(owner, name, _instead(value)))  # the value does not call it
         yield
 
 

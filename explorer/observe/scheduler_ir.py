@@ -14,7 +14,7 @@ from explorer.model.rows import BufferLayout, Names, SchedulerNode
 from explorer.model.values import text_lines
 from explorer.observe.kernel_lines import body_nodes
 from explorer.observe.nested import lowered_path
-from explorer.observe.patch import replaced
+from explorer.observe.patch import replaced, replaced_pure
 
 
 class Texts:
@@ -40,6 +40,7 @@ class Texts:
         from torch._inductor import ir, scheduler
         from torch._inductor.dependencies import MemoryDep
         from torch._inductor.loop_body import LoopBody, LoopBodyBlock
+        from torch._inductor.utils import IndentedBuffer
 
         with ExitStack() as stack:
             for owner, name, key in (
@@ -49,9 +50,10 @@ class Texts:
                 (ir.Layout, "__str__", _layout_key),
                 (scheduler, "pformat", _formatted),
             ):
-                stack.enter_context(replaced(owner, name, partial(self._once, key)))
-            stack.enter_context(replaced(LoopBody, "debug_str", partial(self._once, _body)))
-            stack.enter_context(replaced(LoopBodyBlock, "debug_str", self._of_block))
+                stack.enter_context(replaced_pure(owner, name, partial(self._once, key)))
+            stack.enter_context(replaced_pure(LoopBody, "debug_str", partial(self._once, _body)))
+            stack.enter_context(replaced_pure(LoopBodyBlock, "debug_str", self._of_block))
+            stack.enter_context(replaced(IndentedBuffer, "splice", partial(_spliced, IndentedBuffer)))
             yield
 
     def _once(self, key: Callable[[Any], Any], original: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -138,6 +140,38 @@ def _argument(value: Any, node: type) -> str | None:
         parts = [_argument(part, node) for part in value]
         return None if None in parts else f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"  # type: ignore[arg-type]
     return None
+
+
+def _spliced(kind: type, original: Callable[..., None]) -> Callable[..., None]:
+    """What adds a text to a buffer of Inductor's at once; Inductor looks at the margin of each line, and adds it by a call."""
+
+    def splice(buffer: Any, text: Any, *args: Any, **kwargs: Any) -> None:
+        plain = type(buffer) is kind and type(text) is str and not args and not kwargs
+        lines = unindented(text) if plain else None
+        if lines is None:
+            original(buffer, text, *args, **kwargs)
+            return
+        prefix = buffer.prefix()
+        buffer._lines.extend([prefix + line if line and not line.isspace() else "" for line in lines])
+
+    return splice
+
+
+def unindented(text: str) -> list[str] | None:
+    """The lines of `textwrap.dedent(text).rstrip()`, but for spaces in empty ones.
+
+    None for a text whose first line is empty, or in which a line starts left of it.
+    """
+    lines = text.rstrip().split("\n")
+    margin = len(lines[0]) - len(lines[0].lstrip(" "))
+    if not lines[0].strip() or lines[0][margin].isspace():
+        return None
+    if not margin:
+        return lines
+    spaces = lines[0][:margin]
+    if any(not line.startswith(spaces) and line and not line.isspace() for line in lines):
+        return None
+    return [line[margin:] for line in lines]
 
 
 def _body(value: Any) -> Any:

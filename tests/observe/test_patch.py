@@ -25,6 +25,7 @@ from explorer.observe.patch import (
     observed,
     preceded,
     replaced,
+    replaced_pure,
     shielded,
 )
 
@@ -517,3 +518,45 @@ def test_frames_between_two_replaced_functions_are_not_in_the_traceback() -> Non
         owner.outer()
     names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert names == ["test_frames_between_two_replaced_functions_are_not_in_the_traceback", "outer", "inner"]
+
+
+def test_a_pure_function_that_is_replaced_gives_its_own_result_where_that_fails() -> None:
+    """The original is called after explorer's error, which is lost; its own error goes through, and is no loss."""
+    owner, guard = SimpleNamespace(f=lambda x: 1 // x), Guard(losses={})
+
+    def make(original: Callable[[int], int]) -> Callable[[int], int]:
+        def instead(x: int) -> int:
+            if x == 7:
+                raise RuntimeError("boom")
+            return original(x) + 10
+
+        return instead
+
+    with guarding(guard), replaced_pure(owner, "f", make):
+        assert owner.f(1) == 11 and not guard.losses
+        assert owner.f(7) == 0
+        assert [message for _, _, message in guard.losses or ()] == ["RuntimeError: boom"]
+        with pytest.raises(ZeroDivisionError) as raised:
+            owner.f(0)
+    assert len(guard.losses or ()) == 1 and owner.f(1) == 1
+    assert "explorer/observe/patch.py" not in "".join(traceback.format_tb(raised.value.__traceback__))
+
+
+def test_pure_replacements_lie_upon_others() -> None:
+    """The newer one is outside, a purposeful error goes through, and one of an answer that torch needs is raised."""
+    owner = SimpleNamespace(f=lambda x: x)
+    with replaced(owner, "f", lambda original: lambda x: original(x) * 2):
+        with replaced_pure(owner, "f", lambda original: lambda x: original(x) + 1):
+            assert owner.f(3) == 7
+
+    def refuse(_: object) -> object:
+        raise InputError("on purpose")
+
+    def fail(_: object) -> object:
+        raise RuntimeError("boom")
+
+    with replaced_pure(owner, "f", lambda _: refuse), pytest.raises(InputError):
+        owner.f(1)
+    with guarding(Guard(losses={}).essential_here()), replaced_pure(owner, "f", lambda _: fail):
+        with pytest.raises(RuntimeError, match="boom"):
+            owner.f(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 import explorer
 from explorer.observe import scheduler_ir
 from explorer.observe.patch import replaced
-from explorer.observe.scheduler_ir import ir_record
+from explorer.observe.scheduler_ir import ir_record, unindented
 
 pytest.importorskip("triton")
 
@@ -30,6 +31,7 @@ def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch)
     from torch._inductor import ir, scheduler
     from torch._inductor.dependencies import MemoryDep
     from torch._inductor.loop_body import LoopBody, LoopBodyBlock
+    from torch._inductor.utils import IndentedBuffer
 
     places = [
         (Printable, "__str__"),
@@ -39,6 +41,7 @@ def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch)
         (scheduler, "pformat"),
         (LoopBody, "debug_str"),
         (LoopBodyBlock, "debug_str"),
+        (IndentedBuffer, "splice"),
     ]
     originals = [(owner, name, getattr(owner, name)) for owner, name in places]
     texts: list[tuple[str, str]] = []
@@ -60,6 +63,28 @@ def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch)
     for made, theirs in texts:
         assert "_loop_body:" in made
         assert made == theirs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "one\n    two\n\n  three\n   \n",
+        "    a.snodes[0] =\n    b: C(D)\n        e\n\n    f\n",
+        "    a\n  \n    b",
+        "    a\n\t\n     b",
+        "  a\n    b\n c",
+        "\ta\n\tb",
+        "  \n a",
+        " \ta\n \tb",
+        "",
+    ],
+)
+def test_lines_are_unindented_as_textwrap_does(text: str) -> None:
+    """Line by line what torch adds of a text to a buffer, or left to it."""
+    lines = unindented(text)
+    theirs = textwrap.dedent(text).rstrip().split("\n")
+    assert lines is None or ["" if line.isspace() else line for line in lines] == theirs
+    assert (lines is None) == (text[:2] in ("  ", "\ta", " \t", "") and not text.startswith("    "))
 
 
 def codes_of_blocks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, str]]:
