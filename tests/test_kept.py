@@ -18,6 +18,7 @@ from explorer import kept, page
 from explorer.payload import payload
 from explorer.questions.user_lines import compiled_kernels
 from explorer.traced import Trace
+from explorer.widget.views import views_of
 
 #: Elements and attributes that GitHub keeps of HTML, of its documentation; the text in a script or a style goes with it.
 TAGS = [
@@ -220,6 +221,19 @@ def test_nbconvert_keeps_the_view(shown, trained):
     tab.locator(".pane").first.locator(".line", has_text=code).first.click()
     assert tab.locator(".item.linked").count() > 3
     assert "not found" not in tab.locator("body").inner_text()
+
+
+RECORDINGS = ("toy_example-torch2.13-cpu", "mlp_train-torch2.11-cuda", "iree_linear-torch2.13-cpu", "tvm_linear-torch2.13-cpu")
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_python_knows_the_tabs(shown, replayed, name):
+    """The views that `Explorer.view` takes are those that the page of the trace has a tab for."""
+    trace = replayed(name)
+    tab = shown(f"<!doctype html><body>{output_of(trace)}</body>")
+    tab.locator(".explorer-host .pane").first.wait_for()
+    tabs = tab.locator("[role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.view)")
+    assert tabs == views_of(payload(trace))
 
 
 def test_the_trace_is_held_once(trained):

@@ -73,6 +73,50 @@ def test_open_finds_a_text_of_a_kernel(view, trace):
     assert view.command["number"] == 2
 
 
+def test_the_same_line_is_selected_again(view, trace):
+    """`select` of the line that is selected already is asked of the view once more: it may show something else by now."""
+    text = trace.find("post_grad")[0]
+    view.select(text.id, 3)
+    assert view.command == {}
+    view.select("post_grad", 3)
+    view.select("post_grad", 3)
+    assert (view.command["kind"], view.command["line"], view.command["number"]) == ("select", 3, 2)
+
+
+def test_what_is_opened_at_a_line_is_selected(view, trace):
+    """`open` with a line makes `selected` that line, without a line it leaves it."""
+    text = trace.find("post_grad")[0]
+    view.open("post_grad", line=3)
+    assert (view.selected["artifact"], view.selected["line"], view.selected["text"]) == (text.id, 3, text.lines[2])
+    view.open("joint")
+    assert view.selected["line"] == 3
+
+
+def test_selected_is_a_place_of_the_trace(view, trace):
+    """What is set as `selected`, by Python or a browser, is a place that there is, and all of it; else InputError."""
+    text = trace.find("post_grad")[0]
+    view.selected = {"artifact": text.id, "line": 2}
+    assert view.selected["stage"] == "post_grad" and view.selected["text"] == text.lines[1]
+    held = view.selected
+    for wrong in ({"artifact": "gone", "line": 1}, {"artifact": text.id}, {"artifact": text.id, "line": 10**6}, {"line": 1}):
+        with pytest.raises(InputError):
+            view.selected = wrong
+        assert view.selected == held
+    view.selected = {}
+    assert view.selected == {}
+
+
+def test_a_view_without_anything_to_show_is_refused(replayed):
+    """`view` raises InputError for a view that has no tab, and names those that have one."""
+    made = Explorer(replayed("iree_linear-torch2.13-cpu"))
+    with pytest.raises(InputError, match="nothing for the view 'fusion'; it has code, graph"):
+        made.view("fusion")
+    with pytest.raises(InputError, match="nothing for the view 'traces'"):
+        made.view("traces")
+    assert made.command == {}
+    made.close()
+
+
 def test_compare_and_view_ask_the_view(view, trace):
     """`compare` names two texts, `view` one of the views."""
     view.compare("joint", "post_grad")
@@ -90,6 +134,10 @@ def test_compare_and_view_ask_the_view(view, trace):
         lambda v: v.open("ttgirl"),
         lambda v: v.open("kernel", pane="middle"),
         lambda v: v.compare("joint", "nothing"),
+        lambda v: v.select("post_grad", True),
+        lambda v: v.select("post_grad", "3"),
+        lambda v: v.open("post_grad", line=-1),
+        lambda v: v.view("fuson"),
     ],
 )
 def test_what_is_not_there_is_said(view, wrong):
@@ -372,4 +420,27 @@ def test_the_view_stands_where_there_is_no_jupyter(browser, trace, theme, dark, 
     tab.evaluate("window.take_down()")
     assert tab.evaluate("[document.querySelectorAll('.explorer-host').length, window.model.listeners.size]") == [0, 0]
     assert raised == []
+    tab.close()
+
+
+def test_the_line_that_is_selected_is_shown_again_when_asked(browser, trace):
+    """`select` of the selected line leads back to it from another view, and what is shown and `selected` stay the same."""
+    tab = browser.new_page()
+    tab.evaluate(HOST, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode(), "vscode-light", False])
+    tab.locator(".pane").first.locator(".line").nth(1).click()
+    held = tab.evaluate("window.model.get('selected')")
+    tab.get_by_role("tab", name="Memory").click()
+    assert "view=memory" in tab.evaluate("window.model.get('place')")
+    tab.evaluate(
+        """({ artifact, line }) => {
+        window.model.set('command', { kind: 'select', artifact, line, number: 1 });
+        window.model.listeners.get('change:command')();
+    }""",
+        held,
+    )
+    assert tab.locator(".line.chosen").first.is_visible()
+    assert tab.evaluate("window.model.get('selected')") == held and "view=code" in tab.evaluate("window.model.get('place')")
+    tab.keyboard.press("Escape")
+    tab.evaluate("document.querySelector('.explorer-host').app.selection.clear()")
+    assert tab.evaluate("window.model.get('selected')") == {}
     tab.close()

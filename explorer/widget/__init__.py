@@ -14,8 +14,11 @@ The view works in the browser alone, from one compressed payload. It cannot make
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import uuid
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +32,7 @@ from explorer.errors import InputError, unknown_name
 from explorer.page import packed
 from explorer.payload import lines_of_nodes
 from explorer.process.hosts import needs_view
+from explorer.widget.views import VIEWS, views_of
 from explorer.widget.worker import Worker
 
 if TYPE_CHECKING:
@@ -38,10 +42,6 @@ if TYPE_CHECKING:
 
 #: The front end, which `make widget` bundles from the modules in `src`.
 BUNDLE = Path(str(files("explorer").joinpath("widget", "static", "explorer.js")))
-
-
-#: The names of the front end's views, the same as in `views.js`.
-VIEWS = ("code", "traces", "graph", "kernels", "fusion", "passes", "compare", "dynamo", "memory", "timings", "run")
 #: The names of its panes.
 PANES = ("left", "right", "third", "fourth")
 
@@ -96,21 +96,17 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         """
         chosen = self._text(artifact)
         self._check_line(chosen, line)
-        self.selected = wire.Selected(
-            artifact=chosen.id,
-            stage=chosen.stage,
-            frame=chosen.frame,
-            graph=chosen.graph,
-            kernel=chosen.kernel,
-            line=line,
-            node=_node(chosen, line),
-            text=chosen.lines[line - 1] if chosen.lines else "",
-        )
+        place = _placed(chosen, line)
+        if place != self.selected:
+            self.selected = place
+        else:  # no change of the trait: the view, which may show something else by now, is told otherwise
+            self.command = wire.SelectCommand(kind="select", artifact=chosen.id, line=line, number=self._next())
 
     def open(self, stage: str | None = None, *, kernel: int | str | None = None, line: int = 0, pane: str = "") -> None:
         """Show the text of an artifact's id or of a stage, for one kernel if given by number or name.
 
-        `pane` is "left", "right", "third" or "fourth"; with "" the view chooses. InputError if there is no such text.
+        `pane` is "left", "right", "third" or "fourth"; with "" the view chooses. With a line that line is selected.
+        InputError if there is no such text, line or pane.
         Without a stage this is ipywidgets' own `open`, which ipywidgets calls when it creates a widget.
         """
         if stage is None:
@@ -122,6 +118,20 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         if pane not in ("", *PANES):
             raise unknown_name("pane", pane, PANES)
         self.command = wire.OpenCommand(kind="open", artifact=chosen.id, line=line, pane=pane, number=self._next())
+        if line:
+            self.selected = _placed(chosen, line)
+
+    @traitlets.validate("selected")
+    def _check_selected(self, proposal: Any) -> Any:
+        """Take a place that the trace has, or none; the rest of what `selected` says follows from its text and line."""
+        place = proposal["value"]
+        if not place:
+            return place
+        if "artifact" not in place or "line" not in place:
+            raise InputError('a selection has an "artifact" and a "line"; w.select("post_grad", 3) makes one')
+        chosen = self._text(str(place["artifact"]))
+        self._check_line(chosen, place["line"])
+        return _placed(chosen, place["line"])
 
     def compare(self, a: str, b: str) -> None:
         """Show the difference of two texts, each an artifact's id or a stage."""
@@ -165,8 +175,14 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         self.command = wire.GoCommand(kind="go", place=urlencode(facts, quote_via=quote), number=self._next())
 
     def _check_view(self, name: str) -> None:
-        if name not in VIEWS or (name == "traces" and self._comparison is None):
-            raise unknown_name("view", name, [view for view in VIEWS if view != "traces" or self._comparison])
+        if name not in VIEWS:
+            raise unknown_name("view", name, self._views)
+        if name not in self._views:
+            raise InputError(f"this trace has nothing for the view {name!r}; it has {', '.join(self._views)}")
+
+    @cached_property
+    def _views(self) -> list[str]:
+        return views_of(json.loads(gzip.decompress(self.payload)))
 
     @staticmethod
     def _check_line(text: Artifact, line: object) -> None:
@@ -252,6 +268,20 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         if self._comparison is not None:
             return f"<Explorer of {', '.join(self._comparison.names)}>"
         return f"<Explorer of {self.trace.meta.get('name', '?')} for {self.trace.meta.get('target', '?')}>"
+
+
+def _placed(text: Artifact, line: int) -> wire.Selected:
+    """Return what a click on a line makes `selected`."""
+    return wire.Selected(
+        artifact=text.id,
+        stage=text.stage,
+        frame=text.frame,
+        graph=text.graph,
+        kernel=text.kernel,
+        line=line,
+        node=_node(text, line),
+        text=text.lines[line - 1] if text.lines else "",
+    )
 
 
 def _node(artifact: Artifact, line: int) -> str:
