@@ -121,7 +121,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         if line:
             self.selected = _placed(chosen, line)
 
-    @traitlets.validate("selected")
+    @traitlets.validate("selected")  # type: ignore[untyped-decorator]
     def _check_selected(self, proposal: Any) -> Any:
         """Take a place that the trace has, or none; the rest of what `selected` says follows from its text and line."""
         place = proposal["value"]
