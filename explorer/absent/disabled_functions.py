@@ -32,7 +32,9 @@ def disabled_functions(begin: Begin) -> Iterator[None]:
     ends: dict[FrameType | None, Callable[[], None] | None] = {}  # of the functions under way
 
     def turned(_: Any) -> None:  # before the call, since what is after it Dynamo would compile
-        frame = _calling(wrapper)
+        frame: FrameType | None = sys._getframe(2)  # behind what stands in the function's place
+        if frame is None or frame.f_code is not wrapper:
+            frame = _calling(wrapper)
         if frame in ends:
             end = ends.pop(frame)
             if end is not None:
