@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from explorer.errors import NoKernelError as NoKernelError
     from explorer.errors import NoVerbError as NoVerbError
     from explorer.gpus.figures import Target as Target
+    from explorer.help.words import explain as explain
     from explorer.model.stage import Stage as Stage
     from explorer.model.values import Artifact as Artifact
     from explorer.model.values import Event as Event
@@ -72,6 +73,7 @@ _HOMES = {
     "Veto": "model.values",
     "backends": "compilers.backend",
     "compare": "traced.comparison",
+    "explain": "help.words",
     "explore": "recording.display",
     "load": "traced",
     "record": "recording.record",

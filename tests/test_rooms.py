@@ -26,6 +26,7 @@ ROOMS = (
     "process",
     "gpus",
     "layouts",
+    "help",
     "stages",
     "replay",
     "observe",

@@ -2,9 +2,9 @@
 // instruction does.
 
 import { element } from "./dom.js";
-import { instruction } from "./help.js";
 import { layoutFacts } from "./layouts.js";
 import { routeWords } from "./links.js";
+import { wordHelp } from "./wordhelp.js";
 
 /** @import { Lit } from "./links.js" */
 /** @import { Column, Store } from "./store.js" */
@@ -44,10 +44,16 @@ export function facts(store, index, line, word, lit, list) {
   const rows = [
     ...lineFacts(store, index, store.nodeAt(index, line), line, lit),
     ...layoutFacts(store.artifact(index).layouts, line),
-    ...help(store, index, word),
   ];
-  if (!rows.length && !list) return null;
-  return element("div", { class: "hover" }, rows.length ? element("dl", {}, ...cells(rows)) : null, list);
+  const help = wordHelp(store.artifact(index).language, word);
+  if (!rows.length && !list && !help) return null;
+  return element(
+    "div",
+    { class: "hover" },
+    rows.length ? element("dl", {}, ...cells(rows)) : null,
+    help,
+    list,
+  );
 }
 
 /**
@@ -206,15 +212,4 @@ function* linkedTexts(store, index, line, lit) {
     .map(([artifact, lines]) => `${store.stage(artifact).title} (${lines.size})`);
   const left = linked.length - MOST;
   yield ["linked", some.join(", ") + (left > 0 ? ` and ${left} more texts` : "")];
-}
-
-/**
- * @param {Store} store
- * @param {number} index
- * @param {string} word
- * @returns {Iterable<Fact>}
- */
-function* help(store, index, word) {
-  const explanation = instruction(store.artifact(index).language, word);
-  if (explanation) yield [explanation[0], explanation[1]];
 }

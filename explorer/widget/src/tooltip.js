@@ -17,6 +17,7 @@ import {
 /** @typedef {(line: number, word: string) => HTMLElement | null} Known of a line and a word in it */
 
 const LIST_KEY = "Alt-l";
+const HELP_KEY = "F1";
 
 /** @type {import("@codemirror/state").StateEffectType<Tooltip | null>} */
 const setAsked = StateEffect.define();
@@ -39,7 +40,8 @@ export function lineTooltips(known) {
     asked,
     hoverTooltip((view, at) => hovered(view, at, known), { hoverTime: 250 }),
     keymap.of([
-      { key: LIST_KEY, run: (view) => ask(view, known) },
+      { key: LIST_KEY, run: (view) => ask(view, known, "") },
+      { key: HELP_KEY, run: (view) => ask(view, known, helpedWord(view, known)) },
       { key: "Escape", run: dismiss, stopPropagation: true },
     ]),
     tooltips({ position: "fixed" }),
@@ -57,12 +59,10 @@ export function lineTooltips(known) {
 function hovered(view, at, known) {
   if (view.state.field(asked)) return null;
   const line = view.state.doc.lineAt(at);
-  const [before = ""] = /[\w.$%]*$/.exec(line.text.slice(0, at - line.from)) ?? [];
-  const [after = ""] = /^[\w.$]*/.exec(line.text.slice(at - line.from)) ?? [];
-  const dom = known(line.number, before + after);
+  const [text, word] = wordAt(view, at);
+  const dom = known(line.number, text);
   if (!dom) return null;
   closedByClick(view, dom);
-  const word = at - before.length;
   const getCoords = () => view.coordsAtPos(word) ?? view.contentDOM.getBoundingClientRect();
   return { pos: line.from, end: line.to, above: true, create: () => ({ dom, getCoords }) };
 }
@@ -73,12 +73,14 @@ function hovered(view, at, known) {
  *
  * @param {EditorView} view
  * @param {Known} known
+ * @param {string} word of which help is asked; "" for none
  */
-function ask(view, known) {
+function ask(view, known, word) {
   const line = view.state.doc.lineAt(view.state.selection.main.head);
-  const dom = known(line.number, "");
+  const dom = known(line.number, word);
   if (!dom) return true;
-  const first = dom.querySelector("button") ?? dom;
+  /** @type {HTMLElement} */
+  const first = dom.querySelector(word ? ".word-help a" : "button") ?? dom.querySelector("button") ?? dom;
   dom.tabIndex = -1;
   dom.setAttribute("role", "dialog");
   dom.setAttribute("aria-label", `what is known of line ${line.number}`);
@@ -99,6 +101,34 @@ function ask(view, known) {
   const tooltip = { pos, above: true, create: () => ({ dom, mount }) };
   view.dispatch({ effects: [closeHoverTooltips, setAsked.of(tooltip)] });
   return true;
+}
+
+/**
+ * The word at the caret, else the first of its line, that there is help for; "" for none. The arrow keys go
+ * from text to text, so that the caret mostly stands where the line begins.
+ *
+ * @param {EditorView} view
+ * @param {Known} known
+ */
+function helpedWord(view, known) {
+  const { head } = view.state.selection.main;
+  const line = view.state.doc.lineAt(head);
+  const words = [wordAt(view, head)[0], ...(line.text.match(/[\w.$%]+/g) ?? [])];
+  return words.find((word) => word && known(line.number, word)?.querySelector(".word-help")) ?? "";
+}
+
+/**
+ * The word at a place, and where it begins; "" where there is none.
+ *
+ * @param {EditorView} view
+ * @param {number} at
+ * @returns {[word: string, from: number]}
+ */
+function wordAt(view, at) {
+  const line = view.state.doc.lineAt(at);
+  const [before = ""] = /[\w.$%]*$/.exec(line.text.slice(0, at - line.from)) ?? [];
+  const [after = ""] = /^[\w.$]*/.exec(line.text.slice(at - line.from)) ?? [];
+  return [before + after, at - before.length];
 }
 
 /**

@@ -1,0 +1,1 @@
+"""One line and a link for the words of the texts: instructions, operations, operators, terms. Pure."""
