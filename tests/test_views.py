@@ -818,3 +818,11 @@ def test_the_memory_view_says_why_nothing_is_known_of_a_wrapper_in_cpp(opened):
     code = Artifact("c", "output_code", "0/0", "inference", "c", "cpp", "int main() { return 0; }")
     panel = show(opened(Trace(artifacts=(code,))), "Memory")
     assert "the wrapper is in C++" in panel.inner_text() and panel.locator("table").count() == 0
+
+
+def test_the_bar_of_a_pane_holds_its_controls(opened, trained):
+    """What chooses a pane's text stands above the facts about it, and covers nothing: no other part's bar gives it its look."""
+    pane = opened(trained).get_by_role("region", name="left text", exact=True)
+    bar, picker, about = (pane.locator(part).bounding_box() for part in (".bar", ".bar select", ".about"))
+    assert bar["y"] <= picker["y"] and picker["y"] + picker["height"] <= bar["y"] + bar["height"]
+    assert bar["y"] + bar["height"] <= about["y"] + 1

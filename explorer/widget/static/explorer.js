@@ -1074,7 +1074,7 @@ var Oh=`/* The view. It stands behind a shadow root, so nothing of the page reac
   color: var(--soft);
   white-space: pre;
 }
-.explorer .bar {
+.explorer i.bar {
   display: inline-block;
   height: 8px;
   margin-right: 5px;
