@@ -111,7 +111,7 @@ def test_every_line_is_followed(replayed: Callable[[str], Trace], tmp_path: Path
     found = {row[0]: row for row in rows(done.stdout)}
     assert {a.stage for a in trace.artifacts if a.lines} <= set(found)
     assert found["all"][1] == str(sum(len(a.lines) for a in trace.artifacts))
-    assert all(float(cell) >= 0 for cell in found["all"][2:5]) and int(found["kernel"][5]) > 1
+    assert all(float(cell) >= 0 for cell in found["all"][2:5]) and int(found["kernel"][6]) > 1
 
 
 def test_what_is_explorer_s_own_is_told(cache: str) -> None:

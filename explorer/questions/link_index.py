@@ -1,7 +1,8 @@
 """Put the links of a trace in order by place, once, so that any line is followed in a few milliseconds. Pure.
 
 A set of an artifact's lines is one integer, a bit a line: a walk joins and subtracts sets of thousands of lines in less than
-a microsecond each.
+a microsecond each. Of a long text the index keeps no such integers, since one a line would take the square of its lines: it
+keeps the pieces of the sets that have lines.
 """
 
 from __future__ import annotations
@@ -10,17 +11,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from itertools import chain, compress
 from operator import itemgetter, or_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from explorer.model.trace_data import TraceData
 from explorer.model.values import CALLED_FROM, WHOLES, Link, once
 
 #: A set of an artifact's lines as one integer; see `Lines`.
 Bits = int
+#: A set in pieces: the place at which each begins, and its bits from there on.
+Pieces = tuple[tuple[int, Bits], ...]
 #: What makes numbers of the digits "0" and "1".
 _DIGITS = bytes.maketrans(b"01", b"\x00\x01")
 #: Up to so many places are looked at one by one; more, all at once.
 _FEW = 8
+#: The sets of an artifact with more lines than these are kept in pieces.
+_LONG = 4096
+#: How many places without a line end a piece.
+_GAP = 256
+#: Pieces are joined in parts of so many places first, a power of 2 by its exponent.
+_PART = 11
 
 
 class Lines:
@@ -29,24 +38,35 @@ class Lines:
     def __init__(self, lines: Iterable[int]) -> None:
         self._lines = tuple(sorted(lines))
         self.place = {line: n for n, line in enumerate(self._lines)}
-        self._sets: dict[tuple[int, ...], Bits] = {}
 
     def __len__(self) -> int:
         return len(self._lines)
 
-    def bits(self, lines: tuple[int, ...]) -> Bits:
-        """The set of these lines, without those that no link names; links with the same lines share it."""
-        if len(lines) == 1:
-            return 1 << self.place[lines[0]] if lines[0] in self.place else 0
-        if lines not in self._sets:
-            self._sets[lines] = _union([1 << self.place[line] for line in lines if line in self.place])
-        return self._sets[lines]
+    def bits(self, lines: Iterable[int]) -> Bits:
+        """The set of these lines, without those that no link names."""
+        return _bits_at([self.place[line] for line in lines if line in self.place])
 
     def of(self, bits: Bits) -> tuple[int, ...]:
         """The lines of a set, in order."""
         first, end = (bits & -bits).bit_length() - 1, bits.bit_length()
         lines = self._lines[first:end] if bits else ()
-        return lines if bits.bit_count() == len(lines) else tuple(compress(lines, _digits(bits >> first)))
+        if bits.bit_count() == len(lines):
+            return lines
+        bits >>= first
+        stretches = (bits & ~(bits << 1)).bit_count()
+        return tuple(_stretches(lines, bits) if stretches * 64 < len(lines) else compress(lines, _digits(bits)))
+
+
+def _stretches(lines: tuple[int, ...], bits: Bits) -> list[int]:
+    """The lines at the places of bits of which many are neighbours."""
+    digits = _digits(bits)
+    found: list[int] = []
+    begin = 0
+    while begin >= 0:
+        end = digits.find(0, begin)
+        found += lines[begin : end if end >= 0 else len(lines)]
+        begin = digits.find(1, end) if end >= 0 else -1
+    return found
 
 
 class Chosen:
@@ -56,9 +76,72 @@ class Chosen:
         self.bits = bits
 
     @cached_property
-    def pick(self) -> Callable[[Sequence[Bits]], Iterable[Bits]]:
+    def pick(self) -> Callable[[Sequence[Any]], Iterable[Any]]:
         """A function that picks what a sequence has at the places of the lines, of which there are more than one."""
         return itemgetter(*compress(range(self.bits.bit_length()), _digits(self.bits)))
+
+
+class Form(NamedTuple):
+    """How the other ends of a line are kept: what makes that of their places, and the union of several."""
+
+    of: Callable[[Sequence[int]], Any]
+    union: Callable[[Iterable[Any]], Bits]
+
+
+def _bits_at(places: Sequence[int]) -> Bits:
+    """The set of the lines at some places."""
+    if len(places) <= _FEW:
+        return reduce(or_, [1 << place for place in places], 0)
+    digits = bytearray(b"0") * (max(places) + 1)
+    for place in places:
+        digits[-1 - place] = 49
+    return int(digits, 2)
+
+
+def _pieces(places: Iterable[int]) -> Pieces:
+    """The set of the lines at some places, in pieces that have no long gap."""
+    pieces: list[list[int]] = []
+    for place in sorted(places):
+        if pieces and place - pieces[-1][-1] <= _GAP:
+            pieces[-1].append(place)
+        else:
+            pieces.append([place])
+    return tuple((piece[0], _bits_at([place - piece[0] for place in piece])) for piece in pieces)
+
+
+def _one_piece(places: Sequence[int]) -> Pieces:
+    first = min(places)
+    return ((first, _bits_at([place - first for place in places])),)
+
+
+def _joined(sets: Iterable[Pieces]) -> Bits:
+    """All sets in pieces as one, part after part, so that each step is on few places."""
+    parts: dict[int, Bits] = {}
+    for first, bits in chain.from_iterable(sets):
+        part = first >> _PART
+        parts[part] = parts.get(part, 0) | bits << (first & ((1 << _PART) - 1))
+    return reduce(or_, [bits << (part << _PART) for part, bits in parts.items()], 0)
+
+
+def _places(bits: Bits) -> Iterator[int]:
+    """The places of the bits, of which there are few."""
+    while bits:
+        place = bits.bit_length() - 1
+        yield place
+        bits ^= 1 << place
+
+
+def _digits(bits: Bits) -> bytes:
+    """A number, 0 or 1, for each bit, the lowest first."""
+    return f"{bits:b}".encode()[::-1].translate(_DIGITS)
+
+
+#: One integer, where that is short.
+WHOLE = Form(_bits_at, lambda sets: reduce(or_, sets, 0))
+#: The place of the one line that there is, () for none.
+SINGLE = Form(tuple, lambda sets: _bits_at(list(chain.from_iterable(sets))))
+#: Pieces of a set of several lines of a long text.
+IN_PIECES = Form(_pieces, _joined)
 
 
 class Ends(dict[int, tuple[int, ...]]):
@@ -72,8 +155,10 @@ class Ends(dict[int, tuple[int, ...]]):
         self.there, self.how, self.whole = there, how, how in WHOLES
         self._lines, self._others = lines, others
         self._more: dict[int, list[tuple[int, ...]]] = {}
-        self._sets: tuple[Bits, ...] = ()
-        self._shifts: tuple[tuple[int, Bits], ...] = ()
+        #: The other ends of the line at each place; those of equal links are one object.
+        self._sets: tuple[Any, ...] = ()
+        self._form: Form = WHOLE
+        self._shifts: tuple[tuple[int, int, Bits], ...] = ()
         self._back = self
         self.begin: Bits = 0
         self.all: Bits = 0
@@ -92,17 +177,25 @@ class Ends(dict[int, tuple[int, ...]]):
         for line, more in self._more.items():
             self[line] = tuple(chain(self[line], *more))
         self._more = {}
-        places, sets = self._lines.place, {others: self._others.bits(others) for others in set(self.values())}
-        row = [0] * len(places)
+        self._form = self._fitting_form()
+        places, ends = self._lines.place, self._others.place
+        sets = {others: self._form.of([ends[other] for other in others]) for others in set(self.values())}
+        row = [self._form.of(())] * len(places)
         for line, others in self.items():
             row[places[line]] = sets[others]
         self._sets = tuple(row)
-        self.all = _union(sets.values())
-        self.begin = int("".join("1" if others else "0" for others in reversed(row)) or "0", 2)
+        self.all = self._form.union(sets.values())
+        self.begin = _bits_at([places[line] for line in self])
         self._shifts = self._few_shifts()
 
-    def _few_shifts(self) -> tuple[tuple[int, Bits], ...]:
-        """The distances between the ends of links, each with the lines that have such a link; () where there are many.
+    def _fitting_form(self) -> Form:
+        """The form in which the sets of other ends are kept."""
+        if len(self._others) <= _LONG:
+            return WHOLE
+        return SINGLE if all(len(others) == 1 for others in self.values()) else IN_PIECES
+
+    def _few_shifts(self) -> tuple[tuple[int, int, Bits], ...]:
+        """The distances between the ends of links, each with a piece of the lines that have such a link; () where there are many.
 
         After a pass the nodes of a graph are as many places further down as it added nodes before them: a few distances.
         """
@@ -112,47 +205,38 @@ class Ends(dict[int, tuple[int, ...]]):
             place = lines[line]
             for end in ends:
                 by_distance.setdefault(others[end] - place, []).append(place)
-        if len(by_distance) * 4 > sum(map(len, by_distance.values())):
+        count = sum(map(len, by_distance.values()))
+        if len(by_distance) * 4 > count:
             return ()
-        return tuple((distance, _union([1 << place for place in places])) for distance, places in by_distance.items())
+        cut = _pieces if len(lines) > _LONG else _one_piece
+        shifts = tuple((distance, *piece) for distance, places in by_distance.items() for piece in cut(places))
+        return shifts if len(shifts) * 4 <= count else ()
 
     def of(self, chosen: Chosen, wanted: Bits) -> Bits:
-        """Those of `wanted`, a part of `all`, that are other ends of the chosen lines; in the quickest of five ways."""
+        """Those of `wanted`, a part of `all`, that are other ends of the chosen lines; in the quickest of six ways."""
         here = chosen.bits & self.begin
         if here == self.begin:
             return wanted
         number = here.bit_count()
         if number <= _FEW or number * _FEW < chosen.bits.bit_count():
-            return _union([self._sets[place] for place in _places(here)]) & wanted
+            return self._form.union([self._sets[place] for place in _places(here)]) & wanted
         if self._shifts and len(self._shifts) < number:
             return self._moved(here) & wanted
         if wanted.bit_count() <= _FEW:
-            return _union([1 << place for place in _places(wanted) if self._back._sets[place] & here])
-        return _union(chosen.pick(self._sets)) & wanted
+            return _bits_at([place for place in _places(wanted) if self._back.leads_to(place, here)])
+        return self._form.union(chosen.pick(self._sets)) & wanted
+
+    def leads_to(self, place: int, ends: Bits) -> bool:
+        """Whether the line at a place has one of these other ends."""
+        return bool(self._form.union((self._sets[place],)) & ends)
 
     def _moved(self, here: Bits) -> Bits:
         """The other ends of some lines, by distance."""
         found = 0
-        for distance, places in self._shifts:
-            found |= (here & places) << distance if distance >= 0 else (here & places) >> -distance
+        for distance, first, places in self._shifts:
+            if moved := here >> first & places:
+                found |= moved << first + distance
         return found
-
-
-def _union(sets: Iterable[Bits]) -> Bits:
-    return reduce(or_, sets, 0)
-
-
-def _places(bits: Bits) -> Iterator[int]:
-    """The places of the bits, of which there are few."""
-    while bits:
-        place = bits.bit_length() - 1
-        yield place
-        bits ^= 1 << place
-
-
-def _digits(bits: Bits) -> bytes:
-    """A number, 0 or 1, for each bit, the lowest first."""
-    return f"{bits:b}".encode()[::-1].translate(_DIGITS)
 
 
 #: For each artifact its links, by the artifact at their other end and by kind.

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from explorer.errors import InputError, unknown_name
 from explorer.model.trace_data import TraceData
-from explorer.model.values import COARSE, Rows, once
+from explorer.model.values import COARSE, Plain, Rows, once
 from explorer.questions.link_index import Bits, Chosen, Index, Ways, index
 from explorer.stages.fx_graph import node_lines
 
@@ -106,11 +106,18 @@ def _reach(reached: Reached, ways: Ways) -> Reached:
 def _rows(trace: TraceData, reached: Iterable[tuple[str, Route, tuple[int, ...]]]) -> Rows:
     """What was reached as rows, in the trace's order."""
     order = _order(trace)
-    places = ((*order[artifact], artifact, route, lines) for artifact, route, lines in reached if artifact in order)
-    return Rows(  # a stage of the caller's own may link to what is not in `order`
-        {"artifact": artifact, "stage": stage, "lines": lines, "route": route, "coarse": not COARSE.isdisjoint(route)}
-        for _, stage, artifact, route, lines in sorted(places, key=itemgetter(0))
-    )
+    coarse: dict[Route, bool] = {}
+    places: list[tuple[int, Mapping[str, Plain]]] = []
+    for artifact, route, lines in reached:
+        if artifact not in order:  # a stage of the caller's own may link to what is not there
+            continue
+        if route not in coarse:
+            coarse[route] = not COARSE.isdisjoint(route)
+        number, stage = order[artifact]
+        row = {"artifact": artifact, "stage": stage, "lines": lines, "route": route, "coarse": coarse[route]}
+        places.append((number, row))
+    places.sort(key=itemgetter(0))
+    return Rows([row for _, row in places])
 
 
 @once

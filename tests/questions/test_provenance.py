@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 import explorer
 from explorer.model.trace_data import merged
 from explorer.model.values import CALL_STACK, CALLED_FROM, COARSE, LAUNCH, ORIGINS, REWRITE, WHOLES, Artifact, Link
+from explorer.questions import link_index
 from explorer.questions.link_index import Chosen, Index
 from explorer.questions.provenance import follow
 from explorer.traced import Trace
@@ -218,6 +220,15 @@ def test_links_with_equal_ends_become_one() -> None:
     assert merged(given) == (link("graph", (1, 2), "source", 1), link("graph", 1, "source", 1, "else"))
 
 
+@pytest.fixture(params=["short texts", "long texts"])
+def length(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets of lines as the index keeps them of short texts, and in pieces as of long ones."""
+    if request.param == "long texts":
+        for name, value in (("_LONG", 0), ("_GAP", 4), ("_PART", 3)):
+            monkeypatch.setattr(link_index, name, value)
+
+
+@pytest.mark.usefixtures("length")
 def test_the_other_ends_of_some_lines_are_those_of_each_of_them() -> None:
     """Sets of lines, which the index keeps as integers, lead where their lines lead one by one; far and absent lines too."""
     choose = random.Random(0)
@@ -229,6 +240,7 @@ def test_the_other_ends_of_some_lines_are_those_of_each_of_them() -> None:
         assert source.of(ends.of(Chosen(graph.bits(chosen)), ends.all)) == tuple(sorted(expected))
 
 
+@pytest.mark.usefixtures("length")
 @pytest.mark.parametrize("relation", ["further down", "to few", "from few", "at random"])
 def test_the_other_ends_are_the_same_however_many_lines_there_are(relation: str) -> None:
     """Few lines are looked at one by one, many by their distances, by what is asked for, or all at once."""
@@ -249,3 +261,21 @@ def test_the_other_ends_are_the_same_however_many_lines_there_are(relation: str)
             lines = Chosen(graph.bits(tuple(chosen)))
             assert source.of(ends.of(lines, ends.all)) == tuple(sorted(expected))
             assert source.of(ends.of(lines, source.bits(tuple(wanted)))) == tuple(sorted(expected.intersection(wanted)))
+
+
+@pytest.mark.parametrize("ends", [1, 3])
+def test_the_index_of_a_text_four_times_as_long_takes_four_times_the_memory(ends: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One integer a line, as wide as the text is long, would take eight times as much."""
+    monkeypatch.setattr(link_index, "_LONG", 1_000)
+
+    def memory(lines: int) -> int:
+        choose = random.Random(0)
+        links = [Link("graph", (n,), "source", tuple(choose.sample(range(lines), ends)), "h") for n in range(lines)]
+        tracemalloc.start()
+        made = Index(links)
+        size, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert made.lines
+        return size
+
+    assert memory(4 * 1_500) < 5.5 * memory(1_500)
