@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AnySet
 from dataclasses import MISSING, dataclass, fields
@@ -206,8 +207,24 @@ _Field = tuple[str, type | None, Read]
 
 
 @cache
+def _hint(annotation: str, module: str) -> Any:
+    """The type that a field's annotation names in a module. Most are the same few, and a process evaluates each once."""
+    return eval(annotation, vars(sys.modules[module]))
+
+
+def _hints(kind: type[Record]) -> dict[str, Any]:
+    """The types of a record's fields by attribute, as `typing.get_type_hints` gives them, which evaluates each anew."""
+    hints: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        if issubclass(base, Record) and base is not Record:
+            for name, annotation in get_annotations(base).items():
+                hints[name] = _hint(annotation, base.__module__) if isinstance(annotation, str) else annotation
+    return hints
+
+
+@cache
 def _fields_by_key(kind: type[Record]) -> Mapping[str, _Field]:
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     return {key: (name, _taken_as_it_is(hints[name]), _reader(hints[name])) for name, key, _ in kind._layout}
 
 

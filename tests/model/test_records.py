@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import pytest
 
+from explorer.model import records
+from explorer.model.artifacts import ARTIFACTS
+from explorer.model.events import EVENTS
 from explorer.model.records import FieldError, Record, changed, record, typed
 from explorer.model.values import jsonable, plain
 
@@ -172,3 +175,11 @@ def test_what_is_no_json_is_taken_as_text() -> None:
 
     made = typed(Outer, {**GIVEN, "from": {Size()}, "number": Size()})
     assert made.from_ == ("s0 + 1",) and made.number == 5
+
+
+def test_the_types_of_fields_are_those_of_typing() -> None:
+    """Each record of events and artifacts reads its fields by the types that `typing.get_type_hints` gives."""
+    for kind in {*EVENTS.values(), *ARTIFACTS.values()}:
+        hints = get_type_hints(kind)
+        assert records._hints(kind) == {name: hints[name] for name in records._hints(kind)}
+        assert {name for name, _, _ in kind._layout} <= records._hints(kind).keys()
