@@ -6,7 +6,7 @@ Counted is what an H100 issues in fp32, by the tables below; `benchmarks/instruc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from explorer.observe.scheduler_nodes import hint, is_loops, iterations, written_names
@@ -126,7 +126,7 @@ def by_dtype(parts: Sequence[Any], *, in_one_block: bool) -> dict[str, int]:
     loaded: set[str] = set()
     for part in parts:
         each = _each(part, () if _reduction(part) else shared, in_one_block=in_one_block)
-        count = _elementwise(part, each, by_row=bool(reductions))
+        count = _elementwise(part, each, _per_row(part) if reductions else ())
         count += -_loaded_before(part, loaded) if in_one_block else _combined(part)
         dtype = _loop_dtype(part)
         loops[dtype] = loops.get(dtype, 0) + count
@@ -170,11 +170,12 @@ def _each(part: Any, left_out: Sequence[str], *, in_one_block: bool) -> dict[str
     return {name: many.get(name, 1) for name in names if not name.startswith(NO_OPERATIONS) and name not in left_out}
 
 
-def _elementwise(part: Any, each: dict[str, int], *, by_row: bool) -> int:
+def _elementwise(part: Any, each: dict[str, int], per_row: Iterable[tuple[str, int]]) -> int:
     """The operations of a loop body in all its iterations, by how many instructions each is."""
     whole: int = sum(n * each.get(name, 0) for name, n in part._body.op_counts.items())
-    saved: int = sum(each.get(name, 0) * (iterations(part) - times) for name, times in _per_row(part)) if by_row else 0
-    return whole * iterations(part) - saved
+    runs = iterations(part)
+    saved: int = sum(each.get(name, 0) * (runs - times) for name, times in per_row)
+    return whole * runs - saved
 
 
 def _per_row(part: Any) -> Iterator[tuple[str, int]]:
@@ -182,7 +183,7 @@ def _per_row(part: Any) -> Iterator[tuple[str, int]]:
 
     In a kernel that reduces, what depends on the row alone is a tensor of one element a row, such as the root in a norm.
     """
-    body = part._body
+    body, runs = part._body, iterations(part)
     needed: dict[Any, set[Any]] = {}
     for node in body.root_block.graph.nodes:
         needed[node] = set().union(*(needed[one] for one in node.all_input_nodes))
@@ -190,7 +191,7 @@ def _per_row(part: Any) -> Iterator[tuple[str, int]]:
             needed[node] = set(body.indexing_exprs[node.args[0]].free_symbols) & set(body.var_ranges)
         elif node.op == "call_module":
             needed[node] = set(body.var_ranges)
-        elif node.op == "call_method" and (times := math.prod(hint(body.var_ranges[v]) for v in needed[node])) < iterations(part):
+        elif node.op == "call_method" and (times := math.prod(hint(body.var_ranges[v]) for v in needed[node])) < runs:
             yield str(node.target), times
 
 
