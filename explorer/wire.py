@@ -535,6 +535,22 @@ class PassesQuestion(TypedDict):
     artifact: str
 
 
+class WhatIfQuestion(TypedDict):
+    """Compile again with a change, and show the changed trace beside the old one.
+
+    "fusion" is "veto" or "force" for the nodes "first" and "second" of a graph; the others name what is left out.
+    """
+
+    ask: Literal["what_if"]
+    fusion: NotRequired[Literal["", "veto", "force"]]
+    first: NotRequired[str]
+    second: NotRequired[str]
+    frame: NotRequired[str]
+    graph: NotRequired[str]
+    without_pattern: NotRequired[str]
+    without_pass: NotRequired[str]
+
+
 class Action(TypedDict):
     """Do something with the compiled function, or stop that."""
 
@@ -542,7 +558,7 @@ class Action(TypedDict):
 
 
 #: What the front end asks of the live process.
-Question = MakeQuestion | PassesQuestion | Action
+Question = MakeQuestion | PassesQuestion | WhatIfQuestion | Action
 
 #: Shapes that may have keys beyond those that they name.
 OPEN = (Resources,)

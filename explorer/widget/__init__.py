@@ -65,6 +65,8 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     progress = traitlets.Dict().tag(sync=True)
     #: The MLIR passes of the last requested kernel, a `wire.MlirPasses`.
     passes = traitlets.Dict().tag(sync=True)
+    #: The changed trace of the last "what if" beside this one, as `page.packed` returns a comparison; empty for none.
+    beside = traitlets.Bytes().tag(sync=True)
     is_live = traitlets.Bool().tag(sync=True)
     #: What an output that shows the trace by itself finds this widget by.
     key = traitlets.Unicode().tag(sync=True)

@@ -12,11 +12,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Unpack
 
 from explorer import wire
+from explorer.errors import InputError
 from explorer.live.forms import forms_of, without_form
-from explorer.model.values import jsonable
+from explorer.model.values import Force, Veto, jsonable
 from explorer.observe.tensors import named_tensors
+from explorer.page import packed
 from explorer.payload import addition
 from explorer.process.stopping import Stopped, Stopping
+from explorer.questions.comparison import compare
+from explorer.questions.figures import shown
 from explorer.replay import extended
 
 if TYPE_CHECKING:
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 #: How often eager and compiled are timed, and how many of these repeats make one progress report.
 REPEATS, ROUND = 30, 3
+#: The seconds that the check of a changed trace for a GPU you don't have may take.
+CHECK_LIMIT = 30.0
 #: How many questions may wait. A person asks fewer, and a page that asks without end must not fill the memory.
 MOST_WAITING = 20
 
@@ -45,7 +51,7 @@ class Worker:
         ask = message.get("ask")
         if ask == "stop":
             self._stop()
-        elif ask in ("make", "passes", "run", "check", "benchmark"):
+        elif ask in ("make", "passes", "run", "check", "benchmark", "what_if"):
             self._waiting = [future for future in self._waiting if not future.done()]
             if len(self._waiting) > MOST_WAITING:
                 self._tell(what=ask, error=f"not done: {MOST_WAITING} questions wait already; let them finish, or press stop")
@@ -75,6 +81,7 @@ class Worker:
             "run": self._run,
             "check": self._check,
             "benchmark": self._benchmark,
+            "what_if": self._what_if,
         }
         try:
             with self._stopping.during():
@@ -135,3 +142,30 @@ class Worker:
             self._tell(what="benchmark", done=done + ROUND, of=REPEATS)
         medians = {what: statistics.median(values) for what, values in times.items()}
         return [{"what": w, "seconds": s, "ratio_to_eager": s / medians["eager"]} for w, s in medians.items()]
+
+    def _what_if(self, message: Mapping[str, Any]) -> list[Any]:
+        """Compile the traced call again with a change, and hand both traces over side by side."""
+        change, label = _change(message)
+        trace = self._widget.trace
+        result = trace.what_if(**change, limit=CHECK_LIMIT)
+        changes = [f"{row['figure']} {shown(row['before'])} → {shown(row['after'])}" for row in result.rows if row["change"]]
+        failures = [f.message for f in result.trace.failures if f not in trace.failures]
+        try:
+            self._widget.beside = packed(compare(trace, result.trace, names=("as it is", label)))
+        except InputError as error:
+            failures.append(f"The two traces cannot stand side by side: {error}")
+        said = (", ".join(changes) or "no figure changes", f"its result is {result.note}", *failures)
+        return [{"change": label, "result": "; ".join(said)}]
+
+
+def _change(message: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return a question of the view as arguments of `Trace.what_if`, and what to call the changed trace."""
+    kind = message.get("fusion")
+    if kind in ("veto", "force"):
+        first, second, frame, graph = (str(message.get(key, "")) for key in ("first", "second", "frame", "graph"))
+        request = (Veto if kind == "veto" else Force)(first, second, graph=graph, frame=frame)
+        return {"fusion": request}, f"{first} and {second} {'apart' if kind == 'veto' else 'together'}"
+    for key in ("without_pattern", "without_pass"):
+        if name := message.get(key):
+            return {key: str(name)}, f"without {name}"
+    raise InputError("what if needs a change: two nodes to keep apart or to fuse, or a pattern or pass to leave out")

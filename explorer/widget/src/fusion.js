@@ -7,6 +7,7 @@ import { fusionTables } from "./fusiontables.js";
 import { arrange, groupTree } from "./graph.js";
 import { GraphCosts } from "./graphcosts.js";
 import { cells, factsOfNode } from "./hover.js";
+import { WhatIf } from "./whatif.js";
 import { Verdicts, title } from "./why.js";
 
 /** @import { Parts } from "./app.js" */
@@ -19,8 +20,8 @@ const ASK = "Click two nodes, or type their names, to read why they are one kern
 const EMPTY = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
 
 export class Fusion {
-  /** @param {Pick<Parts, "store" | "hub" | "selection" | "status" | "tabs">} parts */
-  constructor({ store, hub, selection, status, tabs }) {
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "status" | "tabs" | "live">} parts */
+  constructor({ store, hub, selection, status, tabs, live }) {
     this.store = store;
     this.selection = selection;
     this.tabs = tabs;
@@ -71,6 +72,7 @@ export class Fusion {
       tip: (box) => this.tip(box),
     });
     this.tables = element("div", { class: "fusion-tables" });
+    this.whatIf = new WhatIf({ store, hub, live });
     const bar = element(
       "div",
       { class: "panel-bar" },
@@ -87,7 +89,7 @@ export class Fusion {
       element("div", { class: "graph-body" }, this.canvas.element),
       this.tables,
     );
-    this.element = element("div", { class: "panel fusion" }, bar, this.said, body);
+    this.element = element("div", { class: "panel fusion" }, bar, this.said, this.whatIf.element, body);
     hub.on("themed", () => this.canvas.themed());
     this.source.selectedIndex = top;
     this.show(top);
@@ -212,11 +214,14 @@ export class Fusion {
   /** @param {string} first @param {string} second */
   choose(first, second) {
     this.picked = [first, second];
+    this.whatIf.choose(null);
     if (!first) this.next = 0;
     this.boxes.forEach((box, at) => (box.value = this.picked[at]));
     if (first && second) {
       const { fused, sentence } = this.verdicts.why(first, second);
       if (fused === null) return this.askBack(first, second, sentence);
+      const { frame, graph } = this.info;
+      this.whatIf.choose({ first, second, frame, graph }, fused);
       this.said.className = `why ${fused ? "good" : "bad"}`;
       this.said.textContent = `${fused ? "✓ fused" : "✕ not fused"}: ${sentence}`;
     } else {
@@ -240,7 +245,8 @@ export class Fusion {
       element("button", { type: "button", title: code, onclick: () => this.replace(at, node) }, node),
     );
     this.said.className = "why question";
-    this.said.replaceChildren(`? no answer: ${sentence}`, element("span", { class: "places" }, ...buttons));
+    const said = buttons.length ? sentence.slice(0, sentence.indexOf(": ")) : sentence;
+    this.said.replaceChildren(`? no answer: ${said}`, element("span", { class: "places" }, ...buttons));
     this.mark();
   }
 

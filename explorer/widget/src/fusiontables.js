@@ -23,6 +23,9 @@ import { title } from "./why.js";
 /** @param {number | null} value */
 const amount = (value) => (value === null ? "" : bytes(value));
 
+/** @type {{ [verdict: string]: string }} what could have been fused was not refused */
+const SIGNS = { fused: "✓", refused: "✕" };
+
 /** @type {Column<VerdictInfo>[]} */
 const VERDICTS = [
   { key: "first", title: "first", code: true, narrow: true },
@@ -30,7 +33,7 @@ const VERDICTS = [
   {
     key: "verdict",
     title: "verdict",
-    text: ({ verdict }) => (verdict === "fused" ? "✓ fused" : `✕ ${verdict}`),
+    text: ({ verdict }) => `${SIGNS[verdict] ?? "·"} ${verdict}`,
   },
   { key: "reason", title: "why", wide: true },
   {

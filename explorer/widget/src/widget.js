@@ -1,5 +1,6 @@
 // The view in a notebook: traits of explorer/widget/__init__.py on the one side, the view on the other.
 
+import { Changed } from "./changed.js";
 import { unpack } from "./unpack.js";
 
 /** @import { App } from "./app.js" */
@@ -19,6 +20,7 @@ import { unpack } from "./unpack.js";
  *   additions: Addition[],
  *   progress: Progress,
  *   passes: MlirPasses,
+ *   beside: DataView<ArrayBuffer> | ArrayBuffer,
  * }} Traits
  */
 /**
@@ -79,7 +81,9 @@ async function shown(model, holder, mount) {
   let app = mount(holder, payload);
   holder.app = app; // for consoles and tests
   const disconnect = connect(model, app);
+  const changed = new Changed(model, holder, mount);
   return () => {
+    changed.close();
     holder.app = null;
     disconnect();
     app?.close();

@@ -649,6 +649,23 @@ export interface PassesQuestion {
   artifact: string;
 }
 
+/**
+ * Compile again with a change, and show the changed trace beside the old one.
+ *
+ * "fusion" is "veto" or "force" for the nodes "first" and "second" of a graph; the others name what is left
+ * out.
+ */
+export interface WhatIfQuestion {
+  ask: "what_if";
+  fusion?: "" | "veto" | "force";
+  first?: string;
+  second?: string;
+  frame?: string;
+  graph?: string;
+  without_pattern?: string;
+  without_pass?: string;
+}
+
 /** Do something with the compiled function, or stop that. */
 export interface Action {
   ask: "run" | "check" | "benchmark" | "stop";
@@ -812,4 +829,4 @@ export type LinkGroup = [number, number, number, number[]];
 
 export type Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand;
 
-export type Question = MakeQuestion | PassesQuestion | Action;
+export type Question = MakeQuestion | PassesQuestion | WhatIfQuestion | Action;

@@ -1,0 +1,59 @@
+// The changed trace beside the old one, in the place of the view of the old one until somebody goes back.
+
+import { element } from "./dom.js";
+import { unpack } from "./unpack.js";
+import { bytesOf } from "./widget.js";
+
+/** @import { App } from "./app.js" */
+/** @import { Holder, Mount } from "./index.js" */
+/** @import { Model } from "./widget.js" */
+
+export class Changed {
+  /** @param {Model} model @param {Holder} holder that of the old trace's view @param {Mount} mount */
+  constructor(model, holder, mount) {
+    this.model = model;
+    this.holder = holder;
+    this.mount = mount;
+    /** @type {HTMLElement | null} */
+    this.element = null;
+    /** @type {App | null} */
+    this.app = null;
+    this.heard = () => void this.show();
+    model.on("change:beside", this.heard);
+  }
+
+  async show() {
+    const data = this.model.get("beside");
+    if (!data.byteLength) return;
+    const payload = await unpack(bytesOf(data));
+    this.back();
+    /** @type {Holder} */
+    const host = element("div", { class: "explorer-host" });
+    host.style.cssText = this.holder.style.cssText;
+    const back = element("button", { type: "button", onclick: () => this.back() }, "← back to the trace");
+    back.style.cssText = "margin:4px 0;font:inherit;cursor:pointer";
+    this.element = element("div", { class: "explorer-changed" }, back, host);
+    for (const kind of ["keydown", "keyup", "keypress"])
+      this.element.addEventListener(kind, (event) => event.stopPropagation());
+    this.element.dataset.lmSuppressShortcuts = "true";
+    this.holder.after(this.element);
+    this.holder.style.display = "none";
+    this.app = this.mount(host, payload);
+    this.app.tabs.showNamed("traces");
+    back.focus();
+  }
+
+  // Take the changed trace away, and show the old one as it was.
+  back() {
+    this.app?.close();
+    this.app = null;
+    this.element?.remove();
+    this.element = null;
+    this.holder.style.display = "";
+  }
+
+  close() {
+    this.model.off("change:beside", this.heard);
+    this.back();
+  }
+}

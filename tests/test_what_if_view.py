@@ -1,0 +1,149 @@
+"""What if, from the view: nodes kept apart, a pass left out, the changed trace beside the old one, in a real browser."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from explorer.page import packed
+from explorer.traced import Trace
+from explorer.widget import BUNDLE, Explorer, worker
+
+HOST = """async ([bundle, payload]) => {
+    const read = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+    const state = { is_live: true, selected: {}, command: {}, additions: [], progress: {}, payload: read(payload) };
+    const listeners = new Map();
+    window.asked = [];
+    window.tell = (name, value) => {
+        state[name] = name === 'beside' ? read(value) : value;
+        listeners.get(`change:${name}`)?.();
+    };
+    const model = {
+        get: (name) => state[name], set: (name, value) => (state[name] = value), save_changes: () => {},
+        on: (event, action) => listeners.set(event, action), off: (event) => listeners.delete(event),
+        send: (question) => window.asked.push(question),
+    };
+    window.listeners = listeners;
+    const el = document.body.appendChild(document.createElement('div'));
+    const url = URL.createObjectURL(new Blob([bundle], { type: 'text/javascript' }));
+    const { default: widget } = await import(url);
+    window.take_down = await widget.render({ model, el });
+}"""
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    """A pointwise chain and a reduction, in one kernel for an H100 that is not there."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
+    import torch
+
+    import explorer
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(torch.sin(x) * 2, -1)
+
+    return explorer.trace(f, torch.randn(64, 64), target="h100")
+
+
+@pytest.fixture
+def hosted(browser: Any, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Explorer]]:
+    """The widget of the live trace in a page, as a notebook holds it, and the Python side of it."""
+    monkeypatch.setattr(worker, "CHECK_LIMIT", 0.01)
+    widget, tab = Explorer(trace), browser.new_page(viewport={"width": 1300, "height": 800})
+    raised: list[str] = []
+    tab.on("pageerror", lambda error: raised.append(str(error)))
+    tab.evaluate(HOST, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode()])
+    yield tab, widget
+    tab.evaluate("window.take_down()")
+    assert tab.evaluate("[document.querySelectorAll('.explorer-host').length, window.listeners.size]") == [0, 0]
+    tab.close()
+    widget.close()
+    assert raised == []
+
+
+def carried(tab: Any, widget: Explorer) -> dict[str, Any]:
+    """Carry what the view asks to Python, and the answers back; the question."""
+    question = tab.evaluate("window.asked.pop()")
+    widget._worker.answer(question)
+    widget._worker.wait()
+    if widget.beside:
+        tab.evaluate("([name, value]) => tell(name, value)", ["beside", base64.b64encode(widget.beside).decode()])
+    tab.evaluate("([name, value]) => tell(name, value)", ["progress", widget.progress])
+    return dict(question)
+
+
+def fusion_of(tab: Any) -> Any:
+    """The panel of the fusion view."""
+    tab.get_by_role("tab", name="Fusion").click()
+    return tab.get_by_role("tabpanel", name="Fusion")
+
+
+def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], trace: Trace) -> None:
+    """Two fused nodes: Veto in the view compiles again, and the trace with a kernel more stands beside the old one."""
+    tab, widget = hosted
+    panel = fusion_of(tab)
+    first, second = next(row["nodes"] for row in trace.fusion.groups() if len(row["nodes"]) > 1)[:2]
+    apart, together = (panel.get_by_role("button", name=name) for name in ("keep apart", "fuse all the same"))
+    assert apart.is_disabled() and together.is_disabled()
+    for which, name in (("first", first), ("second", second)):
+        panel.get_by_label(f"{which} node").fill(name)
+        panel.get_by_label(f"{which} node").press("Enter")
+    assert together.is_disabled(), "they are fused"
+    apart.click()
+    question = carried(tab, widget)
+    assert (question["ask"], question["fusion"], question["first"], question["second"]) == ("what_if", "veto", first, second)
+    assert "error" not in widget.progress, widget.progress
+    changed = tab.locator(".explorer-changed")
+    figures = changed.get_by_role("table", name="figures").locator("tbody tr").filter(has_text="kernels").first.inner_text()
+    expected = trace.what_if(fusion=_veto(first, second), limit=0.01).figure("kernels")
+    assert expected["change"] > 0
+    assert figures.split("\t")[1:3] == [str(expected["before"]), str(expected["after"])]
+    assert f"{first} and {second} apart" in changed.locator("h2").first.inner_text()
+    changed.get_by_role("button", name="back to the trace").click()
+    assert tab.locator(".explorer-changed").count() == 0
+    assert panel.get_by_label("first node").input_value() == first, "the old view is as it was"
+
+
+def _veto(first: str, second: str) -> Any:
+    from explorer import Veto
+
+    return Veto(first, second)
+
+
+def test_what_cannot_be_done_is_said_where_it_was_asked(hosted: tuple[Any, Explorer]) -> None:
+    """A node that there is not: the error of Python stands in the view, and the trace is not covered."""
+    tab, widget = hosted
+    panel = fusion_of(tab)
+    widget._worker.answer({"ask": "what_if", "fusion": "veto", "first": "op77", "second": "op0"})
+    widget._worker.wait()
+    assert widget.beside == b""
+    tab.evaluate("([name, value]) => tell(name, value)", ["progress", widget.progress])
+    assert "op77" in panel.locator(".what-if [role=status]").inner_text()
+    assert tab.locator(".explorer-changed").count() == 0
+
+
+def test_a_pattern_or_pass_is_left_out_from_the_view(hosted: tuple[Any, Explorer], trace: Trace) -> None:
+    """Every pattern that matched and pass that changed a graph is offered; leaving one out asks Python for just that."""
+    tab, widget = hosted
+    panel = fusion_of(tab)
+    offered = panel.get_by_label("pattern or pass to leave out").locator("option").all_inner_texts()
+    patterns = {row["pattern"] for row in trace.matches}
+    assert set(offered) == {f"pattern {name}" for name in patterns} | {f"pass {row['name']}" for row in trace.passes}
+    panel.get_by_role("button", name="leave it out").click()
+    question = carried(tab, widget)
+    kind, _, name = offered[0].partition(" ")
+    assert question == {"ask": "what_if", f"without_{kind}": name}
+    assert f"without {name}" in tab.locator(".what-if [role=status]").text_content()
+
+
+def test_a_saved_trace_says_what_to_type(opened, rotary: Trace) -> None:
+    """Without the process that compiled, the same press gives the call that does it in a notebook."""
+    panel = fusion_of(opened(rotary))
+    for which, name in (("first", "op0"), ("second", "op1")):
+        panel.get_by_label(f"{which} node").fill(name)
+        panel.get_by_label(f"{which} node").press("Enter")
+    panel.get_by_role("button", name="keep apart").click()
+    assert panel.locator(".what-if code").inner_text() == 't.what_if(fusion=explorer.Veto("op0", "op1"))'
