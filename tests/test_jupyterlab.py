@@ -243,6 +243,7 @@ def test_a_saved_notebook_shows_the_trace_without_its_kernel(browser: Any, tmp_p
             assert in_kernel(tab, "w.link().partition('&')[0]", "#view=kernels") == "#view=kernels"
             fragment = tab.evaluate("'#' + document.querySelector('.explorer-host').app.permalink.text")
             saved_and_shut(tab)
+            tab.locator(".explorer .status", has_text="The process that compiled this has ended").first.wait_for(state="attached")
         with reopened(browser, address, fragment) as tab:
             view = tab.locator(".explorer-host").first
             view.locator(".pane").first.wait_for(state="attached", timeout=60_000)

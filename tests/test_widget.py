@@ -280,6 +280,19 @@ def test_an_error_is_said_and_the_next_question_answered(live):
     assert asked(live, ask="check")[-1]["rows"]
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_worker_that_is_ended_says_so(live, monkeypatch, error):
+    """A program that ends its thread is an answer too, no question without end; the next one is answered."""
+
+    def ends(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(FakeLive, "run", ends)
+    told = asked(live, ask="run")[-1]["error"]
+    assert told.startswith(f"the worker was ended by {type(error).__name__}")
+    assert asked(live, ask="check")[-1]["rows"]
+
+
 def test_sass_is_made_when_asked(live, trace):
     """SASS made on demand joins the trace with its links, and travels by itself with indexes that fit the payload."""
     kernel = next(k.artifact for k in trace.kernels if any(a.stage == "ptx" and a.kernel == k.name for a in trace.artifacts))
@@ -443,4 +456,44 @@ def test_the_line_that_is_selected_is_shown_again_when_asked(browser, trace):
     tab.keyboard.press("Escape")
     tab.evaluate("document.querySelector('.explorer-host').app.selection.clear()")
     assert tab.evaluate("window.model.get('selected')") == {}
+    tab.close()
+
+
+LIVE_HOST = HOST.replace("is_live: false", "is_live: true, progress: {}, passes: {}").replace(
+    "get: (name)", "send: (question) => (window.asked ??= []).push(question), get: (name)"
+)
+TOLD = "(said) => { window.model.set('progress', said); window.model.listeners.get('change:progress')(); }"
+
+
+def test_what_is_under_way_is_shown_in_every_view_and_can_be_stopped(browser, trace):
+    """While the process works the view says at what, for how long and how far, whatever is shown; a button stops it."""
+    tab = browser.new_page()
+    tab.evaluate(LIVE_HOST, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode(), "vscode-light", False])
+    bar = tab.get_by_role("group", name="under way")
+    tab.evaluate(TOLD, {"what": "benchmark", "done": 3, "of": 30})
+    bar.wait_for()
+    assert "benchmark … " in bar.inner_text() and bar.locator("progress").evaluate("bar => bar.value") == pytest.approx(0.1)
+    tab.get_by_role("tab", name="Memory").click()
+    bar.get_by_role("button", name="stop").click()
+    assert tab.evaluate("window.asked") == [{"ask": "stop"}] and "stopping" in bar.inner_text()
+    tab.evaluate(TOLD, {"what": "benchmark", "rows": [], "stopped": True})
+    assert bar.is_hidden() and "benchmark: stopped" in tab.locator(".status").inner_text()
+    tab.evaluate(TOLD, {"what": "check", "done": 0, "of": 0})
+    tab.evaluate(TOLD, {"what": "check", "error": "the worker was ended by SystemExit: 3"})
+    assert bar.is_hidden() and "check: the worker was ended" in tab.locator(".status").inner_text()
+    tab.close()
+
+
+def test_a_process_that_has_ended_is_said_to_have(browser, trace):
+    """When the kernel goes away while it works, the view says so, and offers nothing that only the process could do."""
+    tab = browser.new_page()
+    tab.evaluate(LIVE_HOST, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode(), "vscode-light", False])
+    tab.get_by_role("tab", name="Run").click()
+    tab.get_by_role("button", name="check").click()
+    tab.evaluate(TOLD, {"what": "check", "done": 0, "of": 0})
+    tab.evaluate("window.model.listeners.get('comm_live_update')()")
+    assert tab.locator(".status").inner_text().startswith("check did not end: The process that compiled this has ended")
+    assert tab.get_by_role("group", name="under way").is_hidden()
+    panel = tab.get_by_role("tabpanel", name="Run")
+    assert "has ended" in panel.inner_text() and panel.get_by_role("button", name="check").count() == 0
     tab.close()

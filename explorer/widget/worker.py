@@ -91,6 +91,8 @@ class Worker:
             self._tell(what=ask, rows=[], stopped=True)
         except Exception as error:  # noqa: BLE001 an error is an answer, shown in the view
             self._tell(what=ask, error=f"{type(error).__name__}: {error}")
+        except BaseException as error:  # noqa: BLE001 the program asked its thread to end; without an answer a view waits for ever
+            self._tell(what=ask, error=f"the worker was ended by {type(error).__name__}: {error}; ask again to start it again")
         else:
             self._tell(what=ask, rows=rows, stopped=stopped)
 

@@ -13,6 +13,7 @@ import { Navigation } from "./navigation.js";
 import { emptyNotice, firstTexts, showFirstLinked } from "./opening.js";
 import { Panes } from "./panes.js";
 import { Permalink } from "./permalink.js";
+import { Progress } from "./progress.js";
 import { Rail } from "./rail.js";
 import { Search } from "./search.js";
 import { Selection } from "./selection.js";
@@ -43,6 +44,7 @@ import { VIEWS } from "./views.js";
  *   navigation: Navigation,
  *   beside: Beside,
  *   permalink: Permalink,
+ *   progress: Progress,
  *   make: (kernel: number, stage: string) => void,
  * }} Parts
  */
@@ -72,7 +74,7 @@ export class App {
   }
 
   build() {
-    const { tabs, panes, rail, status, permalink } = this.parts;
+    const { tabs, panes, rail, status, permalink, progress } = this.parts;
     const viewbar = element(
       "div",
       { class: "viewbar" },
@@ -82,7 +84,7 @@ export class App {
       permalink.copier,
     );
     const main = element("main", {}, rail.element, tabs.element);
-    const parts = [this.header.element, viewbar, main, status.element];
+    const parts = [this.header.element, viewbar, main, progress.element, status.element];
     const attributes = { class: "explorer", "data-jp-suppress-context-menu": true };
     return element("div", { ...attributes, onkeydown: (event) => this.key(event) }, ...parts);
   }
@@ -153,6 +155,7 @@ export class App {
   close() {
     this.unfollow();
     this.parts.live.detach();
+    this.parts.progress.end();
     for (const pane of this.panes.list) pane.close();
     this.tabs.close();
     this.element.remove();
@@ -194,7 +197,8 @@ function assembled(root, payload, viewed) {
   const beside = new Beside({ store, hub, selection, panes, tabs });
   const following = new Following({ store, hub, selection, panes });
   const permalink = new Permalink({ store, hub, selection, panes, tabs, navigation, status });
-  const seen = { rail, panes, following, status, tabs, navigation, beside, permalink };
+  const progress = new Progress({ hub, live, status });
+  const seen = { rail, panes, following, status, tabs, navigation, beside, permalink, progress };
   const parts = { store, hub, selection, hovering, search, colours, live, make, ...seen };
   return parts;
 }

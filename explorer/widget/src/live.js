@@ -5,6 +5,9 @@
 /** @import { ArtifactInfo, Progress, Question, StageOnDemand } from "./wire.js" */
 /** @import { Model } from "./widget.js" */
 
+const ENDED = "The process that compiled this has ended: its kernel was restarted, shut down, or died.";
+const ENDINGS = ["autorestarting", "restarting", "terminating", "dead"]; // states of a kernel
+
 export class Live {
   /** @param {Hub} hub @param {StageOnDemand[]} onDemand the stages that Python makes when asked */
   constructor(hub, onDemand) {
@@ -14,6 +17,8 @@ export class Live {
     this.model = null;
     /** @type {() => void} */
     this.unlisten = () => {};
+    /** How the process ended, "" where it has not, or was never there. */
+    this.ended = "";
   }
 
   get attached() {
@@ -28,12 +33,24 @@ export class Live {
   attach(model) {
     this.detach();
     this.model = model;
+    this.ended = "";
     const { hub } = this;
     const progress = () => hub.tell("progress", model.get("progress"));
     const passes = () => hub.tell("passes", model.get("passes"));
+    const end = () => this.detach(ENDED);
     model.on("change:progress", progress);
     model.on("change:passes", passes);
+    model.on("comm_live_update", end);
+    // a kernel that dies, or is shut down, closes no comm
+    const { statusChanged: states, disposed } = model.widget_manager?.kernel ?? {};
+    /** @param {unknown} _ @param {string} state */
+    const heard = (_, state) => ENDINGS.includes(state) && end();
+    states?.connect(heard);
+    disposed?.connect(end);
     this.unlisten = () => {
+      states?.disconnect(heard);
+      disposed?.disconnect(end);
+      model.off("comm_live_update", end);
       model.off("change:progress", progress);
       model.off("change:passes", passes);
       this.unlisten = () => {}; // or it would keep the whole trace
@@ -41,10 +58,16 @@ export class Live {
     hub.tell("process", null);
   }
 
-  detach() {
+  /**
+   * Go on without the process; `why` says how it ended, where it did.
+   *
+   * @param {string} why
+   */
+  detach(why = "") {
     if (!this.model) return;
     this.unlisten();
     this.model = null;
+    this.ended = why;
     this.hub.tell("process", null);
   }
 
@@ -68,7 +91,11 @@ export class Live {
 
   /** @param {Question} question */
   ask(question) {
-    this.model?.send(question);
+    try {
+      this.model?.send(question);
+    } catch {
+      this.detach(ENDED); // the comm of a kernel that died refuses
+    }
   }
 
   /** @returns {Progress} */

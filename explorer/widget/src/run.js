@@ -24,19 +24,25 @@ export class Run {
     const controls = new Controls(live, hub);
     this.element = element("div", { class: "panel scrolled", tabindex: 0 });
     const fill = () =>
-      this.element.replaceChildren(title, ...(live.attached ? controls.elements : [notice()]));
+      this.element.replaceChildren(title, ...(live.attached ? controls.elements : [notice(live.ended)]));
     hub.on("process", fill);
     fill();
   }
 }
 
-// What there is to do where the trace is not live.
-function notice() {
+/**
+ * What there is to do where the trace is not live.
+ *
+ * @param {string} ended how the process ended, "" where it was never there
+ */
+function notice(ended) {
+  const saved =
+    "This is a saved trace: its texts and links are all here, but the process that compiled it is gone.";
   return element(
     "p",
     { class: "card" },
-    "This is a saved trace: its texts and links are all here, but the process that compiled it " +
-      "is gone. To run, check and time it, trace the program again in a notebook: ",
+    ended || saved,
+    " To run, check and time it, trace the program again in a notebook: ",
     element("code", {}, "t = explorer.trace(f, x)"),
   );
 }

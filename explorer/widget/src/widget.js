@@ -24,7 +24,15 @@ import { unpack } from "./unpack.js";
  * }} Traits
  */
 /**
- * The model of the widget, as anywidget gives it.
+ * A signal of Jupyter's, of the states of a kernel.
+ *
+ * @typedef {{
+ *   connect: (slot: (sender: unknown, state: string) => void) => void,
+ *   disconnect: (slot: (sender: unknown, state: string) => void) => void,
+ * }} Signal
+ */
+/**
+ * The model of the widget, as anywidget gives it; the manager of JupyterLab knows the kernel.
  *
  * @typedef {{
  *   get: <Name extends keyof Traits>(name: Name) => Traits[Name],
@@ -33,6 +41,7 @@ import { unpack } from "./unpack.js";
  *   on: (event: string, action: () => void) => void,
  *   off: (event: string, action: () => void) => void,
  *   send: (question: Question) => void,
+ *   widget_manager?: { kernel?: { statusChanged?: Signal, disposed?: Signal } | null },
  * }} Model
  */
 
