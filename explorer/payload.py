@@ -34,6 +34,8 @@ FORMAT = 3
 SMALL = 400
 #: What an artifact's data has of each node of a graph: more than facts for a tooltip, however short it is.
 LONG = ("nodes", "inner", "names", "targets", "users", "matched_targets", "made_targets")
+#: What is read word for word, however long: what Dynamo says of a graph break.
+WHOLE = ("explanation", "hints")
 _HEADING = re.compile(r"^(\w+): ", re.MULTILINE)
 
 Run = tuple[int, int, int, int]
@@ -339,7 +341,8 @@ def _calls(trace: TraceData, index: Mapping[str, int]) -> Iterator[wire.CallInfo
 
 def small(data: Mapping[str, Plain]) -> dict[str, Any]:
     """Return the short entries of an artifact's data: facts for a tooltip, not the nodes of a graph."""
-    return {k: value for k, v in data.items() if k not in LONG and _is_small(value := jsonable(v))}
+    entries = ((k, jsonable(v)) for k, v in data.items() if k not in LONG)
+    return {k: value for k, value in entries if k in WHOLE or _is_small(value)}
 
 
 def _is_small(value: Any) -> bool:

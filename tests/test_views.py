@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 
 from explorer import page
-from explorer.model.artifacts import Autotune, FxPass, Kernel, KernelForm, PatternMatch, Source
+from explorer.model.artifacts import (
+    Autotune,
+    FxPass,
+    GraphBreak,
+    Kernel,
+    KernelForm,
+    PatternMatch,
+    Recompile,
+    Recompiles,
+    Source,
+)
 from explorer.model.records import blank, typed
 from explorer.model.stage import Passes, Stage
 from explorer.model.values import Artifact, Event, Failure, Link, plain
@@ -429,6 +439,38 @@ def test_recompiles_and_breaks_are_told(opened, replayed):
     other.get_by_role("button", name="graph break").click()
     reason = replayed("toy_example-torch2.13-cpu").graph_breaks[0]["reason"]
     assert reason.split("\n")[0] in other.get_by_role("tabpanel", name="Guards").inner_text()
+
+
+def test_a_break_is_one_card_for_its_place_with_its_hints_in_full(opened):
+    """Breaks at one place are one card that counts them, hints whole, however long; the guards that failed are a tree."""
+    hint = "Write it so: " + "x = x.sin(); " * 60 + "and so it ends."
+
+    def break_at(frame: str, line: int) -> Artifact:
+        data = GraphBreak(reason="Data-dependent branching", explanation="E " * 300, hints=(hint,), file="f.py", line=line)
+        return Artifact(f"{frame}:graph_break:{line}", "graph_break", frame, "", "Graph break", "text", "a break", data=data)
+
+    def again(frame: str, *earlier: str) -> Artifact:
+        data = Recompiles(rows=tuple(Recompile(earlier=e, guard=f"guard of {e} on x") for e in earlier))
+        text = "\n".join(f"{e}: guard" for e in earlier)
+        return Artifact(f"{frame}:recompile", "recompile", frame, "", "Recompile", "text", text, data=data)
+
+    breaks = (break_at("0/0", 1), break_at("0/1", 1), break_at("1/0", 2))
+    failures = (Failure("dynamo", "limit", "f was compiled 8 times: recompile_limit is 8"),)
+    texts = (source("def f(x):\n    return x"), *breaks, again("0/1", "0/0"), again("0/2", "0/0", "0/1"))
+    panel = show(opened(Trace(artifacts=texts, failures=failures)), "Guards & breaks")
+    cards = panel.locator("article")
+    assert cards.count() == 4, "two places, one function compiled again, one limit"
+    assert "2 times, in the frames 0/0, 0/1" in cards.first.inner_text()
+    assert cards.first.locator("li").inner_text() == hint and ("E " * 300).strip() in cards.first.inner_text()
+    tree = cards.nth(2)
+    assert "f compiled again, 2 times" in tree.inner_text()
+    versions = tree.locator(".versions > li").all_inner_texts()
+    assert [re.findall(r"guard of \S+", text) for text in versions] == [
+        ["guard of 0/0", "guard of 0/0"],
+        ["guard of 0/0", "guard of 0/0", "guard of 0/1", "guard of 0/1"],
+    ]
+    assert "recompile_limit reached" in cards.nth(3).inner_text()
+    tree.get_by_role("button", name="0/2").click()
 
 
 def test_phases_are_bars(opened, trained):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from explorer.model.artifacts import GraphBreak
@@ -17,7 +18,9 @@ _FILE = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+), in (?P<functi
 _AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d+)")
 #: A break inside a call says first what was under way, up to a colon, and then, after an empty line, why it broke.
 _REASON = re.compile(r"Graph Break Reason: (?:.*:[ \t]*\n\s*\n)*[ \t]*(?P<reason>.*)")
-_HINT = re.compile(r"^\s*Hint: (?P<hint>.*)", re.MULTILINE)
+#: A hint may go on in further lines, which are indented more than its first, with empty ones among them.
+_REST = r"(?:(?:\n[ \t]*)*\n(?P=indent)[ \t]+\S.*)*"
+_HINT = re.compile(rf"^(?P<indent>[ \t]*)Hint: (?P<hint>.*{_REST})", re.MULTILINE)
 _EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.*)", re.MULTILINE)
 
 
@@ -29,10 +32,16 @@ def facts(text: str) -> GraphBreak:
     return GraphBreak(
         reason=reason["reason"].strip() if reason else text_lines(text.strip())[0] if text.strip() else "",
         explanation=explanation["text"].strip() if explanation else "",
-        hints=tuple(dict.fromkeys(m["hint"].strip() for m in _HINT.finditer(text))),  # Dynamo repeats them in its traceback
+        hints=tuple(dict.fromkeys(_dedented(m["hint"]) for m in _HINT.finditer(text))),  # Dynamo repeats them in its traceback
         file=place["file"] if place else "",
         line=int(place["line"]) if place else 0,
     )
+
+
+def _dedented(text: str) -> str:
+    """Take away what all lines but the first are indented by."""
+    first, _, rest = text.strip().partition("\n")
+    return f"{first.strip()}\n{textwrap.dedent(rest)}" if rest else first
 
 
 def render(event: Event, id: str) -> Artifact:

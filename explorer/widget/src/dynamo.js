@@ -1,11 +1,12 @@
 // What Dynamo says of the frames: graph breaks, recompiles, guards and dynamic sizes, as plain panels.
 
+import { breakCards, recompileTree, textsOf } from "./breaks.js";
 import { element, plural } from "./dom.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Store } from "./store.js" */
-/** @import { ArtifactInfo, GraphBreak, Guard, Recompile, Symbol as Size } from "./wire.js" */
+/** @import { Guard, Symbol as Size } from "./wire.js" */
 /** @typedef {{ frame: string, index: number }} Found the frame of a row, and the text that it is of */
 
 const MOST = 6; // kinds of guards that are named
@@ -16,67 +17,17 @@ export class Dynamo {
     this.store = store;
     this.navigation = navigation;
     const guards = /** @type {(Guard & Found)[]} */ (rowsOf(store, "guards"));
-    const recompiles = /** @type {(Recompile & Found)[]} */ (rowsOf(store, "recompile"));
     const sizes = /** @type {(Size & Found)[]} */ (rowsOf(store, "symbol"));
     const created = sizes.filter((row) => row.what === "created");
     this.element = element(
       "div",
       { class: "panel scrolled", tabindex: 0 },
       element("h2", {}, "Graph breaks and recompiles"),
-      ...this.breaks(),
-      ...recompiles.map((row) => this.recompile(row)),
+      ...breakCards(store, navigation),
+      ...recompileTree(store, navigation),
       ...(created.length ? this.sizes(created) : []),
       element("h2", {}, "Guards: what must still hold at the next call"),
       guards.length ? this.guards(guards) : element("p", { class: "soft" }, "none"),
-    );
-  }
-
-  breaks() {
-    const found = textsOf(this.store, "graph_break");
-    if (!found.length) return [element("p", { class: "soft" }, "No graph break: each frame is one graph.")];
-    return found.map(({ a, index }) => this.graphBreak(a, index));
-  }
-
-  /** @param {ArtifactInfo} a @param {number} index */
-  graphBreak(a, index) {
-    const { reason, explanation, hints } = /** @type {Partial<GraphBreak>} */ (a.data);
-    const distinct = [...new Set([hints ?? []].flat())];
-    return element(
-      "article",
-      { class: "card warn" },
-      element("h3", {}, `⚠ frame ${a.frame}: ${reason || a.title}`),
-      explanation ? element("p", {}, explanation) : null,
-      element("ul", {}, ...distinct.map((hint) => element("li", {}, hint))),
-      this.place(a, index),
-    );
-  }
-
-  /**
-   * Where the user's program stopped the graph, as a button that leads there.
-   *
-   * @param {ArtifactInfo} a
-   * @param {number} index
-   */
-  place(a, index) {
-    const { file, line } = /** @type {Partial<GraphBreak>} */ (a.data);
-    const { store, navigation } = this;
-    const linked = [...store.links.follow(index, 1)].find(
-      ([other]) => store.artifact(other).stage === "source",
-    );
-    const go = () => (linked ? navigation.goTo(linked[0], [...linked[1].keys()][0]) : navigation.goTo(index));
-    const at = file ? `${file}:${line}` : "its text";
-    return element("button", { type: "button", class: "link", onclick: go }, `at ${at}`);
-  }
-
-  /** @param {Recompile & Found} row */
-  recompile(row) {
-    const go = () => this.navigation.goTo(row.index);
-    return element(
-      "article",
-      { class: "card warn" },
-      element("h3", {}, `↻ frame ${row.frame} compiled again`),
-      element("pre", {}, row.guard),
-      element("button", { type: "button", class: "link", onclick: go }, "its text"),
     );
   }
 
@@ -111,11 +62,6 @@ export class Dynamo {
     const summary = `${plural(rows.length, "guard")}: ${counts}${kinds.size > MOST ? " …" : ""}`;
     return element("div", {}, element("p", { class: "soft" }, summary), table.element);
   }
-}
-
-/** @param {Store} store @param {string} stage */
-function textsOf(store, stage) {
-  return store.payload.artifacts.map((a, index) => ({ a, index })).filter(({ a }) => a.stage === stage);
 }
 
 /**

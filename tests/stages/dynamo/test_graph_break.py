@@ -55,6 +55,23 @@ NoneType: None
 SOURCE = "def toy_example(a, b):\n    '''Doc.'''\n    x = a\n    if b.sum() < 0:\n        b = b * -1\n    return x * b\n"
 
 
+def test_a_hint_of_several_lines_is_whole() -> None:
+    """A hint's further lines, indented more than its first, belong to it; what follows the hints does not."""
+    text = """Graph break in user code at a.py:3
+Graph Break Reason: Attempted to call function marked as skipped
+  Explanation: Dynamo does not trace it.
+  Hint: Write it so:
+        with torch.no_grad():
+            f(x)
+
+        and not otherwise.
+  Hint: Or leave it.
+
+  Developer debug context: module: time
+"""
+    assert facts(text).hints == ("Write it so:\nwith torch.no_grad():\n    f(x)\n\nand not otherwise.", "Or leave it.")
+
+
 @pytest.mark.parametrize("text", [TORCH_2_11, TORCH_2_13])
 def test_the_message_is_taken_apart(text: str) -> None:
     """Reason, explanation, hints, and the user's place, which is the one in the first line."""
