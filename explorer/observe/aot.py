@@ -49,7 +49,7 @@ def graphs(emit: Emit) -> Iterator[None]:
 
 
 def is_inductors(compiler: Any) -> bool:
-    """Whether one of the compilers that AOTAutograd is given is Inductor's, which has probes of its own."""
+    """Tell whether AOTAutograd hands its graphs to Inductor, which has probes of its own."""
     from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 
     return isinstance(compiler, SerializableAOTDispatchCompiler)
@@ -61,7 +61,7 @@ def emit_aot_graph(emit: Emit, gm: Any, graph: str) -> None:
 
 
 def aot_graph_of(gm: Any) -> str:
-    """Which of AOTAutograd's graphs this is, by the names that it gives their inputs: forward, backward or inference."""
+    """Name one of AOTAutograd's graphs by the names of its inputs: forward, backward or inference."""
     names = [node.name for node in gm.graph.nodes if node.op == "placeholder"]
     if any(name.startswith("tangents") for name in names):
         return "backward"
@@ -111,7 +111,7 @@ def metadata_facts(found: Any, arguments: Sequence[Any]) -> AotMetadata:
 
 
 def type_of(value: Any) -> str:
-    """A tensor's dtype and sizes, such as "float32[4, s77]"; what another value is, by its Python type."""
+    """Write a tensor's dtype and sizes, such as "float32[4, s77]", or the Python type of another value."""
     if not hasattr(value, "dtype"):
         return type(value).__name__
     return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"

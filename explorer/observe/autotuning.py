@@ -54,7 +54,7 @@ SETTLED = "with what is fused into it the fastest, as Inductor found"
 
 
 class Assumed(dict[Any, float]):
-    """What stands in for the times of choices where nothing is timed: the likeliest to be the fastest first, and why it is.
+    """Stand in for the times of choices where nothing is timed: the choice that is assumed to be fastest comes first.
 
     `shown` has the choices in the order in which they are recorded.
     """
@@ -97,17 +97,17 @@ def choices_of(name: str, nodes: Any, timings: Mapping[Any, float | None], why: 
 
 
 def request_of(choice: Any) -> Any:
-    """What Inductor would time of a choice; of a subgraph, for which asking is an error until it is timed, nothing."""
+    """Return what Inductor would time of a choice; None for a subgraph, which raises until it is timed."""
     return vars(inside(choice)).get("bmreq")
 
 
 def inside(choice: Any) -> Any:
-    """The choice itself, where it is in a wrapper that packs its weights first, as C++ templates are."""
+    """Unwrap a choice that packs its weights first, as those of C++ templates do."""
     return vars(choice).get("_wrapped", choice)
 
 
 def source_key(choice: Any) -> str:
-    """What the source of a choice is known by, the same for equal sources; "" for a call into a library."""
+    """Return a key that is equal for equal sources of choices; "" for a call into a library."""
     request = request_of(choice)
     if getattr(request, "module_cache_key", None):
         return str(request.module_cache_key)

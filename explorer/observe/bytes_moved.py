@@ -28,7 +28,7 @@ class Moved(NamedTuple):
 
 
 def moved(node: Any) -> Moved:
-    """What a node after fusion moves."""
+    """Count the bytes that a scheduler node reads and writes, after fusion."""
     parts = list(node.get_nodes())
     made = {name for part in parts for name in written_names(part)}
     read: dict[str, dict[Any, int]] = {}
@@ -54,7 +54,7 @@ def _real(part: Any, name: str) -> str:
 
 
 def _reads(part: Any) -> Iterator[tuple[str, Any, int]]:
-    """(buffer, which access of it, bytes) of what one node before fusion reads."""
+    """Yield (buffer, access, bytes) for each read of a scheduler node before fusion."""
     if is_loops(part):
         for dep in part.read_writes.reads:
             if hasattr(dep, "var_names"):
@@ -66,7 +66,7 @@ def _reads(part: Any) -> Iterator[tuple[str, Any, int]]:
 
 
 def _writes(part: Any, group: Sequence[Any]) -> Iterator[tuple[str, Any, int]]:
-    """The same of what it writes that somebody outside the group uses, or that is memory of the caller."""
+    """Yield (buffer, access, bytes) for each write that a node outside the group, or the caller, uses."""
     if is_loops(part):
         kept = {buffer.get_name() for buffer in part.get_outputs() if _is_kept(buffer, group)}
         yield from ((dep.name, str(dep.index), _loop_bytes(dep, part)) for dep in part.read_writes.writes if dep.name in kept)
@@ -120,7 +120,7 @@ def _ranges_and_steps(dep: Any) -> tuple[dict[Any, int], dict[Any, int]]:
 
 
 def shortest_run(node: Any) -> int | None:
-    """The bytes side by side in the shorter rows that a transposing loop reads or writes; None where nothing is transposed.
+    """Return the length in bytes of the shorter contiguous rows in a loop that transposes; None for any other loop.
 
     The innermost loop walks along the rows of one side; on the other it jumps, and another loop's elements lie side by side.
     """

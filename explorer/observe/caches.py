@@ -1,4 +1,4 @@
-"""Watch the caches: which graph or kernel came from one, which did not and why, and what a cached graph holds of its stages."""
+"""Observe the caches: hits, misses and their reasons, and the texts that a cached graph brings with it."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class CacheWatch:
             yield
 
     def _heard(self, metadata: Mapping[str, Any], payload: str) -> None:
-        """One lookup, as torch's structured log tells of it."""
+        """Make the record of one lookup, from torch's structured log."""
         cache, state = LOOKUPS[metadata["artifact"]["name"]]
         info = json.loads(payload)
         graph, self._graph = (self._graph, "") if cache == "FX graph" else ("", self._graph)
         self._emit("cache", lambda: graph_lookup(cache, state, graph, info))
 
     def _texts(self, graph: Any) -> None:
-        """What a cached graph keeps of the stages that made it: the post-grad graph and the output code."""
+        """Return the texts in a cached graph: the post-grad graph and the output code."""
         name = f"{graph.cache_key}.py"
         if post_grad := getattr(graph, "inductor_post_grad_graph_str", ""):
             self._emit("post_grad", lambda: FxGraphText(text=post_grad, cached=True))
@@ -124,7 +124,7 @@ def graph_lookup(cache: str, state: str, graph: str, info: Mapping[str, Any]) ->
 
 
 def kernel_lookups(tuner: Any, graph: str, began: float) -> Iterator[CacheLookup]:
-    """Of a loaded Triton kernel: whether its config was measured before, and whether its binary is older than the recording."""
+    """Tell for a loaded Triton kernel whether its config and its binary come from before the recording."""
     from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
 
     name = str(getattr(tuner.fn, "__name__", ""))

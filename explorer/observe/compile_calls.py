@@ -68,7 +68,7 @@ def compile_calls(emit: Emit) -> Iterator[None]:
 
 
 def _innermost(converter: Any) -> Any:
-    """The backend that torch.compile made, inside the functions that Dynamo wraps it in."""
+    """Unwrap the backend that torch.compile made from Dynamo's wrappers."""
     while hasattr(converter, "_torchdynamo_orig_backend"):
         converter = converter._torchdynamo_orig_backend
     return converter
@@ -92,7 +92,7 @@ def _call_of(backend: Any, place: Line, called_from: Line) -> CompileCall:
 
 
 def _user_place(frame: FrameType | None) -> Line:
-    """The innermost place of a stack that is neither torch's nor explorer's."""
+    """Find the innermost place of a stack outside torch and explorer."""
     while frame is not None and (in_package(frame.f_code.co_filename) or frame.f_code.co_filename.startswith(OWN_FOLDER)):
         frame = frame.f_back
     if frame is None:

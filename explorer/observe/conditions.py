@@ -21,7 +21,7 @@ WRITTEN = (bool, int, float, str, type(None))
 
 
 def decision(frame: FrameType) -> Decision:
-    """Where a frame is, and the conditions that its code tested on the way there.
+    """Return the line at which a frame is, and the conditions that its code tested before it.
 
     `conditions` are those of the `if` statements around the line, as the source writes them, "not (…)" for an else branch.
     `passed` are those before it in the same blocks that would have returned, and so were false. `tested` has what the names in
@@ -70,7 +70,7 @@ def _tree(code: CodeType) -> ast.FunctionDef | None:
 
 
 def _on_the_way(body: Sequence[ast.stmt], line: int) -> Iterator[tuple[ast.expr, bool, bool]]:
-    """(test, what it was, whether the line is inside) of the tests on the way to a line."""
+    """Yield (test, outcome, whether the line is inside the block) for each test on the way to a line."""
     for statement in body:
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             continue

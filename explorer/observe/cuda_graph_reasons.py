@@ -1,4 +1,4 @@
-"""Word a decision on a CUDA graph: what was decided of what, why, and at which line of the user's."""
+"""Word a decision on a CUDA graph: what was decided, about what, why, and at which user line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def named_in(reason: str, gm: Any) -> str:
 
 
 def _change(placeholder: Any) -> str:
-    """The stack of what a graph writes into an input: of the value that is copied there, or of the first user."""
+    """Return the stack of a write to an input: that of the value that is copied, or of the input's first user."""
     users = list(placeholder.users)
     copies = [user for user in users if "copy_" in str(user.target) and user.args[0] is placeholder]
     writers = [*copies, *(copy.args[1] for copy in copies if hasattr(copy.args[1], "meta")), *users]

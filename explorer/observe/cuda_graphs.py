@@ -95,7 +95,7 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
 
 
 class _TorchsPlace(logging.Filter):
-    """Gives a record that went through explorer the place in torch that it came from."""
+    """Restore torch's own file and line on a log record that went through explorer."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record through."""
@@ -111,7 +111,7 @@ class _TorchsPlace(logging.Filter):
 
 @contextmanager
 def logged_in_torch(log: logging.Logger) -> Iterator[None]:
-    """Inside the block what torch logs is shown with torch's own line, though explorer listens in between."""
+    """Show torch's log with torch's own lines inside the block, although explorer listens in between."""
     place = _TorchsPlace()
     log.addFilter(place)
     try:

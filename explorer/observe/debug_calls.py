@@ -72,6 +72,6 @@ def written_for_debugging(emit: Emit) -> Iterator[None]:
 
 
 def _output_code(path: str, *rest: Any) -> OutputCodeText:
-    """The wrapper and the kernels it defines."""
+    """Read the file of the wrapper, which also defines the kernels."""
     file = Path(path)  # AOTInductor's C++ is in a temporary file, whose name says nothing
     return OutputCodeText(text=file.read_text(encoding="utf-8"), file=file.name if file.suffix == ".py" else "")

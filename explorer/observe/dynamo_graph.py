@@ -43,7 +43,7 @@ def graph(emit: Emit) -> Iterator[None]:
 
 
 class MadeAt:
-    """The calls under way when Dynamo made a node, for the nodes that it gives no stack itself.
+    """Keep the stack at which Dynamo made each node, for nodes without a stack trace of their own.
 
     Dynamo leaves torch's own modules out of its stacks, so that the user's line is the innermost. Where a module of torch's
     is all that is traced, such as an nn.Sequential, nothing would be left; nor does it write a stack for switches such as
@@ -56,7 +56,7 @@ class MadeAt:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Note the calls whenever Dynamo makes a node."""
+        """Note the stack whenever Dynamo makes a node."""
         from torch._dynamo.output_graph import SubgraphTracer
         from torch.fx import Graph
 

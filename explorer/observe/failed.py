@@ -1,4 +1,4 @@
-"""Watch for compiles that end with an error, whether the program sees it or not, and for what keeps functions uncompiled."""
+"""Observe compiles that end with an error, and settings under which nothing is compiled."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def failed_compiles(emit: Emit) -> Iterator[None]:
 
 
 class Noting:
-    """A block whose error is told to `note` on its way out."""
+    """Pass an error that leaves the block to `note`."""
 
     def __init__(self, note: Callable[[Exception], None]) -> None:
         self._note = note
@@ -85,7 +85,7 @@ class FailedCompiles:
             yield
 
     def _frame_failed(self, compiled: dict[str, Any], error: Exception) -> None:
-        """The compile of a frame ended with an error."""
+        """Note that the compile of a frame ended with an error."""
         frame = str(compiled["compile_id"])
         self._failed.append(frame)
         code = compiled["code"]
@@ -106,7 +106,7 @@ class FailedCompiles:
                 self._emit("recompile", lambda: Text(text=json.dumps([message])))
 
     def _went_on(self, before: int) -> None:
-        """Dynamo kept the errors since then to itself."""
+        """Record the errors since then that Dynamo swallowed."""
         swallowed = self._failed[before:]
         del self._failed[before:]
         for frame in swallowed:
@@ -190,7 +190,7 @@ def failed_graph(error: Exception, graph: str) -> CompileError:
 
 
 def limit_reached(error: BaseException | None) -> str:
-    """The limit on compiles of one function that an error says is reached; "" for other errors."""
+    """Name the limit on recompiles that an error reports; "" for other errors."""
     while error is not None:
         if "recompile limit exceeded" in str(error):
             return next((limit for limit in LIMITS if limit in str(error)), LIMITS[-1])

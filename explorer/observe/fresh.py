@@ -1,4 +1,4 @@
-"""Compile what a cache could have answered: a trace sets the caches of whole stages aside, a recording may look past them.
+"""Compile although a cache has the graph: a trace uses no caches of graphs, a recording may read none.
 
 Compiled C++ and Triton binaries stay cached in both: their source is seen all the same, and a precompiled header alone
 takes 17 to 35 s to make again.
@@ -39,7 +39,7 @@ def cold_compile() -> Iterator[None]:
 
 @contextmanager
 def _standalone_artifacts_cached() -> Iterator[None]:
-    """Inside the block `standalone_compile` still puts graphs into the caches: what the program saves is an entry of them."""
+    """Let `standalone_compile` write to the caches inside the block: the artifact that it saves is a cache entry."""
     # an attribute of the package with this name is the function
     module = importlib.import_module("torch._inductor.standalone_compile")
     own = [(config, {name: getattr(config, name) for name in names}) for config, names in _graph_caches()]
@@ -69,7 +69,7 @@ def _graph_caches() -> Iterator[tuple[Any, Sequence[str]]]:
 
 @contextmanager
 def no_graph_caches() -> Iterator[None]:
-    """Inside the block no compiled graph is loaded from a cache, and none is put into one."""
+    """Neither read nor write the caches of graphs inside the block."""
     with ExitStack() as stack:
         for config, names in _graph_caches():
             stack.enter_context(config.patch(dict.fromkeys(names, False)))
@@ -78,7 +78,7 @@ def no_graph_caches() -> Iterator[None]:
 
 @contextmanager
 def every_lookup_misses() -> Iterator[None]:
-    """Inside the block every graph is compiled as if the caches did not have it, and is put into them as ever.
+    """Make every lookup of a graph miss inside the block; the compiled graphs are written to the caches as usual.
 
     So a program that saves what it compiled, by `torch.compiler.save_cache_artifacts` for one, still can.
     """

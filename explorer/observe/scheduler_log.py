@@ -1,4 +1,4 @@
-"""What the scheduler considers in one graph, in numbers: its nodes, its verdicts, its rounds, and what is left.
+"""Log what the scheduler does in one graph: its nodes by number, its verdicts, its rounds, and the final nodes.
 
 Scheduler nodes count from 0 in the scheduler's order, and what is fused of two gets the next number. A pair that is asked
 about again in a later round with the same answer is one entry, and the partners of a node that were refused for the same
@@ -109,7 +109,7 @@ class Log:
             self._note(pair, "refused", rule, self.arguments if self.reason else (), self.shared)
 
     def _silent(self, pair: tuple[int, int], again: Callable[[], object]) -> Rule:
-        """Where a refusal without a word came from: as seen before for this pair, or by asking again."""
+        """Find which function refused a pair without a reason: as noted before for the pair, or by asking again."""
         for _, rule, *_ in self._pairs.get(pair, ()):
             if rule.file:
                 located: Rule = rule
@@ -118,13 +118,13 @@ class Log:
         return Rule("", *refused_at(again)) if self._located <= MOST_LOCATED else NO_RULE
 
     def settle(self) -> None:
-        """What could be fused and was not, though no rule refused it, was found to be no faster."""
+        """Mark the last pair as refused, if it was possible and was not fused: then its fusion was found to be no faster."""
         pair, self._awaited = self._awaited, None
         if pair is not None:
             self._note(pair, "refused", Rule("speedup_by_fusion", "", 0, ""), (), self.shared)
 
     def cycle(self, node1: Any, node2: Any, through: Sequence[Any]) -> None:
-        """A fusion would make the graph go in a circle, through nodes that were fused before."""
+        """Note that a fusion would make a cycle through nodes that were fused before."""
         self._awaited = None
         pair = self.number(node1), self.number(node2)
         names = " ".join(str(self.number(node)) for node in through)
@@ -172,20 +172,20 @@ class Log:
     # Buffers and kernels -------------------------------------------------------------------------------------------
 
     def realized(self, name: str, loops: Any, frame: FrameType) -> None:
-        """Lowering made a buffer of what could have been computed where it is read; the calls say why."""
+        """Note that lowering realized a buffer that its readers could have inlined; the calls say why."""
         lowered = str(getattr(getattr(self.graph, "current_node", None), "name", ""))
         calls, buffer = made_buffer(name, lowered, frame, loops)
         number = self._paths.setdefault(calls, len(self._paths))
         self.buffers.append(dataclasses.replace(buffer, path=number))
 
     def kernel(self, name: str, nodes: Any) -> None:
-        """A kernel was written for these nodes; marks between them are no nodes."""
+        """Note the kernel that was written for these nodes; the markers between them are no nodes."""
         parts = [part for node in nodes if hasattr(node, "get_nodes") for part in node.get_nodes()]
         numbers = [self._by_name[part.get_name()] for part in parts if part.get_name() in self._by_name]
         self.kernels.append((name, tuple(dict.fromkeys(numbers))))
 
     def end(self, scheduler: Any) -> None:
-        """The nodes that are left: each is a kernel, a part of one, or a call."""
+        """Note the final nodes: each is a kernel, a part of one, or a call."""
         self.settle()
         self.final = [self._final(node) for node in scheduler.nodes]
 
@@ -212,7 +212,7 @@ class Log:
         return self.number(template), tuple(map(self.number, prologue)), tuple(map(self.number, epilogue))
 
     def weigh(self, place: int, node: Any) -> None:
-        """Add what a node that is left moves and computes to its row."""
+        """Add the bytes and operations of a final node to its row."""
         self.final[place] = work.with_bytes(self.final[place], node)
         self.final[place] = work.with_operations(self.final[place], node)
 
@@ -239,7 +239,7 @@ class Log:
         )
 
     def _rows(self) -> tuple[VerdictRow, ...]:
-        """One row a node, verdict, rule and figures: its number, the partners as ranges, shared bytes, rounds as bits."""
+        """Make a row for each node, verdict, rule and figures, with the partners as ranges and the rounds as bits."""
         partners: dict[tuple[int, str, int, int, int | None, int], list[int]] = {}
         for (first, second), entries in self._pairs.items():
             for verdict, rule, texts, shared, bits in entries:

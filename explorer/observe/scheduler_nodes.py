@@ -1,4 +1,4 @@
-"""What a node of the scheduler is: loops, a call or a result, what it takes and gives, and its sizes in the traced call."""
+"""Classify scheduler nodes (loops, call, result), and read their inputs, outputs and sizes in the traced call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def inputs(inner: Any) -> Iterator[Any]:
 
 
 def iterations(part: Any) -> int:
-    """How often a loop body runs."""
+    """Count the iterations of a loop body."""
     return math.prod(hint(size) for sizes in part.get_ranges() for size in sizes)
 
 

@@ -72,7 +72,7 @@ def changed_settings(where: str) -> Iterator[ChangedSetting]:
 
 
 def set_by(of: str, name: str, value: str, where: str) -> str:
-    """Who set a setting to a value: explorer, the program before the frame, or torch.compile for the graph."""
+    """Name who changed a setting: explorer, the program before the frame, or torch.compile for the graph."""
     own = OWN_SETTINGS.get(of, {})
     if name in own and repr(own[name]) == value:
         return "explorer"

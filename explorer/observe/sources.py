@@ -1,4 +1,4 @@
-"""The source of code objects: only where it is what was compiled, and otherwise as many lines that say why it is not shown.
+"""Read the source of code objects. Where it is not what was compiled, as many lines say why it is not shown.
 
 A file may have changed since it was imported, which is common where an editor and a live kernel are side by side, and code of
 `exec`, `python -` or `-c` has no file. The lines keep their numbers, by the code's own line table, so that links by
@@ -106,7 +106,7 @@ def _inside(code: CodeType) -> Iterator[CodeType]:
 
 
 def _alike(code: CodeType, made: CodeType, shift: int) -> bool:
-    """Whether two code objects are of one text: what is in `made` is in `code`, to which a tool such as pytest may add."""
+    """Tell whether two code objects are of one text. `code` may have more than `made`: a tool such as pytest adds to it."""
     if _positions(made, shift, columns=False) != _positions(code, 0, columns=False):
         return False
     rewritten = any(name.startswith("@py") for name in code.co_names)  # pytest's asserts

@@ -54,7 +54,7 @@ def listening(emit: Emit, listeners: Mapping[str, Listener]) -> Iterator[None]:
 
 @contextmanager
 def not_made(module: Any, names: Collection[str]) -> Iterator[None]:
-    """Inside the block `module` does not make the named artifacts where nobody but explorer would read them.
+    """Keep `module` from making the named artifacts inside the block, where only explorer would read them.
 
     torch makes every payload as soon as one handler is there, also of graphs that explorer copies itself.
     """

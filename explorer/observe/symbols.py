@@ -16,7 +16,7 @@ ASKED_THROUGH = ("torch/_logging/", "torch/fx/experimental/", "torch/utils/", "t
 
 
 def _place_in_torch(stack: list[Mapping[str, Any]]) -> str:
-    """The innermost place of torch's own on a logged stack that asked for a condition; "" where there is none."""
+    """Find the innermost place in torch on the stack of a condition; "" where there is none."""
     for frame in reversed(stack):
         file = in_package(interned(frame.get("filename")))
         if file.startswith("torch/") and not file.startswith(ASKED_THROUGH):

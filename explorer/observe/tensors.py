@@ -40,7 +40,7 @@ def hidden_tensors(value: Any, root: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def copier(kept: Iterable[Any] = (), wide: bool = False) -> Callable[[Any], Any]:
-    """What copies a tensor so that the copies of views of one storage are views of one storage too; with `wide` in float64.
+    """Return a function that copies tensors. Copies of views of one storage share a storage too; with `wide` in float64.
 
     A copy has the strides, the type, the gradient and the marks of the original, so that Dynamo's guards take it for that.
     Tensors that share a storage with one of `kept` stay themselves.
@@ -107,7 +107,7 @@ def _like(tensor: Any, made: Any, copy_one: Callable[[Any], Any]) -> Any:
 
 
 def _storage(tensor: Any) -> int | None:
-    """What is the same for two tensors exactly if they share memory; None where a tensor has no storage of its own."""
+    """Return the storage of a tensor, equal exactly for tensors that share memory; None where it has none of its own."""
     import torch
 
     if tensor.layout != torch.strided or tensor.device.type == "meta":
@@ -191,7 +191,7 @@ def _named_leaves(value: Any, root: str, above: tuple[int, ...]) -> Iterator[tup
 
 
 def _mapped(change: Callable[[Any], Any], value: Any, known: dict[int, Any]) -> Any:
-    """`known` are the leaves that were met, by identity, and what became of each."""
+    """Map the leaves of a nest. `known` has the result for each leaf that was met before, by identity."""
     from torch.utils import _pytree as pytree
 
     def one(leaf: Any) -> Any:
@@ -212,7 +212,7 @@ def _mapped(change: Callable[[Any], Any], value: Any, known: dict[int, Any]) -> 
 
 
 def version_of(tensor: Any) -> int:
-    """How often autograd has seen a tensor change in place."""
+    """Return autograd's version counter of a tensor, which counts changes in place."""
     return 0 if tensor.is_inference() else int(tensor._version)
 
 

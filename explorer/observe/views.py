@@ -1,4 +1,4 @@
-"""Which view operators the index of a load is of: a view computes nothing, what is left of it is how its consumers load.
+"""Name the view operators behind the index of a load. A view computes nothing: it only changes how its readers load.
 
 lowering:  a view's IR remembers the FX node under way, and the views that this one is a view of  (`remember_view`)
 tracing:   a load is made while the views that are between it and its consumer are under way       (`viewed`)
@@ -54,7 +54,7 @@ def views(emit: Emit, state: Views) -> Iterator[None]:
 
 
 def viewed(loader: Callable[..., Any], nodes: tuple[str, ...], state: Views) -> Callable[..., Any]:
-    """A loader during which views are under way."""
+    """Wrap a loader so that these views are under way while it runs."""
 
     def load(*args: Any, **kwargs: Any) -> Any:
         outer, state.nodes = state.nodes, (*state.nodes, *nodes)

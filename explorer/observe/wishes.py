@@ -26,7 +26,7 @@ FORCED = "the fastest template that takes the fusion that was forced"
 
 
 class Changes:
-    """What one compile does otherwise: wishes about fusions, and names of patterns and passes to leave out.
+    """The changes to one compile: requested fusions, and names of patterns and passes to leave out.
 
     `known_patterns` and `known_passes` are the names that the compile came by.
     """
@@ -42,7 +42,7 @@ class Changes:
 
     @property
     def asked(self) -> bool:
-        """Whether anything is to be done otherwise."""
+        """Tell whether any change is requested."""
         return bool(self.fusion or self.without_pattern or self.without_pass)
 
     @contextmanager
@@ -112,7 +112,7 @@ class Wanted:
     # What is put in the scheduler's place ----------------------------------------------------------------------------
 
     def asked(self, original: Any) -> Any:
-        """No fusion of nodes that are to be kept apart."""
+        """Refuse to fuse nodes that are to be kept apart."""
         from torch._inductor.scheduler import WhyNoFuse
 
         def can_fuse(scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
@@ -124,7 +124,7 @@ class Wanted:
         return can_fuse
 
     def possible(self, original: Any) -> Any:
-        """Nodes that are to be fused come first, also where nobody would have thought of them."""
+        """Offer the pairs that are to be fused first, including those that the scheduler does not consider itself."""
 
         def get_possible_fusions(scheduler: Any, nodes: Any, *args: Any, **kwargs: Any) -> Any:
             found = original(scheduler, nodes, *args, **kwargs)
@@ -210,7 +210,7 @@ class Wanted:
         return True
 
     def scheduled(self, original: Any) -> Any:
-        """What came of each wish is emitted when the scheduler is done."""
+        """Emit what became of each request when the scheduler is done."""
 
         def __init__(scheduler: Any, *args: Any, **kwargs: Any) -> None:
             original(scheduler, *args, **kwargs)

@@ -21,7 +21,7 @@ NO_DATA = (
 
 
 def without_data(function: Callable[..., Any], args: Any, kwargs: Any) -> str:
-    """The name of a tensor without data among a call's arguments, parameters and buffers; "" where all have data."""
+    """Name a tensor without data among a call's arguments, parameters and buffers; "" where all have data."""
     return next((name for name, tensor in _tensors(function, args, kwargs) if lacks_data(tensor)), "")
 
 
@@ -81,7 +81,7 @@ def _module_of(module: Any, faked: Callable[[Any], Any]) -> Any:
 
 
 def on_meta(value: Any) -> Any:
-    """A nest of arguments with meta tensors for fake ones: triton asks for an address, which those have, and these not."""
+    """Replace fake tensors by meta tensors: triton asks for an address, which only meta tensors have."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 

@@ -1,4 +1,4 @@
-"""What a node of the scheduler moves and computes: bytes of each buffer, and operations of its calls and loops.
+"""Add to a scheduler node's row the bytes that it moves and the operations that it computes.
 
 `bytes_moved` counts the first, `operators` and `loop_operations` the second. Sizes that only the run knows are named in
 `unsized`.

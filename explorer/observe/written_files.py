@@ -53,7 +53,7 @@ def written_files(emit: Emit) -> Iterator[None]:
 
 
 def _triton_cache() -> list[Any]:
-    """What writes triton's files; [] where triton is not installed."""
+    """List the functions that write triton's files; [] where triton is not installed."""
     try:
         from triton.runtime.cache import FileCacheManager
     except ImportError:
@@ -62,7 +62,7 @@ def _triton_cache() -> list[Any]:
 
 
 def _autotuner() -> list[Any]:
-    """What compiles Inductor's Triton kernels; [] where triton is not installed."""
+    """List the functions that compile Inductor's Triton kernels; [] where triton is not installed."""
     try:
         from torch._inductor.runtime.triton_heuristics import CachingAutotuner
     except ImportError:
