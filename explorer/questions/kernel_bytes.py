@@ -65,7 +65,7 @@ def bytes_moved(trace: TraceData) -> int | None:
 
 
 def _members(trace: TraceData, kernel: CompiledKernel, graph: Artifact) -> frozenset[str]:
-    """The nodes of the graph that a kernel computes."""
+    """List the nodes of the graph that a kernel computes."""
     lines = origins(trace, kernel.artifact.id, kernel.lines).get(graph.id, set())
     return frozenset(name for name, line in node_lines(graph).items() if line in lines)
 
@@ -83,13 +83,13 @@ class _Graph:
         self._whole = inputs <= self._nodes.keys() and all(self._has_a_kernel(node) for node in self._nodes.values())
 
     def traffic(self, members: frozenset[str]) -> Traffic:
-        """What a kernel of these nodes reads and writes."""
+        """Count the bytes that a kernel of these nodes reads and writes."""
         if not self._whole or not members or members & self._split:
             return Traffic(None, None)
         return Traffic(self._sum(self._reads(members)), self._sum(self._writes(members)))
 
     def _has_a_kernel(self, node: FxNode) -> bool:
-        """Whether a node is computed by some kernel, or by nobody."""
+        """Tell whether a kernel computes a node, or no kernel needs to."""
         return node.op in ("placeholder", "get_attr", "output") or node.name in self._computed or _computes_nothing(node)
 
     def _reads(self, members: frozenset[str]) -> Iterator[tuple[str, int | None]]:
@@ -119,7 +119,7 @@ class _Graph:
         return uses
 
     def _source(self, name: str) -> tuple[str, int | None]:
-        """The tensor that a node is a view of, and how much of it the view has; itself where it is none."""
+        """Return the tensor that a node views, and the part of it that the view has; the node itself where it is no view."""
         node = self._nodes[name]
         size = _size(node)
         while node.op == "call_function" and node.name not in self._computed and node.inputs:
@@ -144,12 +144,12 @@ class _Graph:
 
 
 def _computes_nothing(node: FxNode) -> bool:
-    """Whether a node gives what its first input has."""
+    """Tell whether a node only passes on its first input."""
     return bool(VIEWS.match(node.target)) or (node.target == "aten.mul.Tensor" and bool(_BY_ONE.match(node.args)))
 
 
 def _size(node: FxNode) -> int | None:
-    """The bytes of what a node gives, 0 for what is no tensor; None for a size that is not a number."""
+    """Count the bytes of a node's result: 0 where it is no tensor, None where a size is a symbol."""
     tensors = [(node.shape, node.dtype)] if node.shape is not None else [(one.shape, one.dtype) for one in node.outputs or ()]
     if not all(length.isdigit() for shape, _ in tensors for length in shape or ()):
         return None

@@ -58,7 +58,7 @@ class Lines:
 
 
 def _stretches(lines: tuple[int, ...], bits: Bits) -> list[int]:
-    """The lines at the places of bits of which many are neighbours."""
+    """Return the lines of a set in few runs of neighbours."""
     digits = _digits(bits)
     found: list[int] = []
     begin = 0
@@ -82,14 +82,14 @@ class Chosen:
 
 
 class Form(NamedTuple):
-    """How the other ends of a line are kept: what makes that of their places, and the union of several."""
+    """A form in which the other ends of a line are kept: `of` makes it of their places, `union` makes one set of several."""
 
     of: Callable[[Sequence[int]], Any]
     union: Callable[[Iterable[Any]], Bits]
 
 
 def _bits_at(places: Sequence[int]) -> Bits:
-    """The set of the lines at some places."""
+    """Return the set of the lines at some places."""
     if len(places) <= _FEW:
         return reduce(or_, [1 << place for place in places], 0)
     digits = bytearray(b"0") * (max(places) + 1)
@@ -99,7 +99,7 @@ def _bits_at(places: Sequence[int]) -> Bits:
 
 
 def _pieces(places: Iterable[int]) -> Pieces:
-    """The set of the lines at some places, in pieces that have no long gap."""
+    """Return the set of the lines at some places, cut into pieces at long gaps."""
     pieces: list[list[int]] = []
     for place in sorted(places):
         if pieces and place - pieces[-1][-1] <= _GAP:
@@ -115,7 +115,7 @@ def _one_piece(places: Sequence[int]) -> Pieces:
 
 
 def _joined(sets: Iterable[Pieces]) -> Bits:
-    """All sets in pieces as one, part after part, so that each step is on few places."""
+    """Unite sets in pieces: part by part first, so that each step is on few places."""
     parts: dict[int, Bits] = {}
     for first, bits in chain.from_iterable(sets):
         part = first >> _PART
@@ -189,7 +189,7 @@ class Ends(dict[int, tuple[int, ...]]):
         self._shifts = self._few_shifts()
 
     def _fitting_form(self) -> Form:
-        """The form in which the sets of other ends are kept."""
+        """Choose the form for the sets of other ends."""
         if len(self._others) <= _LONG:
             return WHOLE
         return SINGLE if all(len(others) == 1 for others in self.values()) else IN_PIECES
@@ -213,7 +213,7 @@ class Ends(dict[int, tuple[int, ...]]):
         return shifts if len(shifts) * 4 <= count else ()
 
     def of(self, chosen: Chosen, wanted: Bits) -> Bits:
-        """Those of `wanted`, a part of `all`, that are other ends of the chosen lines; in the quickest of six ways."""
+        """Return those of `wanted`, a part of `all`, to which the chosen lines are linked; in the quickest of six ways."""
         here = chosen.bits & self.begin
         if here == self.begin:
             return wanted
@@ -299,7 +299,7 @@ def _close(how: str) -> bool:
 
 
 def _steps(table: Table, takes: Callable[[str], bool]) -> Steps:
-    """The links of a table of those kinds, without artifacts that have none."""
+    """Return the links of the kinds that a walk takes, without artifacts that have none."""
     steps = {here: tuple(ends for (_, how), ends in kinds.items() if takes(how)) for here, kinds in table.items()}
     return {here: ends for here, ends in steps.items() if ends}
 

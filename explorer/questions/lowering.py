@@ -124,7 +124,7 @@ class _Graph:
         self._rows: list[LoweringRow] = []
 
     def rows(self) -> list[LoweringRow]:
-        """One row a node, made once."""
+        """Return one row per node, made once."""
         if not self._rows:
             self._rows = [self._row(node) for node in self.data.lowered]
         return self._rows
@@ -176,7 +176,7 @@ class _Graph:
         return None if kinds[0] in IDLE else any(one.buffers for one in operations)
 
     def _why(self, kinds: tuple[str, ...], operations: Sequence[LoweredOperation]) -> str:
-        """Why a node is a call, or why it is in memory."""
+        """Say why a node became a library call, or why its result is in memory."""
         called = [why_fallback(one.reason) for one in operations if one.reason is not None]
         made = [self._why_made[name] for one in operations for name in one.buffers if name in self._why_made]
         if called or made:
@@ -238,7 +238,7 @@ def _places_of(members: Iterable[Iterable[str]]) -> dict[str, list[int]]:
 
 
 def _names(row: LoweringRow) -> tuple[str, ...]:
-    """What a node can be called by."""
+    """List the names by which a node can be asked about."""
     target = str(row["target"])
     short = target.split(".")[1] if target.count(".") >= 2 else target
     return (row["node"], target, short, *row["buffers"], *row["operations"], *row["kernels"])

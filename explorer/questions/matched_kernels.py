@@ -73,7 +73,7 @@ def _match(
     unknown: Sequence[frozenset[str]],
     names: Sequence[str],
 ) -> KernelMatch:
-    """What one set of kernels has in common, and what differs.
+    """Describe a set of kernels that share values: what they have in common, and what differs.
 
     `unknown` has the graphs of each trace with a kernel of which no record says what it computes.
     """

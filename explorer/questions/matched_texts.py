@@ -39,7 +39,7 @@ def _keys(trace: TraceData, owners: dict[Owner, Hashable]) -> Iterator[Hashable]
 
 
 def _owners(traces: Sequence[TraceData], matches: Iterable[KernelMatch]) -> list[dict[Owner, Hashable]]:
-    """The match of each kernel, where each trace that has it has one such kernel."""
+    """Map each kernel to its match, where no trace has more than one kernel in the match."""
     found: list[dict[Owner, Hashable]] = [{} for _ in traces]
     for number, match in enumerate(matches):
         if sum(map(bool, match.kernels)) < 2 or max(map(len, match.kernels)) > 1:

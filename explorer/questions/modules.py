@@ -88,7 +88,7 @@ def boxes_in_order(nodes: Iterable[Row], labels: Mapping[str, str]) -> dict[str,
 
 
 def _lead(before: Iterable[int], leading: int, box: int, above: list[int]) -> None:
-    """Let some boxes, and those `leading` to them, lead to a box, and so to all below it."""
+    """Note that some boxes, and the boxes that lead to them, lead to a box and to all below it."""
     new = reduce(or_, (1 << other for other in before), leading)
     if new & ~above[box]:
         for below in [box, *(n for n, boxes in enumerate(above) if boxes >> box & 1)]:

@@ -31,7 +31,7 @@ class Reached:
                 self.add(artifact, index.lines[artifact].bits(lines), ())
 
     def lacking(self, artifact: str, lines: Bits) -> Bits:
-        """Those of the lines that are not reached yet."""
+        """Return the lines that are not reached yet."""
         return lines & ~self.known.get(artifact, 0)
 
     def add(self, artifact: str, lines: Bits, route: Route) -> None:
@@ -81,7 +81,7 @@ def walk(index: Index, start: Mapping[str, Iterable[int]]) -> Reached:
 
 
 def _reach(reached: Reached, ways: Ways) -> Reached:
-    """Continue from every reached place, nearest first, over the links that the ways have."""
+    """Follow the links that the walk may take from every reached place, nearest first."""
     known, groups = reached.known, reached.groups
     queue = deque((artifact, lines, route, ways.start) for (artifact, route), lines in groups.items())
     while queue:
