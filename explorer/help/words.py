@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from explorer.errors import unknown_name
-from explorer.model.values import Rows
+from explorer.model.values import Rows, text_lines
 
 #: The tables that explain the texts of a language, in the order in which they are asked.
 TABLES: Mapping[str, tuple[str, ...]] = {
@@ -53,7 +53,7 @@ def table(name: str) -> Table:
     """Read the table of that name."""
     heads: dict[str, str] = {}
     entries: dict[str, Explanation] = {}
-    for line in (Path(__file__).parent / f"{name}.tsv").read_text(encoding="utf-8").splitlines():
+    for line in text_lines((Path(__file__).parent / f"{name}.tsv").read_text(encoding="utf-8")):
         if line.startswith("# "):
             key, _, value = line[2:].partition(": ")
             heads[key] = value
