@@ -183,12 +183,13 @@ def fail_at(site: str, faults: Faults, run: Callable[[], tuple[Any, bool]]) -> s
     faults.failing = site
     try:
         trace, right = run()
+        failures = trace.failures  # it is replayed when it is read
     except Exception as error:  # noqa: BLE001 whatever the program meets is what is asked for
         return f"the program broke: {type(error).__name__}: {error}"[:300]
     finally:
         faults.failing = ""
-    named = any(f"INJECTED {site}" in f.message or "division by zero" in f.message for f in trace.failures)
-    return "" if right and named else f"named {named}, right {right}: {[str(f)[:100] for f in trace.failures][:3]}"
+    named = any(f"INJECTED {site}" in f.message or "division by zero" in f.message for f in failures)
+    return "" if right and named else f"named {named}, right {right}: {[str(f)[:100] for f in failures][:3]}"
 
 
 def sites_of(faults: Faults, run: Callable[[], tuple[Any, bool]], modules: tuple[str, ...]) -> list[str]:

@@ -16,6 +16,7 @@ from explorer.recording.recorder import Recorder
 from explorer.recording.unread import UnreadEvents
 from explorer.replay import replay
 from explorer.traced import Trace
+from explorer.traced.trace import lost
 
 
 def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: LiveFunction | None) -> Trace:
@@ -28,10 +29,10 @@ def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Sta
         date = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         whole_meta = plain({**meta, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
     except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
-        return Trace.of(_lost(error, meta, failures), live)
+        return Trace.of(lost(error, meta, failures), live)
     events, unread = tuple(recorder.events), recorder.unread
     make = partial(_read_and_replayed, replay, events, unread, failures, whole_meta, tuple(stages))
-    return Trace.of_later(whole_meta, partial(_made, make, whole_meta, failures), live)
+    return Trace.of_later(whole_meta, make, live, failures)
 
 
 def failures_of(recorder: Recorder) -> tuple[Failure, ...]:
@@ -48,21 +49,7 @@ def _read_and_replayed(
     stages: Sequence[Stage],
 ) -> TraceData:
     """Make the events that are unread, and the data of the trace of all."""
-    read = unread.read()
-    new = (failure for failure in read.failures if failure not in failures)
-    return replay((*events, *read.events), (*failures, *new), meta, stages)
-
-
-def _made(make: Callable[[], TraceData], meta: Mapping[str, Plain], failures: Sequence[Failure]) -> TraceData:
-    """What `make` gives, or only a Failure where explorer fails in it."""
-    try:
-        with collection_paused():
-            return make()
-    except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
-        return _lost(error, meta, failures)
-
-
-def _lost(error: Exception, meta: Mapping[str, Plain], failures: Sequence[Failure]) -> TraceData:
-    """The data of a trace that could not be replayed."""
-    lost = Failure("record", "replay", f"{type(error).__name__}: {error}", fatal=True)
-    return TraceData(meta, failures=(*failures, lost))
+    with collection_paused():
+        read = unread.read()
+        new = (failure for failure in read.failures if failure not in failures)
+        return replay((*events, *read.events), (*failures, *new), meta, stages)

@@ -38,6 +38,12 @@ from explorer.traced.kernel import Kernel, Kernels
 from explorer.traced.what_if import WhatIf
 
 
+def lost(error: Exception, meta: Mapping[str, Plain], failures: Sequence[Failure]) -> TraceData:
+    """The data of a trace that could not be replayed: what went wrong before, and this error."""
+    failure = Failure("record", "replay", f"{type(error).__name__}: {error}", fatal=True)
+    return TraceData(meta, failures=(*failures, failure))
+
+
 @deferrable("artifacts", "links", "failures", "stages")
 @dataclass(frozen=True, repr=False)
 class Trace(TraceData):
@@ -56,12 +62,20 @@ class Trace(TraceData):
         return Trace(data.meta, data.artifacts, data.links, data.failures, live, stages=data.stages)
 
     @staticmethod
-    def of_later(meta: Mapping[str, Plain], make: Callable[[], TraceData], live: Live | None = None) -> Trace:
-        """Make the trace of the data that `make` gives when its artifacts, links or failures are first read."""
+    def of_later(
+        meta: Mapping[str, Plain], make: Callable[[], TraceData], live: Live | None = None, failures: Sequence[Failure] = ()
+    ) -> Trace:
+        """Make the trace of the data that `make` gives when its artifacts, links or failures are first read.
+
+        Where `make` fails the trace has `failures`, those known before, and one that says so.
+        """
         trace = Trace(meta, live=live)
 
         def fields() -> dict[str, object]:
-            data = make()
+            try:
+                data = make()
+            except Exception as error:  # noqa: BLE001 the program ran, and has a trace that says so
+                data = lost(error, meta, failures)
             return {"artifacts": data.artifacts, "links": data.links, "failures": data.failures, "stages": data.stages}
 
         defer(trace, fields)
