@@ -71,6 +71,8 @@ class Block:
             return np.zeros(self.threads, dtype=np.int64)
         if name.startswith("%"):
             return self.registers[name]
+        if name.startswith(("0f", "0d")):  # a float, by its bits
+            return np.full(self.threads, int(name[2:], 16), dtype=np.int64)
         number = 0 if name == "global_smem" else self.names[name] if name in self.names else int(name, 0)
         return np.full(self.threads, number, dtype=np.int64)
 

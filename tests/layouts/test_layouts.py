@@ -192,6 +192,28 @@ def test_shared_memory_holds_each_element_where_the_picture_says(layout, shared,
         assert int.from_bytes(word, "little") == row * 64 + column, (row, column)
 
 
+def test_a_matrix_product_copies_each_element_to_where_the_picture_says():
+    """The asynchronous copies in a real product's PTX bring each element of both operands to its byte of shared memory."""
+    pytest.importorskip("triton", reason="triton is not installed: it makes the PTX")
+    text = (HERE.parent / "data" / "matmul-a100-triton3.7.ttgir").read_text(encoding="utf-8")
+    left, right, size = 1 << 40, 1 << 41, 64
+    block = load("ptx_addresses").Block(kernels.ptx_of(text), [left, right, 1 << 42, size, size, size], until="ldmatrix")
+    stage = 64 * 32 * 2
+    places = {"%x_27": (left, 0, 32), "%y_36": (right, 2 * stage, 64)}
+    seen = 0
+    for name, (base, first, _) in places.items():
+        bytes_of = layout_named(text, name).bytes_of
+        for shared, source, width in block.copies:
+            for to, origin in zip(shared, source, strict=True):
+                if not (base <= origin < base + size * size * 2 and first <= to < first + stage):
+                    continue
+                for n in range(0, width, 2):
+                    element = divmod((int(origin) - base + n) // 2, size)
+                    assert bytes_of[element] == int(to) - first + n
+                    seen += 1
+    assert seen == 2 * 64 * 32
+
+
 # What is asked of it -----------------------------------------------------------------------------------------------------
 
 
