@@ -86,7 +86,7 @@ BARS = """() => document.querySelector('#explorer').app.panes.list.flatMap((pane
         const { top, bottom, right } = sign.getBoundingClientRect();
         const line = lines.get(Math.round(middle(sign)));
         return line && top >= view.top && bottom <= view.bottom
-            ? [[pane.artifact, Number(line.dataset.line), Math.round(right) - 6, Math.round(top)]] : [];
+            ? [[...pane.store.written(pane.artifact, Number(line.dataset.line)), Math.round(right) - 6, Math.round(top)]] : [];
     });
 })"""
 #: The pixels of bars in a picture, each as hexadecimal RGB.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+import explorer
 
 LINES = "rows => rows.map((row) => [Number(row.dataset.line), row.dataset.source, row.textContent])"
 
@@ -35,3 +38,50 @@ def test_a_wrapper_opens_on_its_linked_lines(opened, replayed):
     shown = right_lines(tab)
     assert any(source for _, source, _ in shown)
     assert not any(text.startswith("from ") for _, _, text in shown)
+
+
+def test_the_function_that_was_called_opens_beside_it(opened, rotary):
+    """Not a helper: the module's own forward stands first in the source, its first line that led to the kernel in sight."""
+    tab = opened(rotary)
+    left = tab.get_by_role("region", name="left text")
+    shown = left.locator(".line[data-line]").all_inner_texts()
+    forward = next(a for a in rotary.find("source") if a.data["qualname"] == "Rotary.forward")
+    assert shown[0].startswith("# Rotary.forward") and shown[1 : 1 + len(forward.lines)] == list(forward.lines)
+    kernel = tab.get_by_role("region", name="right text").locator("select").first.evaluate("s => Number(s.value)")
+    tab.wait_for_function("() => document.querySelector('#explorer').app.parts.colours.swatches.size")
+    coloured = left.locator('.line[data-source]:not([data-source=""]):not([data-source="linked"])')
+    assert coloured.count() >= 3, "the lines of the helpers that became the kernel are in sight too"
+    assert rotary.artifacts[kernel].stage == "kernel"
+
+
+def test_the_panes_of_a_comparison_open_on_their_linked_lines(opened, rotary):
+    """Each trace's kernel has its imports and decorators folded, as in the view of one trace."""
+    tab = opened(explorer.compare(rotary, rotary, names=("before", "after")))
+    tab.wait_for_function("() => document.querySelector('#explorer').app.parts.colours.swatches.size")
+    for side in ("right", "third"):
+        texts = tab.get_by_role("region", name=f"{side} text").locator(".line[data-line]").all_inner_texts()
+        assert any("tl.load(" in text for text in texts), side
+        assert not any(text.startswith(("from ", "@")) for text in texts), side
+
+
+def test_the_header_counts_what_was_compiled(opened, rotary):
+    """Beside the kernels stand the graphs, the operators in them as torch counts the calls, and the calls into libraries."""
+    said = opened(rotary).locator("header").inner_text()
+    (graph,) = rotary.find("post_grad")
+    operators = len(re.findall(r" = torch\.ops\.\w+\.", graph.text))
+    calls = len(re.findall(r"^ *extern_kernels\.", rotary.find("output_code")[0].text, re.M))
+    assert operators > 20 and calls > 2
+    assert f"1 graph of {operators} operators, {calls} library calls" in said
+
+
+def test_the_bars_of_the_panes_stand_beside_what_they_hold(opened, rotary):
+    """Picker, buttons and the line about a text lie on nothing else: each is what one meets where it stands."""
+    tab = opened(rotary)
+    met = """() => {
+        const root = document.querySelector('#explorer').shadowRoot;
+        return [...root.querySelectorAll('.pane select, .pane button:not([hidden]):enabled')].filter((one) => {
+            const { left, top, width, height } = one.getBoundingClientRect();
+            return width && !one.contains(root.elementFromPoint(left + width / 2, top + height / 2));
+        }).map((one) => one.getAttribute('aria-label'));
+    }"""
+    assert tab.evaluate(met) == []

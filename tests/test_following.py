@@ -50,6 +50,18 @@ def followed(tab: Any, trace: Trace) -> None:
     assert int(line) in seen(tab)[source.id]
 
 
+@pytest.fixture
+def opened(opened):
+    """A page with one function in its left pane; tests/test_program.py holds what all of them in one text do."""
+
+    def one_function(trace: Trace) -> Any:
+        tab = opened(trace)
+        pane(tab, "left").locator("select").select_option(str(text(trace, "source", 1)))
+        return tab
+
+    return one_function
+
+
 def text(trace: Trace, stage: str, number: int = 0) -> int:
     """The index of a text of a stage."""
     return [n for n, a in enumerate(trace.artifacts) if a.stage == stage][number]

@@ -13,11 +13,13 @@ from explorer.traced import Trace
 from explorer.traced.comparison import Comparison
 
 APP = "document.querySelector('#explorer').app"
-#: Of each pane the id of its text, the lines that can be seen, the line under the pointer and the lines that it lights.
-PANES = f"""() => {APP}.panes.list.map((pane) => {{
-    const lines = (kind) => [...pane.element.querySelectorAll(`.line${{kind}}`)].map((line) => Number(line.dataset.line));
-    return [pane.store.artifact(pane.artifact).id, lines(''), lines('.hovered'), lines('.hover-lit')];
-}})"""
+#: Of each pane the lines that can be seen, the line under the pointer and those that it lights: id of the text, and number.
+PANES = f"""() => {APP}.panes.list.map((pane) => ['', '.hovered', '.hover-lit'].map((kind) =>
+    [...pane.element.querySelectorAll(`.line${{kind}}:not(.heading)`)]
+        .flatMap((line) => {{
+            const place = pane.store.written(pane.artifact, Number(line.dataset.line));
+            return place ? [[pane.store.artifact(place[0]).id, place[1]]] : [];
+        }})))"""
 #: The lines of one side that are drawn, and those that the pointer lights.
 CELLS = """side => ['', '.hover-lit'].map((kind) => [...document.querySelector('#explorer').shadowRoot.querySelectorAll(
     `.compare .cell${kind}[data-side="${side}"]:not(.none)`)].map((cell) => Number(cell.dataset.line)))"""
@@ -30,18 +32,18 @@ def engines(replayed: Callable[[str], Trace]) -> Comparison:
     return explorer.compare(*traces, names=("IREE", "ONNX"))
 
 
-def linked(trace: Trace, artifact: str, line: int) -> dict[str, set[int]]:
-    """The lines of each text that are linked to a line, as Python answers."""
-    found: dict[str, set[int]] = {}
-    for row in follow(trace, artifact, line):
-        found.setdefault(row["artifact"], set()).update(row["lines"])
-    return found
+Places = set[tuple[str, int]]
 
 
-def panes(tab: Any) -> list[tuple[str, list[int], list[int], list[int]]]:
-    """What the panes show and light, once two frames have been drawn."""
+def linked(trace: Trace, artifact: str, line: int) -> Places:
+    """The lines of all texts that are linked to a line, as Python answers."""
+    return {(row["artifact"], line) for row in follow(trace, artifact, line) for line in row["lines"]}
+
+
+def panes(tab: Any) -> list[tuple[Places, Places, Places]]:
+    """The lines that each pane shows, has under the pointer and lights, once two frames have been drawn."""
     tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    return [tuple(pane) for pane in tab.evaluate(PANES)]
+    return [tuple({(id, line) for id, line in lines} for lines in pane) for pane in tab.evaluate(PANES)]
 
 
 def line_of(tab: Any, pane: int, code: str) -> Any:
@@ -74,13 +76,13 @@ def test_the_pointer_lights_the_linked_lines_of_every_pane(opened, rotary):
         line_of(tab, 1, code).hover(position={"x": 40, "y": 9})
         number = next(n for n, text in enumerate(kernel.lines, 1) if code in text)
         wanted = linked(rotary, kernel.id, number)
-        for pane, (text, seen, under, found) in enumerate(panes(tab)):
-            assert under == ([number] if pane == 1 else [])
-            assert set(found) == (wanted.get(text, set()) & set(seen)) - set(under)
+        for pane, (seen, under, found) in enumerate(panes(tab)):
+            assert under == ({(kernel.id, number)} if pane == 1 else set())
+            assert found == (wanted & seen) - under
             lit += len(found)
     assert lit > 6 and tab.locator(".line.lit").count() == before
     tab.locator(".status").hover()
-    assert not any(under or found for _, _, under, found in panes(tab))
+    assert not any(under or found for _, under, found in panes(tab))
     assert tab.locator(".hover-lit").count() == 0 and tab.locator(".line.lit").count() == before
 
 
@@ -88,7 +90,7 @@ def test_the_pointer_lights_both_sides_of_a_comparison(opened, engines):
     """Two compilers' texts of one layer: in the panes and in Compare, a line lights those of the other text."""
     tab = opened(engines)
     line_of(tab, 1, "arith.cmpf ugt").hover(position={"x": 60, "y": 9})
-    assert all(under or found for _, _, under, found in panes(tab))
+    assert all(under or found for _, under, found in panes(tab))
     tab.get_by_role("tab", name="Compare").click()
     panel = tab.get_by_role("tabpanel", name="Compare")
     panel.get_by_role("combobox", name="first text to compare").select_option("0")
@@ -99,7 +101,8 @@ def test_the_pointer_lights_both_sides_of_a_comparison(opened, engines):
     (graph,) = engines.traces[1].find("onnxrt_all")
     source = engines.traces[1].find("source")[0]
     line = next(n for n, text in enumerate(source.lines, 1) if "torch.relu(" in text)
-    assert found == sorted(linked(engines.traces[1], source.id, line)[graph.id] & set(seen)) != []
+    wanted = {at for id, at in linked(engines.traces[1], source.id, line) if id == graph.id}
+    assert found == sorted(wanted & set(seen)) != []
     tab.locator(".status").hover()
     assert tab.evaluate(CELLS, 1) == [seen, []]
 
@@ -111,18 +114,17 @@ def test_the_pointer_goes_along_the_line_into_its_tooltip(opened, rotary):
     line.hover(position={"x": 120, "y": 9})
     tooltip = tab.locator(".cm-tooltip .hover")
     tooltip.wait_for()
-    number = next(n for _, _, (n, *_), _ in panes(tab)[1:2])
+    (under,) = panes(tab)[1][1]
     row = tooltip.get_by_role("button").first
     box, at = row.bounding_box(), line.bounding_box()
     tab.mouse.move(at["x"] + 124, at["y"] + 9)
     tab.mouse.move(box["x"] + 30, box["y"] + box["height"] / 2, steps=12)
-    assert tooltip.is_visible() and panes(tab)[1][2] == [number], "the line stays lit while its tooltip is read"
+    assert tooltip.is_visible() and panes(tab)[1][1] == {under}, "the line stays lit while its tooltip is read"
     code = row.locator("code").inner_text()
     row.click()
     artifact, there = selected(tab)
     assert code == next(a for a in rotary.artifacts if a.id == artifact).lines[there - 1].strip()
-    kernel = next(a for a in rotary.artifacts if a.stage == "kernel")
-    assert there in linked(rotary, kernel.id, number)[artifact]
+    assert (artifact, there) in linked(rotary, *under)
     assert tab.locator(".cm-tooltip").count() == 0
 
 
@@ -146,5 +148,9 @@ def test_keys_alone_lead_along_a_link(opened, rotary):
     artifact, there = selected(tab)
     assert (artifact, there) != start
     assert next(a for a in rotary.artifacts if a.id == artifact).lines[there - 1].strip() == wanted
-    focused = "document.querySelector('#explorer').shadowRoot.activeElement.closest('.pane')?.querySelector('select').value"
-    assert rotary.artifacts[int(tab.evaluate(focused))].id == artifact
+    focused = f"""() => {{
+        const at = document.querySelector('#explorer').shadowRoot.activeElement.closest('.pane');
+        const pane = {APP}.panes.list.find((one) => one.element === at);
+        return pane.lines[pane.chosen - 1];
+    }}"""
+    assert tab.evaluate(focused).strip() == wanted, "the focus is in the text with that line"

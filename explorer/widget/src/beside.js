@@ -1,7 +1,7 @@
 // Several traces in one view: which text is of which trace, what stands opposite it in another one, and the
 // panes, one for the program and one for each trace, which follow the selected line.
 
-import { firstTexts } from "./opening.js";
+import { firstTexts, showFirstLinked } from "./opening.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Pane } from "./pane.js" */
@@ -39,7 +39,11 @@ export class Beside {
     const [[[source, line]]] = firsts;
     panes.show(panes.list[0], source);
     if (line) panes.list[0].editor.reveal(line);
-    firsts.forEach(([, text], trace) => panes.show(panes.list[trace + 1], text));
+    firsts.forEach(([, text], trace) => {
+      const pane = panes.list[trace + 1];
+      panes.show(pane, text);
+      if (text >= 0) showFirstLinked(store, pane);
+    });
   }
 
   /**

@@ -12,7 +12,9 @@ import {
   foldGutter,
   foldKeymap,
   foldService,
+  foldedRanges,
   unfoldAll,
+  unfoldEffect,
 } from "@codemirror/language";
 import { gotoLine, search, searchKeymap } from "@codemirror/search";
 import { EditorState, StateEffect, StateField, Text, Compartment } from "@codemirror/state";
@@ -41,6 +43,7 @@ import { lineTooltips } from "./tooltip.js";
 /** @import { Look } from "./colours.js" */
 /** @import { Hovered } from "./hovering.js" */
 /** @import { Route } from "./links.js" */
+/** @import { Program } from "./program.js" */
 
 /**
  * What is lit: "lit" maps a line to what gives its route, "chosen" is the selected line (0: none), "query" is
@@ -154,6 +157,8 @@ export class Editor {
     this.quiet = true;
     /** @type {string[]} */
     this.lines = [];
+    /** @type {Program | null} */
+    this.program = null;
     /** @type {Uint32Array | null} where each line's fold ends */
     this.ends = null;
     this.view = new EditorView({
@@ -166,9 +171,10 @@ export class Editor {
     this.element.addEventListener("pointerleave", () => this.about.pointed(0));
   }
 
-  /** @param {string[]} lines */
-  show(lines) {
+  /** @param {string[]} lines @param {Program | null} program whose lines they are, where they are one's */
+  show(lines, program = null) {
     this.lines = lines;
+    this.program = program;
     this.ends = null;
     this.view.setState(
       EditorState.create({ doc: Text.of(lines.length ? lines : [""]), extensions: this.extensions() }),
@@ -180,7 +186,7 @@ export class Editor {
     return [
       marks,
       hovered,
-      lineNumbers(),
+      lineNumbers({ formatNumber: (line) => this.program?.number(line) ?? String(line) }),
       gutter({
         class: "signs",
         lineMarker: (view, block) => this.sign(view, block),
@@ -319,7 +325,12 @@ export class Editor {
     const { lit, chosen, query } = view.state.field(marks);
     const kind = line.number === chosen ? " chosen" : lit.has(line.number) ? " lit" : "";
     const look = String(this.about.look(line.number) ?? "");
-    const attributes = { class: `line${kind}`, "data-line": String(line.number), "data-source": look };
+    const heading = this.program?.isHeading(line.number) ? " heading" : "";
+    const attributes = {
+      class: `line${kind}${heading}`,
+      "data-line": String(line.number),
+      "data-source": look,
+    };
     yield Decoration.line({ attributes }).range(line.from);
     for (const [from, to] of occurrences(line.text, query))
       yield foundMark.range(line.from + from, line.from + to);
@@ -352,7 +363,7 @@ export class Editor {
 
   /** @param {EditorState} state @param {number} start */
   fold(state, start) {
-    this.ends ||= foldEnds(this.lines);
+    this.ends ||= foldEnds(this.lines, this.program?.folds);
     const line = state.doc.lineAt(start);
     const end = this.ends[line.number - 1];
     return end ? { from: line.to, to: state.doc.line(end + 1).to } : null;
@@ -453,8 +464,10 @@ export class Editor {
     const { doc } = this.view.state;
     const at = doc.line(Math.min(doc.lines, Math.max(1, line))).from;
     const [first, last] = this.view.scrollDOM.clientHeight ? this.inView() : [0, 0];
-    const effects =
-      line < first || line > last ? EditorView.scrollIntoView(at, { y: "center", x: "nearest" }) : [];
+    /** @type {StateEffect<unknown>[]} */
+    const effects = unfolding(this.view.state, at);
+    if (effects.length || line < first || line > last)
+      effects.push(EditorView.scrollIntoView(at, { y: "center", x: "nearest" }));
     this.view.dispatch({ effects, ...(caret ? { selection: { anchor: at } } : {}) });
   }
 
@@ -482,6 +495,22 @@ export class Editor {
   close() {
     this.view.destroy();
   }
+}
+
+/**
+ * What opens the folds over a place.
+ *
+ * @param {EditorState} state
+ * @param {number} at
+ * @returns {StateEffect<unknown>[]}
+ */
+function unfolding(state, at) {
+  /** @type {StateEffect<unknown>[]} */
+  const effects = [];
+  foldedRanges(state).between(at, at, (from, to) => {
+    if (from < at) effects.push(unfoldEffect.of({ from, to }));
+  });
+  return effects;
 }
 
 /** @param {ViewUpdate} update */

@@ -10,9 +10,10 @@ const indent = (line) => {
  * For each line, counted from 0, the last line that folds under it; 0 where nothing does.
  *
  * @param {string[]} lines
+ * @param {[first: number, last: number][]} sections lines, counted from 1, that fold under their first one
  * @returns {Uint32Array}
  */
-export function foldEnds(lines) {
+export function foldEnds(lines, sections = []) {
   const ends = new Uint32Array(lines.length);
   /** @type {[line: number, indent: number][]} */
   const open = []; // [line, indent] of lines that what follows may belong to
@@ -28,5 +29,6 @@ export function foldEnds(lines) {
     last = at;
   }
   for (const [line] of open) if (last > line) ends[line] = last;
+  for (const [first, end] of sections) ends[first - 1] = end - 1;
   return ends;
 }

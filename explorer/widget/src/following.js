@@ -3,6 +3,7 @@
 
 /** @import { Parts } from "./app.js" */
 /** @import { Pane } from "./pane.js" */
+/** @import { Place } from "./selection.js" */
 
 export class Following {
   /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes">} parts */
@@ -37,8 +38,18 @@ export class Following {
     if (!place) return;
     const pane = this.panes.with(place.artifact) ?? this.room(by);
     if (!pane || pane === by) return;
-    if (pane.artifact !== place.artifact) this.panes.show(pane, place.artifact);
-    pane.editor.reveal(place.line);
+    if (!this.shown(pane, place)) this.panes.show(pane, place.artifact);
+    pane.editor.reveal(this.shown(pane, place));
+  }
+
+  /**
+   * The line at which a pane shows a user's line, 0 where it does not.
+   *
+   * @param {Pane} pane
+   * @param {Place} place
+   */
+  shown(pane, { artifact, line }) {
+    return this.store.lineIn(pane.artifact, artifact, line);
   }
 
   /**

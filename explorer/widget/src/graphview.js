@@ -117,7 +117,7 @@ export class GraphView {
       if (!a.nodes) return;
       this.source.append(element("option", { value: index }, `${a.frame} ${this.store.name(index)}`));
     });
-    const shown = inPanes.find((index) => index >= 0 && artifacts[index].nodes);
+    const shown = inPanes.find((index) => index >= 0 && this.store.artifact(index).nodes);
     const [kernel = null] = kernels;
     const last = artifacts.findIndex(
       ({ stage, frame, graph }) =>

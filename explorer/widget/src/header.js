@@ -5,6 +5,7 @@ import { element, plural, seconds } from "./dom.js";
 /** @import { Parts } from "./app.js" */
 /** @import { FailureInfo, Payload, Phase } from "./wire.js" */
 
+const GRAPHS = ["post_grad", "inductor_input", "forward", "dynamo"]; // the first of these is counted
 const WAIT = 120; // milliseconds after the last letter until the search begins
 const LONGEST = 600; // letters of a failure in a tooltip
 
@@ -45,10 +46,38 @@ export class Header {
       "header",
       {},
       element("div", { class: "title" }, title, facts(meta)),
-      element("ul", { class: "figures" }, element("li", { class: "counts" }, counts), this.compileTime()),
+      element(
+        "ul",
+        { class: "figures" },
+        element("li", { class: "counts" }, counts),
+        this.graphs(),
+        this.compileTime(),
+      ),
       element("div", { class: "chips" }, ...this.chips()),
       this.detail,
     );
+  }
+
+  // The size of what was compiled: the graphs as Inductor lowers them, or as Dynamo made them, and library
+  // calls beside the kernels.
+  graphs() {
+    const { artifacts, calls, comparison } = this.store.payload;
+    const lists = GRAPHS.map((stage) =>
+      artifacts.flatMap((a, at) => (a.stage === stage && a.nodes ? [at] : [])),
+    );
+    const graphs = lists.find((list) => list.length);
+    if (comparison || !graphs) return null;
+    /** @param {number} at @param {number} node */
+    const isOperator = (at, node) =>
+      this.store.fact(at, node, "op") === "call_function" &&
+      !this.store.fact(at, node, "target").endsWith("getitem");
+    const operators = graphs.flatMap((at) =>
+      this.store.nodes(at).name.filter((_, node) => isOperator(at, node)),
+    );
+    const size = `${plural(graphs.length, "graph")} of ${plural(operators.length, "operator")}`;
+    const { title } = this.store.stage(graphs[0]);
+    const parts = [size, calls.length ? plural(calls.length, "library call") : ""].filter(Boolean);
+    return element("li", { title: `counted in: ${title}` }, parts.join(", "));
   }
 
   // Of one trace: what several took is beside each other in their figures.

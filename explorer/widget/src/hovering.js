@@ -23,11 +23,13 @@ export class Hovering {
   /**
    * The pointer is on a line; 0 where it is on none.
    *
-   * @param {number} artifact
-   * @param {number} line
+   * @param {number} shown
+   * @param {number} shownLine
    */
-  at(artifact, line) {
-    if (artifact < 0 || line <= 0) return this.leave();
+  at(shown, shownLine) {
+    const place = shown < 0 || shownLine <= 0 ? null : this.store.written(shown, shownLine);
+    if (!place) return this.leave();
+    const [artifact, line] = place;
     if (this.place?.artifact === artifact && this.place.line === line) return;
     this.place = { artifact, line };
     this.lit = this.store.links.follow(artifact, line);
@@ -49,8 +51,8 @@ export class Hovering {
    * @returns {Hovered}
    */
   of(artifact) {
-    const line = this.place?.artifact === artifact ? this.place.line : 0;
-    return { line, linked: this.lit.get(artifact) ?? new Map() };
+    const line = this.place ? this.store.lineIn(artifact, this.place.artifact, this.place.line) : 0;
+    return { line, linked: this.store.litIn(artifact, this.lit) };
   }
 }
 

@@ -5,6 +5,7 @@ import { bytes, element } from "./dom.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
+/** @import { Store } from "./store.js" */
 /** @import { MemoryInfo, MomentRow, StorageRow, UnreadRow } from "./wire.js" */
 
 // So many storages of unknown size are named, the others counted; as in explorer/questions/memory.py.
@@ -64,7 +65,9 @@ export class Memory {
     ];
     const storages = new Table(`memory of ${frame} ${graph}`, columns, rows, (row) => goTo(row.born || 1));
     const parts = [element("h3", {}, `${frame} ${graph}`), storages.element];
-    if (points.length) parts.splice(1, 0, chart(points, rows, goTo));
+    /** @param {number} line */
+    const goToSource = (line) => goTo(output < 0 ? line : leading(this.store, output, line, rows));
+    if (points.length) parts.splice(1, 0, chart(points, rows, goToSource));
     return parts;
   }
 }
@@ -91,6 +94,23 @@ function boundOf(rows) {
   const more = left.length > MOST_NAMED ? ` and ${left.length - MOST_NAMED} more` : "";
   const leftOut = `; not counted, since only the run knows the size: ${named.join(", ")}${more}`;
   return { bound: "at least", leftOut };
+}
+
+/**
+ * The line of the output code to show of a point: where it came from no user's line, as where a buffer is
+ * freed, that at which the buffer was made, else last used.
+ *
+ * @param {Store} store
+ * @param {number} output
+ * @param {number} line
+ * @param {StorageRow[]} rows
+ */
+function leading(store, output, line, rows) {
+  /** @param {number} at */
+  const leads = (at) => [...store.links.follow(output, at).keys()].some((index) => store.isSource(index));
+  const freed = rows.filter((row) => row.freed === line);
+  const places = [line, ...freed.map(({ born }) => born), ...freed.map((row) => row.last_use)];
+  return places.find((at) => at && leads(at)) ?? line;
 }
 
 /**

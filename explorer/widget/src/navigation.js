@@ -25,9 +25,20 @@ export class Navigation {
     if (this.tabs.current?.open?.(index)) return;
     this.tabs.show("code");
     const shown = this.panes.with(index);
+    if (shown && shown.artifact !== index && !other) return shown.editor.reveal(this.headingIn(shown, index));
     if (shown && !other) return shown.revealMarked();
     const pane = this.paneFor(index, this.selection.chosen?.artifact);
     this.panes.show((other && this.panes.list.find((one) => one !== pane)) || pane, index);
+  }
+
+  /**
+   * The line of the heading over a function, in the pane with the whole program.
+   *
+   * @param {Pane} pane
+   * @param {number} index
+   */
+  headingIn(pane, index) {
+    return this.store.lineIn(pane.artifact, index, 1) - 1;
   }
 
   /**
@@ -40,7 +51,7 @@ export class Navigation {
   goTo(index, line = 0, pane = this.paneFor(index)) {
     this.tabs.show("code");
     const shown = this.panes.with(index) ?? pane;
-    if (shown.artifact !== index) this.panes.show(shown, index);
+    if (!this.store.lineIn(shown.artifact, index, 1)) this.panes.show(shown, index);
     if (line) this.select(index, line);
     this.hub.tell("revealed", index);
   }
@@ -58,8 +69,9 @@ export class Navigation {
     const [user] = selection.users();
     /** @param {Pane} pane */
     const cost = ({ artifact }) =>
-      (artifact === chosen || (user && artifact === user.artifact && artifact !== index) ? 2 : 0) +
-      (artifact >= 0 && store.isSource(artifact) !== isSource ? 1 : 0);
+      (artifact === chosen || (user && store.lineIn(artifact, user.artifact, 1) && artifact !== index)
+        ? 2
+        : 0) + (artifact >= 0 && store.isSource(artifact) !== isSource ? 1 : 0);
     const list = isSource ? this.panes.list : this.panes.list.toReversed();
     return list.reduce((best, pane) => (cost(pane) < cost(best) ? pane : best));
   }

@@ -1,11 +1,13 @@
 // What a view shows at first.
 
 import { element } from "./dom.js";
+import { PROGRAM } from "./program.js";
 
 /** @import { Pane } from "./pane.js" */
 /** @import { Store } from "./store.js" */
 
 const SAMPLE = 200; // lines that are asked where they come from
+const LINKED = 10; // linked lines that are followed
 const FEW = 3; // lines that are not worth a fold
 const OUTERMOST = /^[^\s{})\]#]/; // how a line begins that stands in no other
 
@@ -27,29 +29,62 @@ export function firstTexts(store, of = () => true) {
 }
 
 /**
- * The source that most lines of a text come from, and the first of its lines that they come from: of a module
- * not the wrapper that calls it, but the code that it is of.
+ * The function that the user called, of those that the first linked lines of a text came from, and the first
+ * of its lines that led to them; the program, where the function is one of several in it.
  *
  * @param {Store} store
  * @param {number} index
  * @returns {[artifact: number, line: number]}
  */
 function sourceOf(store, index) {
-  /** @type {Map<number, number[]>} the lines of each source */
+  /** @type {Map<number, number>} the first line of each source */
   const found = new Map();
-  for (let line = 1; line <= Math.min(SAMPLE, store.lines(index).length); line++) {
-    const origin = store.origin(index, line);
-    if (origin) found.set(origin[0], [...(found.get(origin[0]) ?? []), origin[1]]);
-  }
-  if (found.size) {
-    const [source, lines] = [...found].reduce((best, other) =>
-      other[1].length > best[1].length ? other : best,
-    );
-    return [source, Math.min(...lines)];
-  }
+  for (const linked of linkedLines(store, index))
+    for (const [source, lines] of store.links.follow(index, linked))
+      if (store.isSource(source) && store.traceOf(source) <= 0)
+        found.set(source, Math.min(found.get(source) ?? Infinity, ...lines.keys()));
   const { frame } = store.artifact(index);
   const own = store.payload.artifacts.findIndex((a) => a.stage === "source" && a.frame === frame);
-  return [own >= 0 ? own : Math.max(0, store.first("source")), 0];
+  const called = calledOf(store, [...found.keys()]) ?? (own >= 0 ? own : Math.max(0, store.first("source")));
+  const line = found.get(called) ?? 0;
+  const inProgram = store.lineIn(PROGRAM, called, Math.max(1, line));
+  return inProgram ? [PROGRAM, inProgram] : [called, line];
+}
+
+/**
+ * The first lines of a text that came from the user's.
+ *
+ * @param {Store} store
+ * @param {number} index
+ */
+function linkedLines(store, index) {
+  /** @type {number[]} */
+  const found = [];
+  const last = Math.min(SAMPLE, store.lines(index).length);
+  for (let line = 1; line <= last && found.length < LINKED; line++)
+    if (store.origin(index, line)) found.push(line);
+  return found;
+}
+
+/**
+ * Of several functions the one that the user called: that of the name of the trace, such as a module's own
+ * `forward`, else the one that is called first.
+ *
+ * @param {Store} store
+ * @param {number[]} sources
+ * @returns {number | undefined}
+ */
+function calledOf(store, sources) {
+  /** @param {number} source */
+  const place = (source) => store.lineIn(PROGRAM, source, 1) || source;
+  const inOrder = sources.toSorted((a, b) => place(a) - place(b));
+  const name = String(store.payload.meta.name ?? "");
+  /** @param {number} source */
+  const qualname = (source) => String(store.artifact(source).data.qualname ?? "");
+  const named = inOrder.find(
+    (source) => qualname(source) === name || qualname(source).startsWith(`${name}.`),
+  );
+  return named ?? inOrder[0];
 }
 
 /**

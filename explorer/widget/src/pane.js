@@ -4,6 +4,7 @@ import { sightOf } from "./colours.js";
 import { button, element, plural, seconds } from "./dom.js";
 import { Editor } from "./editor.js";
 import { LayoutPanel, valuesOf } from "./layoutpanel.js";
+import { PROGRAM } from "./program.js";
 
 const MAP = 300; // marks in the map at most
 const ROW = 18; // pixels a line, for where a short text's marks stand
@@ -143,7 +144,9 @@ export class Pane {
     this.facts.title = [artifact.id, ...facts, artifact.made_by && `made by ${artifact.made_by}`]
       .filter(Boolean)
       .join("\n");
-    this.editor.show(this.lines);
+    const { program } = store;
+    this.editor.show(this.lines, index === PROGRAM ? program : null);
+    if (index === PROGRAM && program?.library) this.editor.foldLines(program.library + 1, this.lines.length);
     this.layouts.show(artifact.layouts);
     this.quiet.hidden = !this.editor.hasNoise;
     this.lit = new Map();

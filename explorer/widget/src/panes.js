@@ -95,7 +95,7 @@ export class Panes {
   /** @param {Pane} pane @param {number} index */
   show(pane, index) {
     if (pane.artifact !== index) {
-      if (pane.artifact === this.hovering.place?.artifact) this.hovering.leave();
+      this.hovering.leave();
       pane.show(index);
     }
     this.light(pane);
@@ -120,12 +120,14 @@ export class Panes {
    * What is known of a line of a pane, and of a word in it: facts, and the lines that it is linked to.
    *
    * @param {Pane} pane
-   * @param {number} line
+   * @param {number} shownLine
    * @param {string} word
    */
-  known({ artifact }, line, word) {
-    if (artifact < 0) return null;
-    const shown = this.list.map((pane) => pane.artifact);
+  known(pane, shownLine, word) {
+    const place = pane.artifact < 0 ? null : this.store.written(pane.artifact, shownLine);
+    if (!place) return null;
+    const [artifact, line] = place;
+    const shown = this.list.map((one) => one.artifact);
     const list = linkedList(this.store, artifact, line, shown, (index, at) => {
       this.go(index, at);
       this.with(index)?.editor.focus();
@@ -135,7 +137,10 @@ export class Panes {
 
   /** @param {number} index @returns {Pane | undefined} */
   with(index) {
-    return this.list.find((pane) => pane.artifact === index);
+    return (
+      this.list.find((pane) => pane.artifact === index) ??
+      this.list.find((pane) => this.store.lineIn(pane.artifact, index, 1))
+    );
   }
 
   /** @param {unknown} by */
@@ -144,7 +149,8 @@ export class Panes {
     for (const pane of this.list) {
       this.light(pane);
       if (!chosen || pane === by) continue;
-      if (pane.artifact === chosen.artifact) pane.editor.reveal(chosen.line, true);
+      const line = this.store.lineIn(pane.artifact, chosen.artifact, chosen.line);
+      if (line) pane.editor.reveal(line, true);
       else pane.revealLit();
     }
     this.settle();
@@ -153,8 +159,8 @@ export class Panes {
   /** @param {Pane} pane */
   light(pane) {
     const { chosen, lit } = this.selection;
-    const here = chosen?.artifact === pane.artifact ? chosen.line : 0;
-    pane.mark(lit.get(pane.artifact) ?? new Map(), here, this.search.query);
+    const here = chosen ? this.store.lineIn(pane.artifact, chosen.artifact, chosen.line) : 0;
+    pane.mark(this.store.litIn(pane.artifact, lit), here, this.search.query);
     pane.hover(this.hovering.of(pane.artifact));
   }
 }

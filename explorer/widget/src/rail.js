@@ -82,6 +82,7 @@ export class Rail {
    */
   options() {
     return this.roots.map((frame) => {
+      if (!frame.children) return element("option", { value: frame.artifact }, frame.hint.split("\n")[0]);
       const leaves = texts(frame).map(({ artifact }) =>
         element("option", { value: artifact }, this.store.name(artifact)),
       );

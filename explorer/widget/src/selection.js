@@ -28,8 +28,11 @@ export class Selection {
    * @param {unknown} by
    */
   choose(artifact, line, by = null) {
-    if (by && this.chosen?.artifact === artifact && this.chosen.line === line) return;
-    this.chosen = { artifact, line };
+    const place = this.store.written(artifact, line);
+    if (!place) return;
+    const [index, at] = place;
+    if (by && this.chosen?.artifact === index && this.chosen.line === at) return;
+    this.chosen = { artifact: index, line: at };
     this.follow();
     this.hub.tell("selected", { by });
   }

@@ -2,8 +2,10 @@
 // is made here.
 
 import { Links, artifactOf, lineOf, place } from "./links.js";
+import { PROGRAM, programOf } from "./program.js";
 import { splitLines } from "./text.js";
 
+/** @import { Lit, Route } from "./links.js" */
 /** @import { Addition, ArtifactInfo, Nodes, Payload, StageInfo } from "./wire.js" */
 /** @typedef {{ kind: string, by: string, why: string, kernels: string[] }} Lowered how a node was lowered */
 
@@ -39,6 +41,8 @@ export class Store {
     /** @type {Map<string, number>} the index of each artifact by its id */
     this.byId = new Map();
     this.read();
+    this.program = programOf(this);
+    if (this.program) this.byId.set(this.program.info.id, PROGRAM);
   }
 
   // What is worked out of the whole payload; again after `add`.
@@ -64,6 +68,7 @@ export class Store {
       for (const [owner, stage, index] of forms) if (owner === kernel.artifact) kernel.forms[stage] = index;
     this.roots.clear();
     this.read();
+    if (this.program) this.byId.set(this.program.info.id, PROGRAM);
   }
 
   get count() {
@@ -72,11 +77,12 @@ export class Store {
 
   /** @param {number} index @returns {ArtifactInfo} */
   artifact(index) {
-    return this.payload.artifacts[index];
+    return index === PROGRAM && this.program ? this.program.info : this.payload.artifacts[index];
   }
 
   /** @param {number} index @returns {string[]} */
   lines(index) {
+    if (index === PROGRAM && this.program) return this.program.lines;
     const lines = this.split.get(index) ?? splitLines(this.artifact(index).text);
     this.split.set(index, lines);
     return lines;
@@ -118,7 +124,49 @@ export class Store {
    * @param {number} index
    */
   isSource(index) {
-    return this.payload.artifacts[index]?.stage === "source";
+    return this.artifact(index)?.stage === "source";
+  }
+
+  // The program, which shows lines of several texts --------------------------------------------------------
+
+  /**
+   * The line of the trace that a shown line stands for; null where it stands for none.
+   *
+   * @param {number} index
+   * @param {number} line
+   * @returns {[artifact: number, line: number] | null}
+   */
+  written(index, line) {
+    return index === PROGRAM && this.program ? this.program.written(line) : [index, line];
+  }
+
+  /**
+   * The line at which a text shows a line of another one, or of itself; 0 where it does not.
+   *
+   * @param {number} index
+   * @param {number} artifact
+   * @param {number} line
+   */
+  lineIn(index, artifact, line) {
+    if (index === artifact) return line;
+    return index === PROGRAM && this.program ? this.program.lineOf(artifact, line) : 0;
+  }
+
+  /**
+   * The lit lines of a text.
+   *
+   * @param {number} index
+   * @param {Lit} lit
+   * @returns {Map<number, Route>}
+   */
+  litIn(index, lit) {
+    const { program } = this;
+    if (index !== PROGRAM || !program) return lit.get(index) ?? new Map();
+    return new Map(
+      program.sections.flatMap(({ artifact, first }) =>
+        [...(lit.get(artifact) ?? [])].map(([line, route]) => [first + line - 1, route]),
+      ),
+    );
   }
 
   /** @param {...string} stages @returns {number} */
@@ -141,6 +189,10 @@ export class Store {
    * @returns {number | null}
    */
   root(index, line) {
+    if (index === PROGRAM) {
+      const at = this.written(index, line);
+      return at && this.program?.number(line) ? this.root(...at) : null;
+    }
     const roots = this.roots.get(index) ?? new Map();
     this.roots.set(index, roots);
     let root = roots.get(line);
@@ -160,6 +212,8 @@ export class Store {
    * @returns {[artifact: number, line: number] | null}
    */
   origin(index, line) {
+    const [artifact, at] = this.written(index, line) ?? [-1, 0];
+    if (artifact !== index) return artifact < 0 ? null : this.origin(artifact, at);
     const sources = this.links.origins(index, line).filter((key) => this.isSource(artifactOf(key)));
     if (!sources.length) return null;
     const heirs = new Map(sources.map((key) => [key, this.links.heirs(artifactOf(key), lineOf(key))]));

@@ -1,6 +1,8 @@
 // The tree of a trace's texts: frames, graphs, stages and kernels, in the compiler's order. No element is
 // made here.
 
+import { PROGRAM } from "./program.js";
+
 /** @import { Live } from "./live.js" */
 /** @import { Store } from "./store.js" */
 /** @import { ArtifactInfo, StageInfo } from "./wire.js" */
@@ -36,7 +38,9 @@
 export function tree(store, live) {
   const known = { stages: store.stages, live };
   const indexed = store.payload.artifacts.map((artifact, index) => ({ ...artifact, text: "", index }));
-  return grouped(indexed, (a) => a.frame).map(([frame, ofFrame]) => {
+  const { program } = store;
+  const all = program ? [leaf({ ...program.info, index: PROGRAM }, "All source", program.info.title)] : [];
+  const frames = grouped(indexed, (a) => a.frame).map(([frame, ofFrame]) => {
     const alone = ofFrame.filter((a) => !a.graph);
     const ofGraphs = ofFrame.filter((a) => a.graph);
     const graphs = grouped(ofGraphs, (a) => a.graph).map(([graph, list]) => {
@@ -45,6 +49,7 @@ export function tree(store, live) {
     });
     return branch(frame, frameLabel(frame, ofFrame), "", [...stageNodes(alone, known, frame), ...graphs]);
   });
+  return [...all.map((node) => ({ ...node, artifacts: [] })), ...frames];
 }
 
 /**
