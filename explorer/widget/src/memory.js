@@ -35,7 +35,8 @@ export class Memory {
   graph({ table = [], timeline = [] }, { frame, graph }) {
     /** @param {{ frame: string, graph: string }} row */
     const mine = (row) => row.frame === frame && row.graph === graph;
-    const [rows, points] = [table.filter(mine), timeline.filter(mine)];
+    const points = timeline.filter(mine);
+    const rows = atPeakFirst(table.filter(mine), points);
     const output = this.store.payload.artifacts.findIndex((a) => a.stage === "output_code" && mine(a));
     /** @param {number} line of the output code */
     const goTo = (line) => {
@@ -46,9 +47,9 @@ export class Memory {
         key: "names",
         title: "buffers",
         /** @param {StorageRow} row */
-        text: (row) => [row.names.join(" → "), ...row.inputs].join(" = "),
+        text: (row) => [...row.inputs, row.names.join(" → ")].join(" = "),
         code: true,
-        about: "the buffers that live here one after the other",
+        about: "what the program calls it, and the buffers that live here one after the other",
       },
       { key: "kind", title: "kind" },
       {
@@ -59,6 +60,13 @@ export class Memory {
         number: true,
       },
       { key: "made_by", title: "filled by", code: true },
+      {
+        key: "lines",
+        title: "user lines",
+        /** @param {StorageRow} row */
+        text: (row) => row.lines.join(", "),
+        about: "the lines of the program that what it holds comes from",
+      },
       { key: "born", title: "born", number: true, about: "line of the output code" },
       { key: "last_use", title: "last use", number: true },
       { key: "freed", title: "freed", number: true },
@@ -70,6 +78,19 @@ export class Memory {
     if (points.length) parts.splice(1, 0, chart(points, rows, goToSource));
     return parts;
   }
+}
+
+/**
+ * The storages in the order of their size: first those that are live at the peak, inputs included.
+ *
+ * @param {StorageRow[]} rows
+ * @param {MomentRow[]} points
+ */
+function atPeakFirst(rows, points) {
+  const peak = points.reduce((best, p) => (p.live > best.live ? p : best), { live: -1, line: 0 }).line;
+  /** @param {StorageRow} row */
+  const isLive = ({ born, freed }) => born <= peak && (freed === null || freed > peak);
+  return rows.toSorted((a, b) => Number(isLive(b)) - Number(isLive(a)) || (b.bytes ?? -1) - (a.bytes ?? -1));
 }
 
 /**
@@ -153,6 +174,8 @@ function chart(points, rows, goTo) {
     "div",
     {},
     element("p", { class: "soft" }, sentence, there, leftOut),
+    element("p", { class: "memory-axis" }, bytes(most)),
     element("div", { class: "memory-chart", role: "img", "aria-label": label }, ...bars),
+    element("p", { class: "memory-axis" }, `line ${first}`, element("span", {}, `line ${last}`)),
   );
 }
