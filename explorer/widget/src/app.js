@@ -15,6 +15,7 @@ import { Panes } from "./panes.js";
 import { Permalink } from "./permalink.js";
 import { Progress } from "./progress.js";
 import { Rail } from "./rail.js";
+import { Scope } from "./scope.js";
 import { Search } from "./search.js";
 import { Selection } from "./selection.js";
 import { Status } from "./status.js";
@@ -66,6 +67,7 @@ export class App {
     this.tabs = parts.tabs;
     this.navigation = parts.navigation;
     this.header = new Header(parts);
+    this.scope = new Scope(parts);
     this.element = this.build();
     root.append(this.element);
     /** @type {() => void} */
@@ -79,6 +81,7 @@ export class App {
       "div",
       { class: "viewbar" },
       tabs.bar,
+      this.scope.element,
       this.header.search,
       panes.adder,
       permalink.copier,

@@ -17,6 +17,8 @@ export class Selection {
     this.chosen = null;
     /** @type {Lit} */
     this.lit = new Map();
+    /** @type {((lit: Lit) => Lit) | null} what leaves some of the linked lines, where these are restricted */
+    this.keep = null;
     hub.on("grown", () => this.follow());
   }
 
@@ -44,7 +46,8 @@ export class Selection {
   }
 
   follow() {
-    this.lit = this.chosen ? this.store.links.follow(this.chosen.artifact, this.chosen.line) : new Map();
+    const lit = this.chosen ? this.store.links.follow(this.chosen.artifact, this.chosen.line) : new Map();
+    this.lit = this.keep?.(lit) ?? lit;
   }
 
   /**
