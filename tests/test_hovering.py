@@ -133,6 +133,7 @@ def test_keys_alone_lead_along_a_link(opened, rotary):
     tab = opened(rotary)
     line_of(tab, 1, "libdevice.rsqrt(").click(position={"x": 40, "y": 9})
     start = selected(tab)
+    tab.locator(".status").hover()  # where the pointer rests there is a tooltip too
     tab.keyboard.press("Alt+l")
     dialog = tab.get_by_role("dialog", name=f"what is known of line {start[1]}")
     dialog.wait_for()
