@@ -241,7 +241,7 @@ def test_the_trace_is_held_once(trained):
     text = output_of(trained)
     (held,) = re.findall(r'class="explorer-trace">([^<]*)<', text)
     assert json.loads(gzip.decompress(base64.b64decode(held))) == json.loads(json.dumps(payload(trained)))
-    assert len(text) < len(held) + len(page.static_summary(trained)) + 260_000, "and the packed front end"
+    assert len(text) < len(held) + len(page.static_summary(trained)) + len(page.bundle()) / 2, "and the packed front end"
 
 
 def test_an_output_has_a_most(trained, monkeypatch):
