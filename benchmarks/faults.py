@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -39,6 +40,8 @@ CALLED_BY_THE_PROGRAM = (
     "explorer.recording.record:record:",
     "explorer.recording.record:Recording.trace:",
 )
+#: What keeps an answer that is dear: a library that is built, and this process's folder.
+KEPT = ("explorer.absent.native", "explorer.process.scratch")
 #: What every call at an entry is named.
 ENTRY = "__explorer_fault__"
 
@@ -175,11 +178,22 @@ def programs() -> dict[str, tuple[Callable[[], tuple[Any, bool]], tuple[str, ...
     }
 
 
-def fail_at(site: str, faults: Faults, run: Callable[[], tuple[Any, bool]]) -> str:
-    """What is wrong where a site fails: "" where the result is right and the loss is named."""
+def forget() -> None:
+    """Make a run ask all again: empty Dynamo's caches, and those of explorer's functions."""
     import torch
 
     torch._dynamo.reset()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("explorer.") and name not in KEPT:
+            for kept in vars(module).values():
+                if isinstance(kept, functools._lru_cache_wrapper):
+                    kept.cache_clear()
+
+
+def fail_at(site: str, faults: Faults, run: Callable[[], tuple[Any, bool]]) -> str:
+    """What is wrong where a site fails: "" where the result is right and the loss is named."""
+    forget()
+    faults.seen.clear()
     faults.failing = site
     try:
         trace, right = run()
@@ -188,16 +202,16 @@ def fail_at(site: str, faults: Faults, run: Callable[[], tuple[Any, bool]]) -> s
         return f"the program broke: {type(error).__name__}: {error}"[:300]
     finally:
         faults.failing = ""
+    if site not in faults.seen:
+        return "it did not fail: this run did not enter it"
     named = any(f"INJECTED {site}" in f.message or "division by zero" in f.message for f in failures)
     return "" if right and named else f"named {named}, right {right}: {[str(f)[:100] for f in failures][:3]}"
 
 
 def sites_of(faults: Faults, run: Callable[[], tuple[Any, bool]], modules: tuple[str, ...]) -> list[str]:
-    """The sites that a program enters, the second time it runs: what is kept from the first is not asked again."""
-    import torch
-
+    """The sites that a program enters, the second time it runs: what torch keeps from the first is not asked again."""
     for _ in range(2):
-        torch._dynamo.reset()
+        forget()
         faults.seen.clear()
         trace, right = run()
         assert right and not trace.failures, trace.failures
