@@ -70,30 +70,21 @@ def not_packaged(target: Target, folder: str) -> Iterator[None]:
         return getattr_recursive
 
     with ExitStack() as stack:
-        stack.enter_context(_kernels_compiled_here(target, folder))
         stack.enter_context(replaced(AotCodeCompiler, "compile", make_compile))
         stack.enter_context(replaced(module, "getattr_recursive", make_attribute))
         yield
 
 
 @contextmanager
-def kernels_of_cpp_wrapper(target: Target, folder: str) -> Iterator[None]:
-    """Tell Inductor of each kernel what it writes into a wrapper in C++, where it would run the kernel to learn it."""
-    if compiles_kernels_of_cpp_wrapper_later():
-        yield
-        return
-    with _kernels_compiled_here(target, folder):
-        yield
-
-
-@contextmanager
-def _kernels_compiled_here(target: Target, folder: str) -> Iterator[None]:
-    """Take from explorer's own compile what AOTInductor would learn of each kernel by running it."""
+def not_tuned(target: Target, folder: str) -> Iterator[None]:
+    """Skip the kernels that Inductor would run on the GPU to tune them; tell it of each what it writes into C++."""
     from torch._inductor.codecache import CudaKernelParamCache
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def generate_and_run_autotune_block(wrapper: Any) -> None:
+            if not _launches_in_cpp():
+                return
             for name, body in getattr(wrapper, "_kernel_name_to_body", {}).items():
                 CudaKernelParamCache.cache[name] = launch_parameters(name, body, target, folder)
 
@@ -102,6 +93,13 @@ def _kernels_compiled_here(target: Target, folder: str) -> Iterator[None]:
     with replaced(CudaKernelParamCache, "cache", lambda _: {}):
         with replaced(PythonWrapperCodegen, "generate_and_run_autotune_block", make):
             yield
+
+
+def _launches_in_cpp() -> bool:
+    """Whether the C++ that is written now holds each kernel's launch parameters, which a run of the kernel gives."""
+    from torch._inductor.virtualized import V
+
+    return bool(V.graph.cpp_wrapper) and (packaging() or not compiles_kernels_of_cpp_wrapper_later())
 
 
 def launch_parameters(name: str, body: str, target: Target, folder: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.absent_gpu import guarded_property, pretending
-from explorer.absent.aot_inductor import packaging
+from explorer.absent.aot_inductor import not_tuned, packaging
 from explorer.absent.generated import Code
 from explorer.absent.in_place_of_gpu import autocast_on_the_gpu
 from explorer.absent.moved_constants import moved_constants
@@ -43,16 +43,7 @@ def compiling_for(target: Target, emit: Emit, graph: Any, keep: Callable[[Code],
         stack.enter_context(seen_as_they_are())
         stack.enter_context(_inputs_on_gpu(graph, target.device))
         stack.enter_context(_mesh_on_gpu(target.device))
-        stack.enter_context(_nothing_tuned())
-        yield
-
-
-@contextmanager
-def _nothing_tuned() -> Iterator[None]:
-    """Skip the kernels that Inductor would run on the GPU to tune them."""
-    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
-
-    with replaced(PythonWrapperCodegen, "generate_and_run_autotune_block", lambda _: lambda wrapper: None):
+        stack.enter_context(not_tuned(target, folder))
         yield
 
 

@@ -18,7 +18,7 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from explorer.absent.active_driver import answered
-from explorer.absent.aot_inductor import inputs_on_gpu, kernels_of_cpp_wrapper, not_packaged, packaging
+from explorer.absent.aot_inductor import inputs_on_gpu, not_packaged, packaging
 from explorer.absent.compiling import compiling_for
 from explorer.absent.generated import Generated, compile_fx_replaced
 from explorer.absent.graphs import on_the_cpu, to_gpu
@@ -161,7 +161,7 @@ class _Compiler:
         own = on_fakes(unviewed(on_the_cpu(call.graph)))
 
         def for_the_gpu(compile_fx: Callable[..., Any]) -> Any:
-            with self._compiling(call.graph), kernels_of_cpp_wrapper(self.target, self.folder):
+            with self._compiling(call.graph):
                 to_gpu(call.graph, self.target.device)
                 code = call.of(compile_fx, call.graph, call.inputs)
             self.compiled()

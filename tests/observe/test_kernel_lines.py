@@ -200,7 +200,8 @@ def test_each_line_of_cpp_leads_to_the_line_with_its_operator(cpp: Trace) -> Non
     seen = set()
     for artifact, number, text in computing(cpp, "inference"):
         lines = user_line(cpp, artifact, number)
-        assert len(lines) == 1 or "_ptr0[" in text, f"{artifact.id}:{number} {text} came from {lines}"
+        loads = re.search(r"= \w+_ptr\d+\[", text) is not None  # its value is one operator's, its index that of a view
+        assert len(lines) == 1 or loads, f"{artifact.id}:{number} {text} came from {lines}"
         for piece, words in CPP.items():
             if piece in text:
                 seen.add(piece)
