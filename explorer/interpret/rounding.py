@@ -66,6 +66,7 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
     sums are made in float32, are rounded up or down. Random numbers come from `seed`, None moves nothing; those of torch
     are left alone. With `decomposed` operators are those that Inductor would decompose them into.
     """
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     rounding = _VariedRounding(seed)
@@ -83,6 +84,9 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
                     result = table[function](*args, **kwargs)
                 if result is not NotImplemented:
                     return result
+            if _adds_bias_in_16_bits(function, args, kwargs):
+                args, kwargs, bias = _without_bias(function, args, kwargs)
+                return rounding.call(torch.ops.aten.add.Tensor, (rounding.call(function, args, kwargs), bias), {})
             return rounding.call(function, args, kwargs)
 
     return Varied()
@@ -152,6 +156,24 @@ class _VariedRounding:
             self._generators[like.device] = torch.Generator(like.device).manual_seed(0 if self._seed is None else self._seed)
         dtype = torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32
         return 2 * torch.rand(like.shape, generator=self._generators[like.device], dtype=dtype, device=like.device) - 1
+
+
+def _adds_bias_in_16_bits(function: Any, args: Any, kwargs: Any) -> bool:
+    """Whether an operator is a convolution with a bias, which a GPU's library or Inductor adds to what is rounded already."""
+    import torch
+
+    if function is not torch.ops.aten.convolution.default:
+        return False
+    bias = _named(function, args, kwargs)["bias"]
+    return bias is not None and bias.dtype in (torch.float16, torch.bfloat16)
+
+
+def _without_bias(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+    """A convolution's arguments without its bias, and the bias in the shape that is added to the result."""
+    named = dict(_named(function, args, kwargs))
+    bias, dimensions = named["bias"], len(named["stride"])
+    named["bias"] = None
+    return (), named, bias.view(-1, *[1] * dimensions)
 
 
 def _with_results(function: Any, result: Any, written: Sequence[Any], change: Callable[[Any], Any]) -> Any:

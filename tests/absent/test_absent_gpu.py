@@ -436,7 +436,11 @@ def test_models_from_transformers_trace_for_gpus(name: str, target: str, train: 
     model, args, kwargs = transformer(name)
     trace = compared(model.train(train), args, train, target=target, kwargs=kwargs)
     assert {k.language for k in trace.kernels} == {"triton"} and not any(f.fatal for f in trace.failures)
-    assert extern(trace) & {"convolution", NVIDIA_ATTENTION.format("efficient")}
+    # with torch 2.11 transformers gives BERT a mask that is expanded in its last dimension, which no fused operator takes
+    attention = (
+        "bmm" if (name, train, torch.__version__ < "2.12") == ("bert", True, True) else NVIDIA_ATTENTION.format("efficient")
+    )
+    assert extern(trace) & {"convolution", attention}
     assert not any("for_cpu" in operator for operator in extern(trace)) and lacking(trace) == []
 
 

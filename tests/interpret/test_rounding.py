@@ -1,0 +1,42 @@
+"""What rounding can do to a function, by which a check judges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from explorer.interpret.rounding import varied
+
+
+class Called(TorchDispatchMode):
+    """Notes the operators that are called, and whether a convolution has a bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function._schema.name.removeprefix("aten::")
+        if name in ("convolution", "add"):
+            bias = (kwargs or {}).get("bias", args[2] if len(args) > 2 else None)
+            self.operators.append(f"{name} with a bias" if name == "convolution" and bias is not None else name)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_bias_may_be_added_to_a_convolution_that_is_rounded_already(dtype: torch.dtype, dimensions: int) -> None:
+    """As a GPU's library and Inductor do; it matters in 16 bits, where the sum is rounded in between."""
+    convolution = (torch.conv1d, torch.conv2d, torch.conv3d)[dimensions - 1]
+    x, weight = torch.randn(2, 3, *[4] * dimensions), torch.randn(5, 3, *[1] * dimensions)
+    given = [tensor.to(dtype) for tensor in (x, weight, torch.randn(5))]
+    with Called() as called, varied(None):
+        made = convolution(*given)
+    assert called.operators == (["convolution with a bias"] if dtype == torch.float32 else ["convolution", "add"])
+    assert made.dtype == dtype and torch.allclose(made.double(), convolution(*[t.double() for t in given]), atol=0.1, rtol=0.05)
+    with Called() as called, varied(None):
+        convolution(*given[:2])
+    assert called.operators == ["convolution"]
