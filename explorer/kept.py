@@ -27,7 +27,7 @@ _OUTPUT = """<div class="explorer-kept" data-key="{key}">
 #: Unpack the front end and hand it the output; the summary stays where that fails, as in a browser that is too old.
 _LOADER = """(async (output) => {
   const summary = output.querySelector(".explorer-summaries");
-  summary.hidden = true;
+  summary.hidden = output.querySelector(".explorer-trace") !== null; // else it stays until the process gives the trace
   try {
     const code = output.querySelector(".explorer-code").textContent;
     const packed = new Blob([Uint8Array.from(atob(code), (c) => c.charCodeAt(0))]);
@@ -37,6 +37,7 @@ _LOADER = """(async (output) => {
     const { kept } = await import(address);
     URL.revokeObjectURL(address);
     await kept(output);
+    summary.hidden = true;
   } catch (error) {
     summary.hidden = false;
     console.warn("explorer:", error);

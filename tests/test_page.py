@@ -282,6 +282,14 @@ def test_a_link_of_another_trace_shows_what_there_is(opened, small):
     assert tab.locator(".pane").count() == 2 and stage_of(tab, "right") == "kernel · inference"
     tab = opened(small, "#view=nothing&left=gone&right=0/0:dynamo&at=gone:1")
     assert stage_of(tab, "left") == "dynamo" and tab.locator(".pane").count() == 1
+    tab = opened(small, "#view=memory")  # which other traces have
+    assert tab.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true" and tab.locator(".pane").count() == 2
+
+
+def test_a_link_fills_its_panes_whatever_line_is_selected(opened, small):
+    """The selected line may be of a text that no pane shows: the panes are those of the link."""
+    tab = opened(small, "#left=0/0:source&right=0/0:dynamo&at=0/0:kernel:2")
+    assert [stage_of(tab, side) for side in ("left", "right")] == ["f (f.py:1)", "dynamo"]
 
 
 def test_failures_are_chips_that_tell_all(opened):

@@ -130,6 +130,21 @@ def test_a_link_keeps_it_and_other_views_open_beside_it(opened, rotary):
     assert again.get_by_role("tabpanel", name="Graph").is_visible()
 
 
+def test_the_texts_before_and_after_it_are_the_first(opened, rotary):
+    """→ leads from all of the source to the first text of the trace, and ← stays; a pane beside it shows that text."""
+    tab = opened(rotary)
+    shown = f"() => {APP}.panes.list.map((pane) => pane.artifact)"
+    open_program(tab)
+    tab.get_by_role("button", name="add a text pane").click()
+    assert tab.evaluate(shown)[2] == tab.evaluate(shown)[1] + 1
+    pane = tab.locator(".pane").first
+    pane.get_by_text("open_by = torch.sigmoid(gate)").click()
+    tab.keyboard.press("ArrowLeft")
+    assert tab.evaluate(f"() => {APP}.panes.list[0].store.program !== null") and tab.evaluate(shown)[0] > 1000
+    tab.keyboard.press("ArrowRight")
+    assert tab.evaluate(shown)[0] == 0
+
+
 def test_one_function_has_no_such_text(opened, library):
     """A trace of one function shows it, and nothing else to open."""
     tab = opened(replace(library, artifacts=(library.artifacts[0], library.artifacts[3]), links=library.links[1:2]))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from explorer import kept
 from explorer.page import packed
 from explorer.traced import Trace
 from explorer.widget import BUNDLE, Explorer, worker
@@ -32,6 +34,12 @@ HOST = """async ([bundle, payload]) => {
     const { default: widget } = await import(url);
     window.take_down = await widget.render({ model, el });
 }"""
+
+
+#: The same model, joined to a view that the page has.
+JOINED = HOST.replace("is_live: true,", "is_live: true, key: 'abc',").replace(
+    "window.take_down = await widget.render({ model, el });", "window.take_down = widget.initialize({ model });"
+)
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +113,21 @@ def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], tr
     changed.get_by_role("button", name="back to the trace").click()
     assert tab.locator(".explorer-changed").count() == 0
     assert panel.get_by_label("first node").input_value() == first, "the old view is as it was"
+
+
+def test_the_changed_trace_stands_beside_one_that_an_output_holds(browser: Any, trace: Trace, tmp_path: Path) -> None:
+    """As JupyterLab shows it: the view is in the output's HTML, and the model is none that is shown."""
+    file = tmp_path / "output.html"
+    file.write_text(f"<!doctype html><body>{kept.output(trace, packed(trace), 'abc')}</body>", encoding="utf-8")
+    tab = browser.new_page(viewport={"width": 1300, "height": 800})
+    tab.goto(file.as_uri())
+    tab.locator(".explorer-host .pane").first.wait_for()
+    tab.evaluate(JOINED, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode()])
+    tab.evaluate("([name, value]) => tell(name, value)", ["beside", base64.b64encode(packed(trace)).decode()])
+    changed = tab.locator(".explorer-changed")
+    changed.get_by_role("button", name="back to the trace").click()
+    assert changed.count() == 0 and tab.locator(".explorer-host .pane").first.is_visible()
+    tab.close()
 
 
 def _veto(first: str, second: str) -> Any:

@@ -167,7 +167,7 @@ def test_a_host_that_needs_a_widgets_view_is_given_one(view, monkeypatch, variab
     """VS Code, Colab and Voila make a widget live by its view only; the HTML is there too."""
     monkeypatch.setenv(variable, value)
     data, _ = view._repr_mimebundle_()
-    assert data[WIDGET_VIEW]["model_id"] == view.model_id and "explorer-trace" in data["text/html"]
+    assert data[WIDGET_VIEW]["model_id"] == view.model_id and 'class="explorer-trace"' in data["text/html"]
 
 
 def test_a_link_is_made_and_followed(view, trace):
@@ -177,6 +177,8 @@ def test_a_link_is_made_and_followed(view, trace):
     assert view.link("a.html") == f"a.html#view=graph&left={text.id}&at={text.id}:3"
     view.go(view.link("a.html"))
     assert view.command["kind"] == "go" and "trace" not in view.command["place"]
+    view.go("#left=program&at=" + f"{text.id}:3")  # all of the source in one text, which is none of the trace's own
+    assert "left=program" in view.command["place"]
     asked = dict(view.command)
     for wrong in ("", "#", "#nothing", "#view=sauce", "#left=gone", f"#at={text.id}:0", f"#at={text.id}:99999", f"#at={text.id}"):
         with pytest.raises(InputError):

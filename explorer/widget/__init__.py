@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 BUNDLE = Path(str(files("explorer").joinpath("widget", "static", "explorer.js")))
 #: The names of its panes.
 PANES = ("left", "right", "third", "fourth")
+#: The id of the view's text of all functions, which is no text of the trace, as `src/program.js` has it.
+PROGRAM = "program"
 
 
 class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
@@ -168,7 +170,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
             raise InputError(f'{link!r} is no link to what a view shows; w.link() makes one, and the view\'s button "link"')
         self._check_view(facts.get("view", "code"))
         for pane in PANES:
-            if pane in facts:
+            if pane in facts and facts[pane] != PROGRAM:
                 self._text(facts[pane])
         if "at" in facts:
             text, _, line = facts["at"].rpartition(":")

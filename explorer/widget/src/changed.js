@@ -1,8 +1,7 @@
 // The changed trace beside the old one, in the place of the view of the old one until somebody goes back.
 
 import { element } from "./dom.js";
-import { unpack } from "./unpack.js";
-import { bytesOf } from "./widget.js";
+import { bytesOf, unpack } from "./unpack.js";
 
 /** @import { App } from "./app.js" */
 /** @import { Holder, Mount } from "./index.js" */
@@ -27,6 +26,8 @@ export class Changed {
     if (!data.byteLength) return;
     const payload = await unpack(bytesOf(data));
     this.back();
+    const active = document.activeElement; // the page's body, where the button that was pressed is disabled
+    const isOurs = active === document.body || this.holder.contains(active);
     /** @type {Holder} */
     const host = element("div", { class: "explorer-host" });
     host.style.cssText = this.holder.style.cssText;
@@ -40,20 +41,26 @@ export class Changed {
     this.holder.style.display = "none";
     this.app = this.mount(host, payload);
     this.app.tabs.showNamed("traces");
-    back.focus();
+    if (isOurs) back.focus();
   }
 
   // Take the changed trace away, and show the old one as it was.
   back() {
+    const hadFocus = this.element?.contains(document.activeElement);
     this.app?.close();
     this.app = null;
     this.element?.remove();
     this.element = null;
     this.holder.style.display = "";
+    if (hadFocus) this.holder.app?.tabs.focus();
+  }
+
+  hearNoMore() {
+    this.model.off("change:beside", this.heard);
   }
 
   close() {
-    this.model.off("change:beside", this.heard);
+    this.hearNoMore();
     this.back();
   }
 }

@@ -2,11 +2,11 @@
 // Where the process that made it is there, the widget's model is found by its key, and the two follow each
 // other.
 
+import { Changed } from "./changed.js";
 import { openedWith } from "./permalink.js";
-import { decoded, unpack } from "./unpack.js";
-import { bytesOf, connect, holderIn } from "./widget.js";
+import { bytesOf, decoded, unpack } from "./unpack.js";
+import { connect, holderIn } from "./widget.js";
 
-/** @import { App } from "./app.js" */
 /** @import { Mount } from "./index.js" */
 /** @import { Model } from "./widget.js" */
 /** @typedef {(model: Model | null) => void} Take */
@@ -53,24 +53,35 @@ export async function showKept(output, mount) {
   const app = mount(holder, payload);
   holder.app = app; // for consoles and tests
   app.permalink.key = key;
-  const leave = join(key, app);
+  /** @type {Changed | null} */
+  let changed = null; // what it shows stays there when the process ends
+  const leave = join(key, (joined) => {
+    changed?.close();
+    const heard = (changed = new Changed(joined, holder, mount));
+    const disconnect = connect(joined, app);
+    return () => {
+      heard.hearNoMore();
+      disconnect();
+    };
+  });
   const go = () => location.hash && app.permalink.follow(location.hash.slice(1));
   window.addEventListener("hashchange", go);
   app.permalink.follow(openedWith());
   whenRemoved(output, () => {
     window.removeEventListener("hashchange", go);
     leave();
+    changed?.close();
     app.close();
   });
 }
 
 /**
- * Have a view follow the model of its key, whenever there is one; the returned function ends it.
+ * Connect a view with the model of its key, whenever there is one; the returned function ends it.
  *
  * @param {string} key
- * @param {App} app
+ * @param {(model: Model) => () => void} connected what the returned function of which disconnects
  */
-function join(key, app) {
+function join(key, connected) {
   const { models, views } = meeting();
   const takers = views.get(key) ?? new Set();
   views.set(key, takers);
@@ -79,7 +90,7 @@ function join(key, app) {
   /** @type {Take} */
   const take = (model) => {
     disconnect();
-    disconnect = model ? connect(model, app) : () => {};
+    disconnect = model ? connected(model) : () => {};
   };
   takers.add(take);
   take(models.get(key) ?? null);

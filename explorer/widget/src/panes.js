@@ -4,10 +4,14 @@ import { button, eachFrame, element } from "./dom.js";
 import { facts } from "./hover.js";
 import { linkedList } from "./linked.js";
 import { Pane } from "./pane.js";
+import { PROGRAM } from "./program.js";
 
 /** @import { Parts } from "./app.js" */
 
 const NAMES = ["left", "right", "third", "fourth"];
+
+/** @param {number} index @param {number} by where all of the program stands before the first text */
+const beside = (index, by) => (index === PROGRAM ? -1 : index) + by;
 
 export class Panes {
   /**
@@ -56,7 +60,8 @@ export class Panes {
     this.list.push(pane);
     this.element.append(pane.element);
     this.counted();
-    if (before && before.artifact >= 0) this.show(pane, Math.min(this.store.count - 1, before.artifact + 1));
+    if (before && before.artifact >= 0)
+      this.show(pane, Math.min(this.store.count - 1, beside(before.artifact, 1)));
     return pane;
   }
 
@@ -110,7 +115,7 @@ export class Panes {
    * @param {number} by
    */
   step(pane, by) {
-    const next = pane.artifact + by;
+    const next = beside(pane.artifact, by);
     if (next < 0 || next >= this.store.count) return;
     this.show(pane, next);
     this.hub.tell("revealed", next);

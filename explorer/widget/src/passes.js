@@ -85,7 +85,9 @@ export class Passes {
     const main = element("div", { class: "steps-main" }, bar, this.diff.element);
     this.element = element("div", { class: "panel passes" }, side, main);
     hub.on("passes", (passes) => this.answered(passes));
-    hub.on("process", () => this.choose(this.source.value));
+    hub.on("process", () => {
+      if (this.source.value && !this.steps.length) this.choose(this.source.value); // MLIR's, not answered yet
+    });
     hub.on("progress", ({ what, error }) => {
       if (what === "passes" && error) this.note.textContent = error;
     });

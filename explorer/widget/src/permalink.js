@@ -56,8 +56,10 @@ export class Permalink {
     const facts = read(text);
     if (!facts.size) return void this.navigation.goToPlace(decoded(text));
     if ((facts.get("trace") ?? this.key) !== this.key) return;
-    this.fill(PANES.map((name) => this.store.byId.get(facts.get(name) ?? "") ?? -1));
+    const texts = PANES.map((name) => this.store.byId.get(facts.get(name) ?? "") ?? -1);
+    this.fill(texts);
     this.navigation.goToPlace(facts.get("at") ?? "");
+    this.fill(texts); // the line may be of a text that stood in no pane
     this.tabs.showNamed(facts.get("view") ?? "code");
   }
 

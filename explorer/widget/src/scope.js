@@ -22,6 +22,7 @@ export class Scope {
     });
     this.element = element("label", { class: "soft scope", hidden: true }, "links of ", this.select);
     hub.on("selected", () => this.offer());
+    hub.on("grown", () => this.module && this.restrict(this.module));
   }
 
   // Offer the modules whose nodes are linked to the selected line.

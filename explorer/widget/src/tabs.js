@@ -92,13 +92,18 @@ export class Tabs {
   }
 
   /**
-   * Show the view of that name, where there is one.
+   * Show the view of that name, where this trace has a tab for it.
    *
    * @param {string} name
    */
   showNamed(name) {
     const tab = this.tabs.find((one) => one.name === name);
-    if (tab) this.show(tab.name);
+    if (tab && this.list.some((one) => one.dataset.view === name)) this.show(tab.name);
+  }
+
+  // Give the focus to the tab of the view that is shown.
+  focus() {
+    this.list.find((tab) => tab.tabIndex === 0)?.focus();
   }
 
   /** @param {ViewName} name @returns {View | undefined} */

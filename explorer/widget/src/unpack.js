@@ -8,6 +8,12 @@ export async function unpack(bytes) {
   return new Response(stream).json();
 }
 
+/** @param {DataView<ArrayBuffer> | ArrayBuffer} data */
+export const bytesOf = (data) =>
+  data instanceof ArrayBuffer
+    ? new Uint8Array(data)
+    : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
 /** @param {string} base64 */
 export function decoded(base64) {
   const text = atob(base64);

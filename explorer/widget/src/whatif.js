@@ -16,6 +16,7 @@ export class WhatIf {
   /** @param {Pick<Parts, "store" | "hub" | "live">} parts */
   constructor({ store, hub, live }) {
     this.live = live;
+    this.asked = false; // and not answered yet
     /** @type {Pair | null} the two nodes that are asked about */
     this.pair = null;
     /** @type {boolean | null} whether they are fused */
@@ -48,6 +49,11 @@ export class WhatIf {
       this.note,
     );
     hub.on("progress", (progress) => this.progress(progress));
+    hub.on("process", () => {
+      if (!this.asked || live.attached) return;
+      this.busy(false);
+      this.note.textContent = live.ended;
+    });
     this.choose(null);
   }
 
@@ -60,7 +66,7 @@ export class WhatIf {
   choose(pair, fused = null) {
     this.pair = pair;
     this.fused = fused;
-    this.enable(true);
+    this.enable(!this.asked);
   }
 
   /** @param {boolean} on whether a question may be asked */
@@ -99,6 +105,7 @@ export class WhatIf {
 
   /** @param {boolean} on */
   busy(on) {
+    this.asked = on;
     this.stop.hidden = !on;
     this.enable(!on);
   }

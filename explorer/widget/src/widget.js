@@ -1,7 +1,7 @@
 // The view in a notebook: traits of explorer/widget/__init__.py on the one side, the view on the other.
 
 import { Changed } from "./changed.js";
-import { unpack } from "./unpack.js";
+import { bytesOf, unpack } from "./unpack.js";
 
 /** @import { App } from "./app.js" */
 /** @import { Holder, Mount } from "./index.js" */
@@ -100,12 +100,6 @@ async function shown(model, holder, mount) {
     holder.remove();
   };
 }
-
-/** @param {DataView<ArrayBuffer> | ArrayBuffer} data */
-export const bytesOf = (data) =>
-  data instanceof ArrayBuffer
-    ? new Uint8Array(data)
-    : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
 /**
  * Have a view and the model of a widget follow each other, until the returned function is called.
