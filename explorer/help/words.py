@@ -106,8 +106,10 @@ def explain(word: str, language: str = "") -> Rows:
     languages = [key for key, tables in TABLES.items() if language in ("", key, *tables)]
     if not languages:
         raise unknown_name("language", language, dict.fromkeys((*NAMES, *TABLES)))
-    found = dict.fromkeys(each for each in (explanation(key, word) for key in languages) if each)
+    only = language in NAMES and language not in TABLES  # the name of a table, which other languages ask too
+    answers = [_in_table(language, word)] if only else [explanation(key, word) for key in languages]
+    found = dict.fromkeys(each for each in answers if each)
     if not found:
-        names = dict.fromkeys(name for key in languages for name in TABLES[key])
+        names = [language] if only else list(dict.fromkeys(name for key in languages for name in TABLES[key]))
         raise unknown_name("word", word, [entry for name in names for entry in table(name).words])
     return Rows({"language": each.table, "word": each.entry, "about": each.about, "link": each.link} for each in found)

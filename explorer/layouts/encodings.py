@@ -165,9 +165,10 @@ def _amd_mfma(attribute: Attribute, shape: tuple[int, ...], bits: int) -> Linear
         raise NoLayoutError(f"#{attribute.name} of {rows}x{columns} with several tiles a warp is not known here")
     m, n = (rank - 2, rank - 1) if not attribute.number("isTransposed") else (rank - 1, rank - 2)
     order = _rows_first(rank)
-    layout = identity("register", (1,) * rank, order) * along("register", m, 4, rank)
+    height = 1 if attribute.number("elementBitWidth", 32) == 64 else 4
+    layout = identity("register", (1,) * rank, order) * along("register", m, height, rank)
     layout *= along("lane", n, columns, rank) * along("lane", m, 64 // columns, rank)
-    layout *= along("register", m, rows // (4 * (64 // columns)), rank)
+    layout *= along("register", m, rows // (height * (64 // columns)), rank)
     return _with_blocks(attribute, layout * identity("warp", attribute.numbers("warpsPerCTA"), order), shape)
 
 
@@ -243,6 +244,9 @@ def _nvmma_shared(attribute: Attribute, shape: tuple[int, ...], bits: int) -> Li
     layout = _swizzled(part, row, column, 8, columns, shift)
     if columns > part[column] or part[row] < 8:
         raise NoLayoutError(f"#{attribute.name} is larger than its tensor")
+    # what one copy of the tensor memory accelerator fills, of at most 256 rows, comes first; then dimension 0 goes on, then 1
+    block = tuple(min(256, part[d]) if d == row else columns for d in range(rank))
+    layout = LinearLayout(layout.at_least(block).bases, block, (0, 1))
     return _with_blocks(attribute, layout, shape)
 
 

@@ -219,6 +219,8 @@ def _known(texts: LayoutTexts) -> Iterator[tuple[ValueType, Layout]]:
 
 def _layout(aliases: Mapping[str, str], kind: ValueType) -> Layout:
     """The layout of a type; NoLayoutError where it is not known here."""
+    if kind.allocated and kind.allocated[-len(kind.shape) :] != kind.shape:
+        raise NoLayoutError(f"it is a part of a buffer of {'x'.join(map(str, kind.allocated))}, which is not known here")
     attribute = parse_attribute(kind.encoding, aliases)
     shape = _shape(attribute, kind)
     return Layout(
@@ -250,7 +252,7 @@ def _shape(attribute: Attribute, kind: ValueType) -> tuple[int, ...]:
 
 def _accesses(texts: LayoutTexts, layouts: Mapping[ValueType, Layout]) -> Iterator[tuple[Move, Access]]:
     """The accesses to shared memory, where the banks are documented and both layouts are known."""
-    for move in texts.moves if texts.threads == WARP else ():
+    for move in texts.moves if texts.threads == WARP and texts.vendor == "cuda" else ():
         registers, shared = layouts.get(move.registers), layouts.get(move.shared)
         if registers and shared and registers.shape == shared.shape:
             use = bank_use(registers.linear, shared.bytes_of, shared.bits)

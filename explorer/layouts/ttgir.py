@@ -17,6 +17,7 @@ _TYPED = re.compile(r"(?P<name>%[\w$.-]+): (?=tensor<|!ttg\.memdesc<)")
 _STARTS = re.compile(r"tensor<|!(?:ttg|triton_gpu)\.memdesc<|(?<=-> )<(?=\d)|(?<=[,(] )<(?=\d)|(?<=: )<(?=\d)")
 _DIMENSIONS = re.compile(r"^((?:\d+x)*)(.+)$", re.DOTALL)
 _BITS = re.compile(r"\d+")
+_TARGET = re.compile(r'\btarget"? = "(\w+):')
 _THREADS = re.compile(r'"ttg\.threads-per-warp" = (\d+)')
 #: Operations that move between registers and shared memory, and whether they read it.
 _MOVES = {"local_load": True, "local_store": False, "local_alloc": False, "async_copy_global_to_local": False}
@@ -32,12 +33,13 @@ class ValueType:
     element: str
     encoding: str
     shared: bool
+    allocated: tuple[int, ...] = ()  # the shape of the buffer that it is a part of, () where the type does not say
 
     @property
     def bits(self) -> int:
-        """The size of an element; a pointer is as large as what it points to, which is what a load gives."""
-        digits = _BITS.search(self.pointee)
-        return 64 if not digits else int(digits[0])
+        """The size of an element; that of a pointer is 64."""
+        digits = None if "ptr<" in self.element else _BITS.search(self.element)
+        return int(digits[0]) if digits else 64
 
     @property
     def pointee(self) -> str:
@@ -74,11 +76,12 @@ class LayoutTexts:
     values: tuple[Value, ...]
     moves: tuple[Move, ...]
     threads: int
+    vendor: str = "cuda"
 
 
 def read(text: str) -> LayoutTexts:
     """Read the values of a module that have a layout, in the order of their lines."""
-    threads = _THREADS.search(text)
+    threads, target = _THREADS.search(text), _TARGET.search(text)
     values: list[Value] = []
     moves: list[Move] = []
     open_results: list[tuple[int, list[str]]] = []
@@ -88,7 +91,8 @@ def read(text: str) -> LayoutTexts:
         line = _LOCATION.sub(" ", raw).rstrip()
         values += _values(number, line, open_results)
         moves += _moves(number, line)
-    return LayoutTexts(aliases_of(text), tuple(values), tuple(moves), int(threads[1]) if threads else 32)
+    warp, vendor = int(threads[1]) if threads else 32, target[1] if target else "cuda"
+    return LayoutTexts(aliases_of(text), tuple(values), tuple(moves), warp, vendor)
 
 
 def _values(number: int, line: str, open_results: list[tuple[int, list[str]]]) -> Iterator[Value]:
@@ -150,7 +154,7 @@ def _results(line: str, types: list[tuple[ValueType, int, int]], count: int) -> 
     kinds: list[ValueType | None] = []
     for part, start in _listed(line, arrow):
         kinds.append(next((kind for kind, at, _ in after if start <= at < start + len(part)), None))
-    return kinds
+    return kinds * count if len(kinds) == 1 else kinds  # tt.split writes the type of both its results once
 
 
 def _unwritten(line: str, types: list[ValueType], count: int) -> list[ValueType | None]:
@@ -235,7 +239,8 @@ def type_of(text: str) -> ValueType:
     dimensions, element = m.groups() if (m := _DIMENSIONS.match(parts[0])) else ("", parts[0])
     shape = tuple(int(n) for n in dimensions.split("x") if n)
     encoding = parts[1] if len(parts) > 1 and parts[1].startswith("#") else ""
-    return ValueType(text, shape, element, encoding, "tensor" not in head)
+    whole = next((part for part in parts[2:] if re.fullmatch(r"\d+(?:x\d+)*", part)), "")
+    return ValueType(text, shape, element, encoding, "tensor" not in head, tuple(int(n) for n in whole.split("x") if n))
 
 
 def _split(body: str) -> list[str]:

@@ -53,6 +53,14 @@ def test_explain_finds_a_word_as_a_text_has_it():
     assert [row["language"] for row in explorer.explain("add", "asm")] == ["x86"]
 
 
+def test_the_name_of_a_table_asks_that_table_alone():
+    """The table of a language is asked by other languages too."""
+    assert explorer.explain("tt.load", "mlir")
+    with pytest.raises(InputError, match=r"unknown word 'tt\.load'"):
+        explorer.explain("tt.load", "aten")
+    assert "the warp" in explorer.explain("bar.warp.sync", "ptx")[0]["about"]
+
+
 def test_an_unknown_word_offers_the_nearest():
     """A word that no table has, and a language without a table, are refused with what there is."""
     with pytest.raises(InputError, match="wgmma"):

@@ -52,6 +52,7 @@ REGISTERS = [
     "128x128xf32, #mfma32",
     "128x128xf32, #mfma32n",
     "128x128xf32, #mfma16",
+    "64x64xf64, #mfma64",
     "64xf32, #ttg.slice<{dim = 1, parent = #mma}>",
     "64xf32, #ttg.slice<{dim = 0, parent = #blocked}>",
     "8xf32, #ttg.slice<{dim = 0, parent = #ttg.slice<{dim = 1, parent = #cube}>}>",
@@ -77,6 +78,8 @@ SHARED = [
     "8x64xf16, #nv128",
     "64x128xf16, #nv64",
     "64x128xf16, #nv32t",
+    "128x512xf16, #nv128t",
+    "512x128xf16, #nv128",
     "64x128xf32, #nv0",
 ]
 TYPES = [f"tensor<{kind}>" for kind in REGISTERS] + [f"!ttg.memdesc<{kind}, #smem>" for kind in SHARED]
@@ -269,3 +272,40 @@ def test_what_has_no_picture_says_why(replayed):
     strange = kernels.module("", "    %x = tt.load %p : tensor<4x4xf32, #ttg.strange<{a = 1}>>")
     with pytest.raises(InputError, match=r"the layout #ttg.strange is not known here"):
         layout_named(strange, "%x")
+
+
+def test_both_results_of_a_split_have_its_type():
+    """MLIR writes the type of both once."""
+    line = "    %a, %b = tt.split %c : tensor<128x64x2xi32, #cube> -> tensor<128x64xi32, #blocked>"
+    assert [(value.name, value.type.shape) for value in read(line).values] == [("%a", (128, 64)), ("%b", (128, 64))]
+
+
+def test_an_element_that_is_a_pointer_is_as_large_as_one():
+    """Not as large as what it points to."""
+    assert type_of("tensor<64x32x!tt.ptr<f16>, #blocked>").bits == 64
+    assert type_of("tensor<64x32xf16, #blocked>").bits == 16
+
+
+def test_a_part_of_a_larger_buffer_is_refused():
+    """Its rows are as far apart as those of the buffer, which its own shape does not say."""
+    whole, part = "!ttg.memdesc<8x8xf32, #rows, #smem, mutable>", "!ttg.memdesc<8x8xf32, #rows, #smem, mutable, 16x16>"
+    assert layout_of(f"%a = ttg.local_alloc : () -> {whole}", "%a").shape == (8, 8)
+    with pytest.raises(InputError, match="a part of a buffer of 16x16"):
+        layout_of(f"%a = ttg.memdesc_subslice %p[0, 8] : {whole} -> {part}", "%a")
+
+
+@pytest.mark.parametrize(("target", "counted"), [("cuda:80", True), ("hip:gfx1100", False)])
+def test_banks_are_counted_where_they_are_documented(target, counted):
+    """Also an AMD GPU may have 32 threads a warp."""
+    lines = [
+        f'module attributes {{ttg.target = "{target}", "ttg.threads-per-warp" = 32 : i32}} {{',
+        "  %a = arith.constant dense<1.0> : tensor<64x64xf32, #blocked>",
+        "  %b = ttg.local_alloc %a : (tensor<64x64xf32, #blocked>) -> !ttg.memdesc<64x64xf32, #swizzled, #smem>",
+        "}",
+    ]
+    assert bool(layout_of("\n".join(lines), "%b").accesses) == counted
+
+
+def layout_of(text, name):
+    """The layout of a value of a text, with the aliases of all tests."""
+    return layout_named(kernels.ALIASES + text + "\n", name)
