@@ -63,8 +63,9 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
     """A mode that moves the result of every rounding operator by up to a unit in its last place.
 
     What an operator adds up, in float32 and float64, is moved likewise, more for long sums. float16 and bfloat16, whose
-    sums are made in float32, are rounded up or down. Random numbers come from `seed`, None moves nothing; those of torch
-    are left alone. With `decomposed` operators are those that Inductor would decompose them into.
+    sums are made in float32, are rounded up or down. A convolution of them adds its bias to what is rounded already.
+    Random numbers come from `seed`, None moves nothing; those of torch are left alone. With `decomposed`
+    operators are those that Inductor would decompose them into.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -171,7 +172,7 @@ def _adds_bias_in_16_bits(function: Any, args: Any, kwargs: Any) -> bool:
 def _without_bias(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
     """A convolution's arguments without its bias, and the bias in the shape that is added to the result."""
     named = dict(_named(function, args, kwargs))
-    bias, dimensions = named["bias"], len(named["stride"])
+    bias, dimensions = named["bias"], named["weight"].dim() - 2
     named["bias"] = None
     return (), named, bias.view(-1, *[1] * dimensions)
 

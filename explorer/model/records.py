@@ -224,7 +224,8 @@ def _hints(kind: type[Record]) -> dict[str, Any]:
 
 @cache
 def _fields_by_key(kind: type[Record]) -> Mapping[str, _Field]:
-    hints = _hints(kind)
+    # a class of the user's own may be written again in a notebook, under the name that another had
+    hints = _hints(kind) if kind.__module__.startswith("explorer.") else get_type_hints(kind)
     return {key: (name, _taken_as_it_is(hints[name]), _reader(hints[name])) for name, key, _ in kind._layout}
 
 

@@ -96,7 +96,10 @@ def name_list(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _with_node_names(trace: Trace, request: Veto | Force) -> Veto | Force:
-    """Replace a kernel's name in a request by the first of its scheduler nodes; InputError for a name of nothing."""
+    """Replace names of kernels and operators in a request by scheduler nodes; InputError for a name of nothing.
+
+    Scheduler nodes are counted anew in each graph, so the request is then for the first graph that has both names.
+    """
     if not isinstance(request, (Veto, Force)):
         raise InputError(f'fusion takes Veto("op3", "op7"), Force(…) or a tuple of them, not {request!r}')
     graphs = [
@@ -108,7 +111,11 @@ def _with_node_names(trace: Trace, request: Veto | Force) -> Veto | Force:
                 raise several_places(name, places)
             names = {name for g in graphs for name in g.every_name}
             raise unknown_name("scheduler node, buffer, FX node, operator or kernel", name, names)
-    return replace(request, first=_node_name(graphs, request.first), second=_node_name(graphs, request.second))
+    both = next((g for g in graphs if g.find(request.first) and g.find(request.second)), None)
+    first, second = (_node_name([both] if both else graphs, name) for name in (request.first, request.second))
+    if both and (first, second) != (request.first, request.second):
+        request = replace(request, graph=both.artifact.graph, frame=both.artifact.frame)
+    return replace(request, first=first, second=second)
 
 
 def _node_name(graphs: Sequence[Graph], name: str) -> str:

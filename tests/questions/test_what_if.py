@@ -9,10 +9,10 @@ import pytest
 
 from explorer.errors import InputError, LiveError
 from explorer.gpus.figures import Target
-from explorer.model.values import Rows, plain
+from explorer.model.values import Rows, Veto, plain
 from explorer.questions.figures import estimated, figures
 from explorer.traced import Trace, trace
-from explorer.traced.what_if import WhatIf, table
+from explorer.traced.what_if import WhatIf, _with_node_names, table
 
 H100 = Target.parse("h100")
 
@@ -70,3 +70,13 @@ def test_a_loaded_trace_cannot_be_compiled_again() -> None:
     """What if needs the process that made the trace."""
     with pytest.raises(LiveError):
         Trace(meta=plain({"target": "h100"})).what_if(options={"max_fusion_size": 1})
+
+
+def test_operators_are_of_one_graph(replayed) -> None:
+    """Scheduler nodes are counted anew in each graph: `op0` and `op1` of the backward are not meant."""
+    trace = replayed("mlp_train-torch2.13-cpu")
+    forward, backward = trace.fusion.graphs
+    asked = _with_node_names(trace, Veto("gelu", "linear"))
+    assert asked == Veto("op1", "op0", graph="forward", frame=forward.artifact.frame)
+    assert all(backward.find(name) for name in (asked.first, asked.second))
+    assert _with_node_names(trace, Veto("op1", "op0")) == Veto("op1", "op0"), "a scheduler node may be of any graph"
