@@ -1,10 +1,10 @@
-"""Keep Dynamo from compiling explorer's own functions, where torch calls them while compiled code runs."""
+"""Keep explorer's own functions out of what torch looks at: frames that it compiles, and the stack that it checks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 from explorer.observe.patch import replaced
@@ -32,4 +32,28 @@ def own_frames_skipped() -> Iterator[None]:
         return check
 
     with replaced(trace_rules, "check", make):
+        yield
+
+
+@contextmanager
+def own_frames_unseen() -> Iterator[None]:
+    """Inside the block Inductor's scheduler sees the stack without explorer's frames.
+
+    With `check_stack_no_cycles_TESTING_ONLY` it refuses a stack that has one line twice, as a profiler would be misled by it;
+    what stands in the place of several functions of torch is on the stack once for each.
+    """
+    from torch._inductor import scheduler
+
+    def make(original: ModuleType) -> ModuleType:
+        seen = ModuleType(original.__name__, original.__doc__)
+        vars(seen).update(vars(original))
+
+        def extract_stack(*args: Any, **options: Any) -> Any:
+            stack = original.extract_stack(*args, **options)
+            return type(stack).from_list([frame for frame in stack if not frame.filename.startswith(OWN_FOLDER)])
+
+        vars(seen)["extract_stack"] = extract_stack
+        return seen
+
+    with replaced(scheduler, "traceback", make):
         yield

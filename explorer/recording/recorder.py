@@ -25,7 +25,7 @@ from explorer.model.stage import Facts, Stage, Watch, watch_nothing
 from explorer.model.values import Call, Event, Failure
 from explorer.observe.context import current_compile_id
 from explorer.observe.fresh import cold_compile, every_lookup_misses
-from explorer.observe.own_frames import own_frames_skipped
+from explorer.observe.own_frames import own_frames_skipped, own_frames_unseen
 from explorer.observe.patch import Guard, guarding, shielded
 from explorer.observe.places import CallPaths
 from explorer.observe.probes import PROBES
@@ -227,6 +227,7 @@ def recording(
             guard = stack.enter_context(guarding(recorder.guard))
             probes = (*((probe.name, probe.watch) for probe in PROBES), *_of_compilers(cold), *_probes_of_users(stages))
             stack.enter_context(shielded(own_frames_skipped, guard, "own frames"))
+            stack.enter_context(shielded(own_frames_unseen, guard, "own frames"))
             if cold:
                 stack.enter_context(shielded(cold_compile, guard, "cold compile"))
             elif fresh:
