@@ -120,8 +120,19 @@ def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[A
 
 def _loss(returned: Any, weigh: Callable[[Any], Any]) -> Any:
     """Sum the outputs that can be differentiated; None if there is none."""
-    parts = [weigh(t).sum() for _, t in named_tensors(returned) if t.requires_grad and (t.is_floating_point() or t.is_complex())]
+    parts = [weigh(_wider(t)).sum() for _, t in named_tensors(returned) if t.requires_grad and _is_continuous(t)]
     return sum(part.abs() if part.is_complex() else part for part in parts) if parts else None
+
+
+def _is_continuous(tensor: Any) -> bool:
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
+def _wider(tensor: Any) -> Any:
+    """A complex tensor of 16 bits in 32, which a CPU can add up and multiply; any other as it is."""
+    import torch
+
+    return tensor.to(torch.complex64) if tensor.dtype == torch.complex32 else tensor
 
 
 def weighted(output: Any) -> Any:

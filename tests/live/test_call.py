@@ -127,3 +127,11 @@ def test_what_is_not_the_traced_function_any_more_says_so() -> None:
     sizes[0] = 9
     with pytest.raises(InputError, match="would be compiled anew"):
         made.check()
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_a_complex_output_of_16_bits_is_differentiated() -> None:
+    """A CPU adds no such numbers up, though it makes them: the sum is taken in 32 bits."""
+    x = torch.randn(4, requires_grad=True)
+    made = explorer.trace(lambda x: x.to(torch.complex32), x, backend="aot_eager", train=True)
+    assert made.gradients["args[0]"].shape == x.shape and equal(made).keys() >= {"output"}
