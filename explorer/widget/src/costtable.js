@@ -183,17 +183,22 @@ export class CostTable {
   }
 }
 
+// What stands before the name of an operator that is called, the name, and what stands after most.
+const SPLIT = /^(extern_kernels\.|torch\.ops\.)?(.+?)(\.default)?$/;
+
 /**
- * What a library call is called, and the node that tells it from others of that name.
+ * What a library call is called, and the node that tells it from others. Where the column is narrow, what
+ * stands before most names goes first.
  *
  * @param {string} name
  * @param {string} node
  */
 function called(name, node) {
-  const [, head = name, tail = ""] = /^(.+)(\.\w{1,10})$/.exec(name) ?? [];
+  const [, lead = "", operator = name, tail = ""] = SPLIT.exec(name) ?? [];
   return [
-    element("span", { class: "head" }, head),
-    element("span", {}, tail),
+    element("span", { class: "lead" }, lead),
+    element("span", { class: "head" }, operator),
+    element("span", { class: "lead" }, tail),
     element("span", { class: "node" }, ` ${node}`),
   ];
 }
