@@ -99,7 +99,12 @@ def served(name: str, home: Path) -> Iterator[str]:
             yield f"{address}/{place}?token={TOKEN}"
         finally:
             server.terminate()
-            server.wait(20)
+            try:
+                server.wait(60)  # it ends its kernels first
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+                raise
 
 
 def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
@@ -251,6 +256,7 @@ def test_a_saved_notebook_shows_the_trace_without_its_kernel(browser: Any, tmp_p
             view.get_by_role("tab", name="Code").click()
             assert "torch.sin" in view.locator(".line.chosen").inner_text()
             assert "tl_math.sin" in " ".join(view.locator(".line.lit").all_inner_texts())
+            tab.locator(".explorer-host").nth(1).wait_for(state="attached", timeout=60_000)  # each view comes up by itself
             assert tab.locator(".explorer-host").count() == 2
             assert "not found" not in tab.locator(".jp-Notebook").inner_text()
         notebook = json.loads((tmp_path / "first.ipynb").read_text(encoding="utf-8"))
