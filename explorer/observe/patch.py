@@ -450,62 +450,54 @@ def beside(context: Callable[..., AbstractContextManager[Any]], step: str, *, in
 # Replacing --------------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> AbstractContextManager[None]:
     """`owner.name` is `make(original)` inside the block and exactly what it was after it.
 
     A function's replacement acts for whom the guard here covers, and is guarded as the module says; anything else is
     seen by every thread. AttributeError where `owner` has no such attribute: the torch at hand is not the one the hook knows.
     """
-    if not _is_function(getattr(owner, name)):
-        with replaced_in_plain_sight(owner, name, make):
-            yield
-        return
-    layer = _put_on(owner, name, make)
-    try:
-        yield
-    finally:
-        _take_off_layer(owner, name, layer)
+    return _replaced_by(_Layer, owner, name, make)
 
 
-@contextmanager
-def replaced_pure(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+def replaced_pure(owner: Any, name: str, make: Callable[[Any], Any]) -> AbstractContextManager[None]:
     """`replaced` for a function that only computes something: it may be called twice where what `make` makes of it fails."""
+    return _replaced_by(_Pure, owner, name, make)
+
+
+@contextmanager
+def _replaced_by(kind: type[_Layer], owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
     if not _is_function(getattr(owner, name)):
         with replaced_in_plain_sight(owner, name, make):
             yield
         return
-    layer = _put_on(owner, name, make, _Pure)
+    with _layered(kind, owner, name, make):
+        yield
+
+
+@contextmanager
+def _layered(kind: type[_Layer], owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """Inside the block one more replacement stands in a function's place."""
+    layer = _put_on(owner, name, make, kind)
     try:
         yield
     finally:
         _take_off_layer(owner, name, layer)
 
 
-@contextmanager
-def followed(owner: Any, name: str, after: Callable[..., object]) -> Iterator[None]:
+def followed(owner: Any, name: str, after: Callable[..., object]) -> AbstractContextManager[None]:
     """Inside the block `after(result, *args, **kwargs)` runs after each call of the function `owner.name` that returned.
 
     As by `replaced`, for whom the guard here covers; an error in it is lost, and the result is the function's own.
     """
-    layer = _put_on(owner, name, lambda _: after, _Following)
-    try:
-        yield
-    finally:
-        _take_off_layer(owner, name, layer)
+    return _layered(_Following, owner, name, lambda _: after)
 
 
-@contextmanager
-def preceded(owner: Any, name: str, before: Callable[..., object]) -> Iterator[None]:
+def preceded(owner: Any, name: str, before: Callable[..., object]) -> AbstractContextManager[None]:
     """Inside the block `before(*args, **kwargs)` runs before each call of the function `owner.name`.
 
     As by `replaced`, for whom the guard here covers; an error in it is lost, and the function is called all the same.
     """
-    layer = _put_on(owner, name, lambda _: before, _Preceding)
-    try:
-        yield
-    finally:
-        _take_off_layer(owner, name, layer)
+    return _layered(_Preceding, owner, name, lambda _: before)
 
 
 def _take_off_layer(owner: Any, name: str, layer: _Layer) -> None:
@@ -517,7 +509,7 @@ def _take_off_layer(owner: Any, name: str, layer: _Layer) -> None:
             _put_back(owner, name, slot.own)
 
 
-def _put_on(owner: Any, name: str, make: Callable[[Any], Any], kind: type[_Layer] = _Layer) -> _Layer:
+def _put_on(owner: Any, name: str, make: Callable[[Any], Any], kind: type[_Layer]) -> _Layer:
     """One more replacement in a function's place."""
     with _CHANGING:
         original, own = getattr(owner, name), vars(owner).get(name, _ABSENT)
