@@ -85,9 +85,9 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
                     result = table[function](*args, **kwargs)
                 if result is not NotImplemented:
                     return result
-            if _adds_bias_in_16_bits(function, args, kwargs):
-                args, kwargs, bias = _without_bias(function, args, kwargs)
-                return rounding.call(torch.ops.aten.add.Tensor, (rounding.call(function, args, kwargs), bias), {})
+            if (apart := _bias_apart(function, args, kwargs)) is not None:
+                without, bias = apart
+                return rounding.call(torch.ops.aten.add.Tensor, (rounding.call(function, (), without), bias), {})
             return rounding.call(function, args, kwargs)
 
     return Varied()
@@ -159,22 +159,20 @@ class _VariedRounding:
         return 2 * torch.rand(like.shape, generator=self._generators[like.device], dtype=dtype, device=like.device) - 1
 
 
-def _adds_bias_in_16_bits(function: Any, args: Any, kwargs: Any) -> bool:
-    """Whether an operator is a convolution with a bias, which a GPU's library or Inductor adds to what is rounded already."""
+def _bias_apart(function: Any, args: Any, kwargs: Any) -> tuple[dict[str, Any], Any] | None:
+    """The arguments of a convolution in 16 bits without its bias, and the bias in the shape that is added to the result.
+
+    A GPU's library or Inductor adds it to what is rounded already. None for any other call.
+    """
     import torch
 
     if function is not torch.ops.aten.convolution.default:
-        return False
-    bias = _named(function, args, kwargs)["bias"]
-    return bias is not None and bias.dtype in (torch.float16, torch.bfloat16)
-
-
-def _without_bias(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
-    """A convolution's arguments without its bias, and the bias in the shape that is added to the result."""
-    named = dict(_named(function, args, kwargs))
-    bias, dimensions = named["bias"], named["weight"].dim() - 2
-    named["bias"] = None
-    return (), named, bias.view(-1, *[1] * dimensions)
+        return None
+    named = _named(function, args, kwargs)
+    bias = named["bias"]
+    if bias is None or bias.dtype not in (torch.float16, torch.bfloat16):
+        return None
+    return {**named, "bias": None}, bias.view(-1, *[1] * (named["weight"].dim() - 2))
 
 
 def _with_results(function: Any, result: Any, written: Sequence[Any], change: Callable[[Any], Any]) -> Any:

@@ -14,7 +14,7 @@ from explorer.absent.torch_cuda import torch_cuda_answers
 from explorer.errors import InputError
 from explorer.gpus.figures import Target
 from explorer.observe.patch import guard_here, shielded
-from explorer.observe.tensors import copier, dense_parts, hidden_tensors, map_tensors, named_tensors
+from explorer.observe.tensors import copier, dense_parts, has_fractions, hidden_tensors, map_tensors, named_tensors
 from explorer.process.stopping import interruptible
 
 
@@ -120,12 +120,8 @@ def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[A
 
 def _loss(returned: Any, weigh: Callable[[Any], Any]) -> Any:
     """Sum the outputs that can be differentiated; None if there is none."""
-    parts = [weigh(_wider(t)).sum() for _, t in named_tensors(returned) if t.requires_grad and _is_continuous(t)]
+    parts = [weigh(_wider(t)).sum() for _, t in named_tensors(returned) if t.requires_grad and has_fractions(t)]
     return sum(part.abs() if part.is_complex() else part for part in parts) if parts else None
-
-
-def _is_continuous(tensor: Any) -> bool:
-    return bool(tensor.is_floating_point() or tensor.is_complex())
 
 
 def _wider(tensor: Any) -> Any:

@@ -14,7 +14,7 @@ from explorer.live.judge import NEAR, Evidence, Judgement, beside, draws_alike, 
 from explorer.live.outcome import Outcome, Part
 from explorer.live.truth import AFTER, IMPOSSIBLE, Truth, as_tensor, fits, value_of
 from explorer.model.values import Plain
-from explorer.observe.tensors import strided_parts
+from explorer.observe.tensors import has_fractions, strided_parts
 
 #: How many ways to round are tried before a value is called unequal. A value that is right mostly needs the first few.
 TRIALS = (3, 8, 18)
@@ -203,7 +203,7 @@ def _values(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
     if not all(alike) and one.layout == torch.strided and truth.unwritten(name):
         return CheckRow(name, None, note=UNWRITTEN)
     verdicts = [
-        Judgement(True, NEAR if _has_fractions(a) else "exact") if same else _verdict(name, a, b, truth, is_whole=len(ones) == 1)
+        Judgement(True, NEAR if has_fractions(a) else "exact") if same else _verdict(name, a, b, truth, is_whole=len(ones) == 1)
         for a, b, same in zip(ones, others, alike, strict=True)
     ]
     verdict = next((v for v in verdicts if not v.equal), max(verdicts, key=lambda v: v.share or 0.0))
@@ -222,14 +222,9 @@ def _values(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
     )
 
 
-def _has_fractions(tensor: Any) -> bool:
-    """Whether a tensor has floats or complex numbers, which are rounded."""
-    return bool(tensor.is_floating_point() or tensor.is_complex())
-
-
 def _alike_at_once(one: Any, other: Any) -> bool:
     """Whether two tensors of one shape and type are so near that nothing has to be computed to judge them."""
-    return near(one, other) if _has_fractions(one) else bool((one == other).all())
+    return near(one, other) if has_fractions(one) else bool((one == other).all())
 
 
 def _verdict(name: str, one: Any, other: Any, truth: Truth, *, is_whole: bool) -> Judgement:
@@ -237,7 +232,7 @@ def _verdict(name: str, one: Any, other: Any, truth: Truth, *, is_whole: bool) -
 
     `is_whole` is False for one of several stored parts of a sparse tensor: there is no evidence for these.
     """
-    judge = judged if _has_fractions(one) else exactly
+    judge = judged if has_fractions(one) else exactly
     verdict = Judgement(False, "")
     for count in TRIALS:
         verdict = judge(one, other, truth.of(name, one, count) if is_whole else Evidence())

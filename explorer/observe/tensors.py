@@ -216,6 +216,11 @@ def version_of(tensor: Any) -> int:
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
+def has_fractions(tensor: Any) -> bool:
+    """Whether a tensor has floats or complex numbers, which are rounded and can be differentiated."""
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
 def same_bits(one: Any, other: Any) -> bool:
     """True where two tensors are the same to the bit, NaN included."""
     import torch
@@ -225,7 +230,7 @@ def same_bits(one: Any, other: Any) -> bool:
     if one.layout != torch.strided or one.is_quantized:
         return all(same_bits(a, b) for a, b in zip(strided_parts(one), strided_parts(other), strict=True))
     one, other = (t.detach().resolve_conj().resolve_neg() for t in (one, other))
-    if torch.equal(one, other) or not (one.is_floating_point() or one.is_complex()):
+    if torch.equal(one, other) or not has_fractions(one):
         return bool(torch.equal(one, other))
     one, other = (torch.view_as_real(t) if t.is_complex() else t for t in (one, other))
     one, other = ((t.float() if t.dtype.itemsize < 2 else t) for t in (one, other))
