@@ -1,4 +1,4 @@
-"""Fifteen small programs through every compiler that is here: equal, raises, fell back, or wrong; and what is linked.
+"""Run fifteen small programs by every installed compiler: equal, raises, fell back, or wrong; and what is linked.
 
     python benchmarks/battery.py                                   every program by every compiler that is installed
     python benchmarks/battery.py --backends iree --cases mlp bert  some of them
@@ -30,7 +30,7 @@ import children
 Row = dict[str, Any]
 #: Where the docs have the table.
 BEGIN, END = "<!-- made by benchmarks/battery.py: begin -->", "<!-- made by benchmarks/battery.py: end -->"
-#: What a cell can say, and what that means.
+#: The kinds of cells, and what they mean.
 KINDS = {
     "equal": "eager's values, types and shapes by both judges, and the engine ran every graph",
     "fell back": "equal, but PyTorch ran it, or a part of it, in the engine's place",
@@ -42,7 +42,7 @@ KINDS = {
     "not tried": "the time for all was over",
 }
 GOOD = ("equal", "fell back", "raises")
-#: How near a value must be to eager's for the judge of this script: relative, absolute.
+#: How near a value must be to eager's for this script's own judgement: relative, absolute.
 NEAR = {"torch.float32": (1e-3, 1e-4), "torch.bfloat16": (5e-2, 5e-2)}
 
 
@@ -50,7 +50,7 @@ NEAR = {"torch.float32": (1e-3, 1e-4), "torch.bfloat16": (5e-2, 5e-2)}
 
 
 class Case(NamedTuple):
-    """A program: what makes its function and its arguments, how it is traced, and arguments of another size."""
+    """A program: what makes its function and its arguments, how it is traced, and what makes arguments of another size."""
 
     title: str
     made: Callable[[], tuple[Any, tuple[Any, ...]]]
@@ -221,7 +221,7 @@ def cell(backend: Any, name: str) -> Row:
 
 
 def verdict(differences: Sequence[str], unequal: Sequence[str], engines: Sequence[Sequence[str]]) -> Row:
-    """The kind of a cell, and why, from the two judgements and from who ran it."""
+    """Choose the kind of a cell, and say why, by the two judgements and by who ran it."""
     if bool(differences) != bool(unequal):
         return {"kind": "JUDGES DIFFER", "why": f"check() finds {list(unequal)}, the comparison here {list(differences)}"}
     if differences:
@@ -236,7 +236,7 @@ def verdict(differences: Sequence[str], unequal: Sequence[str], engines: Sequenc
 
 
 def who_ran(trace: Any, backend: Any) -> list[list[str]]:
-    """Each engine that ran a part of the graphs, and why it was PyTorch where it was."""
+    """List each engine that ran a part of the graphs, and for PyTorch why it did."""
     if backend == "eager":
         return [["PyTorch", "asked for"]]
     if backend == "inductor":
@@ -246,7 +246,7 @@ def who_ran(trace: Any, backend: Any) -> list[list[str]]:
 
 
 def different(trace: Any, after: tuple[Any, tuple[Any, ...]], before: tuple[Any, tuple[Any, ...]]) -> list[str]:
-    """What differs from one call of eager on copies: results, gradients, arguments and the module's state afterwards."""
+    """List what differs from one call of eager on copies: results, gradients, arguments and the module's state."""
     import torch
 
     function, args = before
@@ -265,7 +265,7 @@ def different(trace: Any, after: tuple[Any, tuple[Any, ...]], before: tuple[Any,
 
 
 def at_another_size(trace: Any, case: Case, function: Any) -> list[str]:
-    """What differs from eager when the compiled function is called with another size."""
+    """List what differs from eager when the compiled function is called with another size."""
     import torch
 
     if case.another_size is None:
@@ -326,7 +326,7 @@ def engines_words(message: str) -> str:
 
 
 def steps(item: tuple[str, str]) -> list[children.Step]:
-    """One program by one backend."""
+    """In the child: the steps for one program by one backend."""
     backend, name = item
     return [(name, functools.partial(cell, backend, name))]
 
@@ -335,14 +335,14 @@ def steps(item: tuple[str, str]) -> list[children.Step]:
 
 
 def titles() -> dict[str, str]:
-    """The backends of the table, each with what it is called."""
+    """The backends of the table, each with its title."""
     from explorer.compilers.compilers import COMPILERS
 
     return {"eager": "PyTorch, eager", "inductor": "Inductor", **{compiler.name: compiler.title for compiler in COMPILERS}}
 
 
 def missing(backend: str) -> str:
-    """What to install for a backend; "" where it is here."""
+    """What to install for a backend; "" where it is installed."""
     from explorer.compilers.compilers import compiler_named
 
     compiler = compiler_named(backend)
@@ -350,7 +350,7 @@ def missing(backend: str) -> str:
 
 
 def measured(options: argparse.Namespace) -> Iterable[Row]:
-    """The row of each cell, as it comes; each backend has a process of its own."""
+    """Yield the row of each cell as it comes; each backend has a process of its own."""
     command = [sys.executable, __file__, "--child"]
     for backend in options.backends:
         if remedy := missing(backend):
@@ -365,7 +365,7 @@ def measured(options: argparse.Namespace) -> Iterable[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One row a program, one column a backend: the kind of each cell, and the share of its lines that are linked."""
+    """One row for each program, one column for each backend: the kind of each cell, and the share of linked lines."""
     cells = {(row["backend"], row["name"]): row for row in rows}
     columns = [backend for backend in titles() if any(row["backend"] == backend for row in rows)]
     head = ["program", *(titles()[backend] for backend in columns)]
@@ -391,7 +391,7 @@ def percent(counts: Iterable[Sequence[int]]) -> str:
 
 
 def by_stage(rows: Sequence[Row]) -> str:
-    """One row a stage of each backend: lines that compute in all programs, and the share of them that is linked."""
+    """One row for each stage of each backend: the lines that compute in all programs, and the share that is linked."""
     lines = [["compiler", "stage", "lines that compute", "linked"], ["---"] * 4]
     for backend, title in titles().items():
         stages: dict[str, list[int]] = {}
@@ -404,7 +404,7 @@ def by_stage(rows: Sequence[Row]) -> str:
 
 
 def messages(rows: Sequence[Row]) -> str:
-    """What the engine says of each cell that is not equal, and what the trace notes besides."""
+    """List what the engine says of each cell that is not equal, and what the trace notes besides."""
     said = []
     for row in rows:
         where = f"{titles()[row['backend']]}, {CASES[row['name']].title}"
@@ -443,7 +443,7 @@ def written(path: Path, block: str) -> None:
 
 
 def machine() -> str:
-    """What the table was made with."""
+    """Say what the table was made with."""
     import importlib.metadata as metadata
     import platform
 
@@ -467,7 +467,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def joined(earlier: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
-    """All cells in the order of the table; of two for one place the later."""
+    """All cells in the order of the table; of two cells for one place the later one."""
     cells = {(row["backend"], row["name"]): row for row in (*earlier, *rows)}
     return [cells[backend, name] for backend in titles() for name in CASES if (backend, name) in cells]
 

@@ -1,4 +1,4 @@
-"""What Inductor decides by timing on an attached GPU, counted: the outcomes that a trace for an absent one assumes.
+"""Count what Inductor decides by timing on an attached GPU: the outcomes that a trace for an absent one assumes.
 
     python benchmarks/calibrate.py                 on a machine with the GPU
 
@@ -48,7 +48,7 @@ ALIGNED = (
 
 
 def products(operation: str, shapes: tuple[tuple[int, int, int], ...], dtype: Any, computed: bool) -> tuple[Any, list[Any]]:
-    """A function of one product a shape, each with a relu after it, and with `computed` one before it; and its arguments."""
+    """Make a function with one product for each shape, a relu after each and with `computed` one before; and its arguments."""
     import torch
 
     def operands(m: int, k: int, n: int) -> list[Any]:
@@ -70,7 +70,7 @@ def products(operation: str, shapes: tuple[tuple[int, int, int], ...], dtype: An
 
 
 def measured(shapes: tuple[tuple[int, int, int], ...], mode: str | None, cases: Iterator[tuple[str, str, bool]]) -> Iterator[Any]:
-    """The trace of each (operation, dtype, computed) with its key."""
+    """Trace each (operation, dtype, computed) and yield the trace with its key."""
     import torch
 
     import explorer
@@ -82,7 +82,7 @@ def measured(shapes: tuple[tuple[int, int, int], ...], mode: str | None, cases: 
 
 
 def padding() -> list[dict[str, Any]]:
-    """One row a kind of product: how many shapes Inductor timed, how many it pads, and the median gain of those."""
+    """One row for each kind of product: how many shapes Inductor timed, how many it pads, and the median gain of those."""
     cases = ((o, d, c) for o in OPERATIONS for d in ("bfloat16", "float16", "float32") for c in (False, True))
     rows = []
     for key, trace in measured(UNALIGNED, None, cases):
@@ -96,7 +96,7 @@ def padding() -> list[dict[str, Any]]:
 
 
 def autotuning() -> list[dict[str, Any]]:
-    """One row a kind of product: how often the library is the fastest, and how many epilogues are fused into a template."""
+    """One row for each kind of product: how often the library is fastest, and how many epilogues a template takes in."""
     cases = ((o, d, False) for o, d in (("mm", "bfloat16"), ("addmm", "bfloat16"), ("bmm", "bfloat16"), ("mm", "float32")))
     rows = []
     for key, trace in measured(ALIGNED, "max-autotune-no-cudagraphs", cases):

@@ -1,11 +1,11 @@
-"""Right programs that a check must not call wrong: PyTorch's operator database, one sample of each operator, forward.
+"""Check right programs, which must not be called wrong: one sample of each operator of PyTorch's database, forward.
 
     python benchmarks/check_operators.py [--target cpu|h100|…] [--backend inductor|aot_eager] [--dtypes float32,bfloat16]
                                          [--sample N] [--seed S] [--jobs J] [--part I/N] [--only NAME …] [--seconds 120]
 
 Prints each sample that is not equal as it comes, a false alarm with its row, and the counts of each type. Operators run in
-processes of their own, several in one, so that one that crashes or hangs takes no others with it. With `--sample` so many
-are drawn. A whole run for h100 takes minutes on 16 cores, one for the CPU compiles C++ for each.
+child processes, several in each; one that crashes or hangs takes no others with it. `--sample N` draws N operators. A whole
+run for h100 takes minutes on 16 cores, one for the CPU compiles C++ for each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from children import Step, part
 
 
 def database() -> list[object]:
-    """PyTorch's operators; a package of its tests that they need for nothing else may be missing."""
+    """PyTorch's operators. A package that only PyTorch's tests need may be missing."""
     try:
         import expecttest  # noqa: F401
     except ImportError:
@@ -42,12 +42,12 @@ def database() -> list[object]:
 
 
 def name_of(op: object) -> str:
-    """An operator with its variant, as linalg.norm.subgradients_at_zero."""
+    """An operator's name with its variant, such as linalg.norm.subgradients_at_zero."""
     return f"{op.name}.{op.variant_test_name}".rstrip(".")
 
 
 def samples(dtypes: Sequence[str]) -> list[tuple[str, str]]:
-    """(operator, dtype) of all that the database has for the CPU."""
+    """List (operator, dtype) of all that the database has for the CPU."""
     import torch
 
     found = [(name_of(op), name) for op in database() for name in dtypes if op.supports_dtype(getattr(torch, name), "cpu")]
@@ -55,7 +55,7 @@ def samples(dtypes: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def checked(name: str, dtype: str, target: str, backend: str) -> dict[str, object]:
-    """What a check says of one sample of an operator: kind, and words for it."""
+    """Check one sample of an operator; return the kind of the outcome, and words for it."""
     import torch
 
     import explorer
@@ -92,7 +92,7 @@ def checked(name: str, dtype: str, target: str, backend: str) -> dict[str, objec
 
 
 def steps(target: str, backend: str) -> Callable[[list[str]], Iterator[Step]]:
-    """What is done for an item, [operator, dtype]: it is checked."""
+    """In the child: the step for an item, [operator, dtype], which checks it."""
     return lambda item: iter([(item[0], lambda: checked(item[0], item[1], target, backend))])
 
 
@@ -125,7 +125,7 @@ def main() -> int:
 
 
 def items(options: argparse.Namespace) -> list[tuple[str, str]]:
-    """(operator, dtype) of the samples that were asked for."""
+    """List (operator, dtype) of the samples that were asked for."""
     found = samples(options.dtypes.split(","))
     if options.only:
         found = [item for item in found if item[0] in options.only]

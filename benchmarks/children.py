@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-#: A name, and what gives its row.
+#: A step: its name, and the function that gives its row.
 Step = tuple[str, Callable[[], dict[str, Any]]]
 #: Seconds that a process may take to start, to import torch and to prepare an item.
 START = 120.0
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser, seconds: float) -> None:
 
 
 def part(items: Sequence[Any], which: str) -> list[Any]:
-    """The I-th of N parts of the items, taken in turn: "2/3" is every third from the second on."""
+    """Take the I-th of N parts of the items, in turn: "2/3" is every third from the second on."""
     number, count = (int(n) for n in which.split("/"))
     if not 1 <= number <= count:
         raise SystemExit(f"--part {which}: the first number is one of 1 to {count}")
@@ -45,7 +45,7 @@ def part(items: Sequence[Any], which: str) -> list[Any]:
 
 
 def rows(items: Sequence[Any], command: Sequence[str], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The rows of all items, in the order in which they come; each says its `item` and the `name` of its step.
+    """Yield the rows of all items in the order in which they come; each says its `item` and the `name` of its step.
 
     Items that were not begun within `options.within` seconds have a row of the kind "not tried".
     """
@@ -67,7 +67,7 @@ def rows(items: Sequence[Any], command: Sequence[str], options: argparse.Namespa
 
 
 def _thread(given: Any, made: Any, command: Sequence[str], options: argparse.Namespace, until: float | None) -> None:
-    """Take one item after another to a process of its own."""
+    """Hand one item after another to a process of its own."""
     child = _Child(command, options)
     try:
         while True:
@@ -87,7 +87,7 @@ def _thread(given: Any, made: Any, command: Sequence[str], options: argparse.Nam
 
 
 class _Child:
-    """A process that is started when it is first needed, and again after its end."""
+    """A process that is started when it is first needed, and again after it ended."""
 
     def __init__(self, command: Sequence[str], options: argparse.Namespace) -> None:
         self._command, self._seconds = command, options.seconds
@@ -97,7 +97,7 @@ class _Child:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 it lives as long as the object
 
     def rows(self, item: Any, until: float | None) -> Iterator[dict[str, Any]]:
-        """The rows of an item, one for a step that ended the process included; another process goes on behind that."""
+        """Yield the rows of an item. A step that ended the process has one too, and another process goes on after it."""
         skip = 0
         while True:
             begun, why = "", ""
@@ -120,7 +120,7 @@ class _Child:
                 return
 
     def _lines(self, item: Any, skip: int) -> Iterator[tuple[str, Any]]:
-        """What the process says of an item; last that it ended ("died", why) or that the item did ("end", None)."""
+        """Yield what the process says of an item; last that the process ended ("died", why) or the item ("end", None)."""
         process = self._started()
         assert process.stdin and process.stdout
         with contextlib.suppress(BrokenPipeError):  # it ended: the next line says so
@@ -186,7 +186,7 @@ class _Child:
 
 
 def serve(steps: Callable[[Any], Iterator[Step]]) -> None:
-    """In the child: do the steps of each item that stands on stdin, but for those that were begun before."""
+    """In the child: do the steps of each item that is read from stdin, without those that were begun before."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what else is printed is none of the rows
 

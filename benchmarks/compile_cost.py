@@ -34,7 +34,7 @@ MIB = 1024 * 1024
 LAYERS = (6, 12, 24, 48)
 PACKAGES = ("torch", "triton", "transformers", "depyf")
 
-#: Variables of the caller's that would change what is measured.
+#: Environment variables of the caller's that would change what is measured.
 SET_ASIDE = (
     "TORCH_COMPILE_DEBUG",
     "TORCH_TRACE",
@@ -110,7 +110,7 @@ def workload(name: str) -> str:
 
 
 def built(name: str, device: str, train: bool) -> tuple[Any, tuple[Any, ...]]:
-    """A workload's function and arguments; to train, the module trains and floating inputs ask for gradients."""
+    """Build a workload's function and arguments; to train, the module trains and floating inputs require gradients."""
     import torch
 
     torch.manual_seed(0)
@@ -134,7 +134,7 @@ def environment(tool: str, folder: Path) -> dict[str, str]:
 
 
 def run_step(function: Any, args: tuple[Any, ...], train: bool) -> None:
-    """One call without gradients; to train, the sum of the outputs differentiated as explorer.trace does it."""
+    """Make one call without gradients; to train, differentiate the sum of the outputs as explorer.trace does."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -149,7 +149,7 @@ def run_step(function: Any, args: tuple[Any, ...], train: bool) -> None:
 
 
 def call_plain(function: Any, args: tuple[Any, ...], train: bool, folder: Path) -> Result:
-    """torch.compile and nothing else; also what `debug` and `torch_trace` run, which the environment switches on."""
+    """Call torch.compile and nothing else; `debug` and `torch_trace` run it too, switched on by the environment."""
     import torch
 
     run_step(torch.compile(function), args, train)
@@ -157,7 +157,7 @@ def call_plain(function: Any, args: tuple[Any, ...], train: bool, folder: Path) 
 
 
 def call_explorer(function: Any, args: tuple[Any, ...], train: bool, folder: Path) -> Result:
-    """explorer.trace, from the call to the finished Trace."""
+    """Call explorer.trace, up to the finished Trace."""
     import explorer
 
     trace = explorer.trace(function, *args, train=train)
@@ -165,7 +165,7 @@ def call_explorer(function: Any, args: tuple[Any, ...], train: bool, folder: Pat
 
 
 def call_depyf(function: Any, args: tuple[Any, ...], train: bool, folder: Path) -> Result:
-    """depyf.prepare_debug around the compile; leaving the block, which writes the files, included."""
+    """Compile inside depyf.prepare_debug, and leave the block, which writes the files."""
     import depyf
 
     with depyf.prepare_debug(str(folder / "depyf")):
@@ -214,13 +214,13 @@ def synchronize(device: str) -> None:
 
 
 def forget_peak() -> None:
-    """Begin to count the largest resident set anew, where the system can (Linux); building a model has one of its own."""
+    """Measure the largest resident set from here on, where the system can (Linux): building a model has a peak of its own."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def peaks(device: str) -> Result:
-    """The largest resident set, of this process and of the largest process it waited for, in MiB."""
+    """The largest resident set of this process, and of the largest process that it waited for, in MiB."""
     unit = 1024 if sys.platform == "linux" else 1  # ru_maxrss counts KiB on Linux, bytes on macOS
     own, children = (resource.getrusage(who).ru_maxrss * unit / MIB for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     found = {"peak": own, "peak_child": children}
@@ -232,7 +232,7 @@ def peaks(device: str) -> Result:
 
 
 def measure_compile(tool: str, name: str, device: str, train: bool, folder: Path) -> Result:
-    """Seconds from the first call to its result, compile included, by the clock and of work, and the peak memory."""
+    """Measure the first call, compile included: seconds by the clock and of the processor, and the peak of memory."""
     import_tool(tool)
     function, args = built(name, device, train)
     synchronize(device)
@@ -245,12 +245,12 @@ def measure_compile(tool: str, name: str, device: str, train: bool, folder: Path
 
 
 def cpu_seconds() -> float:
-    """Processor seconds so far, of this process and those it waited for; other programs' load hardly changes them."""
+    """Processor seconds so far of this process and of those it waited for; the load of other programs hardly changes them."""
     return sum(os.times()[:4])
 
 
 def measure_after(name: str, device: str) -> Result:
-    """Seconds a call of one function: compiled plainly, before and after it is traced, and as its trace compiled it."""
+    """Seconds for one call of a function: compiled plainly, before and after its trace, and as its trace compiled it."""
     import torch
 
     import explorer
@@ -267,7 +267,7 @@ def measure_after(name: str, device: str) -> Result:
 
 
 def medians(calls: Mapping[str, Callable[[], Any]], device: str) -> dict[str, float]:
-    """The median seconds of each call, taken in turn; quick calls are timed many at once."""
+    """The median seconds of each call. The calls take turns; quick ones are timed many at a time."""
     for call in calls.values():
         seconds_each(call, 3, device)
     one = max(seconds_each(call, 3, device) for call in calls.values())
@@ -280,7 +280,7 @@ def medians(calls: Mapping[str, Callable[[], Any]], device: str) -> dict[str, fl
 
 
 def seconds_each(call: Callable[[], Any], number: int, device: str) -> float:
-    """Seconds a call, over `number` calls in a row."""
+    """Seconds for one call, over `number` calls in a row."""
     synchronize(device)
     began = time.perf_counter()
     for _ in range(number):
@@ -298,7 +298,7 @@ def warm(device: str) -> Result:
 
 
 def child(request: Mapping[str, Any]) -> Result:
-    """What one child process is asked for."""
+    """Run in a child process what it is asked for."""
     what, device = request["what"], request["device"]
     if what == "warm":
         return warm(device)
@@ -311,7 +311,7 @@ def child(request: Mapping[str, Any]) -> Result:
 
 
 def start(request: Mapping[str, Any], variables: Mapping[str, str], script: str = __file__) -> Result:
-    """Run one child of `script`; its result, or {"error": the last line it wrote} where it failed."""
+    """Run one child of `script` and return its result, or {"error": the last line it wrote} where it failed."""
     command = [sys.executable, script, "--child", json.dumps(request)]
     kept = {k: v for k, v in os.environ.items() if not k.startswith(SET_ASIDE)}
     done = subprocess.run(command, env={**kept, **variables}, capture_output=True, text=True, check=False)
@@ -360,7 +360,7 @@ class Caches:
 
 
 def measure(options: argparse.Namespace, caches: Caches, workloads: Sequence[str], tools: Sequence[str]) -> list[Result]:
-    """Every (workload, tool, round), the tools in turn and each round beginning with another one."""
+    """Measure every (workload, tool, round). The tools take turns, and each round begins with another one."""
     results = []
     for name in workloads:
         for number in range(options.repeats):
@@ -376,7 +376,7 @@ def measure(options: argparse.Namespace, caches: Caches, workloads: Sequence[str
 
 
 def measured_after(options: argparse.Namespace, caches: Caches) -> list[Result]:
-    """For each workload the seconds a call, in a process of its own."""
+    """For each workload the seconds for a call, in a process of its own."""
     results = []
     for name in options.workloads:
         with caches.fresh() as (_, variables):
@@ -444,7 +444,7 @@ def comparison_row(results: Sequence[Result], name: str, tool: str) -> tuple[str
 
 
 def growth(results: Sequence[Result], layers: Sequence[int]) -> str:
-    """What each number of layers costs: in all, by explorer's own clock, and a layer."""
+    """What each number of layers costs: in all, by explorer's own clock, and for each layer."""
     head = ("layers", "plain s", "explorer s", "ratio", "CPU ratio", "s/layer", "own cost s", "own ms/layer", "peak ratio")
     return table(head, [growth_row(results, number) for number in layers])
 
@@ -468,7 +468,7 @@ def growth_row(results: Sequence[Result], number: int) -> tuple[str, ...]:
 
 
 def after(results: Sequence[Result]) -> str:
-    """Microseconds a call, and the ratios to plain torch.compile in the same process, after the trace."""
+    """Microseconds for a call after the trace, and the ratios to plain torch.compile in the same process."""
     rows = []
     for result in results:
         calls = result.get("calls", {})

@@ -41,13 +41,13 @@ Case = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def cases(device: str, parts: Sequence[str] = PARTS) -> dict[str, Callable[[], Case]]:
-    """Each case of some parts by name; its tensors are made when it is called."""
+    """Collect the cases of some groups by name; a case makes its tensors when it is called."""
     makers = dict(zip(PARTS, (elementwise, reductions, products, convolutions, attentions, functions, unseen), strict=True))
     return {name: make for part in parts for name, make in makers[part](device).items()}
 
 
 def tensors(device: str) -> Callable[..., Any]:
-    """A function that makes a random tensor of a size and dtype, with a gradient on request."""
+    """Give a function that makes a random tensor of a size and dtype, with a gradient on request."""
     import torch
 
     def make(*size: int, dtype: str = "float32", grad: bool = False) -> Any:
@@ -194,7 +194,7 @@ def products(device: str) -> dict[str, Callable[[], Case]]:
 
 
 def convolutions(device: str) -> dict[str, Callable[[], Case]]:
-    """Convolutions and what they are differentiated to."""
+    """Convolutions and their gradients."""
     import torch
 
     t = tensors(device)
@@ -302,7 +302,7 @@ def functions(device: str) -> dict[str, Callable[[], Case]]:
 
 
 def unseen(device: str) -> dict[str, Callable[[], Case]]:
-    """Cases that no constant was fitted to: other sizes, shapes and operators."""
+    """Cases that no constant of the estimate was fitted to: other sizes, shapes and operators."""
     import torch
 
     t = tensors(device)
@@ -406,7 +406,7 @@ def unseen(device: str) -> dict[str, Callable[[], Case]]:
 
 
 def rows_of(name: str, case: Case) -> Iterator[dict[str, Any]]:
-    """One row a generated kernel of a case, and one for all its library calls: what was counted, and measured microseconds."""
+    """One row for each generated kernel of a case and one for all its library calls: the counts and the measured microseconds."""
     import torch
 
     function, arguments, how = case
@@ -425,12 +425,12 @@ def rows_of(name: str, case: Case) -> Iterator[dict[str, Any]]:
         yield {"case": name, "what": CALLS_TOGETHER, "groups": [], "measured": seconds, "device": rest}
 
 
-#: What of `how` is not an argument of torch.compile; the name of the row of a case's library calls.
+#: The keys of `how` that are no arguments of torch.compile; and the name of the row of a case's library calls.
 OWN, CALLS_TOGETHER = ("train", "tf32"), "library calls"
 
 
 def traced(case: Case, **asked: Any) -> Any:
-    """The trace of a case, with TF32 as the case has it."""
+    """Trace a case, with TF32 as the case has it."""
     import torch
 
     import explorer
@@ -442,7 +442,7 @@ def traced(case: Case, **asked: Any) -> Any:
 
 
 def counted_rows(trace: Any) -> Iterator[dict[str, Any]]:
-    """Each kernel of a trace by name with the groups that it computes and its own facts, and the groups of all library calls."""
+    """Each kernel of a trace by name, with its groups and its facts; and the groups of all library calls."""
     from explorer.questions.costs import is_call
 
     groups = list(trace.fusion.groups()) if trace.kernels or trace.library_calls else []
@@ -471,7 +471,7 @@ def kernel_facts(kernel: Any) -> dict[str, Any]:
 
 
 def measured(compiled: Any, arguments: tuple[Any, ...], train: bool) -> dict[str, float]:
-    """Microseconds a call of everything that the device ran, by name."""
+    """Measure the microseconds per call of everything that the device ran, by name."""
     import torch
 
     inputs = [a for a in arguments if getattr(a, "requires_grad", False)] + list(getattr(compiled, "parameters", list)())
@@ -499,7 +499,7 @@ def measured(compiled: Any, arguments: tuple[Any, ...], train: bool) -> dict[str
 
 
 def compared(row: dict[str, Any], target: Any) -> dict[str, Any]:
-    """A measured row with what the estimate says of its groups on a GPU."""
+    """Add to a measured row what the estimate says of its groups on a GPU."""
     from explorer.questions.costs import estimate, loop_operations
 
     found = [estimate(target, group) for group in row["groups"]]
@@ -535,7 +535,7 @@ def shown(row: dict[str, Any]) -> str:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:
-    """The median error and the worst ratio of what is said to be validated, and how many rows these are."""
+    """The median error and the worst ratio of the rows that are called validated, and how many they are."""
     failed = [row["case"] for row in rows if "failed" in row]
     shown_rows = [row for row in rows if "failed" not in row]
     lost = f"; failed: {', '.join(failed)}" if failed else ""
@@ -554,7 +554,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def factor(row: dict[str, Any]) -> float:
-    """How far an estimate is off, either way."""
+    """By which factor an estimate is off, in either direction."""
     ratio = row["estimated"] / row["measured"]
     return max(ratio, 1 / ratio) if ratio else float("inf")
 
@@ -563,7 +563,7 @@ def factor(row: dict[str, Any]) -> float:
 
 
 def work(names: Sequence[str]) -> int:
-    """Measure these cases in this process: a line of JSON at the start of each, and one a row as soon as it is there.
+    """Measure these cases in this process. Print a line of JSON at the start of each, and one for each row at once.
 
     An error of the device leaves its context unusable, so that the process ends with it.
     """
@@ -585,16 +585,16 @@ def work(names: Sequence[str]) -> int:
 
 
 def say(row: dict[str, Any]) -> None:
-    """Hand a line of JSON to the process that reads; mappings that JSON does not know are dicts."""
+    """Print a line of JSON for the process that reads; mappings that JSON does not know become dicts."""
     print(ROW + json.dumps(row, default=dict), flush=True)
 
 
-#: What marks a line as one of `say`, among what torch prints.
+#: Begins the lines that `say` prints, to tell them from what torch prints.
 ROW = "row: "
 
 
 def measure(names: Sequence[str], limit: float, total: float, command: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The rows of cases as they come; a case that crashes, or takes longer than `limit` seconds, is a row that says so.
+    """Yield the rows of cases as they come; a case that crashes, or takes longer than `limit` seconds, has a row that says so.
 
     After `total` seconds no further case begins, and those left out are rows too.
     """
@@ -662,7 +662,7 @@ class Process:
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """The rows of a file of measurements: one JSON object a line."""
+    """Read the rows of a file of measurements: one JSON object a line."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
@@ -671,7 +671,7 @@ COUNTED = ("dynamo", "post_grad", "fusion", "output_code", "kernel")
 
 
 def retraced(rows: Sequence[dict[str, Any]], target: str) -> Iterator[dict[str, Any]]:
-    """Measured rows with the groups of a trace made here for a named GPU; kernels are matched by their number in the case.
+    """Replace the counts of measured rows by those of a trace made here for a named GPU; kernels match by number in the case.
 
     Another version of torch gives kernels other names, or other kernels; where there are not as many, the row says so.
     """
@@ -695,7 +695,7 @@ def wanted(name: str, only: Sequence[str]) -> bool:
 
 
 def stored(options: argparse.Namespace) -> int:
-    """Print what the estimate says of a file of measurements now."""
+    """Print what the estimate says now of a file of measurements."""
     from explorer.gpus.figures import Target
 
     rows = read(options.source)

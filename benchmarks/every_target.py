@@ -25,7 +25,7 @@ STAGES = {"nvidia": ("kernel", "ttir", "ttgir", "llir", "ptx", "sass"), "amd": (
 
 
 def traced(make: Any, dtype: str, target: str, train: bool, sass: bool) -> tuple[str, str]:
-    """The cell of one trace, and what is missing: "" where nothing is."""
+    """Make the cell of one trace, and say which stages are missing: "" where none is."""
     import torch
 
     import explorer
@@ -43,7 +43,7 @@ def traced(make: Any, dtype: str, target: str, train: bool, sass: bool) -> tuple
 
 
 def lacking(kernel: Any, stages: Sequence[str]) -> list[str]:
-    """The stages that a kernel has no text of, and "binary" where it has none."""
+    """List the stages that a kernel has no text of, and "binary" where it has none."""
     import explorer
 
     found = []

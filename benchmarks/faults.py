@@ -3,8 +3,8 @@
     python benchmarks/faults.py record --jobs 8
     python benchmarks/faults.py h100 --every 10 --within 600
 
-Every function and lambda of the package gets a call at its entry that raises where asked to; which of them run is found by
-running the program once. Exempt are `observe/patch.py`, the guard that catches what the others raise, and what the
+Every function and lambda of the package gets a call at its entry, a site, which raises where it is asked to. One run of the
+program finds the sites that it enters. Exempt are `observe/patch.py`, the guard that catches what the others raise, and what the
 program itself calls. For each site the program's own result must be right, and a failure of the trace must name the loss.
 Prints a line for each site that does not hold, and the counts; the exit status is 1 where there is one.
 """
@@ -32,29 +32,29 @@ import children
 from children import Step
 
 ROOT = Path(__file__).parents[1]
-#: The guard itself; and what runs in a process of its own.
+#: Files without sites: the guard itself, and what runs in a process of its own.
 EXEMPT = ("explorer.observe.patch", "explorer.ladder.triton_worker")
-#: What the program itself calls: nothing of explorer's that could stand in for it is under way at its entry.
+#: Functions that the program itself calls: an error at their entry is the program's to see, since no guard is around it.
 CALLED_BY_THE_PROGRAM = (
     "explorer.recording.trace:trace:",
     "explorer.recording.record:record:",
     "explorer.recording.record:Recording.trace:",
 )
-#: What keeps an answer that is dear: a library that is built, and this process's folder.
+#: Modules whose functions keep their answers, which take long to find: a library that is built, and this process's folder.
 KEPT = ("explorer.absent.native", "explorer.process.scratch")
-#: What every call at an entry is named.
+#: The name of the call at each entry.
 ENTRY = "__explorer_fault__"
 
 
 class Faults:
-    """Counts the entries of each site, and knows the one that is to fail."""
+    """Counts the entries of each site, and knows the site that is to fail."""
 
     def __init__(self) -> None:
         self.seen: dict[str, int] = {}
         self.failing = ""
 
     def enter(self, site: str) -> bool:
-        """A function is entered; whether it is to fail."""
+        """Count the entry of a function, and tell whether it is to fail."""
         self.seen[site] = self.seen.get(site, 0) + 1
         return site == self.failing
 
@@ -103,7 +103,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds explorer's modules for that loader."""
+    """Finds explorer's modules and gives them that loader."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         if not name.startswith("explorer") or name in EXEMPT:
@@ -119,7 +119,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def programs() -> dict[str, tuple[Callable[[], tuple[Any, bool]], tuple[str, ...]]]:
-    """Each program: what runs it and gives its trace and whether its result is right; and the modules whose sites count."""
+    """Each program by name: what runs it, gives its trace and tells whether its result is right; and the modules with sites."""
     import torch
 
     import explorer
@@ -179,7 +179,7 @@ def programs() -> dict[str, tuple[Callable[[], tuple[Any, bool]], tuple[str, ...
 
 
 def forget() -> None:
-    """Make a run ask all again: empty Dynamo's caches, and those of explorer's functions."""
+    """Make the next run ask everything again: empty Dynamo's caches, and those of explorer's functions."""
     import torch
 
     torch._dynamo.reset()
@@ -191,7 +191,7 @@ def forget() -> None:
 
 
 def fail_at(site: str, faults: Faults, run: Callable[[], tuple[Any, bool]]) -> str:
-    """What is wrong where a site fails: "" where the result is right and the loss is named."""
+    """Let a site fail and say what is wrong then: "" where the result is right and the loss is named."""
     forget()
     faults.seen.clear()
     faults.failing = site
@@ -209,7 +209,7 @@ def fail_at(site: str, faults: Faults, run: Callable[[], tuple[Any, bool]]) -> s
 
 
 def sites_of(faults: Faults, run: Callable[[], tuple[Any, bool]], modules: tuple[str, ...]) -> list[str]:
-    """The sites that a program enters, the second time it runs: what torch keeps from the first is not asked again."""
+    """The sites that a program enters in its second run: in the first, torch also asks what it keeps afterwards."""
     for _ in range(2):
         forget()
         faults.seen.clear()
@@ -219,7 +219,7 @@ def sites_of(faults: Faults, run: Callable[[], tuple[Any, bool]], modules: tuple
 
 
 def prepared(program: str, faults: Faults) -> tuple[Callable[[], tuple[Any, bool]], list[str]]:
-    """What runs a program with explorer's modules loaded so that they can fail, and the sites that it enters."""
+    """Load explorer's modules so that they can fail; return what runs a program, and the sites that it enters."""
     warnings.simplefilter("ignore")
     setattr(builtins, ENTRY, faults.enter)
     sys.meta_path.insert(0, Finder())
@@ -228,7 +228,7 @@ def prepared(program: str, faults: Faults) -> tuple[Callable[[], tuple[Any, bool
 
 
 def steps(program: str) -> Callable[[str], Iterator[Step]]:
-    """In the child: what is done for an item, a site; for "" the sites are listed, a row each."""
+    """In the child: the steps for an item, which is a site; for "" the sites are listed, a row for each."""
     faults = Faults()
     state: list[Any] = []
 

@@ -142,14 +142,14 @@ RUN = re.compile(
     r"'backend_hash': '\w+'|'kernel_name': '\w+'|^#loc.*|\s?loc\((?:[^()]|\([^()]*\))*\)|\.file\s.*|\.loc\s.*|//.*", re.MULTILINE
 )
 NOT_LOWERED: dict[str, Any] = {"config": "", "launched": False, "forms": {}}
-#: What device asserts say: the file of Inductor's cache, and the line.
+#: Where a device assert stands: the file of Inductor's cache, and the line.
 ASSERT = re.compile(r"^\.global \.align 1 \.b8 assertFile_\d+\[.*|\[param2\], \d+;", re.MULTILINE)
 #: Where the debug information of PTX begins: the bytes of the file's name and lines.
 DEBUG = re.compile(r"^\s*\.section\s+\.debug_.*", re.MULTILINE | re.DOTALL)
 
 
 def workloads(device: str) -> dict[str, Callable[[Any], tuple[Any, tuple[Any, ...], dict[str, Any]]]]:
-    """Each workload by name: dtype → (function or module, arguments, keyword arguments), on `device`."""
+    """Each workload by name: a function from a dtype to (function or module, arguments, keyword arguments), on `device`."""
     import torch
     import transformers
     from torch import nn
@@ -210,7 +210,7 @@ def workloads(device: str) -> dict[str, Callable[[Any], tuple[Any, tuple[Any, ..
 
 
 def architecture(name: str, device: str, dtype: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """A small model of an architecture, as it trains, and its inputs: tokens, an image or a spectrum."""
+    """A small model of an architecture, in training mode, and its inputs: tokens, an image or a spectrum."""
     import torch
     from transformers import AutoConfig, AutoModel
 
@@ -229,7 +229,7 @@ def architecture(name: str, device: str, dtype: Any) -> tuple[Any, tuple[Any, ..
 def traced(
     names: list[str], target: str, kinds: tuple[str, ...] = (), *, forms: bool = True, dtypes: tuple[str, ...] = DTYPES
 ) -> dict[str, Any]:
-    """What is compared of each workload's trace, or of those of `kinds`; an error where there is no trace.
+    """Trace each workload, or those of `kinds`, and keep what is compared; an error where there is no trace.
 
     Without `forms` only what stands in the output code.
     """
@@ -253,7 +253,7 @@ def traced(
 
 
 def facts(trace: Any, forms: bool = True) -> dict[str, Any]:
-    """Kernels with their forms, and extern calls in order of name, without what differs from run to run."""
+    """The kernels with their forms, and the extern calls by name, without what differs from run to run."""
     calls = re.compile(r"\b(?:extern_kernels|torch\.ops\.aten|aten)\.[\w.]+(?=\()")
     externs = Counter(c for a in trace.find("output_code") for c in calls.findall(a.text.split("class Runner")[-1]))
     kernels = [
@@ -267,7 +267,7 @@ def facts(trace: Any, forms: bool = True) -> dict[str, Any]:
 
 
 def lowered(kernel: Any) -> dict[str, Any]:
-    """The config that was taken, whether the GPU launched it, and the forms of each config; for an attached GPU only of that."""
+    """The config that was taken, whether the GPU launched it, and the forms of each config; for an attached GPU of that one."""
     found = next((a.data for a in kernel.trace.artifacts if a.stage == "ttgir" and same_kernel(a, kernel)), None)
     if found is None:
         return NOT_LOWERED
@@ -287,12 +287,12 @@ def same_kernel(artifact: Any, kernel: Any) -> bool:
 
 
 def key_of(config: Any) -> str:
-    """A config as a key of JSON."""
+    """Write a config as a key of JSON."""
     return ", ".join(f"{name}={value}" for name, value in sorted(config.items()))
 
 
 def form(ttgir: str, ptx: str, registers: Any) -> dict[str, Any]:
-    """What is compared of one compile of a kernel."""
+    """Keep what is compared of one compile of a kernel."""
     return {"ttgir": renumbered(plain(ttgir)), "ptx": plain(ASSERT.sub("", DEBUG.sub("", ptx))), "registers": registers}
 
 
@@ -316,7 +316,7 @@ def plain(text: str) -> str:
 
 
 def compare(real: dict[str, Any], ours: dict[str, Any], show: bool = False) -> list[tuple[str, ...]]:
-    """One row a workload; with `show` the first difference of each."""
+    """Print one row for each workload; with `show` the first difference of each."""
     rows = []
     for key, one in real.items():
         other = ours.get(key, {"error": "not traced"})
@@ -331,13 +331,13 @@ def compare(real: dict[str, Any], ours: dict[str, Any], show: bool = False) -> l
 
 
 def same(real: list[dict[str, Any]], ours: list[dict[str, Any]]) -> str:
-    """ "3 of 3 (3)": of the real kernels those with an identical one of ours, and how many we have."""
+    """Write "3 of 3 (3)": how many real kernels have an identical one of ours, of how many, and how many we have."""
     here, there = (Counter((k["graph"], k["source"]) for k in kernels) for kernels in (real, ours))
     return f"{(here & there).total()} of {here.total()} ({there.total()})"
 
 
 def same_forms(real: list[dict[str, Any]], ours: list[dict[str, Any]]) -> tuple[str, ...]:
-    """ "3 of 3" for TTGIR, PTX and registers: of the launched kernels those that ours with the same source and config equals."""
+    """Write "3 of 3" for TTGIR, PTX and registers: how many launched kernels equal ours of the same source and config."""
     there = {(k["graph"], k["source"]): k["forms"] for k in ours}
     ran = [k for k in real if k["launched"]]
     pairs = [(k["forms"][k["config"]], there.get((k["graph"], k["source"]), {}).get(k["config"], {})) for k in ran]
@@ -345,12 +345,12 @@ def same_forms(real: list[dict[str, Any]], ours: list[dict[str, Any]]) -> tuple[
 
 
 def only(one: dict[str, Any], other: dict[str, Any]) -> str:
-    """The extern calls of one that the other lacks."""
+    """List the extern calls of one half that the other lacks."""
     return ", ".join(Counter(one["externs"]) - Counter(other["externs"])) or "–"
 
 
 def print_difference(key: str, real: list[dict[str, Any]], ours: list[dict[str, Any]]) -> None:
-    """The first real kernel without an identical one, beside the nearest of ours, and the first form that differs."""
+    """Print the first real kernel without an identical one, beside the nearest of ours, and the first form that differs."""
     sources = [k["source"] for k in ours]
     for kernel in real:
         if kernel["source"] not in sources and sources:
@@ -387,7 +387,7 @@ def differences(real: dict[str, Any], ours: dict[str, Any]) -> str:
 
 
 def unmatched(real: list[dict[str, Any]], ours: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The kernels of each half that the other does not have."""
+    """List the kernels of each half that the other does not have."""
     left = [], []  # type: ignore[var-annotated]
     for kernels, others, found in ((real, ours, left[0]), (ours, real, left[1])):
         rest = Counter((k["graph"], k["source"]) for k in others)
@@ -400,7 +400,7 @@ def unmatched(real: list[dict[str, Any]], ours: list[dict[str, Any]]) -> tuple[l
 
 
 def beside(kernel: dict[str, Any], others: list[dict[str, Any]]) -> str:
-    """A real kernel's source, and how the nearest of ours differs."""
+    """Print a real kernel's source, and how the nearest of ours differs."""
     title = f"---- real: {kernel['name']} ({kernel['graph']})"
     same_graph = [other for other in others if other["graph"] == kernel["graph"]]
     if not same_graph:
@@ -413,13 +413,13 @@ def beside(kernel: dict[str, Any], others: list[dict[str, Any]]) -> str:
 
 
 def print_diff(title: str, one: str, other: str) -> None:
-    """The lines that differ, 20 at most."""
+    """Print the lines that differ, 20 at most."""
     lines = difflib.unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=0)
     print("\n".join([f"--- {title}", *(line[:200] for line in list(lines)[2:22])]))
 
 
 def explanations(real: dict[str, Any], ours: dict[str, Any]) -> dict[str, str]:
-    """Why the halves of each case differ: assumptions that can be why, or "unexplained"; empty where they agree."""
+    """Say why the halves of each case differ: assumptions that can be why, or "unexplained"; empty where they agree."""
     return {key: explanation(one, ours.get(key, {"error": "not traced"}), timed_beside(key, real)) for key, one in real.items()}
 
 
@@ -434,7 +434,7 @@ def timed_beside(key: str, real: dict[str, Any]) -> dict[str, bool]:
 
 
 def explanation(real: dict[str, Any], ours: dict[str, Any], timed: dict[str, bool]) -> str:
-    """Why two halves of a case differ: the assumptions that `timed` contradicts, and those of what nothing timed."""
+    """Say why two halves of a case differ: the assumptions that `timed` contradicts, and those that nothing timed."""
     if "error" in real or "error" in ours:
         return "no trace"
     left = unmatched(real["kernels"], ours["kernels"])
@@ -454,7 +454,7 @@ def timed_product(operation: str, inputs: str) -> str:
 
 
 def summary(real: dict[str, Any], ours: dict[str, Any]) -> str:
-    """How many kernels are identical, in which cases the others are, which are explained, and what was not compared."""
+    """Say how many kernels are identical, which cases have others, which are explained, and what was not compared."""
     why = explanations(real, ours)
     whole = [key for key in real if why[key] != "no trace"]
     kernels = sum(len(real[key]["kernels"]) for key in whole)
@@ -472,7 +472,7 @@ def summary(real: dict[str, Any], ours: dict[str, Any]) -> str:
 
 
 def packed(real: dict[str, Any], ours: dict[str, Any], versions: dict[str, str]) -> dict[str, Any]:
-    """Both halves as they are recorded: each different source once, of TTGIR and PTX the hashes."""
+    """Both halves as they are recorded: each different source once, and hashes in place of TTGIR and PTX."""
     sources = sorted({k["source"] for half in (real, ours) for case in half.values() for k in case.get("kernels", ())})
     index = {source: n for n, source in enumerate(sources)}
 
@@ -496,7 +496,7 @@ def digest(text: str) -> str:
 
 
 def unpacked(data: dict[str, Any], half: str) -> dict[str, Any]:
-    """A recorded half as `traced` gives it, but for the hashes."""
+    """A recorded half as `traced` gives it, with hashes in place of texts."""
     sources = data["sources"]
     return {
         key: {**case, "kernels": [{**k, "source": sources[k["source"]]} for k in case["kernels"]]}
@@ -524,7 +524,7 @@ def save(file: Path, data: dict[str, Any]) -> None:
 
 
 def versions() -> dict[str, str]:
-    """The versions that the halves were made with, and the GPU."""
+    """The versions and the GPU that the halves were made with."""
     import torch
     import triton
 
@@ -536,7 +536,7 @@ def versions() -> dict[str, str]:
 
 
 def compared(options: argparse.Namespace, recorded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Both halves of every case; a row is printed as soon as its case has both."""
+    """Make both halves of every case, and print a case's row as soon as it has both."""
     real, ours = dict[str, Any](), dict[str, Any]()
     pairs = [(name, dtype) for name in options.workloads for dtype in options.dtypes]
     devices = [options.target] if recorded else ["cuda", options.target]
@@ -559,7 +559,7 @@ def compared(options: argparse.Namespace, recorded: dict[str, Any]) -> tuple[dic
 
 
 def command(half: Half, file: Path) -> list[str]:
-    """What a process runs to make a half."""
+    """The command of a process that makes a half."""
     forms = [] if half.forms else ["--no-forms"]
     which = ["--workloads", half.workload, "--dtypes", half.dtype, "--half", half.device, str(file)]
     return [sys.executable, __file__, *which, *forms]

@@ -78,7 +78,7 @@ class Running:
 def make_halves(
     halves: Sequence[Half], command: Callable[[Half, Path], list[str]], folder: Path, limits: Limits
 ) -> Iterator[tuple[Half, Cases]]:
-    """Each half as soon as it is there: the saved ones first, then by processes in the order given.
+    """Yield each half as soon as it is there: the saved ones first, then those of processes, in the order given.
 
     `command` gives what a process runs to write a half to a file. A half that takes longer than the limits, or whose process
     ends with an error, has its reason in place of a trace and is not saved.
@@ -120,7 +120,7 @@ def next_half(waiting: Sequence[Half], running: Sequence[Running], limits: Limit
 
 
 def start(half: Half, command: Callable[[Half, Path], list[str]], folder: Path, caches: Path) -> Running:
-    """Begin a half, in a group of processes that can be killed together; its output goes to a log in the folder."""
+    """Start making a half, in a group of processes that can be killed together; its output goes to a log in the folder."""
     own = caches / half.file_name
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(own), "TRITON_CACHE_DIR": str(own / "triton")}
     environment |= {"OMP_NUM_THREADS": "1"}
@@ -135,7 +135,7 @@ def start(half: Half, command: Callable[[Half, Path], list[str]], folder: Path, 
 
 
 def outcome(job: Running, folder: Path, limits: Limits, ends: bool) -> Cases | None:
-    """What a process made, once it ended or has to be stopped; None while it runs."""
+    """What a process made, once it has ended or has to be stopped; None while it runs."""
     half, status = job.half, job.process.poll()
     if status is None:
         if job.seconds < limits.each and not ends:

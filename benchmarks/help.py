@@ -1,4 +1,4 @@
-"""How much of what stands in traces has help: the share of instructions, operations and operators with a line and a link.
+"""Measure how much of what stands in traces has help: the share of instructions, operations and operators with an explanation.
 
     python benchmarks/help.py              the recordings of the tests
     python benchmarks/help.py --compile    and a matrix product and a C++ kernel, compiled now down to SASS, AMDGCN and x86
@@ -25,7 +25,7 @@ RECORDINGS = Path(__file__).parents[1] / "tests" / "data"
 _OPCODE = re.compile(r"^\s*(?:@!?%p\w+\s+)?([a-z][\w.]*)")
 _OPERATION = re.compile(r"^\s*(?:%[^=]*= )?\"?([a-z]\w*\.[a-z][\w.]*)")
 _OPERATOR = re.compile(r"(?<![\w.])(?:torch\.ops\.)?(?:aten|prims|tl|ops|libdevice|triton_helpers)\.[a-z_]\w*(?:\.\w+)?")
-#: Words of these that no table of operations should have: types and modules, which look like operators.
+#: Words that look like operators and that no table should have: types and modules.
 _NO_OPERATORS = re.compile(r"^ops\.(?:aten|inductor|_quantized|prims|higher_order)\b")
 
 

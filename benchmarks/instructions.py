@@ -5,8 +5,8 @@
 
 The kernels are compiled for a named GPU down to SASS. Where the code does not jump back, every thread issues each instruction
 at most once: instructions × threads / elements is an upper bound of what an element costs, and near it where the code does not
-branch. Counted is what `explorer.observe.work` says of the same kernel. No time is in it: what is counted is held to the
-assembler's own text, so that seconds are not fitted twice.
+branch. The column "counted" is what `explorer.observe.work` says of the same kernel. No time is measured: the counts are held
+to the assembler's own text, so that they need not be fitted to seconds.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def cases() -> dict[str, Case]:
 
 
 def issued(sass: str) -> tuple[int, bool]:
-    """How many instructions a text of SASS has up to its last exit, and whether it jumps back in between."""
+    """Count the instructions of a text of SASS up to its last exit, and tell whether it jumps back in between."""
     lines = [line for line in sass.splitlines() if SASS_INSTRUCTION.match(line)]
     exits = [n for n, line in enumerate(lines) if re.search(r"\bEXIT\b", line)]
     body = [line for line in lines[: exits[-1] + 1 if exits else None] if not re.search(r"\bNOP\b", line)]
@@ -126,7 +126,7 @@ def _jumps_back(line: str, labels: dict[str, int]) -> bool:
 
 
 def rows_of(name: str, case: Case, target: str) -> list[dict[str, Any]]:
-    """One row a kernel: instructions an element by its SASS, and as counted."""
+    """One row for each kernel: the instructions for an element by its SASS, and as explorer counts them."""
     import explorer
     from explorer.questions.costs import loop_operations
 

@@ -33,7 +33,7 @@ PLAIN = "plain"
 
 
 def measured(what: str, name: str, train: bool) -> cost.Result:
-    """Seconds, by the clock and of work, of one compile: `what` is PLAIN, or the target of a trace."""
+    """Measure one compile in seconds, by the clock and of the processor: `what` is PLAIN, or the target of a trace."""
     cost.import_tool("plain" if what == PLAIN else "explorer")
     function, args = cost.built(name, "cpu", train)
     began, worked = time.perf_counter(), cost.cpu_seconds()
@@ -43,7 +43,7 @@ def measured(what: str, name: str, train: bool) -> cost.Result:
 
 
 def compiled(what: str, function: Any, args: tuple[Any, ...], train: bool) -> Any:
-    """What is timed; the Trace, or None for plain torch.compile."""
+    """Do what is timed; return the Trace, or None for plain torch.compile."""
     import torch
 
     import explorer
@@ -86,7 +86,7 @@ def steps(trace: Any, seconds: float, ladders: float) -> dict[str, float]:
 
 
 def measure(options: argparse.Namespace, caches: cost.Caches) -> list[cost.Result]:
-    """Every (mode, round, plain and each target), each round beginning with another one."""
+    """Measure every (mode, round, plain or target); each round begins with another one."""
     results, whats = [], [PLAIN, *options.targets]
     for mode in options.modes:
         for number in range(options.rounds):
@@ -101,7 +101,7 @@ def measure(options: argparse.Namespace, caches: cost.Caches) -> list[cost.Resul
 
 
 def table(results: Sequence[cost.Result], modes: Sequence[str], whats: Sequence[str]) -> str:
-    """Medians and the least of plain and of each target, with their ratios to plain."""
+    """Medians and minima of plain and of each target, with their ratios to plain."""
     head = ("mode", "what", "seconds", "ratio", "least", "ratio", "CPU s, least", "ratio", "kernels", "compiled")
     return cost.table(head, [row(results, mode, what) for mode in modes for what in whats])
 

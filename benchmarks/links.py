@@ -1,12 +1,12 @@
-"""Are the links right? Two questions that the program itself answers, without looking at how links are made.
+"""Check the links by two questions that the program itself answers, whatever way links are made.
 
     python benchmarks/links.py                     all programs, for an H100 (a GPU you don't have)
     python benchmarks/links.py --target mi300x --programs pointwise reduction
 
-Perturbed: one operator of one line of the program is replaced by another, and the program traced again. The lines of the
-kernels that are then others must be those that were linked to that line ("found" of "changed"), and of the lines that compute
-none other may change ("strange"). Constants: each line of a program has a number of its own. Where a text below the
-kernels has that number in a line that is linked, the link must lead to its line of the program, or it is false.
+Perturbed: one operator of one line of the program is replaced by another, and the program is traced again. The lines of the
+kernels that change must be those that were linked to that line ("found" of "changed"); no other line that computes may change
+("strange"). Constants: each line of a program has a number of its own. Where a linked line of a text below the kernels has
+that number, its link must lead to that line of the program, or it is false.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PROGRAMS = {
         ((64, 64), (64, 64)),
     ),
 }
-#: What a line has → what is put in its place; the first that is found. The shape of the graph stays.
+#: A text in a line → its replacement; the first that is found is replaced. The shape of the graph stays.
 OTHER = {
     "torch.sin(": "torch.cos(",
     "torch.cos(": "torch.sin(",
@@ -85,7 +85,7 @@ class Perturbed(NamedTuple):
 
 
 def function_of(body: Sequence[str], arguments: int) -> Any:
-    """The program as a function of a file of its own, which has its lines."""
+    """Make a function of the program, in a file of its own that has its lines."""
     names = ", ".join("xyz"[:arguments])
     text = f"import torch\n\n\ndef program({names}):\n" + "".join(f"    {line}\n" for line in body)
     file = Path(tempfile.mkdtemp(prefix="explorer-links-")) / "program_to_link.py"
@@ -108,7 +108,7 @@ def traced(body: Sequence[str], shapes: Sequence[tuple[int, ...]], target: str) 
 
 
 def kernel_lines(trace: Any) -> list[tuple[str, int, str]]:
-    """(kernel, number, text) of each line of the kernels that computes, without the kernels' names."""
+    """Yield (kernel, number, text) of each line of the kernels that computes, without the kernels' names."""
     from explorer.stages.kinds import kernel_kinds
 
     found = []
@@ -120,7 +120,7 @@ def kernel_lines(trace: Any) -> list[tuple[str, int, str]]:
 
 
 def linked(trace: Any, line: str) -> set[tuple[str, int]]:
-    """The lines of kernels that are linked to a line of the program, other than through a call or a whole."""
+    """The lines of kernels that are linked to a line of the program, except through a call or a whole."""
     (source,) = (a for a in trace.find("source") if not a.data.get("inlined"))
     number = next(n for n, text in enumerate(source.lines, 1) if text.strip() == line)
     rows = (row for row in trace.follow(source.id, number).where(stage="kernel") if not row["coarse"])
@@ -128,7 +128,7 @@ def linked(trace: Any, line: str) -> set[tuple[str, int]]:
 
 
 def perturbed(body: Sequence[str], shapes: Sequence[tuple[int, ...]], target: str) -> Iterator[Perturbed]:
-    """Each line of a program in turn with another operator, and what that changes."""
+    """Replace an operator in each line of a program in turn, and collect what that changes."""
     base = traced(body, shapes, target)
     before = kernel_lines(base)
     for number, line in enumerate(body):
@@ -144,14 +144,14 @@ def perturbed(body: Sequence[str], shapes: Sequence[tuple[int, ...]], target: st
 
 
 def spellings(number: float) -> re.Pattern[str]:
-    """A float32 number as LLVM, PTX, SASS and AMDGCN write it."""
+    """Write a float32 number as LLVM, PTX, SASS and AMDGCN do."""
     (single,) = struct.unpack("<f", struct.pack("<f", number))
     word, double = struct.pack(">f", number).hex(), struct.pack(">d", single).hex()
     return re.compile(rf"0[fx]{word}\b|0x{double}\b|(?<![\d.]){re.escape(f'{single:.10g}'[:9])}|{number:.6e}", re.IGNORECASE)
 
 
 def constants(trace: Any, body: Sequence[str]) -> Iterator[tuple[str, str, bool | None]]:
-    """(stage, text, whether it leads to the number's line; None where it is not linked) of each line below that has a number."""
+    """Yield (stage, text, whether its link leads to the number's line; None without a link) of each line with a number."""
     own = {spellings(float(found)): line for line in body for found in NUMBER.findall(line)}
     for artifact in (a for stage in BELOW for a in trace.find(stage)):
         for number, text in enumerate(artifact.lines, 1):

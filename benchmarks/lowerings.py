@@ -1,10 +1,10 @@
-"""Every operator of PyTorch's own database: is each node lowered as `t.lowerings` says? Held to the program that Inductor wrote.
+"""Check `t.lowerings` on every operator of PyTorch's own database, by the program that Inductor wrote for it.
 
     python benchmarks/lowerings.py                       one sample of each operator, for an H100
     python benchmarks/lowerings.py --part 1/8            an eighth of them
     python benchmarks/lowerings.py --only sort cumsum    some, with what differs
 
-What Inductor made of an operator is read off the text of its program alone, without explorer: the operators that it calls
+What Inductor made of an operator is read from the text of its program alone, without explorer: the operators that it calls
 (`torch.ops.…(`, `aten.…(`), the functions of its library (`extern_kernels.…(`), and the form that it names a kernel by (`poi`,
 `red`, `per`, `spl`, `tem`). The same is counted of `t.lowerings`. Both must name the same calls and kernels, and the nodes of a
 kernel must have the kinds that its name says.
@@ -41,7 +41,7 @@ def calls_in(program: str) -> set[str]:
 
 
 def differences(trace: Any) -> Iterator[str]:
-    """What `t.lowerings` says and the program does not, or the other way round."""
+    """List what `t.lowerings` says and the program does not, and the other way round."""
     programs = [artifact.text for artifact in trace.find("output_code")]
     rows = list(trace.lowerings)
     said = {call.removeprefix("torch.ops.") for row in rows for call in row["calls"]}
@@ -64,7 +64,7 @@ def differences(trace: Any) -> Iterator[str]:
 
 
 def traced(op: Any, target: str) -> Any:
-    """The trace of an operator's first sample; None where there is no sample, or nothing was lowered."""
+    """Trace an operator's first sample; None where there is no sample, or nothing was lowered."""
     import torch
 
     import explorer

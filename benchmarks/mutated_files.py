@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import children
 from children import Step
 
-#: What a file may take at most.
+#: The most time and memory that a file may take.
 SECONDS, MEGABYTES = 5, 1000
 DATA = Path(__file__).parent.parent / "tests" / "data"
 PROGRAMS = ("mlp_train-torch2.11-cuda", "toy_example-torch2.13-cpu", "recompile-torch2.13-cpu", "attention-torch2.13-cpu")
@@ -50,7 +50,7 @@ def traces() -> list[Trace]:
 
 
 def mutants(trace: Trace, count: int, rng: random.Random) -> Iterator[bytes]:
-    """Files of the trace with one to three values changed, half of them in the data of a text; their checksums fit."""
+    """Yield files of the trace with one to three values changed, half of them in the data of a text; their checksums fit."""
     whole = json.loads(gzip.decompress(files.dumps(trace)))
     for _ in range(count):
         changed = copy.deepcopy(whole)
@@ -123,7 +123,7 @@ def _pairs(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def raw_errors(data: bytes, original: Trace) -> list[str] | None:
-    """The raw errors of a file, each with its verb and place; None where the file is refused."""
+    """List the raw errors of a file, each with its verb and place; None where the file is refused."""
     try:
         trace = loads(data)
     except FileError:
@@ -141,7 +141,7 @@ def raw_errors(data: bytes, original: Trace) -> list[str] | None:
 
 
 def steps(seed: int) -> Callable[[list[int]], Iterator[Step]]:
-    """In the child: what is done for an item, [which of the traces, which of its files]."""
+    """In the child: the steps for an item, [which of the traces, which of its files]."""
     several = traces()
 
     def tried(trace: Trace, data: bytes) -> dict[str, Any]:

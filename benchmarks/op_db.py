@@ -1,4 +1,4 @@
-"""Every operator of PyTorch's own database, traced for an absent GPU: how many are whole, and why the others are not.
+"""Trace every operator of PyTorch's own database for an absent GPU: how many traces are whole, and why the others are not.
 
     python benchmarks/op_db.py --jobs 4                          one sample of each operator for an H100, forward
     python benchmarks/op_db.py --jobs 4 --backward               those that have one: forward and backward
@@ -55,7 +55,7 @@ DTYPES = (
     "uint8",
     "bool",
 )
-#: What a row can say, best first, and what that means.
+#: The outcomes of an operator, best first, and what they mean.
 OUTCOMES = {
     "whole": "traced, every kernel to SASS, check() equal",
     "random": "traced, every kernel to SASS, every output depends on random numbers, which check() does not compare",
@@ -71,7 +71,7 @@ OUTCOMES = {
     "not finished": "not begun, or stopped, when the time for all was over",
 }
 GOOD = ("whole", "random", "python")
-#: Those that say nothing of explorer.
+#: The outcomes that say nothing of explorer.
 ASIDE = ("eager", "no sample", "not finished")
 
 
@@ -121,7 +121,7 @@ def sample_of(op: Any, number: int, backward: bool) -> Any:
 
 
 def on_gpu(value: Any, move: bool) -> Any:
-    """Arguments with the GPU where they name the CPU as a device; with `move` tensors are moved there."""
+    """Replace the CPU by the GPU where arguments name a device; with `move` tensors are moved there."""
     import torch
     from torch.utils import _pytree
 
@@ -134,7 +134,7 @@ def on_gpu(value: Any, move: bool) -> Any:
 
 
 def called(op: Any, sample: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The function to be compiled, and its arguments."""
+    """Make the function to be compiled, and its arguments."""
 
     def operator(*args: Any, **kwargs: Any) -> Any:
         made = op(*args, **kwargs)
@@ -156,7 +156,7 @@ def leaves(value: Any) -> list[Any]:
 
 
 def row_of(op: Any, half: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One operator's outcome: of a trace for `half`, the name of a GPU, or of what is here, "cpu" or "cuda"."""
+    """Make the row of one operator: of a trace for `half`, the name of a GPU, or of the device here, "cpu" or "cuda"."""
     import torch
 
     torch._dynamo.reset()  # every operator is called by the same code, of which Dynamo compiles 256 and no more
@@ -182,7 +182,7 @@ def row_of(op: Any, half: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def copied(value: Any) -> Any:
-    """Arguments whose tensors may be changed."""
+    """Copy arguments whose tensors may be changed."""
     import torch
     from torch.utils import _pytree
 
@@ -190,7 +190,7 @@ def copied(value: Any) -> Any:
 
 
 def plain(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backward: bool) -> dict[str, Any]:
-    """What torch.compile does here, without explorer."""
+    """Compile and run an operator here by torch.compile, without explorer."""
     import torch
 
     try:
@@ -204,7 +204,7 @@ def plain(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backward
 
 
 def traced(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], half: str, backward: bool) -> dict[str, Any]:
-    """A trace for a GPU, and what is wrong with it."""
+    """Trace an operator for a GPU, and say what is wrong with the trace."""
     import explorer
 
     began = time.perf_counter()
@@ -224,7 +224,7 @@ def traced(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], half: s
 
 
 def judged(trace: Any, half: str) -> tuple[str, str]:
-    """The outcome of a trace, and why it is not whole."""
+    """Judge a trace: its outcome, and why it is not whole."""
     failures = [f for f in trace.failures if f.stage != "decompiled"]
     if any(f.fatal for f in failures):
         return "not traced", "; ".join(str(f) for f in failures if f.fatal)
@@ -238,7 +238,7 @@ def judged(trace: Any, half: str) -> tuple[str, str]:
 
 
 def machine_code(kernel: Any) -> bool:
-    """Whether the kernel has its SASS, or AMDGCN."""
+    """Whether a kernel has its SASS, or AMDGCN."""
     import explorer
 
     try:
@@ -264,7 +264,7 @@ def compared(trace: Any) -> tuple[str, str]:
 
 
 def said(error: BaseException) -> str:
-    """An error in one line; of a compiler's, the error below it."""
+    """An error in one line; of a compiler's error the one below it."""
     inner = getattr(error, "inner_exception", None) or error
     return f"{type(inner).__name__}: {inner}"
 
@@ -287,7 +287,7 @@ def worker(options: argparse.Namespace) -> None:
 def rows_of(
     names: Mapping[str, Sequence[str]], options: argparse.Namespace, folder: Path, ends: float
 ) -> Iterator[dict[str, Any]]:
-    """A row for each name of each half, by `--jobs` processes; what is left when the time is over has a row that says so.
+    """Yield a row for each operator of each half, by `--jobs` processes; those that the time does not reach have a row too.
 
     A process that ends early or stands still loses the operator it is at.
     """
@@ -318,7 +318,7 @@ class Job:
         self.start()
 
     def start(self) -> None:
-        """A process for what is left."""
+        """Start a process for the operators that are left."""
         self.starts += 1
         self.file = self.place.with_suffix(f".{self.starts}.jsonl")
         names = self.place.with_suffix(".names")
@@ -346,7 +346,7 @@ class Job:
         )
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows that are new, one for an operator that ended or stopped its process included."""
+        """Yield the new rows; an operator that ended or stopped its process has one too."""
         ended = self.process.poll() is not None
         text = self.file.read_bytes()[self.read :]
         whole = text[: text.rfind(b"\n") + 1]
@@ -366,7 +366,7 @@ class Job:
             yield from self.lost("timed out" if late else "crashed")
 
     def lost(self, outcome: str) -> Iterator[dict[str, Any]]:
-        """After the end of the process: a row for the operator that it was at; another process, where some are left."""
+        """After a process ended, yield a row for the operator that it was at, and start another one where some are left."""
         self.log.close()
         name = self.begun or (self.left[0] if self.left else "")
         if name:
@@ -383,7 +383,7 @@ class Job:
 
 
 def report(rows: Sequence[dict[str, Any]], beside: dict[str, dict[str, Any]], device: str, show: bool) -> str:
-    """The counts, and each operator that is not whole beside what is done without explorer."""
+    """Print the counts, and each operator that is not whole beside its outcome without explorer."""
     counts = Counter(row["outcome"] for row in rows)
     judged_rows = [row for row in rows if row["outcome"] not in ASIDE]
     good = sum(row["outcome"] in GOOD for row in judged_rows)
@@ -452,7 +452,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def collected(
     names: Mapping[str, Sequence[str]], options: argparse.Namespace, ends: float, known: dict[tuple[str, str], dict[str, Any]]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """The rows of each half by name, those of `known` and others as they come.
+    """Collect the rows of each half by name, those of `known` and others as they come.
 
     Each operator is printed when all its halves are there.
     """
@@ -473,7 +473,7 @@ def collected(
 
 
 def at_once(name: str, found: Mapping[str, Mapping[str, dict[str, Any]]]) -> str:
-    """An operator's line: the outcome of each half, and how the kernels of two traces differ."""
+    """Write an operator's line: the outcome of each half, and how the kernels of two traces differ."""
     parts = [f"{half}: {rows[name]['outcome']}" for half, rows in found.items()]
     traces = [rows[name] for rows in found.values() if "kernels" in rows[name]]
     if len(traces) == 2:

@@ -1,4 +1,4 @@
-"""Faults planted in what the compiler makes: how many of them a check finds, and whether it calls a right program wrong.
+"""Plant faults in what the compiler makes: how many of them a check finds, and whether it calls a right program wrong.
 
     python benchmarks/planted_faults.py [--targets cpu,h100] [--jobs 4] [--part 1/3] [--only lowering right text] [--match WORD]
 
@@ -37,9 +37,9 @@ import children
 from children import Step, part
 from wrong_lowerings import FAULTS, RIGHT, planted
 
-#: How many items the faults in one program's texts are.
+#: Into how many items the faults in one program's texts are divided.
 SHARES = 4
-#: What is not as it must be.
+#: The kinds of rows that a check must not give.
 BAD = ("NOT FOUND", "FALSE ALARM", "not checked", "not planted", "died", "not tried")
 
 
@@ -72,7 +72,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], bool]
     "outputs": (several, ((30, 60),), False),
 }
 
-#: What is changed, and into what: each place where it stands is a fault of its own.
+#: What is changed in a text, and into what; each place where it stands is a fault of its own.
 CHANGES: tuple[tuple[str, str, str], ...] = (
     ("constant", r"(?<![\w.])(\d+\.\d+(?:e-?\d+)?)(?=, tl\.float)", "more"),
     ("constant", r"tl\.full\(\[[\d, ]*\], (-?\d+(?:\.\d+)?(?:e-?\d+)?)", "more"),
@@ -100,7 +100,7 @@ _OTHER = {
 
 
 def changed(how: str, text: str) -> str:
-    """The text of one place with the fault in it."""
+    """Plant the fault in one place of a text."""
     if how == "more":
         number = float(text)
         return repr(number * 1.01 if number else 0.01)
@@ -119,7 +119,7 @@ def changed(how: str, text: str) -> str:
 
 
 def faults(text: str) -> Iterator[tuple[str, str]]:
-    """(what, the whole text with it) of each fault that can be planted in a module's text."""
+    """Yield (what, the whole text with it) for each fault that can be planted in a module's text."""
     for what, pattern, how in CHANGES:
         for place in re.finditer(pattern, text, re.MULTILINE):
             new = changed(how, place[1]) if how != "short" or what != "length" else place[1]
@@ -135,7 +135,7 @@ def same(one: Outcome, other: Outcome) -> bool:
 
 
 def values(*outcomes: Outcome) -> Iterator[tuple[Any, ...]]:
-    """Each value that is returned or changed, in each of the outcomes."""
+    """The values that are returned or changed, in each of the outcomes."""
     for name in outcomes[0].returned:
         yield tuple(outcome.returned[name].value for outcome in outcomes)
     for name in set().union(*(outcome.changed for outcome in outcomes)):
@@ -143,7 +143,7 @@ def values(*outcomes: Outcome) -> Iterator[tuple[Any, ...]]:
 
 
 def as_near(wrong: Outcome, eager: Outcome, exact: Outcome) -> bool:
-    """Whether all numbers are as near to float64 as eager's: from the largest error to the least, none is much larger."""
+    """Whether all numbers are as near to float64 as eager's: sorted by size, no error is much larger than eager's."""
     return all(_as_near(*tensors) for tensors in values(wrong, eager, exact) if isinstance(tensors[0], torch.Tensor))
 
 
@@ -162,7 +162,7 @@ def _as_near(wrong: Any, eager: Any, exact: Any) -> bool:
 
 
 def steps(item: list[Any]) -> Iterator[Step]:
-    """What is done for an item: [kind, program, target] or ["text", program, target, dtype, which of its faults]."""
+    """In the child: the steps for an item, [kind, program, target] or ["text", program, target, dtype, which of its faults]."""
     kind, program, target, *more = item
     if kind == "text":
         yield from in_texts(program, target, *more)
@@ -171,7 +171,7 @@ def steps(item: list[Any]) -> Iterator[Step]:
 
 
 def in_lowering(kind: str, program: str, target: str) -> dict[str, Any]:
-    """What a check says of a program with a wrong lowering, or of one without."""
+    """Check a program with a wrong lowering, or one without."""
     fault = (FAULTS if kind == "lowering" else RIGHT)[program]
     torch._dynamo.reset()
     torch.manual_seed(0)
@@ -188,7 +188,7 @@ def in_lowering(kind: str, program: str, target: str) -> dict[str, Any]:
 
 
 def verdict(checked: Any, right: bool = False) -> dict[str, Any]:
-    """A check's rows as the row of a fault, or of a right program."""
+    """Make the row of a fault, or of a right program, from a check's rows."""
     wrong = next((dict(row) for row in checked if row["equal"] is False), None)
     shown = wrong or dict(checked[0])
     why = f"{shown['output']}: max_abs {shown['max_abs']}, {shown['bound']}; {shown['note']}"
@@ -198,7 +198,7 @@ def verdict(checked: Any, right: bool = False) -> dict[str, Any]:
 
 
 def in_texts(program: str, target: str, dtype: str, which: str) -> Iterator[Step]:
-    """Some of the faults in the texts that are generated for a program."""
+    """Check some of the faults in the texts that are generated for a program."""
     function, shapes, train = PROGRAMS[program]
     torch.manual_seed(0)
     inputs = [torch.randn(shape, dtype=getattr(torch, dtype), requires_grad=train) for shape in shapes]
@@ -215,7 +215,7 @@ def in_texts(program: str, target: str, dtype: str, which: str) -> Iterator[Step
 
 
 def in_text(trace: Any, code: Any, wrong: str, right: Outcome, eager: Outcome, exact: Outcome) -> dict[str, Any]:
-    """What a check says of a text with a fault."""
+    """Check a text with a fault."""
     text = code.text
     object.__setattr__(code, "text", wrong)
     try:
@@ -236,7 +236,7 @@ def in_text(trace: Any, code: Any, wrong: str, right: Outcome, eager: Outcome, e
 
 
 def items(options: argparse.Namespace) -> list[list[Any]]:
-    """All that is to be done, what takes longest first."""
+    """List all that is to be done; what takes longest comes first."""
     targets = options.targets.split(",")
     of_texts = [
         ["text", name, target, dtype, f"{n}/{SHARES}"]
@@ -252,7 +252,7 @@ def items(options: argparse.Namespace) -> list[list[Any]]:
 
 
 def total(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """The counts by kind and target, and what was not tried."""
+    """Write the counts by kind and target, and what was not tried."""
     counts = Counter((row["item"][0], row["item"][2], row["kind"]) for row in rows if row["item"])
     for kind, target in dict.fromkeys(key[:2] for key in counts):
         of = {row: count for (*group, row), count in counts.items() if group == [kind, target]}

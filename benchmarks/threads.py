@@ -1,4 +1,4 @@
-"""Two threads, one that checks and one that compiles: neither may disturb the other.
+"""Let one thread check while another compiles: neither may disturb the other.
 
     python benchmarks/threads.py [--rounds 50] [--jobs 4] [--part 1/2]
 
@@ -27,7 +27,7 @@ import children
 from children import Step
 
 TARGET = "h100"
-#: What a check is refused with once Dynamo has forgotten the function.
+#: The message with which a check is refused once Dynamo has forgotten the function.
 ANEW = "would be compiled anew"
 #: How often a round compiles with torch.compile and triton.compile before it records and traces.
 TIMES = 5
@@ -45,7 +45,7 @@ def kernel(p, n, B: tl.constexpr, K: tl.constexpr):
 
 
 class Checks:
-    """What came of the checks in the other thread."""
+    """The checks in the other thread and how they ended."""
 
     def __init__(self) -> None:
         self.equal = self.refused = 0
@@ -60,7 +60,7 @@ class Checks:
             self.equal += 1
 
     def error(self, said: str) -> None:
-        """What a check ended with."""
+        """Note the error that ended a check."""
         if ANEW in said:
             self.refused += 1
         else:
@@ -92,7 +92,7 @@ def checking(trace: Any) -> Iterator[Checks]:
 
 @contextmanager
 def clicking(trace: Any) -> Iterator[Checks]:
-    """Let a view's own thread check, as clicks on its button do."""
+    """Let a view's own thread check, as clicks on its button make it do."""
     from explorer.widget import Explorer
 
     checks, view = Checks(), Explorer(trace)
@@ -120,7 +120,7 @@ def kernel_of(folder: Path) -> Any:
 
 
 def compiles(number: int, kernel: Any) -> dict[str, Callable[[], object]]:
-    """What the main thread compiles, by name: each raises where it does not give what it must."""
+    """What the main thread compiles, by name; each raises where the result is wrong."""
     import torch
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -163,7 +163,7 @@ def compiles(number: int, kernel: Any) -> dict[str, Callable[[], object]]:
 
 
 def round_of(number: int, kernel: Any) -> dict[str, Any]:
-    """One round: what was disturbed."""
+    """Run one round, and list what was disturbed."""
     import torch
 
     import explorer
@@ -191,7 +191,7 @@ def round_of(number: int, kernel: Any) -> dict[str, Any]:
 
 
 def steps() -> Callable[[int], Iterator[Step]]:
-    """In the child: what is done for an item, the number of a round."""
+    """In the child: the steps for an item, the number of a round."""
     import tempfile
 
     folder = tempfile.TemporaryDirectory()

@@ -30,7 +30,7 @@ LAST = {"cuda": "sass", "hip": "amdgcn"}
 
 
 class Cut(BaseException):
-    """The tutorial has come to what is not run here."""
+    """Ends a tutorial before a part that is not run here."""
 
 
 def main() -> int:
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def asked(file: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """One tutorial's row, from a process of its own; printed."""
+    """Run one tutorial in a process of its own; print and return its row."""
     command = [sys.executable, __file__, str(file), "--target", given.target, "--seconds", str(given.seconds), "--one"]
     began = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "MPLBACKEND": "Agg"})
@@ -99,7 +99,7 @@ def counted(trace: Any) -> dict[str, Any]:
 
 
 def shortened(cuts: dict[str, int], seconds: float) -> None:
-    """Make what would take hours short, for the rest of this process; `cuts` counts each."""
+    """Shorten what would take hours, for the rest of this process; `cuts` counts each cut."""
     import triton.testing
 
     from explorer.absent import user_kernels

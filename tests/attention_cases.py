@@ -107,7 +107,7 @@ def decided(cases: Iterable[Case]) -> str:
 
 
 def letter(case: Case, made: Callable[..., torch.Tensor]) -> str:
-    """The letter of one call, with tensors that calls share."""
+    """The letter of one call, made with tensors that calls share."""
     (queries, keys), (size, of_values) = case.lengths, case.size
     sizes = zip(case.heads, (queries, keys, keys), (size, size, of_values), strict=True)
     alike = Case(case.dtype, grad=case.grad, lies=case.lies)

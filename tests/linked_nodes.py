@@ -1,4 +1,4 @@
-"""Which FX nodes the lines of another compiler's text are linked to, for the tests of its stages."""
+"""The FX nodes that lines of another compiler's text are linked to, for the tests of its stages."""
 
 from __future__ import annotations
 

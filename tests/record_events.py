@@ -31,7 +31,7 @@ from explorer.model.values import Event, Failure, plain
 CHECKOUT = Path(__file__).resolve().parent.parent
 #: Ids and addresses of objects, which differ in every process.
 OBJECT_ID = re.compile(r"\b(?:0x[0-9a-f]{9,16}|\d{13,16})\b")
-#: What else differs each time, and what is written in its place.
+#: Other texts that differ each time, and what is written in their place.
 RANDOM = (
     (re.compile(r"(__compiled_fn_\d+)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}"), r"\1"),
     (re.compile(r"Guard latency = [\d.]+ us"), "Guard latency = 1.00 us"),
@@ -43,7 +43,7 @@ FLEETING = ("made", "cost")
 
 
 def prefixes() -> list[tuple[str, str]]:
-    """(absolute path, what is written in its place), the longest path first."""
+    """List (absolute path, what is written in its place), the longest path first."""
     packages = [*site.getsitepackages(), site.getusersitepackages(), *sysconfig.get_paths().values(), *found_packages()]
     caches = [os.environ.get("TORCHINDUCTOR_CACHE_DIR", ""), os.environ.get("TRITON_CACHE_DIR", ""), torchinductor_default()]
     caches += [tempfile.gettempdir(), str(Path.home())]
@@ -56,7 +56,7 @@ def prefixes() -> list[tuple[str, str]]:
 
 
 def found_packages() -> Iterator[str]:
-    """Where torch and triton were imported from, wherever that is."""
+    """The folders that torch and triton were imported from."""
     for name in ("torch", "triton"):
         file = getattr(sys.modules.get(name), "__file__", None)
         if file:
@@ -71,7 +71,7 @@ def torchinductor_default() -> str:
 
 
 def rewriter() -> Callable[[str], str]:
-    """A function that makes a text the same on every machine."""
+    """Make a function that writes a text in the same way on every machine."""
     known = [(re.compile(rf"{re.escape(path)}(?:/|(?![\w.-]))"), new) for path, new in prefixes()]
     short = shorten_filename(str(CHECKOUT / "x"))[:-1]  # how Dynamo writes the checkout in the comments of guards
     if short:
@@ -104,7 +104,7 @@ def rewritten(value: Any, rewrite: Callable[[str], str]) -> Any:
 
 
 def portable(events: Iterable[Event], failures: Iterable[Failure]) -> tuple[list[Event], list[Failure]]:
-    """The recording without anything that names this machine."""
+    """A recording without anything that names this machine."""
     rewrite = rewriter()
     moved = [replace(e, time=round(e.time, 6), data=rewritten(e.data, rewrite), path=rewritten(e.path, rewrite)) for e in events]
     return moved, [replace(f, message=rewrite(f.message)) for f in failures]

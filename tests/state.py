@@ -1,4 +1,4 @@
-"""A snapshot of everything of torch's that a trace touches or could, to be compared before and after."""
+"""Take a snapshot of everything of torch's that a trace touches or could touch, to compare before and after."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _functions() -> dict[str, object]:
 
 
 def difference(before: dict[str, object], after: dict[str, object]) -> dict[str, object]:
-    """What is not the same in two snapshots, for a readable failure."""
+    """What differs between two snapshots, for a readable failure."""
     found: dict[str, object] = {}
     for key, old in before.items():
         new = after[key]

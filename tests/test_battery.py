@@ -1,4 +1,4 @@
-"""`benchmarks/battery.py`: each kind of cell is told from the others, and the docs have the table that it makes."""
+"""`benchmarks/battery.py` tells each kind of cell from the others, and the docs have the table that it makes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_a_backend_does_wrong_is_told(
 def test_two_judgements_become_one_cell(
     battery: ModuleType, differences: Any, unequal: Any, engines: Any, kind: str, why: str
 ) -> None:
-    """Judges that do not agree are never an equal cell, and a part that PyTorch ran is named with its reason."""
+    """Judgements that differ are never an equal cell, and a part that PyTorch ran is named with its reason."""
     found = battery.verdict(differences, unequal, engines)
     assert found["kind"] == kind and why in found["why"]
 

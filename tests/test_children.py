@@ -1,4 +1,4 @@
-"""Work in child processes, as the long scripts of benchmarks/ do it: no step takes another with it."""
+"""Work in child processes, as the long scripts of benchmarks/ do it: no step stops another one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ children.serve(lambda item: ((name, lambda name=name: step(name)) for name in it
 
 @pytest.fixture
 def rows(tmp_path: Path, module_at: Callable[[Path], ModuleType]) -> Callable[..., list[dict[str, Any]]]:
-    """What gives the rows of items."""
+    """Give the function that makes the rows of items."""
     script = tmp_path / "child.py"
     script.write_text(CHILD)
 
@@ -45,7 +45,7 @@ def rows(tmp_path: Path, module_at: Callable[[Path], ModuleType]) -> Callable[..
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_a_step_that_ends_its_process_or_hangs_is_named_and_the_rest_is_done(jobs: int, rows: Callable[..., Any]) -> None:
-    """Each step has its row; of one that does not come to its end, it says how."""
+    """Each step has its row; the row of one that does not finish says how it ended."""
     found = rows([["a", "ends", "b"], ["c", "hangs"], ["d"]], jobs)
     assert {row["name"]: row["kind"] for row in found} == {
         "a": "done", "ends": "died", "b": "done", "c": "done", "hangs": "died", "d": "done",
@@ -57,7 +57,7 @@ def test_a_step_that_ends_its_process_or_hangs_is_named_and_the_rest_is_done(job
 
 
 def test_what_is_not_begun_in_time_is_named(rows: Callable[..., Any]) -> None:
-    """After the time is over what is left has a row that says so; it is not left out of the counts."""
+    """What is left when the time is over has a row that says so, and is in the counts."""
     assert [row["kind"] for row in rows([["a"], ["b"]], within=1e-9)] == ["not tried", "not tried"]
 
 

@@ -1,4 +1,4 @@
-"""A trace is replayed when it is first read, and is a frozen value like any other."""
+"""A trace is replayed when it is first read, and is a frozen value all the same."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def counted(recorded: Read) -> Counted:
 
 @pytest.mark.parametrize("name", ["artifacts", "links", "failures", "stages"])
 def test_each_field_is_there_when_it_is_read(name: str, counted: Counted, replayed: Callable[[str], Trace]) -> None:
-    """Nothing is replayed before one of the fields is read, and all of them by the first."""
+    """The first field that is read replays the trace; before that nothing is replayed."""
     trace = counted.trace()
     assert trace.meta == replayed(PROGRAM).meta and counted.times == 0
     assert getattr(trace, name) == getattr(replayed(PROGRAM), name)
@@ -110,7 +110,7 @@ def test_threads_that_read_it_at_once_get_the_same(counted: Counted) -> None:
 
 
 def test_a_reader_that_is_interrupted_reads_again(recorded: Read) -> None:
-    """What ends the first reading, such as ctrl-C, leaves the trace as it was."""
+    """An error that ends the first reading, such as ctrl-C, leaves the trace as it was."""
     events, failures, meta = recorded(PROGRAM)
     interrupts = [KeyboardInterrupt()]
 
@@ -166,7 +166,7 @@ def test_an_error_of_the_replay_gives_a_trace_that_says_so(monkeypatch: pytest.M
 
 
 def test_facts_that_are_made_when_read_are_made_once() -> None:
-    """They are among a recording's events and its trace's, and one that cannot be made is a Failure and no more."""
+    """They join a recording's events and its trace's; facts that cannot be made are a Failure, and the rest is there."""
     import torch
 
     asked: list[str] = []
@@ -194,7 +194,7 @@ def test_facts_that_are_made_when_read_are_made_once() -> None:
 
 
 def test_a_trace_asks_for_no_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`explorer.trace` and what the trace has live do without."""
+    """`explorer.trace` and the trace's live part work without a replay."""
     import torch
 
     replays: list[object] = []

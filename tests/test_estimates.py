@@ -1,4 +1,4 @@
-"""The script that compares estimated with measured seconds: what it keeps, and that one case's crash costs no other."""
+"""The script that compares estimated with measured seconds: what it stores, and that a case's crash stops no other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def measured(script: ModuleType, *names: str, total: float = 60) -> list[dict[st
 
 
 def test_a_case_that_crashes_or_hangs_is_a_row_and_the_others_are_measured(script: ModuleType) -> None:
-    """The process that ended, or was ended, is followed by one for the cases that are left."""
+    """After the process ended, or was ended, another one measures the cases that are left."""
     rows = measured(script, "a", "bad", "b", "slow", "c")
     assert [row["case"] for row in rows] == ["a", "bad", "b", "slow", "c"]
     failed = [row.get("failed") for row in rows]
@@ -59,7 +59,7 @@ def test_a_process_that_cannot_begin_ends_the_run_all_the_same(script: ModuleTyp
 
 
 def test_after_the_time_that_is_given_no_case_begins(script: ModuleType) -> None:
-    """What was left out is named, so that nobody takes a part for the whole."""
+    """The cases that were left out are named, so that nobody takes a part for the whole."""
     rows = measured(script, "a", "b", total=-1)
     assert [row["failed"] for row in rows] == ["not begun: -1 s were over"] * 2
 

@@ -48,14 +48,14 @@ SPLIT_OTHERWISE: dict[str, tuple[list[tuple[str, str, str]], list[tuple[str, str
 
 
 def same_release() -> bool:
-    """Whether the torch at hand is the one that the real half was recorded with."""
+    """Whether this torch is the release that the real half was recorded with."""
     import torch
 
     return torch.__version__.startswith("2.11.")
 
 
 def merges_across_the_cut() -> bool:
-    """Whether the joint graph's common subexpressions are merged whatever needs them: until torch 2.13."""
+    """Whether equal expressions of the joint graph are merged whichever half needs them: up to torch 2.13."""
     from torch._functorch.compile_utils import fx_graph_cse
 
     return "extra_node_key" not in inspect.signature(fx_graph_cse).parameters
@@ -102,7 +102,7 @@ def test_every_recorded_kernel_is_identical(fidelity: ModuleType, recorded: tupl
 
 
 def test_what_the_gpu_timed_is_what_was_assumed_of_it(recorded: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """Of every product that the H200 timed with and without padding, the faster way is the assumed one."""
+    """For every product that the H200 timed with and without padding, the faster way is the assumed one."""
     real, absent = recorded
     compared = 0
     for name, case in real.items():
@@ -207,7 +207,7 @@ def fused(kernel: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
 
 
 def words(kernel: tuple[str, str, str]) -> tuple[str, str, tuple[str, ...]]:
-    """A kernel of `SPLIT_OTHERWISE` as `fused` has it."""
+    """A kernel of `SPLIT_OTHERWISE` as `fused` gives it."""
     graph, kind, operators = kernel
     return graph, kind, tuple(operators.split("_"))
 

@@ -37,7 +37,7 @@ def command(half: object, file: Path) -> list[str]:
 
 
 def test_a_half_without_its_gpu_sees_none(halves: ModuleType, tmp_path: Path) -> None:
-    """The attached GPU's half sees it."""
+    """The half for a GPU by name runs in a process that sees no GPU; the attached GPU's half sees it."""
     both = [halves.Half(device, "mlp", "float32") for device in ("cuda", "h200")]
     made = dict(halves.make_halves(both, command, tmp_path, halves.Limits(jobs=2)))
     assert [made[half]["mlp inference"]["sees"] for half in both] == ["0", ""]
@@ -53,7 +53,7 @@ def test_a_finished_half_is_not_made_again(halves: ModuleType, tmp_path: Path) -
 
 
 def test_a_half_is_stopped_when_its_time_is_over(halves: ModuleType, tmp_path: Path) -> None:
-    """It is named, the others are made, and it is tried again by the next run."""
+    """It is named, the others are made, and the next run tries it again."""
     slow, fast = halves.Half("h200", "sleeps", "float32"), halves.Half("h200", "mlp", "float32")
     began = time.monotonic()
     made = dict(halves.make_halves([slow, fast], command, tmp_path, halves.Limits(jobs=2, each=3)))
@@ -70,7 +70,7 @@ def test_a_process_that_fails_says_why(halves: ModuleType, tmp_path: Path) -> No
 
 
 def test_one_process_at_a_time_uses_the_gpu(halves: ModuleType) -> None:
-    """True times need that; a half that needs no GPU goes first then."""
+    """True times need that, so a half that needs no GPU goes first."""
     real, ours = halves.Half("cuda", "mlp", "float32"), halves.Half("h200", "mlp", "float32")
     running = [halves.Running(halves.Half("cuda", "gpt2", "float32"), None)]
     assert halves.next_half([real, ours], running, halves.Limits(jobs=4)) == ours

@@ -1,4 +1,4 @@
-"""The front end's groups of a graph by module: no arrow leads back to one, whichever of them are open."""
+"""The front end's groups of a graph by module: no arrow leads back to a group, whichever groups are open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Graph = tuple[list[list[str]], list[list[int]]]
 
 
 def in_order(graphs: Sequence[Graph]) -> list[list[list[str]]]:
-    """What inorder.js makes of the paths of these graphs."""
+    """Call inorder.js for the paths of these graphs."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed, which runs the front end's source here")
@@ -56,7 +56,7 @@ def random_graph(choose: random.Random) -> Graph:
 
 
 def test_no_group_stands_above_and_below_another_whichever_are_closed() -> None:
-    """Random graphs with groups in groups, closed at random; most have cycles where groups are their names alone."""
+    """For random graphs with nested groups, closed at random. Most have cycles where a group is its name alone."""
     choose = random.Random(0)
     graphs = [random_graph(choose) for _ in range(60)]
     cycles = 0
@@ -78,6 +78,6 @@ def test_a_block_is_in_its_order_and_stays_whole_where_it_can() -> None:
 
 
 def test_a_group_that_is_passed_twice_is_two() -> None:
-    """As in a joint graph, where the backward of a layer comes after that of those behind it."""
+    """As in a joint graph, where the backward of a layer comes after the backward of the layers behind it."""
     paths = [["h.0"], ["h.1"], ["h.1"], ["h.0"]]
     assert in_order([(paths, [[], [0], [1], [2, 0]])]) == [[["h.0"], ["h.1"], ["h.1"], ["h.0 (2)"]]]

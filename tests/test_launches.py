@@ -83,12 +83,12 @@ def program() -> Program:
 
 
 def by_name(trace: Trace) -> dict[str, explorer.Kernel]:
-    """The kernels that were launched outside of torch.compile."""
+    """The kernels that were launched outside of torch.compile, by name."""
     return {k.name: k for k in trace.kernels if not k.artifact.frame}
 
 
 def test_the_driver_is_answered_for_the_target(program: Program) -> None:
-    """Name, figures and device of triton's active driver are the target's inside the block, and nobody's after it."""
+    """Name, figures and device of triton's active driver are the target's inside the block, and as before after it."""
     target = explorer.Target.parse("h100")
     assert program.driver.get_current_target().arch == 90 and program.driver.get_current_device() == 0
     figures = program.driver.utils.get_device_properties(0)
@@ -119,7 +119,7 @@ def test_each_launched_kernel_has_its_ladder(program: Program) -> None:
 
 
 def test_launches_are_counted_with_their_lines(program: Program) -> None:
-    """A row for each place, arguments and grid, how often it was so, and a link from the kernel to the user's line."""
+    """A row for each place, arguments and grid, with its count and a link from the kernel to the user's line."""
     rows = by_name(program.trace)["add"].launches
     lines, first = inspect.getsourcelines(launched)
     line = first + next(n for n, text in enumerate(lines) if "add[" in text)
@@ -158,7 +158,7 @@ def test_the_trace_is_a_value(program: Program, tmp_path: Path) -> None:
 
 
 def test_what_triton_refuses_is_said() -> None:
-    """A kernel that the GPU's compiler refuses is in the trace with the reason and its line; the interpreter says its own."""
+    """A kernel that the GPU's compiler refuses is in the trace, with the reason and its line; the interpreter raises too."""
     x = torch.randn(16)
     with explorer.record("h100") as recording, pytest.raises(explorer.InterpretError):
         refused[(1,)](x, torch.empty(16), BLOCK=16)

@@ -1,4 +1,4 @@
-"""Leaving out a stage: what the other stages say does not depend on which ones are asked for."""
+"""Leaving out a stage: what is shown of the other stages does not depend on it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def without(name: str) -> tuple[Stage, ...]:
 
 
 def said(trace: Trace, left_out: str) -> tuple[list[str], list[str]]:
-    """What all stages but one say, as bytes of JSON: their artifacts in full, and the links among them."""
+    """What is shown of all stages but one, as bytes of JSON: their artifacts in full, and the links among them."""
     kept = {a.id for a in trace.artifacts if a.stage != left_out}
     artifacts = [json.dumps(record_to_json(a)) for a in trace.artifacts if a.id in kept]
     links = [link for link in trace.links if link.source in kept and link.target in kept]
@@ -65,7 +65,7 @@ def test_the_other_stages_say_the_same(
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_recordings_have_links_to_lose(program: str, replayed: Callable[[str], Trace]) -> None:
-    """The comparison is not of nothing: most stages are there, and most are linked."""
+    """The comparison compares something: most stages are there, and most are linked."""
     trace = replayed(program)
     assert len({a.stage for a in trace.artifacts}) >= 15 and len(trace.links) > 100
     linked = {end.partition(":")[2].partition(":")[0] for link in trace.links for end in (link.source, link.target)}
@@ -99,7 +99,7 @@ def test_a_stage_of_the_same_name_replaces_the_built_in_one(recorded: Callable[[
 
 
 def test_a_stage_of_ones_own_may_link_to_a_stage_that_is_left_out(recorded: Callable[[str], Recorded]) -> None:
-    """Its link function sees every stage; of its links those remain whose ends are there."""
+    """Its link function sees every stage; of its links those remain whose ends are shown."""
     events, failures, meta = recorded(PROGRAMS[0])
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Links are right by the program's own word: a changed line changes the kernel lines that are linked to it, and no others."""
+"""Links are right by the program's own test: a changed line changes the kernel lines linked to it, and no others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_changed_line_changes_what_is_linked_to_it(module_at: Callable[[Path],
 
 
 def test_a_number_of_the_program_leads_to_its_line(module_at: Callable[[Path], ModuleType]) -> None:
-    """Wherever a text below the kernels has it: down to SASS, and in AMDGCN, whose instructions are packed."""
+    """In every text below the kernels that has it: down to SASS, and in AMDGCN, whose instructions are packed."""
     pytest.importorskip("triton")
     links = module_at(ROOT / "benchmarks" / "links.py")
     body, shapes = (

@@ -49,7 +49,7 @@ def shell(whole_shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> Int
 
 
 def run(shell: InteractiveShell, cell: str) -> tuple[Any, str]:
-    """Run a cell as the notebook does: its result, and all that was shown as text."""
+    """Run a cell as the notebook does; return its result and all text that was shown."""
     with capture_output() as captured:
         result = shell.run_cell(cell)
     return result, captured.stdout + "".join(str(output.data["text/plain"]) for output in captured.outputs)
@@ -76,7 +76,7 @@ def test_a_function_defined_in_the_cell_has_its_source(shell: InteractiveShell) 
 
 @pytest.mark.parametrize(("last", "shown"), [("x.sum()", True), ("x.sum();", False), ("z = x.sum()", False)])
 def test_the_last_expression_is_displayed_as_in_any_cell(shell: InteractiveShell, last: str, shown: bool) -> None:
-    """With a value its value, with a semicolon or a statement nothing."""
+    """An expression shows its value; one with a semicolon, or a statement, shows nothing."""
     _, text = run(shell, f"%%explore\nf(x)\n{last}")
     assert ("tensor(3.)" in text) is shown
 
@@ -108,7 +108,7 @@ def test_a_cell_that_does_not_parse_is_a_syntax_error(shell: InteractiveShell) -
 def test_an_option_that_cannot_be_is_said_before_the_cell_runs(
     shell: InteractiveShell, line: str, error: type[Exception], message: str
 ) -> None:
-    """Nothing of the cell is run."""
+    """Nothing of the cell runs then."""
     result, _ = run(shell, f"%%explore {line}\nkept = 1")
     assert isinstance(result.error_in_exec, error)
     assert message in str(result.error_in_exec)
@@ -140,7 +140,7 @@ def test_every_form_of_argument_is_evaluated_once_and_the_function_not_called() 
 
 @pytest.mark.parametrize("line", ["", "x", "x + f(x)", "--target cpu"])
 def test_a_line_that_is_no_call_is_refused(shell: InteractiveShell, line: str) -> None:
-    """It says what to write."""
+    """The error says what to write."""
     result, _ = run(shell, f"%explore {line}")
     assert isinstance(result.error_in_exec, UsageError)
     assert str(result.error_in_exec) == "%explore takes a call, such as: %explore f(x)"

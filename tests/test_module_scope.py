@@ -1,4 +1,4 @@
-"""Links of one instance of a module, where several run the same line of the program, in a real browser."""
+"""Links of one instance of a module, where several instances run the same line of the program, in a real browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels of the notebook on writing Triton: they are right, and become what the notebook shows of them.
+"""The kernels of the notebook on writing Triton compute the right numbers and become what the notebook shows of them.
 
 They are taken out of the notebook's own cells, so that both are always the same.
 """
@@ -143,7 +143,7 @@ def test_the_product_uses_the_tensor_cores_of_its_gpu(
 
 @pytest.mark.parametrize(("precision", "tensor_cores"), [("tf32", True), ("tf32x3", True), ("ieee", False)])
 def test_exact_products_use_no_tensor_core(precision: str, tensor_cores: bool, kernels: ModuleType) -> None:
-    """Of float32 blocks "ieee" is multiplied by fused multiply-adds."""
+    """With "ieee" float32 blocks are multiplied by fused multiply-adds."""
     args = (A.float(), B.float(), C.float(), M, N, K)
     ptx = traced(kernels.matmul_exact, *args, BM=64, BN=64, BK=32, PRECISION=precision, target="a100").text("ptx")
     assert (count(ptx, "mma.sync") > 0, count(ptx, "fma.rn.f32") > 0) == (tensor_cores, not tensor_cores)

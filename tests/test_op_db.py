@@ -1,4 +1,4 @@
-"""The script of PyTorch's operator database counts what is whole, and says of the rest why not; here for a few of them."""
+"""The script of PyTorch's operator database counts the whole traces and explains the others; here for a few operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `benchmarks/own_cost.py` takes for explorer's own time."""
+"""The files and functions by which `benchmarks/own_cost.py` counts explorer's own time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGE = Path(explorer.__file__).parent
 
 
 def test_every_place_that_it_counts_by_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file or function that moved would count as something else, silently."""
+    """A file or function that moved would silently count as something else."""
     monkeypatch.setattr(sys, "path", [str(Path(__file__).parents[1] / "benchmarks"), *sys.path])
     own_cost = importlib.import_module("own_cost")
     for place, begin in (*((place, begin) for place, begin, _ in own_cost.FILES), *own_cost.WHOLE):

@@ -1,3 +1,5 @@
+"""The payload: what the front end reads of a trace, and nothing else."""
+
 from __future__ import annotations
 
 import json
@@ -37,7 +39,7 @@ def pairs_of(links: list[list[object]], names: list[str], hows: list[str]) -> se
 
 
 def stated(trace: Trace) -> set[tuple[object, ...]]:
-    """The same of the trace itself."""
+    """The same pairs, of the trace itself."""
     return {(x.source, s, x.target, t, x.how) for x in trace.links for s, t in product(x.source_lines, x.target_lines)}
 
 

@@ -1,4 +1,4 @@
-"""Fake and meta tensors for a named GPU: models of any size are compiled without their memory; what needs numbers says so."""
+"""Fake and meta tensors for a named GPU: models of any size compile without their memory; verbs that need numbers say so."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_device_that_is_here_refuses_tensors_without_data(make: Callable[[], A
 
 
 def test_a_what_if_compares_without_a_check() -> None:
-    """The compile is made anew and its figures compared; that nothing was checked is said."""
+    """The compile is made anew and its figures compared; the answer says that nothing was checked."""
     with FakeTensorMode():
         x = torch.randn(64, 64)
     changed = explorer.trace(lambda x: x.sin().sum() + x.cos(), x, target="h100").what_if(options={"max_fusion_size": 1})

@@ -1,4 +1,4 @@
-"""The shapes of `explorer/wire.py` for the front end, and a check that a value has one.
+"""Write the shapes of `explorer/wire.py` for the front end, and check that a value has one.
 
 python tests/wire_types.py      writes explorer/widget/src/wire.d.ts; `make types` does the same
 """
@@ -28,7 +28,7 @@ PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(No
 
 
 def typescript() -> str:
-    """All shapes as TypeScript declarations."""
+    """Write all shapes as TypeScript declarations."""
     shapes = dict.fromkeys(
         s for root in (*wire.MESSAGES, *wire.DATA.values(), wire.OF_PASSES, *wire.ROWS.values()) for s in reachable(root)
     )
@@ -37,7 +37,7 @@ def typescript() -> str:
 
 
 def interface(shape: Any) -> str:
-    """A TypedDict or a record as an interface."""
+    """Write a TypedDict or a record as an interface."""
     lines = [f"  {key}{'?' if key in optional(shape) else ''}: {written(hint)};" for key, hint in fields(shape).items()]
     if shape in wire.OPEN:
         lines.append("  [key: string]: unknown;")
@@ -45,7 +45,7 @@ def interface(shape: Any) -> str:
 
 
 def comment(shape: type) -> list[str]:
-    """What a TypedDict says of itself, in lines that fit a screen."""
+    """Write a TypedDict's docstring as a comment, in lines that fit a screen."""
     parts = inspect.cleandoc(shape.__doc__ or "").split("\n\n")
     lines = [line for part in parts for line in ("", *textwrap.wrap(part, WIDTH - len(" * ")))][1:]
     if len(lines) == 1 and len(lines[0]) + len("/**  */") <= WIDTH:
@@ -54,7 +54,7 @@ def comment(shape: type) -> list[str]:
 
 
 def written(shape: Any) -> str:
-    """A type as TypeScript writes it."""
+    """Write a type as TypeScript does."""
     origin, inside = get_origin(shape), get_args(shape)
     if shape in PLAIN:
         return PLAIN[shape]
@@ -96,7 +96,7 @@ def optional(shape: Any) -> set[str]:
 
 
 def fields(shape: Any) -> dict[str, Any]:
-    """The keys of a TypedDict or a record with their types, which say no more whether the key is required."""
+    """The keys of a TypedDict or a record with their types, without whether a key is required."""
     if not is_typeddict(shape):
         hints = get_type_hints(shape)
         given = {field.name: hints[field.name] for field in dataclasses.fields(shape)}
@@ -105,7 +105,7 @@ def fields(shape: Any) -> dict[str, Any]:
 
 
 def without_none(hint: Any) -> Any:
-    """What a key has where it is not left out."""
+    """The type of a key where it is not left out."""
     return Union[tuple(part for part in get_args(hint) if part is not type(None))]  # noqa: UP007 of parts known only here
 
 
@@ -115,12 +115,12 @@ def marked(shape: Any) -> dict[str, Any]:
 
 
 def partial(shape: Any) -> Any:
-    """A TypedDict or record with no key required."""
+    """Make a TypedDict or a record's shape with no key required."""
     return TypedDict(shape.__name__, fields(shape), total=False)  # type: ignore[operator]
 
 
 def check(value: Any, shape: Any) -> None:
-    """ValidationError for a value that has not the shape, AssertionError for one that has keys of which it says nothing."""
+    """Raise ValidationError for a value without the shape, and AssertionError for one with keys that the shape lacks."""
     msgspec.convert(value, shape)
     assert not (unknown := sorted(set(undeclared(value, shape)))), f"{shape.__name__} does not name {', '.join(unknown)}"
 

@@ -1,4 +1,4 @@
-"""Observe bytecode: of each frame before and after Dynamo, and Dynamo's decompiled."""
+"""Observe the bytecode of each frame before and after Dynamo, and Dynamo's decompiled to Python."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _transformed(transformed: CodeType, code: CodeType) -> DynamoBytecodeText:
 def copied_lines(text: str, transformed: CodeType, code: CodeType) -> tuple[tuple[int, int], ...] | None:
     """The lines of a disassembly that Dynamo copied from the user's function, each with its line in the user's file.
 
-    A copied instruction keeps its positions, columns included; one that Dynamo makes has no columns, and in the line table
-    it stands under whatever line was before. None where `dis` prints not one line an instruction.
+    A copied instruction keeps its positions, columns included. One that Dynamo makes has no columns, and the line table gives it
+    the line of the instruction before. None where `dis` does not print one line for each instruction.
     """
     lines = [n for n, line in enumerate(text_lines(text.partition("\nExceptionTable:")[0]), 1) if line.strip()]
     instructions = list(dis.get_instructions(transformed))
@@ -86,7 +86,7 @@ def _position(instruction: dis.Instruction) -> tuple[str, dis.Positions | None]:
 
 
 def decompiling(code: CodeType, original: CodeType) -> Callable[[], DecompiledText]:
-    """Decompile a frame when the recording ends: depyf takes 1 % of the time of a compile.
+    """Decompile a frame when the trace is first read, outside the compile: depyf takes 1 % of its time.
 
     Dynamo frees what it compiled of a frame when that code is gone, so this holds a copy of the code.
     """
@@ -96,8 +96,8 @@ def decompiling(code: CodeType, original: CodeType) -> Callable[[], DecompiledTe
 def decompiled_text(code: CodeType, fields: CodeFields, lines: Sequence[str]) -> DecompiledText:
     """Dynamo's bytecode of a frame as Python, or the bytecode under its source lines where depyf cannot turn it into Python.
 
-    `fields` are those of the code that Dynamo compiled, `lines` those of its file. depyf remembers each code that it has
-    decompiled for as long as the process lives, and is made to remember nothing.
+    `fields` are those of the code that Dynamo compiled, `lines` those of its file. depyf would remember each code that it
+    decompiled for as long as the process lives, and is kept from it here.
     """
     # depyf leaves a file open while it is imported, and uses ast.Num, which Python 3.12 calls deprecated
     with warnings_ignored_here():

@@ -1,7 +1,7 @@
-"""The bytes that a node of the scheduler moves: of each buffer, what must move once.
+"""Count the bytes that a scheduler node moves: of each buffer what must move once.
 
-Of each buffer that is what the node's loops address, at most the whole, however many of the fused loops read it; nothing
-for what stays in registers between them. Dynamic sizes count as they are in the traced call.
+That is what the node's loops address of the buffer, at most the whole, however many of the fused loops read it. What stays in
+registers between the loops counts nothing. Dynamic sizes count as they are in the traced call.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from explorer.model.rows import Names
 from explorer.observe.scheduler_nodes import hint, inputs, is_loops, is_result, iterations, written_names
 
-#: What DRAM and L2 hand out at the least, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
+#: The least that DRAM and L2 hand out at once, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
 SECTOR = 32
-#: How a loop body adds to what is in memory, which is then read and written.
+#: The mode of a store that adds to what is in memory, which is then read and written.
 ATOMIC = "atomic_add"
 
 
@@ -44,7 +44,7 @@ def moved(node: Any) -> Moved:
 
 
 def _total(accesses: dict[str, dict[Any, int]]) -> int:
-    """Each buffer as far as it is accessed, at most the whole."""
+    """Add up what is accessed of each buffer, at most the whole of it."""
     return sum(min(sum(sizes.values()), _whole(name)) for name, sizes in accesses.items())
 
 
@@ -100,7 +100,7 @@ def _results(part: Any, buffer: Any) -> Iterator[Any]:
 
 
 def _loop_bytes(dep: Any, part: Any) -> int:
-    """The bytes that one access of a loop touches, in whole sectors where its elements do not lie side by side."""
+    """Count the bytes that one access of a loop touches, in whole sectors where its elements do not lie side by side."""
     from torch._inductor.virtualized import V
 
     item = int(V.graph.get_dtype(dep.name).itemsize)
@@ -113,7 +113,7 @@ def _loop_bytes(dep: Any, part: Any) -> int:
 
 
 def _ranges_and_steps(dep: Any) -> tuple[dict[Any, int], dict[Any, int]]:
-    """The range of each loop variable of an access, and how many elements a step of it is, for those in its index."""
+    """The range of each loop variable of an access; and for those in its index how many elements one step jumps."""
     ranges = dict(zip(dep.var_names, map(hint, dep.size), strict=True))
     steps = {v: abs(int(step)) for v in ranges if (step := dep.index.coeff(v)).is_number and step.is_integer and step != 0}
     return ranges, steps
@@ -140,7 +140,7 @@ def shortest_run(node: Any) -> int | None:
 
 
 def _lookups(part: Any) -> int:
-    """How many places a loop body looks up at most: one for each combination of the integers that it reads."""
+    """The most places that an indirect access can address: one for each combination of the integers that the body reads."""
     from torch._inductor.virtualized import V
 
     deps = [dep for dep in part.read_writes.reads if hasattr(dep, "var_names") and not dep.is_indirect()]

@@ -31,7 +31,7 @@ REASONS = {
 
 @contextmanager
 def lookups(emit: Emit) -> Iterator[None]:
-    """Record each lookup in the caches of graphs, of Triton's binaries and of autotuning; and the texts in a cached graph."""
+    """Record each lookup in the caches of graphs, of Triton's binaries and of autotuning, and the texts of a cached graph."""
     watch = CacheWatch(emit)
     with ExitStack() as stack:
         stack.enter_context(watch.graphs())
@@ -78,7 +78,7 @@ class CacheWatch:
         self._emit("cache", lambda: graph_lookup(cache, state, graph, info))
 
     def _texts(self, graph: Any) -> None:
-        """Return the texts in a cached graph: the post-grad graph and the output code."""
+        """Record the texts in a cached graph: the post-grad graph and the output code."""
         name = f"{graph.cache_key}.py"
         if post_grad := getattr(graph, "inductor_post_grad_graph_str", ""):
             self._emit("post_grad", lambda: FxGraphText(text=post_grad, cached=True))
@@ -86,7 +86,7 @@ class CacheWatch:
 
     @contextmanager
     def kernels(self) -> Iterator[None]:
-        """When the recording ends, record of each Triton kernel that was loaded where its binary and its config came from."""
+        """Record, when the recording ends, where the binary and the config of each loaded Triton kernel came from."""
         from torch._inductor.codecache import PyCodeCache
 
         def loaded(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
@@ -143,7 +143,7 @@ def kernel_lookups(tuner: Any, graph: str, began: float) -> Iterator[CacheLookup
         key = str(launcher.cache_hash)
         folder = Path(triton_cache_dir(tuner.triton_meta.get("device", 0)))
         files = list((folder / key).glob("*.json"))
-        if not files:  # as after a change of TRITON_CACHE_DIR, which Inductor's workers do not hear of
+        if not files:  # such as after a change of TRITON_CACHE_DIR, which Inductor's workers do not hear of
             reason = f"its files are not in the folder of Triton's cache, {folder}: whether it was compiled cannot be told"
             yield lookup("Triton", "unknown", key, reason)
         else:

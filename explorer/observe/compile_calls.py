@@ -33,7 +33,7 @@ def compile_calls(emit: Emit) -> Iterator[None]:
     import torch
     from torch._dynamo.convert_frame import ConvertFrameAssert
 
-    calls: dict[int, tuple[Any, Line]] = {}  # the object is held, so that its identity stays its own
+    calls: dict[int, tuple[Any, Line]] = {}  # the object is held, so that no other gets its id
     under_way: list[Any] = []
 
     def make_made(original: Any) -> Any:
@@ -102,7 +102,7 @@ def _user_place(frame: FrameType | None) -> Line:
 
 
 def _called_from(stack: list[Mapping[str, Any]]) -> Line:
-    """The program's own line that called the frame, by the stack that torch logs when it begins; its last entry is the frame."""
+    """The program's line that called the frame, from the stack that torch logs when it begins; the last entry is the frame."""
     for call in reversed(stack[:-1]):
         file = interned(call["filename"])
         if file and not in_package(file) and not file.startswith(OWN_FOLDER):

@@ -15,7 +15,7 @@ SECOND_CALL = "at its second call; the first one warms up"
 
 
 def changed_inputs(gm: Any, changed: Collection[int]) -> Iterator[CudaGraphDecision]:
-    """One row an input that the graph changes: unless a CUDA graph made it, a call that is given it is not captured.
+    """Yield a row for each input that the graph changes: a call is captured only if a CUDA graph made that input.
 
     `changed` has the inputs' numbers, without those whose memory stays where it is.
     """
@@ -33,9 +33,9 @@ def changed_inputs(gm: Any, changed: Collection[int]) -> Iterator[CudaGraphDecis
 
 
 def named_in(reason: str, gm: Any) -> str:
-    """The stack of the node that a reason names in parentheses, or of the output that is made of it; "" where there is none.
+    """Return the stack of the node that a reason names in parentheses, or of the output made of it; "" where there is none.
 
-    An input has no stack of its own: then that of the first node that takes it.
+    An input has no stack of its own. Its first user's stands for it.
     """
     named = re.search(r"\((\w+)\)", reason)
     nodes = {node.name: node for node in gm.graph.nodes}

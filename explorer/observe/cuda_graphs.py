@@ -77,7 +77,7 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
     def make_said(original: Any) -> Any:
         def warning(message: str, *args: Any, **kwargs: Any) -> None:
             frame = current_compile_id()
-            if frame not in decided:  # where a graph is compiled its own event says it; not of one that a cache had
+            if frame not in decided:  # a graph that is compiled has an event of its own; one from a cache has none
                 decision = SKIPPED if frame else SKIPPED_CALL
                 emit("cuda_graph", lambda: decision_of(decision, message % args if args else message))
             original(message, *args, **kwargs)
@@ -111,7 +111,7 @@ class _TorchsPlace(logging.Filter):
 
 @contextmanager
 def logged_in_torch(log: logging.Logger) -> Iterator[None]:
-    """Show torch's log with torch's own lines inside the block, although explorer listens in between."""
+    """Inside the block the records of a log name torch's own file and line, although explorer stands in between."""
     place = _TorchsPlace()
     log.addFilter(place)
     try:
@@ -128,7 +128,7 @@ def _lowering() -> Any:
 
 
 def left_out(scheduler: Any) -> Iterator[CudaGraphDecision]:
-    """Each node of the scheduler that ends a part of the graph, as it cannot be captured, with Inductor's reason."""
+    """Yield the scheduler nodes that cannot be captured, at which Inductor splits the graph, each with Inductor's reason."""
     from torch._inductor import config
 
     for node in scheduler.nodes if config.triton.cudagraphs else ():
@@ -147,7 +147,7 @@ def origins_of(part: Any) -> list[Any]:
 
 
 def decisions(compiled: Any, given: Mapping[str, Any], left: list[CudaGraphDecision]) -> Iterator[CudaGraphDecision]:
-    """What was decided of one compiled graph: one row for the graph, one a part that is left out, one a changed input."""
+    """What was decided of one compiled graph: a row for the graph, for each part that is left out and each changed input."""
     from torch._inductor import config
 
     if "cuda" not in compiled.device_types:

@@ -24,7 +24,7 @@ GRAPHS: Mapping[str, str] = MappingProxyType(
     {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
 )
 NO_FORWARD = "the forward graph is not captured, and without it the backward is not"
-#: What torch says of inputs that a graph changes, whose names it does not say.
+#: Torch's words for inputs that a graph changes; it does not name them.
 MUTATED = "mutated inputs"
 IN_PLACE = "PyTorch runs the graph in its place, operator by operator"
 

@@ -172,7 +172,7 @@ class FailedCompiles:
 
 
 def failed_graph(error: Exception, graph: str) -> CompileError:
-    """The record of an error in the compile of a graph that is no frame's alone."""
+    """Make the record of an error while a graph was compiled; what only a frame has is left empty."""
     from torch._dynamo.exc import Unsupported, UserError
 
     return CompileError(

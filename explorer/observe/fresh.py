@@ -1,7 +1,7 @@
-"""Compile although a cache has the graph: a trace uses no caches of graphs, a recording may read none.
+"""Compile a graph also where a cache has it: `trace` uses no caches of graphs, `record` may be told to read none.
 
-Compiled C++ and Triton binaries stay cached in both: their source is seen all the same, and a precompiled header alone
-takes 17 to 35 s to make again.
+Compiled C++ and Triton binaries stay cached: their source is seen all the same, and the precompiled header alone takes 17 to
+35 s to make again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from explorer.observe.versions import isolates_recompiles
 def cold_compile() -> Iterator[None]:
     """Inside the block AOTAutograd and Inductor compile every graph themselves, and keep none for later.
 
-    What Inductor measured of a kernel's configs in an earlier process or compile is measured again, so that it can be seen.
-    What earlier calls left is set aside as well: the sizes they were called with, which would make a size dynamic, and the
-    limits on recompiles, since a trace is one more cache entry of the same code object where torch cannot isolate it.
+    Inductor measures a kernel's configs again, so that the times can be seen. The sizes of earlier calls are set aside, since
+    another size would become dynamic. The limits on recompiles are raised where torch cannot isolate a trace: there it is
+    one more cache entry of the same code object.
     """
     import torch._dynamo.config
     from torch._dynamo import pgo
@@ -59,7 +59,7 @@ def _standalone_artifacts_cached() -> Iterator[None]:
 
 
 def _graph_caches() -> Iterator[tuple[Any, Sequence[str]]]:
-    """Inductor's and AOTAutograd's settings, and those that turn their caches of whole graphs on."""
+    """Yield Inductor's and AOTAutograd's settings, each with the names of those that turn on a cache of graphs."""
     import torch._functorch.config
     import torch._inductor.config
 
@@ -80,7 +80,7 @@ def no_graph_caches() -> Iterator[None]:
 def every_lookup_misses() -> Iterator[None]:
     """Make every lookup of a graph miss inside the block; the compiled graphs are written to the caches as usual.
 
-    So a program that saves what it compiled, by `torch.compiler.save_cache_artifacts` for one, still can.
+    A program can still save what it compiled, as by `torch.compiler.save_cache_artifacts`.
     """
     from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
     from torch._inductor.codecache import FxGraphCache
@@ -97,7 +97,7 @@ def every_lookup_misses() -> Iterator[None]:
 
 @contextmanager
 def nothing_measured() -> Iterator[None]:
-    """Inside the block no earlier autotuning is read; what is measured is kept for later all the same.
+    """Inside the block Inductor reads no earlier autotuning; what it measures is kept for later as usual.
 
     A setting that turns the cache off would be written into each kernel's metadata.
     """

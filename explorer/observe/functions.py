@@ -1,4 +1,4 @@
-"""The source of the functions that Dynamo compiles: of the frames, and of what is inlined into them."""
+"""Record the source of the functions that Dynamo compiles, and of those that it inlines into them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CodeFields(TypedDict):
 
 
 def code_fields(code: CodeType) -> CodeFields:
-    """What every stage of one frame says of its code object."""
+    """Return what every text of one frame says of its code object."""
     return {
         "function": code.co_name,
         "qualname": code.co_qualname,
@@ -66,7 +66,7 @@ def _original(code: CodeType) -> CodeType | None:
 
 
 def _refuse_changed(code: CodeType) -> None:
-    """Raise what becomes a Failure where the file of a code object has changed since it was compiled."""
+    """Raise an error, which becomes a Failure, where the file of a code object has changed since it was compiled."""
     if source_of(code, _original(code))[2] == CHANGED:
         raise OSError(
             f"{Path(code.co_filename).name} has changed since {code.co_qualname} was compiled from it: its lines are shown by "
@@ -75,7 +75,7 @@ def _refuse_changed(code: CodeType) -> None:
 
 
 def emit_function(emit: Emit, code: CodeType, *, not_compiled: int | None = None) -> None:
-    """Record the source and the original bytecode of one function; `not_compiled` counts those that were not."""
+    """Record the source and the original bytecode of one function; `not_compiled` numbers those that were not compiled."""
     compiled = not_compiled is None
     emit("source", lambda: replace(_source(code), compiled=compiled, not_compiled=not_compiled))
     emit.attempt("source", "changed", lambda: _refuse_changed(code))
@@ -99,7 +99,7 @@ def disassembly(code: CodeType) -> str:
 
 
 def emit_sources(emit: Emit, frame: str, graph: Any) -> None:
-    """Record the source of each function on the stacks of a graph that Dynamo has not made while recording."""
+    """Record the source of each function on the stacks of a graph that Dynamo did not make in this recording."""
     nodes = (node for module in graph.modules() for node in getattr(getattr(module, "graph", None), "nodes", ()))
     stacks = dict.fromkeys(stack for node in nodes if (stack := node.meta.get("stack_trace")))
     emit_inlined_functions(emit, [(frame, stack) for stack in stacks], ())
@@ -108,8 +108,8 @@ def emit_sources(emit: Emit, frame: str, graph: Any) -> None:
 def emit_inlined_functions(emit: Emit, stacks: list[tuple[str, str]], codes: Collection[CodeType]) -> None:
     """Record the source of each function on the stacks, once, with the first frame it was inlined into.
 
-    Of `codes`, those under way when nodes were made, a function is shown by line numbers where its file has changed, or where
-    it has none.
+    `codes` are the code objects that were under way when nodes were made. Where the file of one has changed, or where it has
+    none, its function is shown by line numbers.
     """
     places: dict[tuple[str, int, str], str] = {}
     for frame, stack in stacks:
@@ -133,8 +133,8 @@ def emit_inlined_functions(emit: Emit, stacks: list[tuple[str, str]], codes: Col
 def definition_line(lines: list[str], line: int, function: str) -> int:
     """The line, counted from 1, of the `def` of the function that a line of a traceback is in; 0 where there is none.
 
-    Found by indentation, without parsing files of thousands of lines: the last `def` of that name above the line
-    that is indented less than all code since. Comprehensions and lambdas count to the function around them.
+    It is found by indentation, without parsing files of thousands of lines: the last `def` of that name above the line that
+    is indented less than all code after it. Comprehensions and lambdas count to the function around them.
     """
     indent = None
     for number in range(min(line, len(lines)), 0, -1):

@@ -1,4 +1,4 @@
-"""Observe Dynamo's guards, and the places in torch that made those from no line of the user's."""
+"""Observe Dynamo's guards, and where torch made those that come from no user line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from explorer.observe.structured import listening
 
 @contextmanager
 def guards(emit: Emit) -> Iterator[None]:
-    """Record Dynamo's guard tree, and where torch made the guards that are from no line of the user's."""
+    """Record Dynamo's guard tree, and where torch made the guards that come from no user line."""
     from torch._dynamo.guards import CheckFunctionManager
 
     made_at: list[GuardPlace] = []
@@ -37,7 +37,7 @@ def guards(emit: Emit) -> Iterator[None]:
 
 
 def _guards_of_torch(made: Any) -> Iterator[GuardPlace]:
-    """Kind, source and place in torch of each guard that Dynamo made for no line of the user's."""
+    """Kind, source and place in torch of each guard that comes from no user line."""
     for guard in made:
         summary = guard.stack.summary() if guard.stack is not None and not guard.user_stack else ()
         if summary:

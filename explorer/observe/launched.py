@@ -1,7 +1,7 @@
-"""What the attached GPU got: of every Triton kernel that Inductor's code loaded, the binary that was launched, and its times.
+"""Read what the attached GPU launches of each Triton kernel: its binary, the texts that it was made of, and its times.
 
-Inductor compiles kernels in processes of its own and keeps their binaries only; every text below a kernel's source is in
-triton's cache, where the launched binary came from.
+Inductor compiles kernels in processes of its own and keeps only their binaries. Every text below a kernel's source is in
+triton's cache, beside the binary.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Launched:
     from_cache: bool = False
 
 
-#: The kernel of that name in the output code in that file, None where the GPU has none.
+#: Find a kernel by the file of its output code and its name; None where the GPU has none.
 Find = Callable[[str, str], Launched | None]
 
 
 @contextmanager
 def loaded_kernels() -> Iterator[Find]:
-    """Inside the block the output code that Inductor loads is remembered; the given function finds a kernel in it."""
+    """Remember the output code that Inductor loads inside the block, and give a function that finds a kernel in it."""
     from torch._inductor.codecache import PyCodeCache
 
     modules: dict[str, Any] = {}
@@ -106,7 +106,7 @@ def described(config: Any) -> Mapping[str, Plain]:
 
 
 def measured(tuner: Any) -> tuple[Mapping[str, Plain], ...]:
-    """One row a config that a CachingAutotuner timed, by autotuning or coordinate descent, with its `ms`."""
+    """One row for each config that a CachingAutotuner timed, by autotuning or coordinate descent, with its `ms`."""
     known = getattr(getattr(tuner, "coordesc_tuner", None), "cached_benchmark_results", {})
     return tuple(plain({**dict(config), "ms": finite(time)}) for config, time in known.items())
 

@@ -1,6 +1,6 @@
-"""The operations of a node's loops: how many instructions each loop body is, and how often it runs.
+"""Count the operations of a node's loops: how many instructions each loop body has, and how often it runs.
 
-Counted is what an H100 issues in fp32, by the tables below; `benchmarks/instructions.py` compares.
+The counts are what an H100 issues in fp32, by the tables below. `benchmarks/instructions.py` compares them with ptxas's code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from explorer.observe.scheduler_nodes import hint, is_loops, iterations, written_names
 from explorer.observe.versions import draws_four_numbers
 
-#: What a loop body names beside what it issues an instruction for; loads and stores count as one.
+#: Names in a loop body that stand for no instruction. Loads and stores are not among them: they count as one each.
 NO_OPERATIONS = (
     "store_reduction",
     "get_index",
@@ -28,10 +28,10 @@ NO_OPERATIONS = (
     "placeholder",
     "device_assert_async",
 )
-#: What of a loop of double precision does not run at the rate of that.
+#: What a loop of double precision does that does not run at the rate of double precision.
 NOT_DOUBLE = ("load", "store")
-#: Functions that are many instructions each, as many as ptxas writes for them in fp32 on an H100; all others count as one.
-#: benchmarks/instructions.py compares. Of those with a path for rare arguments (sin, cos, tan, fmod, lgamma, atan2) the other.
+#: How many instructions ptxas writes for a function in fp32 on an H100; a function that is not here counts as one.
+#: Some have a path of their own for rare arguments (sin, cos, tan, fmod, lgamma, atan2): the usual path is counted.
 MANY = {
     "sin": 25,
     "cos": 25,
@@ -66,12 +66,13 @@ MANY = {
     "fmod": 30,
     "remainder": 22,
 }
-#: Philox is ten rounds of two wide products, which take two slots each, two exclusive ors and two additions. From torch 2.13 on
-#: Inductor takes four random numbers of it (triton_helpers.rand4x), before one.
+#: Instructions for one random number. Philox is ten rounds of two wide products, which take two slots each, two exclusive ors
+#: and two additions. It gives four numbers: from torch 2.13 on Inductor uses them all (triton_helpers.rand4x), before that one.
 RAND, RAND_OF_FOUR = 80, 28
 
 
-#: What a reduction adds an element to its one operation, in a loop: two exponentials with their selects; three running figures.
+#: Instructions that a reduction takes for each element of its loop, beside the one that every operation counts as. A softmax
+#: takes two exponentials with their selects, Welford's algorithm updates three running figures.
 REDUCTIONS = {
     "online_softmax_reduce": 31,
     "welford_reduce": 14,
@@ -81,8 +82,8 @@ REDUCTIONS = {
     "argmax": 12,
     "argmin": 12,
 }
-#: The same where a row is in the registers of one block: Inductor then takes two passes instead, max and sum(exp(x - max)), or
-#: sum and sum((x - mean)²): `TritonKernel.prepare_softmax_twopass_fallback` and `welford_reduce_fallback`.
+#: The same where one block holds a whole row in its registers. Inductor then makes two passes instead, max and
+#: sum(exp(x - max)), or sum and sum((x - mean)²): `TritonKernel.prepare_softmax_twopass_fallback`, `welford_reduce_fallback`.
 IN_ONE_BLOCK = {
     "online_softmax_reduce": 13,
     "welford_reduce": 3,
@@ -92,14 +93,17 @@ IN_ONE_BLOCK = {
     "argmax": 9,
     "argmin": 9,
 }
-#: What of the last pass the reduction has computed, where the row stays in registers: exp(x - max), x - mean.
+#: What the reduction has computed for the last pass already, where the row stays in registers: exp(x - max), x - mean.
 SHARED = {"online_softmax_reduce": ("exp", "sub"), "welford_reduce": ("sub",)}
-#: After the loop the running figures of a block are combined, so many instructions each; a row has at most so many of them.
+#: After the loop the running figures of a row are combined: the instructions for each, and the most that a row has.
 COMBINED, WIDEST = {"online_softmax_reduce": 15, "welford_reduce": 20}, 2048
 
 
 def distinct_loops(node: Any) -> Iterator[Any]:
-    """The loop bodies of a node; of a reduction with several results, which is a node each, the first: all come of one pass."""
+    """Yield the loop bodies of a node, each pass over the data once.
+
+    A reduction with several results is a scheduler node for each of them. One pass computes them all, so only the first counts.
+    """
     seen: set[Any] = set()
     for part in node.get_nodes():
         if not is_loops(part) or getattr(part, "_body", None) is None:
@@ -119,7 +123,7 @@ def _reduction(part: Any) -> str:
 
 
 def by_dtype(parts: Sequence[Any], *, in_one_block: bool) -> dict[str, int]:
-    """The operations of some loop bodies: of double precision, and of all others."""
+    """Count the instructions of some loop bodies, those of double precision as "float64" and all others as "float32"."""
     reductions = {_reduction(part) for part in parts} - {""}
     shared = [name for reduction in reductions for name in SHARED.get(reduction, ())] if in_one_block else []
     loops: dict[str, int] = {}
@@ -134,7 +138,7 @@ def by_dtype(parts: Sequence[Any], *, in_one_block: bool) -> dict[str, int]:
 
 
 def _loaded_before(part: Any, loaded: set[str]) -> int:
-    """The operations of loads, and of their conversions, that an earlier loop body left in registers; `loaded` grows."""
+    """Count the loads, with their conversions, of what an earlier loop body left in registers; what is read joins `loaded`."""
     from torch._inductor.virtualized import V
 
     saved = 0
@@ -149,7 +153,7 @@ def _loaded_before(part: Any, loaded: set[str]) -> int:
 
 
 def rows(node: Any) -> int | None:
-    """How many results a reduction has, of which one block at least computes each; None for what reduces nothing."""
+    """How many results a reduction has; each takes at least one block. None for what reduces nothing."""
     sizes = getattr(node, "group", None) and node.group[1]
     if (
         not isinstance(sizes, (tuple, list))
@@ -161,8 +165,7 @@ def rows(node: Any) -> int | None:
 
 
 def _each(part: Any, left_out: Sequence[str], *, in_one_block: bool) -> dict[str, int]:
-    """How many instructions each operation of a loop body is, its reduction among them; what is left out is not there."""
-
+    """How many instructions each operation of a loop body takes, its reduction included and `left_out` not."""
     many = {**MANY, "rand": RAND_OF_FOUR if draws_four_numbers() else RAND}
     many["reduction"] = 1 + (IN_ONE_BLOCK if in_one_block else REDUCTIONS).get(_reduction(part), 0)
     left_out = (*left_out, *(NOT_DOUBLE if _loop_dtype(part) == "float64" else ()))
@@ -171,7 +174,10 @@ def _each(part: Any, left_out: Sequence[str], *, in_one_block: bool) -> dict[str
 
 
 def _elementwise(part: Any, each: dict[str, int], per_row: Iterable[tuple[str, int]]) -> int:
-    """The operations of a loop body in all its iterations, by how many instructions each is."""
+    """Count the instructions of a loop body over all its iterations.
+
+    `each` is what an operation takes; `per_row` has the operations that run less often, and how often.
+    """
     whole: int = sum(n * each.get(name, 0) for name, n in part._body.op_counts.items())
     runs = iterations(part)
     saved: int = sum(each.get(name, 0) * (runs - times) for name, times in per_row)
@@ -196,7 +202,7 @@ def _per_row(part: Any) -> Iterator[tuple[str, int]]:
 
 
 def _combined(part: Any) -> int:
-    """The operations after the loop of a reduction that keeps several running figures."""
+    """Count the instructions after the loop of a reduction that keeps several running figures."""
     rows, width = (math.prod(map(hint, sizes)) for sizes in part.get_ranges())
     each: int = COMBINED.get(_reduction(part), 0)
     return each * rows * min(width, WIDEST)

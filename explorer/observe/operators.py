@@ -1,7 +1,7 @@
 """The operators that a node computes as a whole, by a library or a template: their operations, dtypes and sizes.
 
-Operations are those of matrix products, convolutions and attention, from `torch.utils.flop_counter`, which also has what the
-user registered there, and from the formulas below where it has none.
+Operations are those of matrix products, convolutions and attention. `torch.utils.flop_counter` has formulas for them, also
+those that the user registered there; where it has none, the formulas below count.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _numbers_each(dtype: str) -> int:
 
 
 def _result_layouts(node: Any) -> tuple[TensorLayout, ...]:
-    """Size, stride and dtype of each tensor that an operator returns, and whether it is a view; nothing for what is no tensor."""
+    """Size, stride and dtype of each value that an operator returns, and whether it is a view; an empty one for no tensor."""
     value = node.meta.get("val")
     values = list(value) if isinstance(value, (tuple, list)) else [value]
     returns = getattr(getattr(node.target, "_schema", None), "returns", ())
@@ -73,7 +73,7 @@ def _layout(tensor: Any, alias: bool) -> TensorLayout:
 
 
 def _origin(inner: Any) -> Any:
-    """The FX node that a call computes: the one Inductor states, else of its origins the one with the operator called."""
+    """The FX node that a call computes: the one that Inductor states, or else the origin with the operator that is called."""
     stated = inner.get_origin_node()
     if stated is not None:
         return stated.args[0] if stated.target is getitem else stated
@@ -119,7 +119,7 @@ def _bound(node: Any) -> dict[str, Any]:
 
 
 def _operations(node: Any, operator: str, arguments: dict[str, Any]) -> int | None:
-    """Multiplications and additions of an operator, None where nothing says how many they are."""
+    """Count the multiplications and additions of an operator; None where no formula says how many they are."""
     from torch.utils._pytree import tree_map
     from torch.utils.flop_counter import flop_registry
 
@@ -147,7 +147,7 @@ def _shape(tensor: Any) -> tuple[int, ...]:
 
 
 def _causal(arguments: dict[str, Any]) -> float:
-    """The share of the scores that a causal mask leaves: kernels leave out the tiles above the diagonal."""
+    """The share of the scores that a causal mask leaves: kernels skip the tiles above the diagonal."""
     query, key = arguments.get("query"), arguments.get("key")
     if not arguments.get("is_causal") or query is None or key is None:
         return 1.0
@@ -157,7 +157,7 @@ def _causal(arguments: dict[str, Any]) -> float:
 
 
 def _convolution_backward(arguments: dict[str, Any]) -> int:
-    """The gradient of the input and that of the weight take as many operations as the convolution, groups or not.
+    """Count the operations of a convolution's gradients. Those of the input and of the weight take as many as the convolution.
 
     The flop counter's own formula counts the weight's gradient as if there were no groups.
     """
@@ -172,7 +172,7 @@ def _int_mm(left: Sequence[int], right: Sequence[int], *others: Sequence[int]) -
 
 
 def _grouped_mm(left: Sequence[int], right: Sequence[int], *others: Sequence[int]) -> int:
-    """Groups of rows, of columns or of the inner size share a side of two dimensions; two of three are a batch."""
+    """Count the operations of a grouped product. Two sides of three dimensions are a batch; a side of two is shared by groups."""
     batch = left[0] if len(left) == len(right) == 3 else 1
     return 2 * batch * left[-2] * left[-1] * right[-1]
 

@@ -18,8 +18,8 @@ DEMO = OWN_FOLDER + "demo.py"
 def own_frames_skipped() -> Iterator[None]:
     """Inside the block Dynamo skips frames of explorer's functions, as it skips torch's; it may still inline them.
 
-    A compiled function may call a part of torch that Dynamo skips, such as `standalone_compile`. What explorer put in place
-    of torch's functions there would be compiled like the program's own, and its graphs would be among the program's.
+    A compiled function may call a part of torch that Dynamo skips, such as `standalone_compile`. Explorer's replacements of
+    torch's functions there would be compiled like the program's own, and their graphs would be among the program's.
     """
     from torch._dynamo import trace_rules
 
@@ -39,8 +39,8 @@ def own_frames_skipped() -> Iterator[None]:
 def own_frames_unseen() -> Iterator[None]:
     """Inside the block Inductor's scheduler sees the stack without explorer's frames.
 
-    With `check_stack_no_cycles_TESTING_ONLY` it refuses a stack that has one line twice, as a profiler would be misled by it;
-    what stands in the place of several functions of torch is on the stack once for each.
+    With `check_stack_no_cycles_TESTING_ONLY` it refuses a stack that has one line twice, which would mislead a profiler. A
+    replacement of explorer's that serves several functions of torch is on the stack once for each.
     """
     from torch._inductor import scheduler
 

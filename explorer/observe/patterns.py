@@ -36,7 +36,7 @@ def pattern_matches(emit: Emit) -> Iterator[None]:
 
 
 def _made_since(before: AnySet[Any], graph: Any) -> list[Any]:
-    """The nodes of a graph that were not in it before, in order; at each match of a large graph there are thousands that were."""
+    """The nodes of a graph that were not in it before, in order; a large graph has thousands of others at each match."""
     new = set(graph.nodes) - before
     return [node for node in graph.nodes if node in new] if new else []
 

@@ -40,7 +40,7 @@ def perf_hints(emit: Emit) -> Iterator[None]:
 
 
 def _hinted(emit: Emit, said: set[tuple[Any, ...]], text: str) -> None:
-    """Emit a hint, once for its node: the scheduler asks about the same nodes in every round."""
+    """Emit a hint once for its nodes: the scheduler asks about the same nodes in every round."""
     nodes = _nodes_under_way()
     names = tuple(dict.fromkeys(node.name for node in nodes))
     hint = " ".join(text.split())
@@ -52,7 +52,7 @@ def _hinted(emit: Emit, said: set[tuple[Any, ...]], text: str) -> None:
 
 
 def _nodes_under_way() -> list[Any]:
-    """The FX nodes that Inductor is at work on: of the scheduler's nodes that are tiled, or the node that is lowered."""
+    """The FX nodes that Inductor works on: those of the scheduler nodes that it tiles, or the node that it lowers."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if "node_schedule" in frame.f_locals and "simd" in frame.f_code.co_filename:

@@ -1,4 +1,4 @@
-"""The probes: what observes every compile, always all of them, whatever stages are asked for."""
+"""The probes. All of them observe every compile, whatever stages are asked for."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from explorer.observe.written_files import written_files
 class Probe:
     """What observes one part of the compiler.
 
-    `watch(emit)` is a context manager, inside which it emits events of these `kinds`. `name` is what a Failure calls it where
-    it cannot be put on: the stage that has the most to lose.
+    `watch(emit)` is a context manager, inside which the probe emits events of these `kinds`. A Failure calls it by `name` where
+    it cannot be entered: the stage that loses the most then.
     """
 
     name: str

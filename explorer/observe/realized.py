@@ -1,4 +1,4 @@
-"""Why Inductor puts what it lowers in a buffer, where it could be computed where it is read: the calls and the counts."""
+"""Say why Inductor puts what it lowers in a buffer, instead of computing it again at each reader: the calls and the counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.observe.places import in_package
 
 #: Functions of Inductor around the lowering of every node.
 AROUND = ("GraphLowering.run_node", "GraphLowering.output", "GraphLowering.call_function")
-#: What torch's StorageBox.should_realize_on_reuse asks for by name: operations that a CPU does not repeat.
+#: Operations that Inductor does not repeat on a CPU, as torch's StorageBox.should_realize_on_reuse names them.
 HEAVY = ("exp", "log", "log10", "log1p", "log2", "sigmoid", "tanh")
 
 
@@ -28,7 +28,7 @@ class _BodyFields(TypedDict, total=False):
 
 
 class _Limit(NamedTuple):
-    """A limit of Inductor's on the size of a loop body: its setting, and those that hold where it is None."""
+    """A limit of Inductor's on the size of a loop body: its setting, and the two that hold where that is None."""
 
     setting: str
     on_cpu: str
@@ -40,9 +40,9 @@ OPERATIONS = _Limit("realize_opcount_threshold", "realize_cpu_opcount_threshold"
 
 
 def made_buffer(name: str, lowered: str, frame: FrameType, loops: Any) -> tuple[tuple[Call, ...], MadeBuffer]:
-    """The calls of Inductor that led to a buffer, innermost first, up to the lowering of its node; and what decided it.
+    """Return the calls of Inductor that led to a buffer, innermost first, up to the lowering of its node; and what decided it.
 
-    The place of the calls in the event's `paths` is for the caller to set.
+    The caller sets `path`, the number of the calls in the event's `paths`.
     """
     calls: list[Call] = []
     users: int | None = None
@@ -67,14 +67,14 @@ def made_buffer(name: str, lowered: str, frame: FrameType, loops: Any) -> tuple[
 
 
 def _needing(node: Any) -> Names:
-    """The users of an FX node that take memory only."""
+    """The users of an FX node whose inputs must be in memory."""
     from torch._inductor.lowering import needs_realized_inputs
 
     return tuple(user.name for user in node.users if user.target in needs_realized_inputs)
 
 
 def _body(loops: Any) -> _BodyFields:
-    """How much a loop body reads and computes, and how much of either Inductor repeats on that device."""
+    """How much a loop body reads and computes, and up to how much of either Inductor repeats it on that device."""
     from torch._inductor import ir
 
     counted = loops.inner_fn_opcount() if hasattr(loops, "inner_fn_opcount") else None
@@ -93,7 +93,7 @@ def _body(loops: Any) -> _BodyFields:
 
 
 def _limit(limit: _Limit, on_cpu: bool) -> tuple[int | None, str]:
-    """A limit as it is on a device, and the setting that it is of; None where the torch at hand has no such limit."""
+    """A limit's value on a device, None where this torch has no such limit, and the setting that it is from."""
     from torch._inductor import config
 
     most = getattr(config, limit.setting, None)

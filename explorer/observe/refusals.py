@@ -1,4 +1,4 @@
-"""Where in torch a fusion is refused without a word: the function that says no, as a profiler sees it."""
+"""Find the function of torch that refuses a fusion without a reason, by Python's profiler."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from explorer.observe.places import in_package
 
 
 def refused_at(ask: Callable[[], object]) -> Call:
-    """The file, line and function that say no when `ask` is called, ("", 0, "") where another profiler is at work.
+    """Return the file, line and function that refuse when `ask` is called; ("", 0, "") where another profiler is at work.
 
-    Of the functions about fusing whose answer is false, the innermost whose caller asked nothing more and said no too.
+    Only functions with "fus" in their names count. Where one refuses after the last of them that it called refused, the called
+    one is taken, down to the innermost.
     """
     if sys.getprofile() is not None:
         return "", 0, ""

@@ -52,9 +52,9 @@ class Logs:
         return self.of(V.graph)
 
     def weigh(self, nodes: Sequence[Any]) -> None:
-        """Add what each node that is left moves and computes; one that cannot be read says so, and the others have theirs."""
+        """Add what each final node moves and computes; one that cannot be read says so and does not stop the others."""
         log = self.now()
-        for place, (_, node) in enumerate(zip(log.final, nodes, strict=False)):  # none, where the end failed
+        for place, (_, node) in enumerate(zip(log.final, nodes, strict=False)):  # no final node where `Log.end` failed
             self.attempt("work", partial(log.weigh, place, node))
 
     def close(self, graph: Any) -> None:
@@ -64,7 +64,7 @@ class Logs:
             self.emit("fusion", log.record)
 
     def attempt(self, step: str, action: Callable[[], object]) -> None:
-        """The explorer's own work, which must not break the compile."""
+        """Run explorer's own work; an error in it is recorded, and the compile goes on."""
         self.emit.attempt("fusion", step, action)
 
 
@@ -73,13 +73,13 @@ Hook = tuple[Any, str, Callable[[Any], Any]]
 
 
 class _SchedulerHooks:
-    """What stands in the place of the scheduler's functions: each calls the original and notes what came of it."""
+    """Replacements of the scheduler's functions: each calls the original and notes what came of it."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
 
     def all(self) -> list[Hook]:
-        """Each function that is replaced."""
+        """List the functions to replace."""
         from torch._inductor import scheduler
 
         kind = scheduler.Scheduler
@@ -95,7 +95,7 @@ class _SchedulerHooks:
         ]
 
     def scheduled(self, original: Any) -> Any:
-        """Note the nodes that are left when the scheduler is done."""
+        """Note the final nodes when the scheduler is done."""
         logs = self._logs
 
         def __init__(scheduler: Any, *args: Any, **kwargs: Any) -> None:
@@ -106,7 +106,7 @@ class _SchedulerHooks:
         return __init__
 
     def rounds(self, original: Any) -> Any:
-        """Note the nodes before any fusion, and the scores of all rounds."""
+        """Note the nodes before any fusion, and the scores of pairs in all rounds."""
         logs = self._logs
 
         def fuse_nodes(scheduler: Any, nodes: Any, *args: Any, **kwargs: Any) -> Any:
@@ -132,7 +132,7 @@ class _SchedulerHooks:
         return fuse_nodes_once
 
     def possible(self, original: Any) -> Any:
-        """Note that the pairs which are asked about now are only listed."""
+        """Note that the scheduler only lists the pairs that it asks about now."""
         logs = self._logs
 
         def get_possible_fusions(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
@@ -146,7 +146,7 @@ class _SchedulerHooks:
         return get_possible_fusions
 
     def asked(self, original: Any) -> Any:
-        """Note the answer on a pair, but not those on which it rests."""
+        """Note the answer on a pair; questions that the scheduler asks itself on the way there are left out."""
         logs = self._logs
 
         def can_fuse(scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
@@ -168,7 +168,7 @@ class _SchedulerHooks:
         return can_fuse
 
     def cycle(self, original: Any) -> Any:
-        """Note a pair whose fusion would close a circle."""
+        """Note a pair whose fusion would make a cycle."""
         logs = self._logs
 
         def will_fusion_create_cycle(scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
@@ -204,7 +204,7 @@ class _SchedulerHooks:
 
 
 def _in_between(scheduler: Any, node1: Any, node2: Any) -> list[Any]:
-    """The nodes fused before through which a path leads from one of two nodes to the other."""
+    """The fused nodes on a path from one of two nodes to the other."""
     ours = {*node1.get_operation_names(), *node2.get_operation_names()}
     waiting = [scheduler.name_to_fused_node[name] for name in {*node1.ancestors, *node2.ancestors} - ours]
     seen: dict[Any, None] = {}
@@ -244,7 +244,7 @@ def _recorded_choices(log: Log, logs: Logs) -> Iterator[None]:
 
 
 def _graph_hooks(logs: Logs) -> list[Hook]:
-    """A graph's lowering, where buffers are made."""
+    """The function of a graph's lowering that makes buffers."""
     from torch._inductor import ir
 
     def make_realize(original: Any) -> Any:
@@ -276,7 +276,7 @@ def _graph_ends(logs: Logs) -> Iterator[AbstractContextManager[None]]:
 
 
 def _kernel_hooks(logs: Logs) -> list[Hook]:
-    """The kernels that the user wrote."""
+    """The function by which Inductor names a kernel that the user wrote."""
     from torch._inductor import ir
 
     def make_comment(original: Any) -> Any:

@@ -1,8 +1,8 @@
 """Log what the scheduler does in one graph: its nodes by number, its verdicts, its rounds, and the final nodes.
 
-Scheduler nodes count from 0 in the scheduler's order, and what is fused of two gets the next number. A pair that is asked
-about again in a later round with the same answer is one entry, and the partners of a node that were refused for the same
-rule with the same figures are one row, so that nothing is left out and nothing is written twice.
+Scheduler nodes are numbered from 0 in the scheduler's order; a node that is fused of two gets the next number. Nothing is left
+out and nothing is written twice: the same answer on a pair in a later round joins the earlier entry, and the partners that a
+node was refused for the same rule with the same figures are one row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from explorer.observe import work
 from explorer.observe.realized import made_buffer
 from explorer.observe.refusals import refused_at
 
-#: So many refusals without a word are asked about again, to see where they are refused; the others are left unexplained.
+#: The most refusals without a reason that are asked about again, to find the function that refuses; others stay unexplained.
 MOST_LOCATED = 2000
 #: The scheduler's settings that its reasons depend on.
 SETTINGS = (
@@ -37,7 +37,7 @@ SETTINGS = (
     "combo_kernels",
     "cpp.max_horizontal_fusion_size",
 )
-#: What is said in place of a rule that a Force overrides, so that the rule is not taken for the reason of a later refusal.
+#: Stands for a rule that a Force overrides, so that the rule is not taken for the reason of a later refusal.
 OVERRIDDEN = "overridden by a Force"
 #: The rule of a verdict that needs none.
 NO_RULE = Rule("", "", 0, "")
@@ -47,7 +47,7 @@ class Log:
     """What is seen of one graph; `record` gives it as plain values."""
 
     def __init__(self, graph: Any) -> None:
-        self.graph = graph  # held, so that its identity stays its own
+        self.graph = graph  # held, so that no other graph gets its id
         self.names: list[str] = []
         self.groups: list[Group] = []
         self.rounds: list[Round] = []
@@ -57,8 +57,8 @@ class Log:
         self.scores: dict[tuple[int, int], tuple[int, list[Setting]]] = {}
         self.score_parts: list[str] = []
         self.asking = False  # the scheduler lists the pairs that it may fuse, and fuses none yet
-        self.depth = 0  # of its questions about one pair, which ask each other
-        self.reason: Rule | None = None  # what it gave for the pair in question
+        self.depth = 0  # of the scheduler's questions about one pair, one of which asks another
+        self.reason: Rule | None = None  # the scheduler's reason on the pair that it asks about
         self.arguments: tuple[Any, ...] = ()
         self.shared: int | None = None
         self._numbers: dict[Any, int] = {}
@@ -74,14 +74,14 @@ class Log:
     # Nodes ---------------------------------------------------------------------------------------------------------
 
     def begin(self, nodes: Sequence[Any]) -> None:
-        """The scheduler's nodes in its own order, before any fusion."""
+        """Number the scheduler's nodes in its own order, before any fusion."""
         single = sorted((part for node in nodes for part in node.get_nodes()), key=lambda part: int(part.min_order))
         self.names = [part.get_name() for part in single]
         self._by_name = {name: number for number, name in enumerate(self.names)}
         self._numbers = {part: number for number, part in enumerate(single)}
 
     def number(self, node: Any) -> int:
-        """A node's number; one that is made of several without a fusion, such as a foreach node, gets the next."""
+        """A node's number. One that is made of several without a fusion, such as a foreach node, gets the next number."""
         found = self._numbers.get(node)
         if found is None:
             members = [self._by_name[part.get_name()] for part in node.get_nodes()]
@@ -96,11 +96,11 @@ class Log:
     # Verdicts ------------------------------------------------------------------------------------------------------
 
     def asked(self, node1: Any, node2: Any, answer: bool, again: Callable[[], object]) -> None:
-        """The scheduler asked whether two nodes can be fused, and got its answer."""
+        """Note the answer to the scheduler's question whether two nodes can be fused."""
         self.settle()
         pair = self.number(node1), self.number(node2)
         if self.reason is not None and self.reason.said == OVERRIDDEN:
-            self.reason = None  # what a Force overrides is no reason; who refused after it did so without a word
+            self.reason = None  # what a Force overrides is no reason: the refusal after it came without one
         if answer:
             self._awaited = None if self.asking else pair
             self._note(pair, "possible", NO_RULE, (), self.shared)
@@ -118,7 +118,7 @@ class Log:
         return Rule("", *refused_at(again)) if self._located <= MOST_LOCATED else NO_RULE
 
     def settle(self) -> None:
-        """Mark the last pair as refused, if it was possible and was not fused: then its fusion was found to be no faster."""
+        """Mark the last pair as refused, if it was possible and was not fused: its fusion was found to be no faster."""
         pair, self._awaited = self._awaited, None
         if pair is not None:
             self._note(pair, "refused", Rule("speedup_by_fusion", "", 0, ""), (), self.shared)
@@ -131,14 +131,14 @@ class Log:
         self._note(pair, "refused", Rule("will create cycle", "", 0, ""), (names,), self.shared)
 
     def fused(self, node1: Any, node2: Any, made: Any) -> None:
-        """Two nodes became one."""
+        """Note that two nodes became one."""
         self._awaited = None
         pair = self.number(node1), self.number(node2)
         self._numbers[made] = self._group(made, list(pair))
         self._note(pair, "fused", NO_RULE, (), self.shared)
 
     def scored(self, node1: Any, node2: Any, score: Any) -> None:
-        """The scheduler's score of a pair that it may fuse, with its parts where it has parts."""
+        """Note the scheduler's score of a pair that it may fuse, with its parts where it has parts."""
         if dataclasses.is_dataclass(score):
             self.score_parts = [field.name for field in dataclasses.fields(score)]
             values = [getattr(score, name) for name in self.score_parts]
@@ -152,7 +152,7 @@ class Log:
         seen = self._pairs.setdefault(pair, [])
         bit = 1 << max(0, len(self.rounds) - 1)
         if seen and verdict != "possible" and seen[-1][0] == "possible" and seen[-1][4] == bit:
-            earlier = seen.pop()  # the same round said that it may be fused, and now what came of it
+            earlier = seen.pop()  # "possible" in this round, which what came of it replaces
             shared = earlier[3] if shared is None else shared
         entry = [verdict, rule, texts, shared, bit]
         if seen and seen[-1][:4] == entry[:4]:
@@ -161,7 +161,7 @@ class Log:
             seen.append(entry)
 
     def _text(self, arg: Any) -> str:
-        """An argument as text; equal ones are written once, for sizes are long expressions."""
+        """An argument as text; equal ones are written once, since sizes are long expressions."""
         try:
             if arg not in self._texts:
                 self._texts[arg] = str(arg)
@@ -172,14 +172,14 @@ class Log:
     # Buffers and kernels -------------------------------------------------------------------------------------------
 
     def realized(self, name: str, loops: Any, frame: FrameType) -> None:
-        """Note that lowering realized a buffer that its readers could have inlined; the calls say why."""
+        """Note that lowering realized a buffer that its readers could have inlined, with the calls that say why."""
         lowered = str(getattr(getattr(self.graph, "current_node", None), "name", ""))
         calls, buffer = made_buffer(name, lowered, frame, loops)
         number = self._paths.setdefault(calls, len(self._paths))
         self.buffers.append(dataclasses.replace(buffer, path=number))
 
     def kernel(self, name: str, nodes: Any) -> None:
-        """Note the kernel that was written for these nodes; the markers between them are no nodes."""
+        """Note the kernel that was written for these nodes. Markers between them are left out."""
         parts = [part for node in nodes if hasattr(node, "get_nodes") for part in node.get_nodes()]
         numbers = [self._by_name[part.get_name()] for part in parts if part.get_name() in self._by_name]
         self.kernels.append((name, tuple(dict.fromkeys(numbers))))

@@ -8,12 +8,12 @@ from typing import Any
 
 
 def is_loops(part: Any) -> bool:
-    """True for what Inductor generates code for: loops, and templates, whose accesses it knows."""
+    """True for what Inductor generates code for: loops and templates, whose accesses it knows."""
     return bool(type(part).__name__ == "SchedulerNode")
 
 
 def is_result(part: Any) -> bool:
-    """True for a result of a call that has several, which moves nothing itself, and for what runs nothing."""
+    """True for what moves nothing itself: one of several results of a call, and a node that runs nothing."""
     from torch._inductor import ir
 
     return type(part).__name__ == "NopKernelSchedulerNode" or isinstance(part.node, ir.MultiOutput)
@@ -25,7 +25,7 @@ def written_names(part: Any) -> Iterator[str]:
 
 
 def inputs(inner: Any) -> Iterator[Any]:
-    """The tensors that a library call takes, lists of them one by one; of a constant only its place is taken."""
+    """Yield the tensors that a library call takes, those in lists one by one, without constants."""
     waiting = list(getattr(inner, "inputs", ()))
     while waiting:
         one = waiting.pop(0)

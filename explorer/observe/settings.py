@@ -12,7 +12,7 @@ from explorer.observe.context import current_compile_id
 from explorer.observe.patch import observed
 from explorer.observe.structured import listening
 
-#: What explorer sets itself while it records, so that every stage is seen or that the kernels are compiled by itself.
+#: What explorer sets itself while it records, so that it sees every stage and compiles kernels in this process.
 OWN_SETTINGS: Mapping[str, Mapping[str, object]] = {
     "inductor": {"fx_graph_cache": False, "fx_graph_remote_cache": False, "compile_threads": 1},
     "functorch": {
@@ -28,8 +28,8 @@ OWN_SETTINGS: Mapping[str, Mapping[str, object]] = {
 def settings(emit: Emit) -> Iterator[None]:
     """Record each setting of Dynamo, Inductor and functorch that differs from its default when a frame is compiled.
 
-    They are read when Dynamo begins a frame, and again where Inductor compiles a graph of it: what differs only there was
-    set by torch.compile's `mode` or `options`, or by torch itself.
+    They are read when Dynamo begins a frame, and again when Inductor compiles a graph of it. What differs only then was set by
+    torch.compile's `mode` or `options`, or by torch itself.
     """
     from torch._inductor.compile_fx import _InProcessFxCompile
 
@@ -55,7 +55,7 @@ def settings(emit: Emit) -> Iterator[None]:
 
 
 def changed_settings(where: str) -> Iterator[ChangedSetting]:
-    """One row a setting that is not at its default when a "frame" or a "graph" of it is begun."""
+    """Yield the settings that are not at their defaults now; `where` says what begins: a "frame", or a "graph" of one."""
     import torch._dynamo.config
     import torch._functorch.config
     import torch._inductor.config

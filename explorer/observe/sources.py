@@ -1,8 +1,7 @@
-"""Read the source of code objects. Where it is not what was compiled, as many lines say why it is not shown.
+"""Read the source of code objects. Where the file is not what was compiled, each line says why it is not shown.
 
-A file may have changed since it was imported, which is common where an editor and a live kernel are side by side, and code of
-`exec`, `python -` or `-c` has no file. The lines keep their numbers, by the code's own line table, so that links by
-line stay right.
+A file may have changed since it was imported, which is common beside a live kernel. Code of `exec`, `python -` or `-c` has no
+file. The lines keep their numbers, by the code's own line table, so that links by line stay right.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def line_numbers(code: CodeType) -> set[int]:
 
 
 def unseen(code: CodeType, why: str) -> tuple[str, int, str]:
-    """A text of as many lines as the code has, each with its number and why it is not shown; its first line; why."""
+    """Return a text in which each line of the code has its number and why it is not shown; its first line; and why."""
     file = Path(code.co_filename).name
     reason = {
         CHANGED: f"{file} has changed since this was compiled",
@@ -74,10 +73,10 @@ def unseen(code: CodeType, why: str) -> tuple[str, int, str]:
 
 
 def agrees(code: CodeType, block: Sequence[str], first: int) -> bool:
-    """Whether a file's lines from the `first` on are what a code object was compiled from: its positions, names and constants.
+    """Whether a file's lines from the `first` on are what a code object was compiled from, by positions, names and constants.
 
-    The lines are compiled alone first, which is fast; what means something else there, such as a method with `super()`, is
-    compiled with its whole file. True also where that cannot be found out: the file does not compile.
+    The lines are compiled alone first, which is fast. What means something else alone, such as a method with `super()`, is
+    compiled with its whole file. True also for a file that does not compile, of which nothing can be said.
     """
     text = "".join(block)
     indented = text[:1] in (" ", "\t")
@@ -114,7 +113,7 @@ def _alike(code: CodeType, made: CodeType, shift: int) -> bool:
 
 
 def _words(code: CodeType) -> set[str]:
-    """The names and constants of a code object: those that a closure changes the kind of are the same."""
+    """The names and constants of a code object; a name counts the same as a local, a free variable or a cell."""
     names = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
     private = {name[name.index("__") :] for name in names if name.startswith("_") and "__" in name}  # `__x` of a class
     return names | private | {repr(const) for const in code.co_consts if const is not None and not isinstance(const, CodeType)}
@@ -133,7 +132,7 @@ def _positions(code: CodeType, shift: int, *, columns: bool = True) -> set[tuple
 
 
 def code_at(codes: Iterable[CodeType], file: str, line: int, function: str) -> CodeType | None:
-    """The code object of a place in a traceback: of that file and name, the shortest that has the line."""
+    """The code object of a place in a traceback: the shortest one of that file and name that has the line."""
     fitting = [
         (len(numbers), code)
         for code in codes

@@ -1,6 +1,6 @@
 """Listen to torch's structured trace log, the channel that `TORCH_TRACE` writes and tlparse reads.
 
-It is the hook that rots most slowly: an in-process logging handler, as draft export has one inside torch.
+Of all ways into torch this one changes least: a logging handler in the process, as torch's own draft export has one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from explorer.model.stage import Emit
 from explorer.observe.patch import guarded, replaced
 
-#: What is done with one record: (metadata, payload) → nothing.
+#: What takes one record: its metadata and its payload.
 Listener = Callable[[Mapping[str, Any], str], None]
 TRACE_LOG = "torch.__trace"
 
@@ -40,7 +40,7 @@ class _Handler(logging.Handler):
 
 @contextmanager
 def listening(emit: Emit, listeners: Mapping[str, Listener]) -> Iterator[None]:
-    """Inside the block each structured record named in `listeners` reaches its listener."""
+    """Inside the block each structured record whose name is in `listeners` is passed to its listener."""
     log = logging.getLogger(TRACE_LOG)
     handler = _Handler(emit, listeners)
     log.addHandler(handler)

@@ -11,7 +11,7 @@ from explorer.model.stage import Emit
 from explorer.observe.places import in_package
 from explorer.observe.structured import interned, listening
 
-#: Files of torch through which every condition on symbols goes, whoever asks for it.
+#: Files of torch that are on the stack of every condition on symbols, whoever asks for it.
 ASKED_THROUGH = ("torch/_logging/", "torch/fx/experimental/", "torch/utils/", "torch/_inductor/sizevars.py", "torch/__init__.py")
 
 
@@ -24,7 +24,7 @@ def _place_in_torch(stack: list[Mapping[str, Any]]) -> str:
     return ""
 
 
-#: What torch says of a symbol that it created.
+#: The fields of torch's record of a symbol that it created.
 CREATED = ("symbol", "val", "vr", "source")
 #: The source of a symbol that no input gives: a size or number that is read from a tensor's data.
 UNBACKED = "data (unbacked: known only when the code runs)"
@@ -32,7 +32,7 @@ UNBACKED = "data (unbacked: known only when the code runs)"
 
 @contextmanager
 def symbols(emit: Emit) -> Iterator[None]:
-    """Record each symbol that Dynamo makes for a dynamic size, where it is from, and what is learnt of it."""
+    """Record each symbol that Dynamo makes for a dynamic size, where it is from, and the conditions on it."""
 
     def created(metadata: Mapping[str, Any], payload: str) -> None:
         facts = metadata["create_symbol"]

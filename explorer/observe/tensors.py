@@ -1,4 +1,4 @@
-"""The tensors in a nest of arguments: torch's own idea of a nest (pytree), and plain objects that hold tensors."""
+"""Find, change and copy the tensors in nested arguments: those of torch's pytree, and of plain objects that hold tensors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def named_tensors(value: Any, root: str = "") -> Iterator[tuple[str, Any]]:
 def map_tensors(change: Callable[[Any], Any], value: Any) -> Any:
     """The same nest with each tensor changed and everything else as it is.
 
-    A tensor or dataclass that is there twice is one afterwards too. What is changed of a dataclass is a copy of it; one
-    without tensors stays itself.
+    A tensor or dataclass that is there twice is one afterwards too. A dataclass with tensors is copied and the copy changed;
+    one without tensors stays itself.
     """
     return _mapped(change, value, {})
 
 
 def hidden_tensors(value: Any, root: str = "") -> Iterator[tuple[str, Any]]:
-    """Each tensor that an object of another class holds as an attribute: neither named nor changed by the functions above."""
+    """Yield each tensor that an object of another class holds as an attribute, which the functions above do not find."""
     import torch
 
     known = (torch.Tensor, torch.nn.Module, type, types.ModuleType, types.FunctionType)
@@ -40,9 +40,9 @@ def hidden_tensors(value: Any, root: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def copier(kept: Iterable[Any] = (), wide: bool = False) -> Callable[[Any], Any]:
-    """Return a function that copies tensors. Copies of views of one storage share a storage too; with `wide` in float64.
+    """Return a function that copies tensors, with `wide` in float64. Copies of views of one storage share a storage too.
 
-    A copy has the strides, the type, the gradient and the marks of the original, so that Dynamo's guards take it for that.
+    A copy has the strides, the type, the gradient and the attributes of the original, so that Dynamo's guards accept it.
     Tensors that share a storage with one of `kept` stay themselves.
     """
     import torch
@@ -93,7 +93,7 @@ def _widest(copy_of: Any, tensor: Any) -> Any:
 
 
 def _like(tensor: Any, made: Any, copy_one: Callable[[Any], Any]) -> Any:
-    """A copy as a parameter where the original is one, with its marks, and a copy of its gradient."""
+    """Make a copy like its original: a parameter where that is one, with its attributes and a copy of its gradient."""
     import torch
 
     if isinstance(tensor, torch.nn.Parameter):
@@ -120,15 +120,15 @@ def _storage(tensor: Any) -> int | None:
 
 
 def storage_of(tensor: Any) -> int | None:
-    """A number that two tensors have in common exactly if they share memory; None where there is no memory."""
+    """A number that is the same for two tensors exactly if they share memory; None where there is no memory."""
     return None if type(tensor).__name__ == "NestedTensor" else _storage(tensor)
 
 
 def copied(tensor: Any) -> Any:
-    """A copy of a tensor that asks for a gradient where it does, and that Dynamo's guards take for it.
+    """Copy a tensor so that Dynamo's guards accept the copy, which requires a gradient where the original does.
 
-    A jagged NestedTensor is mostly a view of its values, and its copy of theirs; it keeps the offsets, by which torch
-    knows its ragged size from others.
+    A jagged NestedTensor is mostly a view of its values, so its copy is a view of a copy of them. It keeps the offsets, by
+    which torch tells its ragged size from others.
     """
     import torch
 
@@ -140,7 +140,7 @@ def copied(tensor: Any) -> Any:
 
 
 def jagged_like(tensor: Any, values: Any) -> Any:
-    """A jagged NestedTensor with other values in the places of this one's."""
+    """A jagged NestedTensor with the layout of this one and other values."""
     from torch.nested._internal.nested_tensor import nested_view_from_values_offsets_lengths
 
     return nested_view_from_values_offsets_lengths(
@@ -177,7 +177,7 @@ def _fields(leaf: Any) -> dict[str, Any] | None:
 
 
 def _named_leaves(value: Any, root: str, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
-    """Each leaf with its path; `above` are the containers that it is in, of which none is opened again."""
+    """Yield each leaf with its path; `above` are the containers around it, none of which is opened again."""
     from torch.utils import _pytree as pytree
 
     for path, leaf in pytree.tree_flatten_with_path(value)[0]:
@@ -238,7 +238,7 @@ def same_bits(one: Any, other: Any) -> bool:
 
 
 def strided_parts(tensor: Any) -> list[Any]:
-    """The strided tensors that one of another layout consists of; one that is strided itself."""
+    """The strided tensors that a tensor of another layout consists of; a strided one itself."""
     import torch
 
     if tensor.layout == torch.strided and not tensor.is_quantized:
@@ -254,7 +254,7 @@ def strided_parts(tensor: Any) -> list[Any]:
 
 
 def put_back(tensor: Any, saved: Any, version: int) -> None:
-    """Make a tensor what it was when a copy was saved, also for a backward that still waits for it."""
+    """Put a saved copy back into a tensor, with its version, so that a backward that waits for it still runs."""
     import torch
 
     with torch.inference_mode(tensor.is_inference()), torch.no_grad():
@@ -267,7 +267,7 @@ def put_back(tensor: Any, saved: Any, version: int) -> None:
 
 
 def plain_objects(value: Any) -> dict[str, Any] | None:
-    """The attributes of an object that holds values, as its own dict; None for what torch or Python keep for themselves."""
+    """The attributes of an object that may hold the program's values, as its own dict; None for what torch or Python define."""
     import torch
 
     if isinstance(value, (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, torch.Tensor)):
@@ -283,7 +283,7 @@ def plain_objects(value: Any) -> dict[str, Any] | None:
 
 
 def opened_leaves(value: Any, root: str = "", depth: int = 4) -> Iterator[tuple[str, Any]]:
-    """Each leaf of a nest with its path; of an object of a class of the program its attributes."""
+    """Yield each leaf of a nest with its path, and in place of an object of the program's its attributes."""
     for path, leaf in _named_leaves(value, root, ()):
         own = None if depth == 0 else plain_objects(leaf)
         if own and not callable(leaf):

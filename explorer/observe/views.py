@@ -30,7 +30,7 @@ class Views(threading.local):
 
 @contextmanager
 def views(emit: Emit, state: Views) -> Iterator[None]:
-    """Each view of Inductor's IR remembers its FX nodes, and is under way while what is behind it is loaded."""
+    """Inside the block each view of Inductor's IR remembers its FX nodes, and counts as under way while its data is loaded."""
     from torch._inductor import ir
 
     def made(_: None, node: Any) -> None:
@@ -54,7 +54,7 @@ def views(emit: Emit, state: Views) -> Iterator[None]:
 
 
 def viewed(loader: Callable[..., Any], nodes: tuple[str, ...], state: Views) -> Callable[..., Any]:
-    """Wrap a loader so that these views are under way while it runs."""
+    """Wrap a loader so that these views count as under way while it runs."""
 
     def load(*args: Any, **kwargs: Any) -> Any:
         outer, state.nodes = state.nodes, (*state.nodes, *nodes)
@@ -69,7 +69,7 @@ def viewed(loader: Callable[..., Any], nodes: tuple[str, ...], state: Views) -> 
 def remember_view(view: Any) -> None:
     """Give a view of the IR the names of the view operators that are lowered to it: the one under way, and those before it.
 
-    Inductor makes one layout of a view of a view, so that the ones before are known by the FX graph alone.
+    Inductor makes one layout of a view of a view, so only the FX graph knows the views before.
     """
     from torch._inductor.virtualized import V
 

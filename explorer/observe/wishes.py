@@ -1,8 +1,8 @@
 """Compile with wishes: two nodes kept apart or put together, a pattern or a pass left out.
 
-A veto is asked for where the scheduler asks whether two nodes can be fused; Inductor's own extension point
-(`InductorChoices`) does not see every pair there. What a `Force` overrides is exactly that extension point: by Inductor's
-own rule nothing in it is needed for correctness.
+A `Veto` acts where the scheduler asks whether two nodes can be fused: Inductor's own extension point (`InductorChoices`) does
+not see every pair. A `Force` overrides only that extension point, in which by Inductor's own rule nothing is needed for
+correctness.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORCED = "the fastest template that takes the fusion that was forced"
 class Changes:
     """The changes to one compile: requested fusions, and names of patterns and passes to leave out.
 
-    `known_patterns` and `known_passes` are the names that the compile came by.
+    `known_patterns` and `known_passes` are the names that the compile met.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Wanted:
                 return wish
         return None
 
-    # What is put in the scheduler's place ----------------------------------------------------------------------------
+    # Replacements of the scheduler's functions -----------------------------------------------------------------------
 
     def asked(self, original: Any) -> Any:
         """Refuse to fuse nodes that are to be kept apart."""
@@ -142,7 +142,7 @@ class Wanted:
         return get_possible_fusions
 
     def rounds(self, original: Any) -> Any:
-        """Inductor's choices say yes to nodes that are to be fused; whoever set them is asked about all others."""
+        """Let Inductor's choices allow the pairs that are to be fused; the active choices decide on all others."""
         from torch._inductor import scheduler as module
 
         def fuse_nodes(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
@@ -176,7 +176,7 @@ class Wanted:
             yield
 
     def timed(self, original: Any) -> Any:
-        """Nodes that are to be fused are so too where timing, or what was assumed of it, found that no faster."""
+        """Fuse the pairs that are to be fused also where timing, or an assumption about it, finds them no faster."""
         from torch._inductor import scheduler as module
 
         def speedup_by_fusion(scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
@@ -187,7 +187,7 @@ class Wanted:
         return speedup_by_fusion
 
     def _settle(self, scheduler: Any, node1: Any, node2: Any) -> bool:
-        """Choose the template of a product that is still open, the fastest that takes such a fusion; False where none does."""
+        """Choose the fastest template of a product that takes such a fusion, where that is still open; False where none does."""
         from torch._inductor import ir
         from torch._inductor.select_algorithm import TritonTemplateCaller
 
@@ -232,7 +232,7 @@ class Wanted:
 def names_of(node: Any) -> list[str]:
     """What a scheduler node can be called: its name, the buffers it writes, the FX nodes it computes.
 
-    Inductor counts to the origins of a call or a template those that made its inputs: only its own node is its name.
+    Among the origins of a call or a template Inductor counts those of its inputs, so only its own node is a name of it.
     """
     inner = getattr(node, "node", None)
     origin: Any = inner.get_origin_node() if inner is not None else None

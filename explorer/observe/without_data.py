@@ -1,7 +1,7 @@
-"""Tensors without data, fake or on the meta device: a model of any size is compiled for a GPU without its memory.
+"""Compile with tensors without data, fake or on the meta device, so that a model of any size needs no memory.
 
-A trace for a GPU you don't have needs shapes only. Tensors on the meta device become fake tensors on the CPU, as those are
-that `FakeTensorMode` makes; Dynamo's graphs then run on fake tensors, which computes nothing.
+A trace for a GPU you don't have needs only shapes. Tensors on the meta device become fake tensors on the CPU. Dynamo's graphs
+then run on fake tensors, which computes nothing.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _tensors(function: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[t
 def as_fake(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """The call with fake tensors on the CPU in place of all others; a module is copied where one of its tensors is replaced.
+    """Replace all tensors of a call by fake tensors on the CPU; a module is copied where one of its tensors is replaced.
 
-    One tensor that is there twice, such as a tied weight, is one fake tensor.
+    A tensor that is there twice, such as a tied weight, becomes one fake tensor.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -72,7 +72,7 @@ def as_fake(
 
 
 def _module_of(module: Any, faked: Callable[[Any], Any]) -> Any:
-    """The module itself where all of its tensors are as wanted, else a copy with the wanted ones in their places."""
+    """The module itself where all of its tensors are fake already, else a copy with fake ones in their places."""
     tensors = [*module.parameters(), *module.buffers()]
     if all(faked(tensor) is tensor for tensor in tensors):
         return module
@@ -94,7 +94,7 @@ def on_meta(value: Any) -> Any:
 
 
 def on_fakes(graph: Callable[..., Any]) -> Callable[..., Any]:
-    """A graph that, called with fake tensors, makes fake ones of what it makes itself, such as an `arange`."""
+    """Wrap a graph so that, called with fake tensors, it makes fake ones itself, such as of an `arange`."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any) -> Any:

@@ -25,7 +25,7 @@ def with_bytes(row: FinalNode, node: Any) -> FinalNode:
 
 
 def with_operations(row: FinalNode, node: Any) -> FinalNode:
-    """The row of a node after fusion, with the operators that are computed as a whole and the operations of all loops."""
+    """The row of a node after fusion, with its library calls and templates and the operations of its loops."""
     loops = list(distinct_loops(node))
     return replace(
         row,

@@ -15,15 +15,15 @@ from explorer.model.stage import Emit
 from explorer.observe.launched import triton_cache_folder
 from explorer.observe.patch import observed
 
-#: A file's time may be this much before the clock's: Linux stamps it with the time of its last tick (s).
+#: A file's time may be this much before the clock's, in seconds: Linux stamps it with the time of its last tick.
 TICK = 0.01
 
 
 @contextmanager
 def written_files(emit: Emit) -> Iterator[None]:
-    """Record the files that Inductor and triton write, and at the end what was compiled beside them.
+    """Record the files that Inductor and triton write, and when the recording ends what was compiled beside them.
 
-    Triton compiles Inductor's kernels in worker processes, whose writes are not seen here. This process then gets each kernel
+    Inductor compiles Triton kernels in worker processes, whose writes are not seen here. This process then gets each kernel
     with its hash, which names the folder of triton's cache that the worker wrote to.
     """
     from torch._inductor import codecache
@@ -82,7 +82,7 @@ def _emit_kernel_files(emit: Emit, tuner: Any, began: float) -> None:
 
 
 def _emit_file(emit: Emit, by: str, path: str) -> None:
-    """Emit a file now; of C++ sources, when the recording ends, also what was compiled of them."""
+    """Emit a file now, and of a C++ source, when the recording ends, what was compiled from it."""
     emit("written_file", lambda: FoundFiles(files=(_file_at(by, path),)))
     if path.endswith(".cpp"):
         emit.later("written_file", lambda: FoundFiles(files=tuple(_file_at(by, found) for found in _beside(path))))

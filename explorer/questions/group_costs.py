@@ -1,4 +1,4 @@
-"""What each group of scheduler nodes takes in one run, for graphs that show it box by box. Pure.
+"""What each group of scheduler nodes takes in one run, for a graph view that shows it in each box. Pure.
 
 A kernel that is launched for several groups has one row in `costs.kernel_rows`; here each group has its own launch.
 """

@@ -1,9 +1,9 @@
-"""The bytes that pass between the kernels of a compiler, by the tensors of the graph that it was handed. Pure.
+"""Count the bytes that pass between the kernels of a compiler, by the tensors of the graph that it was handed. Pure.
 
-A kernel reads each tensor that one of its FX nodes uses and that none of them computes, and writes each that another kernel
-uses or the graph returns. A view is no tensor of its own: of one that no kernel computes what is read is the tensor that it is
-a view of, at most as much of it as the view has. So the bytes are the same for every compiler that puts the same nodes into the
-same kernels. What a kernel reads twice, packs or keeps in a cache is not in them.
+A kernel reads each tensor that one of its FX nodes uses and that none of them computes. It writes each tensor that another
+kernel uses or that the graph returns. A view that no kernel computes is no tensor of its own: whoever reads it reads the tensor
+behind it, at most as much of it as the view has. So the bytes are the same for every compiler that puts the same nodes into the
+same kernels. What a kernel reads twice, packs or keeps in a cache is not counted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from explorer.questions.provenance import origins
 from explorer.questions.user_lines import CompiledKernel, compiled_kernels
 from explorer.stages.fx_graph import node_lines, outer_nodes
 
-#: Operators that only say how a tensor is looked at, or which of several it is.
+#: Operators that compute nothing: they give a view of a tensor, or one of several tensors.
 VIEWS = re.compile(
     r"^(aten\.(_unsafe_view|_reshape_alias|alias|as_strided|detach|expand|permute|reshape|select|slice|split\w*|squeeze|t|transpose|"
     r"unbind|unsqueeze|view)\.|_operator\.getitem|operator\.getitem|getitem)"
 )
-#: A product by 1, which a compiler leaves out, as is written by a decomposition of addmm.
+#: The arguments of a product by 1, which compilers leave out; a decomposition of addmm writes one.
 _BY_ONE = re.compile(r"^\(\w+, 1(\.0)?\)$")
 
 
@@ -36,9 +36,9 @@ _BY_ONE = re.compile(r"^\(\w+, 1(\.0)?\)$")
 class Traffic:
     """The bytes that a kernel reads and writes; None where they are not known.
 
-    That is where a size is not a number, where a node of the graph has no kernel, and where a node of this kernel is in
-    another one too: what passes between two halves of a node is no tensor of the graph. Nor are they known of a kernel that is
-    called several times, since which of its nodes one call computes is not stated.
+    They are not known where a size is not a number, where a node of the graph has no kernel, and where a node of this kernel is
+    in another one too: what passes between two halves of a node is no tensor of the graph. Nor are they known of a kernel that
+    is called several times, since nothing states which of its nodes one call computes.
     """
 
     read: int | None
@@ -93,7 +93,7 @@ class _Graph:
         return node.op in ("placeholder", "get_attr", "output") or node.name in self._computed or _computes_nothing(node)
 
     def _reads(self, members: frozenset[str]) -> Iterator[tuple[str, int | None]]:
-        """The tensors that some nodes use and none of them computes, with the bytes that are looked at."""
+        """Yield the tensors that some nodes use and none of them computes, with the bytes that are used."""
         for name in (name for name in members if name in self._nodes):
             for used in self._nodes[name].inputs:
                 source, size = self._source(used)
@@ -101,7 +101,7 @@ class _Graph:
                     yield source, size
 
     def _writes(self, members: frozenset[str]) -> Iterator[tuple[str, int | None]]:
-        """The tensors that some nodes compute, and others use."""
+        """Yield the tensors that some nodes compute and others use, with their bytes."""
         for source in members:
             for user, looked_at in self._uses.get(source, ()):
                 if user not in members:  # of an operator with several results only those that are used
@@ -109,7 +109,7 @@ class _Graph:
 
     @cached_property
     def _uses(self) -> Mapping[str, Sequence[tuple[str, int | None]]]:
-        """The nodes that use each tensor, or a view of it, with the bytes that are looked at."""
+        """The nodes that use each tensor, or a view of it, with the bytes that they use."""
         uses: dict[str, list[tuple[str, int | None]]] = {}
         for node in self._nodes.values():
             viewed = node.op == "call_function" and node.name not in self._computed
@@ -129,7 +129,7 @@ class _Graph:
         return node.name, size
 
     def _sum(self, tensors: Iterable[tuple[str, int | None]]) -> int | None:
-        """Add up the bytes of the tensors, of one that is used several times no more than it has."""
+        """Add up the bytes of the tensors; one that is used several times counts at most once in whole."""
         sizes: dict[str, set[int | None]] = {}
         for name, size in tensors:
             sizes.setdefault(name, set()).add(size)
@@ -144,7 +144,7 @@ class _Graph:
 
 
 def _computes_nothing(node: FxNode) -> bool:
-    """Tell whether a node only passes on its first input."""
+    """Tell whether a node computes nothing of its own: it gives its first input, or a view of it."""
     return bool(VIEWS.match(node.target)) or (node.target == "aten.mul.Tensor" and bool(_BY_ONE.match(node.args)))
 
 

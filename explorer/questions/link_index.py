@@ -1,8 +1,8 @@
-"""Put the links of a trace in order by place, once, so that any line is followed in a few milliseconds. Pure.
+"""Index the links of a trace by place, once, so that any line is followed in a few milliseconds. Pure.
 
-A set of an artifact's lines is one integer, a bit a line: a walk joins and subtracts sets of thousands of lines in less than
-a microsecond each. Of a long text the index keeps no such integers, since one a line would take the square of its lines: it
-keeps the pieces of the sets that have lines.
+A set of an artifact's lines is one integer with a bit for each line: a walk joins and subtracts sets of thousands of lines in
+less than a microsecond each. In a long text one such integer for each line would take the square of its lines in memory. There
+the index keeps only the pieces of each set that have lines.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from explorer.model.values import CALLED_FROM, WHOLES, Link, once
 Bits = int
 #: A set in pieces: the place at which each begins, and its bits from there on.
 Pieces = tuple[tuple[int, Bits], ...]
-#: What makes numbers of the digits "0" and "1".
+#: Translates the digits "0" and "1" into the numbers 0 and 1.
 _DIGITS = bytes.maketrans(b"01", b"\x00\x01")
-#: Up to so many places are looked at one by one; more, all at once.
+#: The most places that are looked at one by one; more are handled all at once.
 _FEW = 8
 #: The sets of an artifact with more lines than these are kept in pieces.
 _LONG = 4096
-#: How many places without a line end a piece.
+#: A piece ends where this many places have no line.
 _GAP = 256
-#: Pieces are joined in parts of so many places first, a power of 2 by its exponent.
+#: Pieces are first joined within parts of two to the power of this many places.
 _PART = 11
 
 
@@ -115,7 +115,7 @@ def _one_piece(places: Sequence[int]) -> Pieces:
 
 
 def _joined(sets: Iterable[Pieces]) -> Bits:
-    """Unite sets in pieces: part by part first, so that each step is on few places."""
+    """Unite sets in pieces, part by part first, so that each step works on few places."""
     parts: dict[int, Bits] = {}
     for first, bits in chain.from_iterable(sets):
         part = first >> _PART
@@ -124,7 +124,7 @@ def _joined(sets: Iterable[Pieces]) -> Bits:
 
 
 def _places(bits: Bits) -> Iterator[int]:
-    """The places of the bits, of which there are few."""
+    """Yield the places of the bits, the highest first; for few bits."""
     while bits:
         place = bits.bit_length() - 1
         yield place
@@ -172,7 +172,7 @@ class Ends(dict[int, tuple[int, ...]]):
                 self[line] = others
 
     def ready(self, back: Ends) -> None:
-        """Put the sets in order that `of` needs; `back` has the same links in the other direction."""
+        """Make the sets that `of` needs; `back` has the same links in the other direction."""
         self._back = back
         for line, more in self._more.items():
             self[line] = tuple(chain(self[line], *more))
@@ -197,7 +197,7 @@ class Ends(dict[int, tuple[int, ...]]):
     def _few_shifts(self) -> tuple[tuple[int, int, Bits], ...]:
         """The distances between the ends of links, each with a piece of the lines that have such a link; () where there are many.
 
-        After a pass the nodes of a graph are as many places further down as it added nodes before them: a few distances.
+        A pass moves the nodes of a graph down by as many places as it adds nodes before them, which are few distances.
         """
         by_distance: dict[int, list[int]] = {}
         lines, others = self._lines.place, self._others.place

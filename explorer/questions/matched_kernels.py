@@ -1,8 +1,9 @@
 """Match the kernels and library calls of several traces by what they compute. Pure.
 
-Where Inductor compiled all of them, that is the values that its scheduler's nodes store, by their identity in any trace (see
-`comparison.Key`). Else it is the lines of the program, in each graph. Kernels are matched that share one of these, directly or
-through others. Bytes and seconds are those of all launches in one run of the code, None where they are not known of one.
+Where Inductor compiled all of them, what a kernel computes are the values that its scheduler nodes store, which
+`comparison.Key` identifies in any trace. Else they are the lines of the program, in each graph. Kernels that share one of these,
+directly or through others, are one match. Bytes and seconds are those of all launches in one run of the code, None where they
+are not known of one launch.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class MatchedKernel:
 class KernelMatch:
     """Kernels of each trace that compute the same, and what differs: see `Comparison.groups`.
 
-    `what` is "not known" where no record says what one of them computes, or another kernel of their graph that could be theirs.
+    `what` is "not known" where no record says what one of them computes. It is too where no record says that of another kernel of
+    their graph, which could belong to them.
     """
 
     graph: str

@@ -1,7 +1,7 @@
 """Match the texts of several traces, stage by stage. Pure.
 
-Texts are matched that are of the same stage, of graphs that are the same for people and of compiles with the same number in
-their traces. The texts of a kernel are matched with those of the kernel that computes the same.
+Two texts match if they are of the same stage, if their graphs are one to people (an inference graph is a forward) and if their
+compiles have the same number in their traces. The texts of a kernel match those of the kernel that computes the same.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def operator_places(
 
 
 def _names(node: Mapping[str, Plain]) -> Iterator[tuple[str, object]]:
-    """Yield each name of what a node computes, with what tells one use of it from the next."""
+    """Yield each name of what a node computes, with what tells one use of that name from another."""
     source = tuple(node.get("from") or ())
     use = source or node.get("seq_nr") or (node.get("file"), node.get("line"), node.get("code"))
     operators = dict.fromkeys((str(node.get("original") or ""), str(node.get("target") or "")))

@@ -70,7 +70,7 @@ def test_a_draw_in_a_disabled_function_is_an_assumption() -> None:
 
 
 def test_a_disabled_function_sees_the_gpu_and_the_compiled_ones_in_it_are_compiled_for_it() -> None:
-    """Devices are those that the program sees outside of compiled functions; whatever it raises, all is as before after it."""
+    """It sees the devices that the program sees outside of compiled functions; whatever it raises, all is as before after it."""
     seen: list[torch.device] = []
     with explorer.record("h100") as recorded:
         x = torch.ones(8, device="cuda")

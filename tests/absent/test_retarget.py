@@ -1,4 +1,4 @@
-"""Whose an error is that ends the compile of a graph for an absent GPU: torch's goes through, explorer's gives the compile up."""
+"""Errors that end a compile for an absent GPU: torch's own go through, explorer's make it give up the compile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from explorer.observe.patch import Guard
 
 
 def in_a_circle() -> ValueError:
-    """An error that is raised from one that was raised while it was handled."""
+    """An error raised from another one that was raised while the first was handled."""
     try:
         raise ValueError("first")
     except ValueError as first:

@@ -1,4 +1,4 @@
-"""Targets: what there is, what works here, and why not where it does not."""
+"""Targets: which there are, which work here, and why the others do not."""
 
 from __future__ import annotations
 

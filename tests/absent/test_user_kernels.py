@@ -167,7 +167,7 @@ CASES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.T
 
 
 def own(trace: explorer.Trace) -> dict[tuple[str, str], explorer.Kernel]:
-    """The kernels of a trace that the program wrote itself, by graph and name."""
+    """The kernels of a trace that the program itself defines, by graph and name."""
     return {(k.artifact.graph, k.name): k for k in trace.kernels if not k.name.startswith("triton_")}
 
 
@@ -223,7 +223,7 @@ def test_the_candidates_are_those_that_the_pruning_leaves(x: torch.Tensor) -> No
 
 
 def test_the_grid_of_a_launch_is_told_with_its_arguments(x: torch.Tensor) -> None:
-    """A number for each axis where sizes are fixed, the formula where one is dynamic; constexprs are no arguments."""
+    """An axis is a number where sizes are fixed and a formula where one is dynamic; constexprs are no arguments."""
     (fixed,) = own(explorer.trace(plain, x, target="h100")).values()
     assert fixed.launches[0]["grid"] == (8, 1, 1) and "BLOCK" not in fixed.launches[0]["arguments"]
     (dynamic,) = own(explorer.trace(plain, x, target="h100", dynamic=True)).values()
@@ -251,7 +251,7 @@ def test_a_recorded_loop_launches_its_kernels(x: torch.Tensor) -> None:
 
 @triton.jit
 def foreign(x, out, n, BLOCK: tl.constexpr):
-    """Asks for what only the hardware has."""
+    """A kernel that asks for what only the hardware has."""
     i = tl.arange(0, BLOCK)
     clock = tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r,r", [i], tl.int32, False, 1)
     tl.store(out + i, tl.load(x + i, i < n) + clock, i < n)
@@ -304,7 +304,7 @@ def test_launches_and_dynamos_questions_are_put_back(x: torch.Tensor) -> None:
 
 
 def test_what_torch_found_out_about_triton_before_does_not_reach_a_trace(x: torch.Tensor) -> None:
-    """Where torch has asked and keeps the answer that no GPU is here, the next trace is as the first one."""
+    """Torch may have asked whether a GPU is here and keep the answer; the next trace is like the first one all the same."""
     from torch.utils._triton import has_triton
 
     for _ in range(2):
@@ -314,14 +314,14 @@ def test_what_torch_found_out_about_triton_before_does_not_reach_a_trace(x: torc
 
 
 def fresh(function: Any) -> Any:
-    """A function with a code object that no earlier trace knows."""
+    """Make a function with a code object that no earlier trace knows."""
     return types.FunctionType(function.__code__.replace(), function.__globals__)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
 def test_without_a_gpu_and_a_target_it_is_said_what_to_write(x: torch.Tensor) -> None:
-    """A triton_op, or a plain launch, for the CPU: the failure, or a note on the program's own error, names a target."""
+    """For a triton_op, or a plain launch, on the CPU the failure, or a note on the program's own error, names a target."""
     (failure,) = (f for f in explorer.trace(operator, x).failures if f.fatal)
     assert "name one" in failure.message and "target='h100'" in failure.message
     with pytest.raises(RuntimeError, match="active drivers") as caught:

@@ -1,4 +1,4 @@
-"""Backends: what is registered and whether it runs here, found out by trying."""
+"""Backends: which are registered, and whether each runs here, which is tried."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from explorer.process import user_cache
 
 @pytest.fixture(autouse=True)
 def remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The tests remember in a folder of their own."""
+    """Let the tests remember answers in a folder of their own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     yield tmp_path
 
@@ -40,7 +40,7 @@ def test_backends_are_tried_and_remembered(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_remembered_is_of_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another version of any package, or another compiler, is another key."""
+    """Another version of any package, or another compiler, has another key."""
     before = trials.key()
     assert before == trials.key()
     monkeypatch.setattr(trials, "installed_distributions", lambda: ("torch==0.1",))
@@ -68,7 +68,7 @@ def test_the_table_shows_before_the_trials_are_over(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_damaged_file_is_no_answer(remembered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be read is tried again."""
+    """A backend whose answer cannot be read is tried again."""
     file = user_cache.directory() / f"backends-{trials.key()}.json"
     file.parent.mkdir()
     file.write_text("{", encoding="utf-8")
@@ -83,7 +83,7 @@ def test_every_registered_backend_is_known() -> None:
 
 
 def test_a_backend_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch, remembered: Path) -> None:
-    """The trials have a time limit; who gave no answer says so, and that is not remembered."""
+    """The trials have a time limit; a backend without an answer says so, and that is not remembered."""
     monkeypatch.setattr(trials, "GRACE", 0.0)
     (row,) = explorer.backends(["eager"], timeout=0.01)
     assert row["works"] is False
@@ -93,14 +93,14 @@ def test_a_backend_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU torch captures the graph")
 def test_cudagraphs_do_not_work_without_a_gpu() -> None:
-    """torch runs the graph, and leaves the capture out: the row says so in torch's words."""
+    """torch runs the graph without capturing it; the row says so in torch's words."""
     works, why = tried("cudagraphs")
     assert not works and "captured none" in why and "cpu device" in why
 
 
 @pytest.mark.parametrize("name", ["hidet", "ipex", "torch_tensorrt"])
 def test_a_backend_that_is_not_installed_says_what_it_is(name: str) -> None:
-    """A user who names it learns what it is and what to install, not a name that is spelled alike."""
+    """A user who names it learns what it is and what to install, and is offered no name that is spelled alike."""
     known = next(known for known in KNOWN if known.name == name)
     if known.installed:
         pytest.skip(f"{known.package} is installed")

@@ -1,4 +1,4 @@
-"""What runs a compiler in a child process: what it wrote, and how it ended."""
+"""Running a compiler in a child process: what it wrote, and how it ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.compilers.child import run_reading
 
 
 def reading(code: str, folder: Path, lines: list[str], limit: float = 60.0) -> str:
-    """How a program of Python's ended whose errors are read."""
+    """Run a Python program, read its errors, and tell how it ended."""
     return run_reading([sys.executable, "-c", code], folder, "the program", limit, lines.extend)
 
 
@@ -26,14 +26,14 @@ def reading(code: str, folder: Path, lines: list[str], limit: float = 60.0) -> s
     ],
 )
 def test_its_errors_are_read_and_its_end_is_told(tmp_path: Path, code: str, ended: str) -> None:
-    """Also of one that crashes all lines are read that it wrote before."""
+    """All lines that it wrote are read, also those of a program that crashes."""
     lines: list[str] = []
     assert reading(code, tmp_path, lines) == ended
     assert lines == ["a\n", "b\n"]
 
 
 def test_one_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    """After the limit it is killed, and what it wrote is there."""
+    """It is killed after the limit, and what it wrote is there."""
     lines: list[str] = []
     began = time.monotonic()
     code = "import sys, time; print('a', file=sys.stderr, flush=True); time.sleep(600)"
@@ -50,7 +50,7 @@ def test_one_that_closed_its_errors_is_ended(tmp_path: Path) -> None:
 
 
 def test_one_whose_reader_fails_is_ended(tmp_path: Path) -> None:
-    """The error of the reader goes on, and nothing waits for the program."""
+    """The reader's error goes through, and nothing waits for the program."""
 
     def failing(lines: Iterable[str]) -> None:
         raise ValueError(next(iter(lines)))

@@ -90,7 +90,7 @@ def test_a_users_line_leads_to_the_dispatch_and_its_instructions(trace: Trace, c
 
 @live
 def test_every_operation_before_the_machine_code_is_linked(trace: Trace) -> None:
-    """Down to the flow dialect IREE keeps the location of each operation; below, the share of lines is what it states."""
+    """Down to the flow dialect IREE keeps the location of each operation; below it a stated share of lines is linked."""
     share = {row["stage"]: row["share"] for row in trace.coverage() if row["stage"].startswith("iree_")}
     assert [share[f"iree_{name}"] for name in ("torch", "input", "abi", "preprocessing", "flow")] == [1.0] * 5
     assert all(share[stage.name] > 0 for stage in STAGES if stage.kinds is not None and stage.name not in ON_REQUEST)
@@ -110,7 +110,7 @@ def test_training_and_dynamic_sizes_run(trace: Trace) -> None:
 
 @live
 def test_other_targets_are_text_and_a_crash_of_iree_is_a_failure() -> None:
-    """Each target's text is there, linked where it states lines; one that crashes iree-compile is named, and nothing is lost."""
+    """Each target has its text, linked where it states lines; one that crashes iree-compile is named, and the rest is there."""
     targets = ["cuda:h100", "cuda", "vulkan", "aarch64"]
     trace = explorer.trace(Small(), torch.randn(2, 8), backend="iree", options={"targets": targets})
     texts = {artifact.data["target"]: artifact for artifact in trace.find("iree_target")}

@@ -1,4 +1,4 @@
-"""The passes of IREE: the difference of two modules, what iree-compile prints, and live each pass of a compile."""
+"""The passes of IREE: differences of two modules, what iree-compile prints, and in a live compile each pass."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_operand_before_an_attribute_is_no_new_value(line: str, changed: str)
 
 
 def test_a_difference_states_the_places_of_its_lines() -> None:
-    """The line that went has its node, a line of several nodes has all; lines of the whole graph have none."""
+    """A line that went has its node, a line of several nodes has all of them; lines of the whole graph have none."""
     text, places = difference(Module.of(BEFORE), Module.of(FOLDED))
     lines = text.split("\n")
     stated = {lines[number - 1].strip(): [line for _, line in chain] for number, chain in places}
@@ -81,7 +81,7 @@ def test_a_difference_states_the_places_of_its_lines() -> None:
 
 
 def test_each_printed_module_is_read_with_its_pass() -> None:
-    """Name, options and operation are those of the line above it; a message behind it belongs to no module."""
+    """Name, options and operation are those of the line above it; a message after it belongs to no module."""
     printed = [HEAD, *BEFORE.split("\n"), "", "module.mlir:3:4: error: no", OPTIONS, "module {", "} loc(unknown)", ""]
     first, second = dumps(f"{line}\n" for line in printed)
     assert (first.name, first.options, first.operation, first.lines) == ("cse", "", "func.func @main", tuple(BEFORE.split("\n")))
@@ -89,7 +89,7 @@ def test_each_printed_module_is_read_with_its_pass() -> None:
 
 
 def test_a_pass_that_changed_nothing_itself_is_none() -> None:
-    """A pass that ran others prints the module as the last of them left it; whole texts are of the passes that are named."""
+    """A pass that ran others prints the module as the last of them left it; only named passes have whole texts."""
     printed = [HEAD, *FOLDED.split("\n"), OPTIONS, *FOLDED.split("\n"), HEAD, *BEFORE.split("\n")]
     changes = list(Passes(BEFORE, ("a", "b"), ("c*",)).changes(printed))
     assert [(change.number, change.name) for change, _ in changes] == [(0, "cse"), (2, "cse")]

@@ -29,7 +29,7 @@ def turbine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[explorer
     copy_buffer = launch.VmModule.copy_buffer
 
     class Noting:
-        """What Turbine loads a module by; it writes the module's bytes down."""
+        """Loads modules for Turbine, and keeps their bytes."""
 
         @staticmethod
         def copy_buffer(instance: object, buffer: object) -> object:
@@ -80,7 +80,7 @@ def test_a_recording_counts_what_iree_ran() -> None:
 
 
 def test_where_turbine_says_no_more_than_that_it_failed_the_failure_has_irees_words() -> None:
-    """Turbine's backends do not train: the graph that IREE refuses is named, with its message, and the forward is shown."""
+    """Turbine's backends do not train: the Failure names the graph that IREE refuses, with its message; the forward is shown."""
     trace = explorer.trace(nn.Linear(4, 4), torch.randn(2, 4), backend="turbine_cpu", train=True)
     messages = [failure.message for failure in trace.failures]
     assert any("unhandled torch type: '!torch.none'" in message for message in messages)

@@ -1,4 +1,4 @@
-"""The difference of two texts is right for any two, that of difflib for small ones, and takes bounded time for large ones."""
+"""Differences of texts: right for any two texts, difflib's own for small ones, made in bounded time for large ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.compilers.line_differences import STEPS, LineMatcher, anchors_of, 
 
 
 def random_texts(seed: int) -> tuple[list[str], list[str]]:
-    """Two texts with lines in common, some of them often, whose ends differ so that nothing is set aside."""
+    """Two texts with lines in common, some of them repeated, whose ends differ so that nothing is set aside."""
     chance = random.Random(seed)
     old = [chance.choice(["}", "{", f"line {chance.randrange(60)}"]) for _ in range(chance.randrange(80))]
     new = list(old)
@@ -28,7 +28,7 @@ def random_texts(seed: int) -> tuple[list[str], list[str]]:
 
 
 def applied(old: Sequence[str], difference: Sequence[str]) -> list[str]:
-    """The new text, of the old one and a difference in the unified format."""
+    """Make the new text of the old one and of a difference in the unified format."""
     result: list[str] = []
     at = 0
     for line in difference[2:]:
@@ -47,7 +47,7 @@ def applied(old: Sequence[str], difference: Sequence[str]) -> list[str]:
 
 @pytest.mark.parametrize("around", [0, 1, 3])
 def test_a_small_difference_is_that_of_difflib(around: int) -> None:
-    """Where there are steps enough, and nothing at the ends to set aside, both say the same, to the letter."""
+    """With steps enough, and no equal ends to set aside, both say the same, to the letter."""
     for seed in range(100):
         old, new = random_texts(seed)
         theirs = difflib.unified_diff(old, new, "before", "after", lineterm="", n=around)
@@ -56,7 +56,7 @@ def test_a_small_difference_is_that_of_difflib(around: int) -> None:
 
 @pytest.mark.parametrize("steps", [0, 300, 20_000, 20_000_000])
 def test_a_difference_is_right_however_few_steps_it_may_take(steps: int) -> None:
-    """Each line of both texts is in it once and in order, and equal ones are equal; so git, too, applies it."""
+    """Each line of both texts is in it once and in order, and equal lines count as equal; git, too, applies it."""
     for seed in range(100):
         old, new = random_texts(seed)
         old, new = (["same", *old, "same"], ["same", *new, "same"]) if seed % 2 else (old, new)
@@ -109,14 +109,14 @@ def test_a_pass_that_changes_every_instruction_of_a_large_module_takes_bounded_t
 
 
 def test_what_no_steps_are_left_for_is_replaced_as_a_whole() -> None:
-    """The old lines stand before the new ones, equal ones too."""
+    """The old lines stand before the new ones, also where some are equal."""
     old, new = ["{", "}"] * 30 + ["old"], ["}", "{"] * 30 + ["new"]
     assert LineMatcher(old, new, 100).get_opcodes() == [("replace", 0, len(old), 0, len(new))]
     assert len(LineMatcher(old, new).get_opcodes()) > 1
 
 
 def test_lines_that_both_have_equally_often_divide_the_texts() -> None:
-    """They are the most that stand in the same order: lines that each has once, and where there are none the others."""
+    """The most of them that stand in the same order divide the texts; lines that each text has once come first."""
     assert anchors_of(["a", "x", "b", "x", "c", "d"], ["d", "a", "b", "x", "c", "x"]) == [(0, 1), (2, 2), (4, 4)]
     assert anchors_of(["a", "x", "x"], ["x", "x", "b"]) == [(1, 0), (2, 1)]
     assert anchors_of(["a", "x"], ["x", "b", "x"]) == []

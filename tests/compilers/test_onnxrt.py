@@ -59,7 +59,7 @@ def battery() -> Iterator[tuple[Trace, nn.Module, Any]]:
 
 
 def parsed(trace: Trace, stage: str) -> Any:
-    """The model that a text is, read by ONNX's own parser; each value is named among those with a type."""
+    """Read a text by ONNX's own parser as a model; each value is named among those with a type."""
     import onnx
 
     model = onnx.parser.parse_model(trace.text(stage))
@@ -192,7 +192,7 @@ def test_an_operator_without_onnx_is_a_failure_in_the_exporters_words() -> None:
 
 @live
 def test_the_options_are_the_sessions(trace: Trace) -> None:
-    """At another level, behind onnxscript's optimizer, only the stages up to that level are there, and they run.
+    """At another level, after onnxscript's optimizer, only the stages up to that level are there, and they run.
 
     After it torch and torch.onnx are as they were; the first trace has imported what is imported once.
     """

@@ -38,7 +38,7 @@ class Convolution(nn.Module):
 
 
 def state() -> tuple[object, ...]:
-    """What importing OpenVINO's backend changes of torch."""
+    """The parts of torch that importing OpenVINO's backend changes."""
     return config.get_config_copy().get("inline_inbuilt_nn_modules"), set(decomposition_table)
 
 
@@ -119,7 +119,7 @@ def test_a_result_stays_when_the_function_is_called_again() -> None:
 
 @live
 def test_a_change_of_an_input_is_kept() -> None:
-    """OpenVINO's default mode loses it; the trace has it."""
+    """OpenVINO's default mode loses the change; a trace has it."""
 
     def double(x: torch.Tensor) -> torch.Tensor:
         x.add_(1)
@@ -146,7 +146,7 @@ def test_training_runs_on_openvino() -> None:
 
 @live
 def test_sizes_may_be_dynamic(trace: Trace) -> None:
-    """A size that is not known is one in the IR too, and another one runs on the same model."""
+    """An unknown size is one in the IR too, and another size runs on the same model."""
     dynamic = explorer.trace(Small(), torch.randn(3, 8), dynamic=True, backend="openvino")
     (model,) = dynamic.find("openvino_ir")
     assert "<dim>-1</dim>" in model.text and "<dim>-1</dim>" not in trace.find("openvino_ir")[0].text
@@ -156,7 +156,7 @@ def test_sizes_may_be_dynamic(trace: Trace) -> None:
 
 @live
 def test_what_has_no_part_is_pytorchs() -> None:
-    """An embedding alone is left to PyTorch and says why; as the option says OpenVINO then runs it."""
+    """An embedding alone is left to PyTorch, and the row says why; with the option `testing` OpenVINO runs it."""
     torch.manual_seed(0)
     model, numbers = nn.Embedding(10, 4), torch.tensor([1, 2])
     left = explorer.trace(model, numbers, backend="openvino")
@@ -170,7 +170,7 @@ def test_what_has_no_part_is_pytorchs() -> None:
 
 @live
 def test_an_operator_that_openvino_does_not_have_parts_the_graph() -> None:
-    """What is before it and after it is a part each, and PyTorch runs it between them."""
+    """The nodes before it and after it are a part each; PyTorch runs it between them."""
     trace = explorer.trace(lambda x: torch.relu(torch.special.bessel_j0(x * 2 + 1) * 3 - 1), torch.rand(4), backend="openvino")
     rows = {(row["engine"], row["what"]) for row in trace.table("execution")}
     assert rows == {
@@ -222,7 +222,7 @@ def test_a_graph_that_cannot_be_partitioned_is_not_handed_to_inductor() -> None:
     ids=["convolution", "layer norm", "attention"],
 )
 def test_each_operator_is_somebodys(model: Any, shapes: list[tuple[int, ...]]) -> None:
-    """Every operator of the graph is in exactly one row of the partition, and what ran is equal to eager."""
+    """Every operator of the graph is in exactly one row of the partition, and the result equals eager's."""
     torch.manual_seed(0)
     trace = explorer.trace(model, *(torch.randn(shape) for shape in shapes), backend="openvino")
     named = [name for row in trace.table("openvino_partition") for name in row["fx_nodes"]]
@@ -242,7 +242,7 @@ def test_without_openvino_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def no_earlier_options(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenVINO's backend takes the options of the last call that had `aot_autograd` for all later calls of the process."""
+    """Undo that OpenVINO's backend keeps the options of the last call with `aot_autograd` for all later calls."""
     monkeypatch.setattr("openvino.frontend.pytorch.torchdynamo.backend.openvino_options", {})
     torch.compiler.reset()  # a recording does not compile anew what was compiled before it
 
@@ -290,7 +290,7 @@ def test_a_programs_training_is_observed() -> None:
 @live
 @pytest.mark.usefixtures("no_earlier_options")
 def test_what_a_program_lets_inductor_run_is_said() -> None:
-    """Where the backend cannot partition a graph Inductor runs it, as without the recording, and the trace names it."""
+    """Where the backend cannot partition a graph Inductor runs it, as without the recording; the trace names it."""
     options = {"disabled_ops": ["no.such.operator"]}
     with explorer.record() as recording:
         result = torch.compile(lambda x: torch.relu(x * 2 + 1), backend="openvino", options=options)(torch.ones(4))

@@ -32,6 +32,6 @@ def test_one_text_alone_is_refused(backend: Callable[..., Any], name: str) -> No
 
 
 def test_every_text_is_taken() -> None:
-    """Those of any collection, none where the option is not given."""
+    """Texts of any collection are taken; without the option there are none."""
     assert texts_of({"flags": ["a", "b"]}, "flags") == ("a", "b") == texts_of({"flags": ("a", "b")}, "flags")
     assert texts_of({}, "flags") == ()

@@ -1,4 +1,4 @@
-"""Backends of one's own: what they are handed and give back, what runs, and what is wrong with them."""
+"""Backends of your own: what they are handed and give back, what runs, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_behind_aot_autograd_each_graph_has_its_nodes_and_its_row(backend: Calla
 
 
 def test_a_function_that_torch_wraps_is_still_the_one_that_runs() -> None:
-    """functorch's make_boxed_func is around it, and what runs the graph is inside."""
+    """functorch's make_boxed_func is around it, and the row names the function inside, which runs the graph."""
 
     def boxing(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         return make_boxed_func(in_a_closure(gm, inputs))
@@ -124,7 +124,7 @@ def test_a_function_that_torch_wraps_is_still_the_one_that_runs() -> None:
 
 
 def test_a_registered_backend_says_that_pytorch_ran() -> None:
-    """Before and after AOTAutograd; for one that should have captured a CUDA graph also why there is none."""
+    """Before and after AOTAutograd; one that should have captured a CUDA graph also says why there is none."""
     rows = {name: explorer.trace(waves, R(4), backend=name).table("execution") for name in ("eager", "aot_eager", "cudagraphs")}
     assert all([(row["engine"], row["calls"]) for row in table] == [("PyTorch", 1)] for table in rows.values())
     assert [row["why"] for row in rows["cudagraphs"]] == ["no CUDA graph is captured, cpu device (arg0_1)"]
@@ -199,7 +199,7 @@ def test_a_recorded_program_keeps_what_its_backend_gives_back(backend: Callable[
 
 
 def test_a_stage_of_ones_own_shows_what_a_backend_tells_it() -> None:
-    """A few lines: `watch` gives the backend a place to tell, `render` makes the text, `link` leads to another stage."""
+    """In a few lines: `watch` gives the backend a function to call, `render` makes the text, `link` leads to another stage."""
     tell: list[Callable[[str], None]] = []
 
     def mine(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:

@@ -1,4 +1,4 @@
-"""Backends of one's own that replace one operator by a hand-written Triton kernel, for a GPU you don't have."""
+"""Backends of your own that replace one operator by a hand-written Triton kernel, for a GPU you don't have."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def silu_operator(x: torch.Tensor) -> torch.Tensor:
 
 
 def with_silu(gm: torch.fx.GraphModule, function: Any) -> torch.fx.GraphModule:
-    """The graph, in which the function takes the place of PyTorch's SiLU."""
+    """Replace PyTorch's SiLU in a graph by the function."""
     for node in gm.graph.nodes:
         if node.target is torch.nn.functional.silu:
             node.target, node.kwargs = function, {}

@@ -176,7 +176,7 @@ def test_a_target_that_tvm_does_not_have_is_refused() -> None:
 
 
 def test_of_an_error_only_the_message_is_shown() -> None:
-    """The stack above it is left out; what is no error of Python's is shown whole."""
+    """The stack above the message is left out; a text that is no error of Python's is shown whole."""
     stack = 'warned\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\n    raise\n\n'
     assert (
         last_words(f"{stack}tvm.error.InternalError: Check failed: x\nhere") == "tvm.error.InternalError: Check failed: x\nhere"
@@ -185,7 +185,7 @@ def test_of_an_error_only_the_message_is_shown() -> None:
 
 
 def test_torchs_own_backend_of_that_name_is_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a program is recorded "tvm" is explorer's; behind it torch's table is as it was."""
+    """While a program is recorded "tvm" is explorer's; afterwards torch's table is as it was."""
     from torch._dynamo.backends import registry
 
     monkeypatch.setattr(compiler, "is_installed", lambda module: True)

@@ -61,7 +61,7 @@ def test_xla_runs_the_graph(trace: Trace) -> None:
 @live
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_what_is_shown_is_what_xla_makes_by_itself(trace: Trace) -> None:
-    """Of StableHLO by torch-mlir's own exporter, without names of explorer's, XLA makes the same operations without a dump."""
+    """XLA makes the same operations of torch-mlir's own StableHLO, without explorer's names and without a dump."""
     from jaxlib import xla_client
     from torch_mlir import fx
 
@@ -198,7 +198,7 @@ def test_a_flag_that_would_take_the_texts_away_is_refused() -> None:
 
 
 def test_of_an_error_only_the_message_is_shown() -> None:
-    """The stack above it is left out; what is no error of Python's is shown whole."""
+    """The stack above the message is left out; a text that is no error of Python's is shown whole."""
     stack = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    raise\n'
     assert last_words(f"{stack}jaxlib.JaxRuntimeError: INVALID: x\nhere") == "jaxlib.JaxRuntimeError: INVALID: x\nhere"
     assert last_words("XLA crashed with signal 6") == "XLA crashed with signal 6"
@@ -223,7 +223,7 @@ def test_without_xla_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_pytorch_xlas_own_backend_names_the_other_way() -> None:
-    """The name openxla is PyTorch/XLA's; where that is not installed, the reason says so, and names the other."""
+    """The name openxla is PyTorch/XLA's; where that is not installed the reason says so, and names explorer's."""
     if compiler.is_installed("torch_xla"):
         pytest.skip("torch_xla is installed: openxla is its own")
     assert "pip install torch_xla" in why_not_here("openxla") and "backend 'xla'" in why_not_here("openxla")

@@ -1,3 +1,5 @@
+"""The folders of TORCH_COMPILE_DEBUG=1, written of a trace and held to those that torch itself writes."""
+
 from __future__ import annotations
 
 import os
@@ -95,7 +97,7 @@ def test_scheduler_texts_are_those_of_torch(inference, real, tmp_path, name):
 
 
 def test_graph_texts_hold_the_operators_of_torch(inference, real, tmp_path):
-    """The readable and the transformed graph compute the same operators in the same order as those torch writes."""
+    """The readable and the transformed graph compute the same operators in the same order as the graphs that torch writes."""
     inference.save_debug_dir(tmp_path)
 
     def operators(path: Path) -> list[str]:
@@ -198,7 +200,7 @@ def test_any_name_can_be_drawn(tmp_path, name):
 
 
 def test_without_dot_the_source_is_written(monkeypatch, tmp_path, capfd):
-    """Where graphviz's dot program is absent the diagrams' sources are written, named in the list, without a word printed."""
+    """Without graphviz's dot program the diagrams' sources are written and named in the list; nothing is printed."""
     monkeypatch.setenv("PATH", str(tmp_path))
     written = debug_dir.save(Trace(artifacts=graph({"post_grad": "g"}, nodes=SINGLE)), tmp_path / "out")
     assert [Path(p).name for p in written][-1] == "orig_fx_graph_diagram.dot"

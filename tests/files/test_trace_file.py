@@ -62,7 +62,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 def rewritten(data: bytes, change: Callable[[dict[str, Any]], object], *, checksum: bool = False) -> bytes:
-    """A trace file with its JSON changed; with a checksum that fits what is in it where asked."""
+    """A trace file with its JSON changed, and where asked with a checksum that fits the changed JSON."""
     whole = json.loads(gzip.decompress(data))
     change(whole)
     if checksum:
@@ -97,7 +97,7 @@ def test_a_real_trace_is_equal_after_save_and_load(name: str, replayed: Callable
 
 
 def test_an_empty_trace_is_equal_after_save_and_load() -> None:
-    """Nothing is a value too."""
+    """A trace of nothing is a value too."""
     assert loads(dumps(Trace())) == Trace()
 
 
@@ -114,7 +114,7 @@ def test_pickle_and_copy_go_through_the_same_bytes() -> None:
 
 
 def test_what_is_live_is_not_saved() -> None:
-    """A trace with a live part is equal to, and saved as, the one without; loaded it has none."""
+    """A trace with a live part is equal to the trace without it, and is saved as that; a loaded one has none."""
     live = Trace(SMALL.meta, SMALL.artifacts, SMALL.links, SMALL.failures, live=object())
     assert live == SMALL and dumps(live) == dumps(SMALL)
     assert loads(dumps(live)).live is None
@@ -130,7 +130,7 @@ def test_a_recording_survives_its_file() -> None:
 
 
 def test_a_recording_of_format_1_is_upgraded() -> None:
-    """What an older file says differently is read as the present format has it, through the table of upgrades."""
+    """A recording of an older format is read in the present one, by the table of upgrades."""
     file = {"by": "inductor", "path": "a.py", "kind": "py", "bytes": 3}
     older = {"written_file": [file, {"rows": [file, file]}], "compilation_metrics": [{"of": "forward", "guard_count": 7}]}
     events = [{"kind": kind, "time": 0.0, "data": data} for kind, all_data in older.items() for data in all_data]
@@ -357,7 +357,7 @@ def test_a_file_that_would_fill_the_memory_is_refused(content: bytes, said: str)
 
 
 def test_a_limit_may_be_raised_and_lowered(saved: Path) -> None:
-    """The limit is the caller's, and says which one would do."""
+    """The caller sets the limit, and the error names one that would do."""
     with pytest.raises(FileError, match="more than the limit of 1e-06 GB"):
         load(saved, limit=1000)
     assert load(saved, limit=1e5) == SMALL
@@ -413,7 +413,7 @@ def test_a_missing_file_and_a_folder_say_so(tmp_path: Path) -> None:
 
 
 def test_a_file_error_is_an_oserror(tmp_path: Path) -> None:
-    """Who catches OSError around reading a file catches a damaged trace too."""
+    """Code that catches OSError around reading a file catches a damaged trace too."""
     with pytest.raises(OSError):
         load(tmp_path / "gone.gz")
 

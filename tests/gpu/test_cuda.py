@@ -308,7 +308,7 @@ print("equal" if torch.allclose(found, expected, atol=1e-3) else f"{found} is no
 
 
 def in_child(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """A program's end, and what it wrote."""
+    """Run a program in a child process: how it ended, and what it wrote."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 

@@ -1,4 +1,4 @@
-"""On an attached NVIDIA GPU: what is said of CUDA graphs is what torch does, and inputs are named as for an absent one."""
+"""On an attached NVIDIA GPU: explorer says of CUDA graphs what torch does, and names inputs as for an absent GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [
 
 
 def skips() -> int:
-    """How many graphs torch has not captured so far in this process."""
+    """How many graphs torch has skipped so far in this process."""
     from torch._dynamo.utils import counters
 
     return int(counters["inductor"]["cudagraph_skips"])
@@ -33,7 +33,7 @@ def recorded(function: Any, *shapes: int, calls: int = 3) -> explorer.Trace:
 
 
 def test_a_graph_that_torch_captures_is_called_captured() -> None:
-    """Three calls, no skip counted, one row."""
+    """After three calls torch counts no skip, and there is one row."""
     before = skips()
     trace = recorded(lambda x: torch.softmax(x.sin(), -1), 64)
     assert skips() == before and not trace.failures
@@ -71,7 +71,7 @@ def test_a_tensor_on_the_cpu_keeps_its_part_out() -> None:
 
 
 def known_name() -> str:
-    """The attached GPU as explorer names it; skips where it is none of those that these tests know."""
+    """The attached GPU by explorer's name; skips on a GPU that these tests do not know."""
     attached = torch.cuda.get_device_name()
     name = next((n for n in ("h100", "h200", "a100", "b200") if n.upper() in attached), None)
     if name is None:

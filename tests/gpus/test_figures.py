@@ -1,4 +1,4 @@
-"""Named GPUs: their figures, their names, and targets of one's own."""
+"""Named GPUs: their figures, their names, and targets of your own."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ DOUBLES = {70: 32, 75: 2, 80: 32, 86: 2, 89: 2, 90: 64, 100: 64, 120: 2}
 
 @pytest.mark.parametrize("target", NAMED, ids=lambda t: t.name)
 def test_every_gpu_has_its_rate_of_double_precision(target: Target) -> None:
-    """It follows from clock and multiprocessors on NVIDIA's, and is never above that of fp32 nor above that on tensor cores."""
+    """On NVIDIA's it follows from clock and multiprocessors; it is never above that of fp32 nor above that of tensor cores."""
     assert 0 < target.peak["fp64"] <= target.peak["fp32"]
     assert target.peak.get("fp64_tensor", target.peak["fp64"]) >= target.peak["fp64"]
     if isinstance(target.arch, int):
@@ -107,7 +107,7 @@ def test_a_gpu_answers_to_the_names_people_use(said: str, meant: str) -> None:
 
 
 def test_an_unknown_gpu_is_answered_with_the_list() -> None:
-    """A name that is no target raises InputError that names the nearest and every valid one."""
+    """A name that is no target raises an InputError with the nearest name and every valid one."""
     with pytest.raises(explorer.InputError, match=r"unknown target 'h1000'.*'h100'.*'mi300x'"):
         Target.parse("h1000")
     with pytest.raises(explorer.InputError, match=r"'auto'.*'cpu'.*'h100'"):

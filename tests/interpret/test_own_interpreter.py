@@ -1,4 +1,4 @@
-"""Two interpreters, one meaning: kernels give the tensors here that triton's own interpreter gives."""
+"""Explorer's interpreter and triton's own give the same tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[torch.Ten
 
 @pytest.mark.parametrize("name", list(own_interpreter.cases()))
 def test_triton_s_own_interpreter_gives_the_same(name: str, theirs: dict[str, list[torch.Tensor] | None]) -> None:
-    """Every tensor, read or written, is the same: bit for bit, or where sums are added up in another order nearly."""
+    """Every tensor, read or written, is the same: bit for bit, or nearly where sums are added up in another order."""
     wanted = theirs[name]
     if wanted is None:
         pytest.skip(f"triton 3.6's interpreter takes int() of a one-element array, which numpy {numpy.__version__} refuses")

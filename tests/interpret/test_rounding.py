@@ -1,4 +1,4 @@
-"""What rounding can do to a function, by which a check judges."""
+"""By how much rounding may change a function's results, by which a check judges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.interpret.rounding import varied
 
 
 class Called(TorchDispatchMode):
-    """Notes the operators that are called, and whether a convolution has a bias."""
+    """Notes which operators are called, and whether a convolution has a bias."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Called(TorchDispatchMode):
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_bias_may_be_added_to_a_convolution_that_is_rounded_already(dtype: torch.dtype, dimensions: int) -> None:
-    """As a GPU's library and Inductor do; it matters in 16 bits, where the sum is rounded in between."""
+    """A GPU's library and Inductor add it so; in 16 bits that matters, since the sum is rounded in between."""
     convolution = (torch.conv1d, torch.conv2d, torch.conv3d)[dimensions - 1]
     x, weight = torch.randn(2, 3, *[4] * dimensions), torch.randn(5, 3, *[1] * dimensions)
     given = [tensor.to(dtype) for tensor in (x, weight, torch.randn(5))]

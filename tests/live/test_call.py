@@ -1,4 +1,4 @@
-"""The arguments of a call that is repeated: jagged tensors, dataclasses, objects of one's own, one tensor given twice."""
+"""Arguments of a call that is repeated: jagged tensors, dataclasses, objects of the program's, one tensor given twice."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def jagged(grad: bool = False) -> torch.Tensor:
 
 
 def test_a_jagged_argument_is_checked() -> None:
-    """Its copies pass the guards that Dynamo made for it, and the values and offsets of what is returned are compared."""
+    """Its copies pass Dynamo's guards, and the values and offsets of what is returned are compared."""
     made = explorer.trace(lambda x: torch.sin(x) * 2, jagged(), target="h100")
     assert not made.failures and equal(made) == {"output.values()": True, "output.offsets()": True}
 
@@ -67,7 +67,7 @@ def test_a_jagged_argument_is_differentiated() -> None:
 
 
 def test_two_jagged_arguments_of_one_shape_stay_so() -> None:
-    """Two with the same offsets can be added, also as copies."""
+    """Two with the same offsets can be added, and so can their copies."""
     one = jagged()
     other = torch.nested.nested_tensor_from_jagged(torch.randn(8, 8), one.offsets())
     assert all(equal(explorer.trace(lambda x, y: x + y, one, other, target="h100")).values())
@@ -121,7 +121,7 @@ def test_an_object_that_cannot_be_moved_says_so() -> None:
 
 
 def test_what_is_not_the_traced_function_any_more_says_so() -> None:
-    """A check in which Dynamo would compile anew is an error that says so, without the compiler's own around it."""
+    """A check in which Dynamo would compile anew is an error that says so, without the compiler's own error around it."""
     sizes = [8]
     made = explorer.trace(lambda x: x * sizes[0], torch.randn(4), target="h100")
     sizes[0] = 9
@@ -131,7 +131,7 @@ def test_what_is_not_the_traced_function_any_more_says_so() -> None:
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_a_complex_output_of_16_bits_is_differentiated() -> None:
-    """A CPU adds no such numbers up, though it makes them: the sum is taken in 32 bits."""
+    """A CPU makes such numbers and cannot sum them: the sum is taken in 32 bits."""
     x = torch.randn(4, requires_grad=True)
     made = explorer.trace(lambda x: x.to(torch.complex32), x, backend="aot_eager", train=True)
     assert made.gradients["args[0]"].shape == x.shape and equal(made).keys() >= {"output"}

@@ -1,4 +1,4 @@
-"""Inlining: each instruction of a C++ kernel, also of an intrinsic, leads to the line that has its operator."""
+"""Inlining: each instruction of a C++ kernel, also one of an intrinsic, leads to the line with its operator."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_every_instruction_is_linked_or_named(made: str, request: pytest.Fixture
 
 @needs_binutils
 def test_both_ways_of_knowing_a_line_are_named(one_a_line: Trace) -> None:
-    """An intrinsic's line is known by what it was inlined at, a loop's by its own .loc."""
+    """An intrinsic's line is known by where it was inlined, a loop's by its own .loc."""
     (artifact,) = one_a_line.find("assembly")
     hows = {link.how for link in one_a_line.links if link.source == artifact.id}
     assert hows == {LOC, INLINED}
@@ -134,7 +134,7 @@ def instructions(text: str) -> list[str]:
 
 
 def test_debug_information_changes_no_instruction(one_a_line: Trace, tmp_path: Path) -> None:
-    """Without any the compiler writes the same instructions, to the character."""
+    """Without debug information the compiler writes the same instructions, to the character."""
     source, made = tmp_path / "kernel.cpp", tmp_path / "kernel.s"
     source.write_text(one_a_line.kernels[0].source)
     subprocess.run([*assembly_command(str(source), str(made)), "-g0"], check=True, capture_output=True, cwd=tmp_path)
@@ -217,7 +217,7 @@ extern "C" float kernel(float x, float y)
 @needs_binutils
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_calls_are_read_of_what_a_compiler_writes(compiler: str, tmp_path: Path) -> None:
-    """A lambda's instruction belongs to the line in the lambda, the header's to the kernel's line that calls it."""
+    """A lambda's instruction belongs to the line in the lambda, a header's to the kernel's line that calls it."""
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
     (tmp_path / "header.h").write_text(HEADER)
@@ -243,7 +243,7 @@ def test_only_instructions_get_a_label() -> None:
 
 
 def test_addresses_are_read_by_section() -> None:
-    """Sections of an object begin at zero each; other symbols are passed over."""
+    """In an object each section begins at zero; other symbols are passed over."""
     table = (
         "labelled.o:     file format elf64-x86-64\n\nSYMBOL TABLE:\n"
         "0000000000000000 l    d  .text\t0000000000000000 .text\n"
@@ -264,5 +264,5 @@ def test_addresses_are_read_by_section() -> None:
     ],
 )
 def test_an_answer_of_addr2line(answer: str, expected: tuple[object, ...]) -> None:
-    """Where an instruction's function was inlined, the innermost call first; a line that is not stated is 0."""
+    """The innermost call comes first where an instruction's function was inlined; a line that is not stated is 0."""
     assert read_answer(answer) == expected

@@ -128,7 +128,7 @@ ASKED += [("kernel for AMD", member) for member in ("sass", "ptx_lines", "binary
 
 @pytest.mark.parametrize(("name", "member"), ASKED)
 def test_every_member_works_or_says_what_to_do_instead(name: str, member: str, cases: dict[str, Case]) -> None:
-    """A member that what was traced does not have raises NoVerbError: what there is not, why, and what to do."""
+    """A member without a meaning for what was traced raises NoVerbError: what there is not, why, and what to do."""
     case, advice = cases[name], ADVICE[name].get(member)
     if advice is None:
         ASK[member](case)
@@ -169,7 +169,7 @@ def test_a_verb_of_a_kernels_trace_says_what_to_do_instead(verb: str, cases: dic
 
 
 def test_a_function_and_a_kernel_are_not_compared(cases: dict[str, Case]) -> None:
-    """Whichever is asked, the error says how what a kernel writes is compared."""
+    """Asked either way, the error says how to compare what a kernel writes."""
     function, kernel = cases["function"].live, cases["kernel"].live
     for ask in (
         lambda: function.compare(kernel),

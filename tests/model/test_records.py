@@ -16,7 +16,7 @@ from explorer.model.values import jsonable, plain
 
 
 class Pair(NamedTuple):
-    """Two values in a row."""
+    """A record that stands for two values in a row."""
 
     left: int
     right: str
@@ -32,7 +32,7 @@ class Inner(Record):
 
 @record
 class Outer(Record):
-    """Every kind of field there is."""
+    """A record with every kind of field there is."""
 
     number: int
     share: float
@@ -75,7 +75,7 @@ def test_a_record_is_a_mapping_of_its_fields() -> None:
 
 
 def test_a_record_is_equal_to_the_mapping_it_was_made_of() -> None:
-    """And to a record of the same fields; its JSON gives it again."""
+    """And to a record of the same fields; its JSON gives it back."""
     made = typed(Outer, GIVEN)
     assert made == typed(Outer, jsonable(made)) and jsonable(made) == GIVEN
     assert made == plain(GIVEN) and made != {**GIVEN, "number": 4} and made != 3
@@ -83,7 +83,7 @@ def test_a_record_is_equal_to_the_mapping_it_was_made_of() -> None:
 
 
 def test_a_record_with_other_values_is_what_replace_gives() -> None:
-    """What is given is read by its type, what is not is the same object, and the record stays as it was."""
+    """A given value is read by its field's type, other fields keep their objects, and the old record stays as it was."""
     made = typed(Outer, GIVEN)
     other = changed(made, rows=[{"name": "z"}], from_=None, size=4)
     assert other == replace(made, rows=[{"name": "z"}], from_=None, size=4) != made
@@ -95,7 +95,7 @@ def test_a_record_with_other_values_is_what_replace_gives() -> None:
 
 
 def test_a_record_cannot_be_changed() -> None:
-    """Neither its fields nor what they hold."""
+    """Neither its fields nor what they hold can be changed."""
     made = typed(Outer, GIVEN)
     with pytest.raises(FrozenInstanceError):
         made.number = 4  # type: ignore[misc]
@@ -139,7 +139,7 @@ def test_what_does_not_fit_is_refused(key: str, value: object, why: str) -> None
     ],
 )
 def test_the_constructor_reads_each_field_by_its_type(given: dict[str, Any], why: str) -> None:
-    """What does not fit is refused where the record is made."""
+    """A value that does not fit is refused where the record is made."""
     with pytest.raises(FieldError, match=f"^{why}$"):
         Inner(**given)
 
@@ -159,7 +159,7 @@ def test_the_constructor_keeps_what_is_plain() -> None:
 
 
 def vars_of(made: Outer) -> dict[str, Any]:
-    """What the constructor was given, without the field that is a keyword of Python's."""
+    """The constructor's arguments, without the field whose key is a keyword of Python's."""
     return {key: value for key, value in made.items() if key != "from"}
 
 

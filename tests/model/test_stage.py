@@ -1,4 +1,4 @@
-"""What is shown of a stage is asked of the stage: a stage that the package does not know is shown like explorer's own."""
+"""A stage itself says what is shown of it: a stage that the package does not know is shown like explorer's own."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def stage(**fields: object) -> Stage:
 
 
 def no_text(trace: Trace) -> str:
-    """What the trace says of the stage that it lacks."""
+    """What the trace says of a stage that it lacks."""
     with pytest.raises(InputError) as told:
         trace.text("mine")
     return str(told.value)
 
 
 def test_a_stage_says_why_a_trace_lacks_it(recorded: Recorded) -> None:
-    """By `why_absent`; where the stage is another backend's alone, by that, which is what to trace with."""
+    """By `why_absent`; a stage of another backend alone names that backend, which is what to trace with."""
     events, failures, meta = recorded("sin_cos-torch2.13-cpu")
     absent = stage(why_absent="the program has no loop; add one")
     assert "no loop; add one" in no_text(Trace.of_events(events, failures, meta, (*STAGES, absent)))

@@ -1,4 +1,4 @@
-"""What a recording of format 1 did not say is read out of its texts, once, when it is loaded."""
+"""Facts that a recording of format 1 lacks are read from its texts, once, when it is loaded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ IR = {
 
 
 def test_the_nodes_of_a_pass_are_read_out_of_its_text() -> None:
-    """Name and target of each line but the output, of placeholders and modules too, and what uses a node that states no line."""
+    """Name and target of each line but the output's, of placeholders and modules too, and the users of a node without a line."""
     data = upgraded("event", "fx_pass", PASS, 1)
     assert (data["names"], data["targets"]) == (["x", "seed", "one"], ["x_1", "prims.seed", "aten.add.Tensor"])
     assert data["users"] == {"seed": ["one"]}

@@ -8,7 +8,7 @@ import explorer
 
 
 def test_modules_without_a_line_of_the_users_are_linked_in_training_by_any_backend() -> None:
-    """The joint graph has its nodes where Inductor is not asked: the backward of a bare container leads to the call."""
+    """Without Inductor too the joint graph has its nodes: the backward of a bare container leads to the call of the container."""
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
     trace = explorer.trace(model, torch.randn(4, 8), backend="aot_eager", train=True)
     (joint,) = trace.find("joint")

@@ -23,7 +23,7 @@ def branching(a: int) -> int:
 
 
 def test_a_copy_is_known_by_its_positions() -> None:
-    """Every instruction of a function is one of its own lines, none is of another function's."""
+    """Every instruction of a function counts as copied from its own line, none as copied from another function."""
     code, text = branching.__code__, disassembly(branching.__code__)
     copied = copied_lines(text, code, code)
     lines = text.splitlines()
@@ -37,7 +37,7 @@ def is_same(a: int) -> int:
 
 
 def test_an_instruction_without_columns_is_no_copy() -> None:
-    """Its line in the line table is only that of the instruction before."""
+    """Its line in the line table is only the line of the instruction before it."""
     code = branching.__code__
     table, at, bare = code.co_linetable, 0, bytearray()
     while at < len(table):  # each entry: a first byte with its length, then what has the top bit clear
@@ -50,7 +50,7 @@ def test_an_instruction_without_columns_is_no_copy() -> None:
 
 
 def test_a_disassembly_of_another_form_states_no_copies() -> None:
-    """Where lines and instructions are not one to one nothing is known."""
+    """Where `dis` prints not one line an instruction, nothing is said of copies."""
     text = disassembly(branching.__code__)
     assert copied_lines(text.partition("\n")[2] + "\nmore\nand more", branching.__code__, branching.__code__) is None
 
@@ -68,7 +68,7 @@ def test_a_long_jump_is_copied_with_its_prefix() -> None:
 
 
 def test_warnings_of_depyf_are_no_errors_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the program makes warnings errors, what depyf uses that is deprecated loses no text."""
+    """A program that makes warnings errors still gets the decompiled text, though depyf uses what is deprecated."""
     depyf = pytest.importorskip("depyf")
     decompile = depyf.decompile
 
@@ -85,7 +85,7 @@ def test_warnings_of_depyf_are_no_errors_of_the_program(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("read", [True, False])
 def test_what_was_compiled_is_freed_with_the_trace(*, read: bool) -> None:
-    """What a backend gave lives until the trace is gone and Dynamo is reset, and then no longer; nor does Dynamo's own function.
+    """What a backend gave, and Dynamo's own function, are freed once the trace is gone and Dynamo is reset.
 
     Dynamo removes that from the program's globals when the code that it made is freed. So too where the trace was never read.
     """

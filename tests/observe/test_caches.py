@@ -1,4 +1,4 @@
-"""Caches: a recording leaves them alone and says what came of them; a trace and a GPU you don't have do not touch them."""
+"""Caches: a recording uses them as the program does and says what came of it; a trace, or a GPU you don't have, does not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from explorer.observe.versions import passes_before_cache
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder in the place of Inductor's cache, and caches that are used."""
+    """An empty folder as Inductor's cache, with the caches switched on."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
     torch._dynamo.reset()
@@ -27,12 +27,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def product(a: torch.Tensor) -> torch.Tensor:
-    """A call of a library: Inductor's wrapper has no kernel, so no C++ is compiled."""
+    """A matrix product, which is a library call: Inductor's wrapper has no kernel, so no C++ is compiled."""
     return a @ a
 
 
 def call(train: bool = False) -> torch.Tensor:
-    """A compile that knows nothing of the last one but what is in the caches."""
+    """Compile with nothing left of the last compile but the caches."""
     torch._dynamo.reset()
     out = torch.compile(product)(torch.ones(4, 4, requires_grad=train))
     if train:
@@ -45,7 +45,7 @@ def states(trace: explorer.Trace) -> list[tuple[str, str, str]]:
 
 
 def test_a_recording_finds_what_the_program_has_cached_and_says_so(folder: Path) -> None:
-    """A miss is a row with key and reason; a hit another, with what was not seen for it; what the cache keeps is there."""
+    """A miss is a row with key and reason. A hit is a row that names what it hid; the texts that the cache keeps are there."""
     with explorer.record() as first:
         call(train=True)
     with explorer.record() as second:
@@ -81,7 +81,7 @@ def test_a_recording_reads_what_was_cached_without_it_and_the_other_way_round(fo
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_what_was_compiled_in_a_recording_can_be_saved(folder: Path, fresh: bool) -> None:
-    """torch.compiler.save_cache_artifacts and standalone_compile(…).save() work inside and after a recording."""
+    """torch.compiler.save_cache_artifacts and standalone_compile(…).save() work inside a recording and after it."""
     file = folder / "saved"
 
     def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
@@ -99,7 +99,7 @@ def test_what_was_compiled_in_a_recording_can_be_saved(folder: Path, fresh: bool
 
 
 def test_with_fresh_everything_is_compiled_though_it_is_cached(folder: Path) -> None:
-    """record(fresh=True) has every stage of a graph that the caches have; they are as before afterwards."""
+    """record(fresh=True) has every stage of a graph that the caches have; the caches are the same afterwards."""
     call()
     with explorer.record(fresh=True) as recorded:
         call()
@@ -120,7 +120,7 @@ def test_a_bypass_says_why(folder: Path) -> None:
 
 
 def test_a_trace_neither_reads_nor_writes_the_caches_of_graphs(folder: Path) -> None:
-    """trace() compiles what is cached, and leaves no compiled graph behind."""
+    """trace() compiles also what is cached, and leaves no compiled graph behind."""
     call()
     before = sorted(path for name in ("fxgraph", "aotautograd") for path in (folder / name).rglob("*"))
     trace = explorer.trace(product, torch.ones(4, 4))
@@ -130,7 +130,7 @@ def test_a_trace_neither_reads_nor_writes_the_caches_of_graphs(folder: Path) -> 
 
 
 def test_nothing_of_an_absent_gpu_gets_into_the_programs_caches(folder: Path) -> None:
-    """Neither a module nor a graph for another GPU is where the program's own compiles look; kernels are there all the same."""
+    """The program's own compiles find neither a module nor a graph for another GPU; Triton's kernels are cached all the same."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -143,7 +143,7 @@ def test_nothing_of_an_absent_gpu_gets_into_the_programs_caches(folder: Path) ->
 
 
 def test_an_error_in_what_is_read_of_a_hit_is_a_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program gets its cached graph; what could not be told of it is named."""
+    """The program gets its cached graph; the Failure names what could not be read of it."""
 
     def broken(*anything: object) -> None:
         raise RuntimeError("injected")
@@ -162,7 +162,7 @@ def test_a_key_that_is_cached_for_other_sizes_names_the_guard() -> None:
 
 
 def test_a_kernels_binary_and_config_are_rows_too(folder: Path) -> None:
-    """Of a loaded Triton kernel: a binary older than the recording is a hit, and so is a config that was measured before."""
+    """For a loaded Triton kernel a binary older than the recording is a hit, and so is a config that was measured before."""
     binary = folder / "triton" / "abc" / "kernel.json"
     binary.parent.mkdir(parents=True)
     binary.write_text("{}")

@@ -23,7 +23,7 @@ def lines_of(trace: explorer.Trace, table: str) -> list[str]:
 
 
 def test_a_graph_that_is_captured_says_so() -> None:
-    """With reduce-overhead one row a graph, forward and backward; without it none."""
+    """With reduce-overhead there is one row a graph, forward and backward; without it none."""
     pytest.importorskip("triton")
     net = torch.nn.Linear(8, 8)
     trace = explorer.trace(net, R(4, 8), target="h100", mode="reduce-overhead", train=True)
@@ -49,7 +49,7 @@ def test_a_changed_input_is_named_with_its_line() -> None:
 
 
 def test_a_tensor_on_the_cpu_is_named_with_its_line(capfd: pytest.CaptureFixture[str]) -> None:
-    """Where the graph is not cut into parts, one CPU node keeps all of it from being captured; torch's own log is torch's."""
+    """Where the graph is not split, one CPU node keeps the whole of it from being captured; torch's own log stays torch's."""
     pytest.importorskip("triton")
 
     def mixed(x: torch.Tensor) -> Any:
@@ -63,7 +63,7 @@ def test_a_tensor_on_the_cpu_is_named_with_its_line(capfd: pytest.CaptureFixture
 
 
 def test_a_part_on_the_cpu_is_left_out_at_its_line() -> None:
-    """Where the graph is cut into parts, each node between them has its operators and its line; nothing is lost."""
+    """Where the graph is split, each node between its parts has its operators and its line; no node is lost."""
     pytest.importorskip("triton")
 
     def mixed(x: torch.Tensor) -> Any:
@@ -93,7 +93,7 @@ def shifting(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def skips() -> int:
-    """How many graphs torch says that it has not captured so far in this process."""
+    """How many graphs torch says that it has skipped so far in this process."""
     return int(torch._dynamo.utils.counters["inductor"]["cudagraph_skips"])
 
 
@@ -110,7 +110,7 @@ def test_the_backend_captures_nothing_on_the_cpu_and_the_trace_says_so() -> None
 
 
 def test_the_backends_backward_is_not_captured_without_its_forward() -> None:
-    """torch does not even look at the backward then: each of the two graphs has a row with its reason."""
+    """torch does not even look at the backward then; each of the two graphs has a row with its reason."""
     before = skips()
     trace = explorer.trace(torch.nn.Linear(4, 4), R(2, 4), backend="cudagraphs", train=True)
     assert skips() == before + 1

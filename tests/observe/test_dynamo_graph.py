@@ -24,7 +24,7 @@ def test_a_module_of_torchs_own_is_linked_to_its_lines(not_covered: Callable[[Tr
 
 
 def test_what_dynamo_switches_is_linked_to_the_line_that_asks_for_it() -> None:
-    """Autocast and vmap leave nodes without a stack; they were made on a line of the program."""
+    """Autocast and vmap leave nodes without a stack; they lead to the line of the program that asked for them."""
 
     def f(x: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):

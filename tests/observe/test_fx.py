@@ -1,4 +1,4 @@
-"""FX facts: what is copied of a graph's nodes, and that it is a copy."""
+"""The facts of FX nodes: what is copied of a graph, and that it is a copy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rows(graph: fx.GraphModule) -> dict[str, FxNode]:
 
 
 def test_there_is_a_row_a_node_in_order(graph: fx.GraphModule) -> None:
-    """Names and opcodes are the graph's own, in its order."""
+    """Each node has a row with its name and opcode, in the graph's order."""
     made = graph_record(graph).nodes or ()
     assert [row.name for row in made] == [node.name for node in graph.graph.nodes]
     assert [row.op for row in made] == [
@@ -59,7 +59,7 @@ def test_a_row_has_target_arguments_and_inputs(graph: fx.GraphModule) -> None:
 
 
 def test_shapes_come_from_the_nodes_meta(graph: fx.GraphModule) -> None:
-    """Shape, stride, dtype and device of a tensor; of several each; a number as its value; nothing where unknown."""
+    """A tensor has shape, stride, dtype and device, several have each theirs, a number its value; nothing where unknown."""
     node = next(iter(graph.graph.nodes))
     node.meta["val"] = torch.empty(2, 3, dtype=torch.float16).t()
     row = node_row(node, {})
@@ -90,7 +90,7 @@ def test_modules_are_named_by_their_path() -> None:
 
 
 def test_a_node_says_where_it_comes_from(graph: fx.GraphModule) -> None:
-    """The module it was in, its number for the backward, the nodes it was made of; nothing where meta is silent."""
+    """Its module, its number for the backward, and the nodes that it was made of; nothing where meta does not say."""
     node = next(node for node in graph.graph.nodes if node.op == "call_function")
     plainly = node_row(node, {})
     assert not {"module", "original", "decomposition", "seq_nr", "from", "stack"} & set(plainly)
@@ -115,7 +115,7 @@ def test_a_decomposed_operator_names_what_defines_it(graph: fx.GraphModule) -> N
 
 
 def test_an_operator_that_aten_itself_decomposes_has_no_place() -> None:
-    """Where no Python function decomposes an operator, or it is unknown, the place is empty."""
+    """The place is empty where no Python function decomposes an operator, and for an unknown operator."""
     assert decomposition_site("aten.linear.default") == "" == decomposition_site("aten.no_such.default")
 
 
@@ -134,7 +134,7 @@ def test_targets_are_named_as_people_write_them(target: object, name: str) -> No
 
 
 def test_the_copy_does_not_follow_the_graph(graph: fx.GraphModule) -> None:
-    """Passes change graphs in place afterwards; what was recorded stays."""
+    """What was recorded stays when a pass changes the graph in place."""
     before = graph_record(graph)
     node = next(node for node in graph.graph.nodes if node.op == "call_function")
     node.target = torch.sigmoid

@@ -1,4 +1,4 @@
-"""What an attached GPU launched, read from a tuner and triton's cache as Inductor leaves them."""
+"""What an attached GPU launched, read from Inductor's tuner and triton's cache as they are after a launch."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def a_tuner(folder: Path, monkeypatch: pytest.MonkeyPatch, launchers: int = 1) -
 
 
 def test_texts_binary_and_registers_are_those_of_the_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are read from the folder of triton's cache that the launcher names; the source's first line is found."""
+    """They are read from the folder of triton's cache that the launcher names, with the first line of the source."""
     found = launched(a_tuner(tmp_path, monkeypatch))
     assert found is not None and found.config == FIRST
     assert found.texts == {"ttir": "ttir", "ttgir": "ttgir", "llir": "llir", "ptx": ".entry k"} and found.binary == b"\x7fELF"
@@ -75,7 +75,7 @@ def test_texts_binary_and_registers_are_those_of_the_launch(tmp_path: Path, monk
 
 
 def test_a_kernel_that_has_not_settled_or_left_no_files_has_no_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several launchers, none, a folder that is gone, or what is no tuner: nothing is claimed."""
+    """With several launchers or none, without its folder, or for another object nothing is claimed."""
     tuner = a_tuner(tmp_path, monkeypatch, launchers=2)
     assert launched(tuner) is None and launched(None) is None and launched(SimpleNamespace(launchers=[])) is None
     tuner.launchers = tuner.launchers[:1]
@@ -84,7 +84,7 @@ def test_a_kernel_that_has_not_settled_or_left_no_files_has_no_launch(tmp_path: 
 
 
 def test_a_config_that_could_not_run_has_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inductor gives it an infinite one."""
+    """Inductor gives it an infinite time."""
     rows = measured(a_tuner(tmp_path, monkeypatch))
     assert [row["ms"] for row in rows] == [0.5, None] and rows[1]["XBLOCK"] == 64
 
@@ -143,7 +143,7 @@ def test_a_launched_kernels_ladder_is_not_compiled_again(kernel: Any, launch: tu
 
 
 def test_each_candidate_has_its_time_and_the_taken_one_is_the_fastest(kernel: Any) -> None:
-    """A config that came up only while measuring is there too; the trace says that the taken one was measured."""
+    """A config that only the measuring tried is there too; the trace says that the taken one was measured."""
     rows = kernel.candidates
     assert [row["ms"] for row in rows] == [0.9, 0.1, None] and [row["taken"] for row in rows] == [False, True, False]
     assert rows[2]["XBLOCK"] == 32
@@ -151,7 +151,7 @@ def test_each_candidate_has_its_time_and_the_taken_one_is_the_fastest(kernel: An
 
 
 def test_a_kernel_of_inductors_autotune_cache_says_that_it_was_measured_earlier(launch: tuple[str, Launched]) -> None:
-    """Then no times are at hand, and the config need not be among the candidates."""
+    """No times are known then, and the config need not be among the candidates."""
     events = recorded()
     earlier = replace(launch[1], measured=(), from_cache=True, config={**launch[1].config, "XBLOCK": 512})
     made = ladder_events(events, H200, find=lambda file, name: earlier if name == launch[0] else None)
@@ -161,7 +161,7 @@ def test_a_kernel_of_inductors_autotune_cache_says_that_it_was_measured_earlier(
 
 
 def test_a_config_is_described_with_what_is_set() -> None:
-    """num_ctas and maxnreg stand there only where they are not the default."""
+    """num_ctas and maxnreg are named only where they are not the default."""
     one = config(**FIRST)
     assert described(one) == FIRST
     one.num_ctas, one.maxnreg = 2, 64

@@ -37,7 +37,7 @@ def program(x: torch.Tensor, w: torch.Tensor, i: torch.Tensor) -> tuple[torch.Te
 
 
 class Warned:
-    """What torch itself warns of while it lowers: the names that FallbackKernel hands to GraphLowering.warn_fallback."""
+    """Collects what torch itself warns of while it lowers: the names that FallbackKernel hands to GraphLowering.warn_fallback."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from torch._inductor.graph import GraphLowering
@@ -72,20 +72,20 @@ def traces() -> Iterator[dict[str, tuple[Trace, set[str]]]]:
 
 
 def operators_in_code(trace: Trace) -> set[str]:
-    """The operators of ATen that the generated wrapper calls, read off its text."""
+    """The operators of ATen that the generated wrapper calls, read from its text."""
     code = "\n".join(line.partition("#")[0] for line in trace.text("output_code").splitlines())
     direct = re.findall(r"(?:torch\.ops\.)(aten\.\w+\.\w+)\(", code)
     return {*direct, *re.findall(r"(?<![\w.])(aten\.(?:index_put_|scatter_\w*|scatter_reduce_)(?:\.\w+)?)\(", code)}
 
 
 def fallbacks(trace: Trace) -> set[str]:
-    """The operators that explorer says are called for want of generated code."""
+    """The operators that explorer calls fallbacks."""
     calls = {call for row in trace.lowerings if row["kind"] == "fallback" for call in row["calls"]}
     return {call.removeprefix("torch.ops.") for call in calls}
 
 
 def differences(trace: Trace, warned: set[str]) -> set[str]:
-    """What explorer says to be a fallback and torch does not, or the other way round."""
+    """What explorer calls a fallback and torch does not, and the other way round."""
     of_its_own = {name for name in fallbacks(trace) if "scatter" in name or "index_put" in name}  # classes that do not warn
     return (fallbacks(trace) ^ operators_in_code(trace)) | ((fallbacks(trace) - of_its_own) ^ warned)
 
@@ -110,7 +110,7 @@ def test_a_fallback_that_is_not_seen_is_a_difference(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("target", ["cpu", "h100"])
 def test_a_kernels_name_says_the_kind_of_its_nodes(target: str, traces: Any) -> None:
-    """In a kernel that Inductor calls pointwise nothing reduces, in each other one something does; the CPU's are C++."""
+    """In a kernel that Inductor names pointwise no node reduces, in every other one a node does; the CPU's kernels are C++."""
     trace, _ = traces[target]
     kinds: dict[str, set[str]] = {}
     for row in trace.lowerings:
@@ -127,7 +127,7 @@ def test_a_kernels_name_says_the_kind_of_its_nodes(target: str, traces: Any) -> 
 
 
 def test_cumsum_is_a_library_call_on_the_cpu_and_fused_on_an_h100(traces: Any) -> None:
-    """Why: the C++ backend has no scans, and Triton's has; torch says so itself."""
+    """The C++ backend has no scans and Triton's has: the reason is the condition that torch tested."""
     from torch._inductor.codegen.common import BackendFeature, has_backend_feature
 
     (row,) = [row for row in traces["cpu"][0].lowerings if row["node"] == "cumsum"]

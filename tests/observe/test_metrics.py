@@ -57,7 +57,7 @@ def test_memory_and_kernels_name_parameters_as_modules_do(trained: explorer.Trac
 
 
 def test_torchs_metrics_are_rows(trained: explorer.Trace) -> None:
-    """Counts, cache sizes and seconds by torch's own names, without the process's own numbers for frames."""
+    """Counts, cache sizes and seconds have torch's own names; the process's own numbers for frames are left out."""
     row = next(row for row in trained.compile_metrics if row["of"] == "forward")
     assert row["frame"] == "0/0" and row["graph_op_count"] >= 3 and row["cache_size"] == 0 and row["guard_count"] > 0
     assert row["inductor_compile_time_s"] > 0 and "compile_id" not in row and "compiler_config" not in row
@@ -78,7 +78,7 @@ def test_restarts_have_their_reasons_and_the_time_lost() -> None:
 
 
 def test_settings_that_differ_say_who_set_them(trained: explorer.Trace) -> None:
-    """The program's own, torch.compile's options, and explorer's; nothing that is at its default."""
+    """The program, torch.compile's options, or explorer; a setting at its default has no row."""
     rows = {(row["of"], row["name"]): row for row in trained.settings}
     assert rows["inductor", "max_fusion_size"]["set_by"] == "the program"
     assert (rows["inductor", "max_fusion_size"]["value"], rows["inductor", "max_fusion_size"]["default"]) == ("32", "64")
@@ -112,7 +112,7 @@ def test_a_trace_names_its_own_line(trained: explorer.Trace) -> None:
 
 
 def test_operators_are_counted_at_each_level(trained: explorer.Trace) -> None:
-    """torch's in Dynamo's graph, ATen's after AOTAutograd, loop operations in the scheduler's bodies."""
+    """torch's operators in Dynamo's graph, ATen's after AOTAutograd, loop operations in the scheduler's bodies."""
     rows = {(row["stage"], row["graph"], row["level"]): row for row in trained.operator_counts}
     assert rows["dynamo", "", "torch"]["operators"] >= 3 and rows["forward", "forward", "ATen"]["distinct"] > 3
     assert rows["ir_post_fusion", "backward", "loop IR"]["names"]["load"] > 0

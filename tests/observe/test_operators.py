@@ -1,4 +1,4 @@
-"""Operators that are computed as a whole: their operations where no graph is needed to count them."""
+"""Operators that are computed as a whole, and the operations that they count."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_gradient_of_a_convolution_is_what_the_flop_counter_says() -> None:
 
 @pytest.mark.parametrize("setting", ["allow_tf32", "fp32_precision"])
 def test_tf32_is_as_torch_is_set(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of products by the switch for matrix products, in its older and newer spelling."""
+    """Products follow the switch for matrix products, in its older and its newer spelling."""
     matmul = torch.backends.cuda.matmul
     if not hasattr(matmul, setting):
         pytest.skip("this torch has no such setting")
@@ -39,7 +39,7 @@ def test_tf32_is_as_torch_is_set(setting: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_causal_mask_leaves_the_lower_triangle() -> None:
-    """Of four rows and columns ten of sixteen; of more columns than rows those up to the diagonal."""
+    """Of four rows and four columns ten of sixteen scores; with more columns than rows those up to the diagonal."""
     square, wide = torch.empty(1, 1, 4, 8), torch.empty(1, 1, 8, 8)
     assert _causal({"query": square, "key": square, "is_causal": True}) == 10 / 16
     assert _causal({"query": square, "key": wide, "is_causal": True}) == 10 / 32

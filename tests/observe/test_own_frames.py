@@ -1,4 +1,4 @@
-"""Explorer's own functions are out of what torch looks at."""
+"""Torch does not see explorer's own functions where it looks at frames and stacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import explorer
 
 
 def test_the_stack_is_as_without_explorer() -> None:
-    """Torch's own check of the stack, which refuses one line twice, passes for a recording as it does without one."""
+    """Torch's own check of the stack, which refuses a line that is there twice, passes in a recording too."""
     from torch._inductor import config, scheduler
 
     before = scheduler.traceback

@@ -33,7 +33,7 @@ def test_the_nodes_of_each_pass_are_those_of_its_lines(trace: Trace) -> None:
 
 
 def test_what_is_recorded_is_what_the_texts_say(trace: Trace) -> None:
-    """What a recording of format 1 would be read to say is what is recorded now."""
+    """What is recorded now is what would be read from the texts of a recording of format 1."""
     for stage, keys in (("fx_pass", ("names", "targets")), ("pattern_match", ("matched_targets", "made_targets"))):
         assert trace.find(stage)
         for a in trace.find(stage):
@@ -46,7 +46,7 @@ def test_what_is_recorded_is_what_the_texts_say(trace: Trace) -> None:
 
 
 def test_a_pattern_says_in_which_round_it_fired(trace: Trace) -> None:
-    """Those of the joint graph before Inductor is handed a graph, those of post-grad after it."""
+    """Patterns of the joint graph fire before Inductor is handed a graph, those of post-grad after it."""
     sections = {a.data["section"] for a in trace.find("pattern_match")}
     assert sections <= {"pre_grad", "joint", "post_grad"} and "joint" in sections
     assert {a.graph for a in trace.find("pattern_match") if a.data["section"] == "joint"} == {"joint"}

@@ -1,4 +1,4 @@
-"""Where a refusal without a word comes from."""
+"""Where in torch a refusal without a reason comes from."""
 
 from __future__ import annotations
 

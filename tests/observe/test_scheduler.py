@@ -1,4 +1,4 @@
-"""Fusion verdicts of real compiles: each reason provoked by a small program, groups against kernels."""
+"""Fusion verdicts of real compiles: each reason provoked by a small program, and groups held to the kernels of the code."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def templates(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Tensor
 
 
 def before_a_product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """A template's prologue, which Inductor times with and without."""
+    """An operation before a product, which Inductor times inside the template and outside of it."""
     return x.exp() @ w
 
 
@@ -233,7 +233,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor], dic
 
 
 def launched(code: str) -> Counter[str]:
-    """How often the wrapper calls each kernel, and how often anything else of torch's: read off the generated code."""
+    """How often the wrapper calls each kernel and each other function of torch's, read from the generated code."""
     body = code.partition("def call(")[2] or code
     names = re.findall(r"(\w+)(?:\.run)?\(.*?\)$", "\n".join(m.strip() for m in body.splitlines()), re.MULTILINE)
     found = Counter(name for name in names if name.startswith(("triton_", "cpp_fused")))
@@ -242,7 +242,7 @@ def launched(code: str) -> Counter[str]:
 
 
 def reported(trace: Trace, graph: str) -> Counter[str]:
-    """The same as the verdicts tell it."""
+    """The same counts, by the verdicts."""
     (found,) = [g for g in trace.fusion.graphs if g.artifact.graph == graph]
     counted = Counter(str(name) for name, _ in found.verdicts.data["kernels"])
     counted["calls"] = sum(1 for row in found.groups() if row["kind"] == "extern")
@@ -276,7 +276,7 @@ def test_the_groups_are_the_kernels_of_the_code(name: str, train: bool) -> None:
 
 
 def test_in_cpp_a_kernel_may_hold_several_groups() -> None:
-    """The C++ backend writes loops that it did not fuse into one function, and the groups say so."""
+    """The C++ backend writes loops that it did not fuse into one function; the groups say so."""
     trace = explorer.trace(lambda x: (x.sin(), x[:4].cos().sum()), R(8, 8), target="cpu")
     assert_groups_are_kernels(trace)
     (kernel,) = {row["kernels"] for row in trace.fusion.groups()}
@@ -286,7 +286,7 @@ def test_in_cpp_a_kernel_may_hold_several_groups() -> None:
 
 
 def test_a_silent_refusal_names_the_function_that_said_no() -> None:
-    """The C++ backend gives no reasons: where it refuses is found, and told in a plain sentence."""
+    """The C++ backend gives no reasons; the function that refuses is found and told in a plain sentence."""
     trace = explorer.trace(
         lambda x, y: (x.sin() * y[0], x.cos()), R(6, 16), R(6, 16), target="cpu", options={"cpp.max_horizontal_fusion_size": 1}
     )
@@ -341,7 +341,7 @@ def test_a_prologue_is_named_in_its_group_and_in_the_reason(prologue: Trace) -> 
 
 
 def test_the_node_of_a_template_is_its_own(traced: Callable[[str], Trace]) -> None:
-    """What made a template's input is no name of the template: the two are told apart where they were not fused."""
+    """A node that made a template's input is no name of the template: the two are different nodes where they were not fused."""
     for name in ("timed", "templates"):
         rows = traced(name).fusion.groups()
         homes = Counter(node for row in rows for node in row["fx_nodes"])
@@ -359,7 +359,7 @@ def test_the_node_of_a_template_is_its_own(traced: Callable[[str], Trace]) -> No
     ids=["precision", "template"],
 )
 def test_a_prologue_that_cannot_be_forced_says_why(function: Any, args: Any, wish: Force, said: str) -> None:
-    """Inductor's rules about prologues hold; the wish is not taken for come true, though the template's origins name both."""
+    """Inductor's rules about prologues hold, and the wish counts as refused although the template's origins name both nodes."""
     trace = explorer.trace(function, *args, target="h100", options={"max_autotune": True}, fusion=wish)
     (failure,) = [f for f in trace.failures if f.stage == "fusion"]
     assert failure.step == "force" and said in failure.message
@@ -381,7 +381,7 @@ def test_foreach_and_combo_kernels_are_groups(traced: Callable[[str], Trace]) ->
 
 
 def test_buffers_say_why_they_were_made(traced: Callable[[str], Trace]) -> None:
-    """Outputs, reductions in two halves, inputs of calls and values read too often each have their reason."""
+    """Outputs, reductions in two halves, inputs of calls and values that are read too often each have their reason."""
 
     def lowering(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, w: torch.Tensor) -> Any:
         read = x + a + b + c + x.t() + a.t()
@@ -398,7 +398,7 @@ def test_buffers_say_why_they_were_made(traced: Callable[[str], Trace]) -> None:
 
 
 def test_a_buffer_made_for_its_operations_says_how_many() -> None:
-    """The rule is named by which it was made: here the number of operations, not of reads, which are two."""
+    """The reason names the rule that made it: here the number of operations, and not of reads, which are two."""
 
     def long(x: torch.Tensor) -> Any:
         y = x
@@ -423,7 +423,7 @@ def test_what_was_inlined_is_shown_as_the_fusion_it_is() -> None:
 
 
 def touched() -> dict[str, int]:
-    """The identity of everything that verdicts, wishes and switches replace."""
+    """The ids of everything that verdicts, wishes and left-out passes replace."""
     from torch._inductor import choices, graph, ir, pattern_matcher, scheduler
     from torch._inductor.codegen import cpp, triton
     from torch._inductor.virtualized import V

@@ -67,7 +67,7 @@ def codes(module: ModuleType) -> dict[str, CodeType]:
 
 
 def test_a_file_that_is_as_it_was_is_shown(imported: Callable[[str], ModuleType]) -> None:
-    """Functions, methods with super() and private names, static methods, and a lambda of a closure."""
+    """Functions, methods with super() and private names, static methods, and a lambda with a closure."""
     found = {name: source_of(code) for name, code in codes(imported(TEXT)).items()}
     assert set(found) == {"inner", "program", "make", "forward", "<lambda>"}
     assert {why for _, _, why in found.values()} == {""}
@@ -96,12 +96,12 @@ def test_a_file_that_has_changed_is_not_shown(imported: Callable[[str], ModuleTy
 
 
 def test_a_change_elsewhere_in_the_file_changes_nothing(imported: Callable[[str], ModuleType]) -> None:
-    """What stands below a function may be another."""
+    """What stands below a function may change."""
     assert source_of(imported(TEXT.replace("return x\n", "return -x\n")).program.__code__)[2] == ""
 
 
 def test_code_without_a_file_is_shown_where_linecache_has_its_text() -> None:
-    """As notebooks and Python's own prompt put it there; else its lines have numbers."""
+    """As notebooks and Python's prompt put it there; without that text its lines have only numbers."""
     names: dict[str, object] = {}
     text = "\ndef made(x):\n    return x\n"
     exec(compile(text, "<tests of sources>", "exec"), names)
@@ -128,7 +128,7 @@ def lines_reached(trace: Trace) -> set[tuple[str, int]]:
 
 
 def test_links_lead_to_the_lines_that_were_compiled(imported: Callable[[str], ModuleType]) -> None:
-    """Of a file that changed, inlined functions too; the trace says which."""
+    """Also in a file that changed, and for inlined functions; the trace names the file."""
     module = imported(f"# five\n# lines\n# more\n\n\n{TEXT}")
     trace = explorer.trace(module.program, torch.ones(4), target="h100")
     assert lines_reached(trace) == {("program", 7), ("inner", 4), ("program", 8)}
@@ -140,7 +140,7 @@ def test_links_lead_to_the_lines_that_were_compiled(imported: Callable[[str], Mo
 
 
 def test_code_of_exec_is_linked_by_its_lines() -> None:
-    """Every stage is; the titles say that no source is kept."""
+    """Every stage is linked; the titles say that no source was kept."""
     names: dict[str, object] = {}
     exec(compile(TEXT, "<nowhere at all>", "exec"), names)
     trace = explorer.trace(names["program"], torch.ones(4), target="h100")  # type: ignore[arg-type]

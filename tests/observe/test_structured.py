@@ -1,4 +1,4 @@
-"""Listening to torch's structured log: who is called with what, and that nothing of it stays."""
+"""Torch's structured log: which listener is called with what, and that nothing stays behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG = logging.getLogger(TRACE_LOG)
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Say something in the log as torch does, metadata and payload, with no other handlers on it."""
+    """Log something as torch does, metadata and payload, with no other handlers on the log."""
     monkeypatch.setattr(LOG, "handlers", [])
 
     def say(metadata: Mapping[str, Any], payload: str | None = None) -> None:
@@ -39,7 +39,7 @@ def test_a_named_record_reaches_its_listener(said: Callable[..., None]) -> None:
 
 
 def test_artifacts_are_listened_for_by_their_own_name(said: Callable[..., None]) -> None:
-    """A record "artifact" is known by the name inside it."""
+    """A record "artifact" is found by the name inside it."""
     heard: list[str] = []
     with listening(Recorder(), {"recompile_reasons": lambda metadata, payload: heard.append(payload)}):
         said({"artifact": {"name": "recompile_reasons", "encoding": "json"}}, '["0/0: dtype"]')

@@ -1,4 +1,4 @@
-"""Which tensors are found in a nest of arguments, and what a changed nest is."""
+"""Which tensors are found in nested arguments, and what changing them gives."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Own:
     ],
 )
 def test_tensors_are_found_by_their_paths(nest: Any, names: list[str]) -> None:
-    """In tuples, lists, mappings and dataclasses, one in another; not in modules, classes and objects of other kinds."""
+    """In tuples, lists, mappings and dataclasses, also nested; not in modules, classes and other objects."""
     assert [name for name, _ in named_tensors(nest)] == names
     assert [name for name, _ in named_tensors(map_tensors(torch.neg, nest))] == names
     assert all((t < 0).all() for _, t in named_tensors(map_tensors(torch.neg, nest)))
@@ -68,7 +68,7 @@ def test_a_container_in_itself_is_opened_once() -> None:
 
 
 def test_tensors_of_other_objects_are_hidden() -> None:
-    """What an object of a class of one's own holds is listed apart; a module's tensors are no argument's."""
+    """Those of an object of the program's own class are listed apart; those of a module are no argument's."""
     assert [name for name, _ in hidden_tensors([Own(), Batch(torch.ones(1))], "args")] == [
         "args[0].x",
         "args[0].parts[0]",

@@ -57,14 +57,14 @@ def test_a_force_fuses_what_the_scheduler_expects_no_gain_of(plain: Trace) -> No
 
 
 def test_a_force_against_the_rules_is_refused_with_the_reason() -> None:
-    """What would be wrong is not done, and a Failure says why."""
+    """A fusion that would be wrong is not made, and a Failure says why."""
     trace = explorer.trace(lambda x, w: (x.sin() @ w).cos(), R(16, 16), R(16, 16), target="h100", fusion=Force("sin", "mm"))
     (failure,) = [f for f in trace.failures if f.stage == "fusion"]
     assert failure.step == "force" and "is a call of" in failure.message and not failure.fatal
 
 
 def test_a_force_that_the_backend_refuses_names_the_backends_rule() -> None:
-    """Not the threshold of the scheduler's choices, which the Force overrides."""
+    """And not the threshold of the scheduler's choices, which the Force overrides."""
 
     def two(x: torch.Tensor, y: torch.Tensor) -> Any:
         return torch.sin(x).sum(0), torch.cos(y)
@@ -76,7 +76,7 @@ def test_a_force_that_the_backend_refuses_names_the_backends_rule() -> None:
 
 
 def test_a_wildcard_leaves_out_all_that_are_named_so(plain: Trace) -> None:
-    """Also names that this trace lists nothing of, which another round may have; one that nothing ever had is refused."""
+    """Also names that this trace does not list, since another round may have them; a name that nothing ever had is refused."""
     what = plain.what_if(without_pattern="_sfdp_*", without_pass="decompose_*")
     assert what.trace.meta["without_pattern"] == ("_sfdp_*",) and sources(what.trace) == sources(plain)
     with pytest.raises(explorer.InputError, match=r"no pattern is named like 'sfdpp\*'"):
@@ -108,13 +108,13 @@ def test_a_force_across_a_call_names_what_has_to_run_in_between() -> None:
     ids=["no node", "misspelt", "no wish", "no graph"],
 )
 def test_a_wish_by_a_wrong_name_is_an_error_that_lists_the_nearest(wish: Any, message: str) -> None:
-    """Names are checked against the scheduler's own, at the latest after the compile."""
+    """Names are checked against the scheduler's own, after the compile at the latest."""
     with pytest.raises(explorer.InputError, match=message):
         explorer.trace(siblings, R(64), R(64), target="h100", fusion=wish)
 
 
 def test_what_is_one_node_cannot_be_kept_apart() -> None:
-    """What lowering computes in one place is no fusion of the scheduler's, and the error says so."""
+    """Nodes that lowering computes in one place are no fusion of the scheduler's; the error says so."""
     with pytest.raises(explorer.InputError, match="one scheduler node"):
         explorer.trace(lambda x: x.sin().cos(), R(64), target="h100", fusion=Veto("sin", "cos"))
 

@@ -1,4 +1,4 @@
-"""What scheduler nodes move and compute: bytes and operations, each counted by hand beside."""
+"""What scheduler nodes move and compute: bytes and operations, held to counts by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rand(*size: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> 
 
 
 def groups(function: Callable[..., Any], *arguments: Any, **how: Any) -> list[Any]:
-    """The groups that run something, of a trace for an H100."""
+    """The groups of a trace for an H100 that run something."""
     trace = explorer.trace(function, *arguments, target="h100", stages=STAGES, **how)
     assert not trace.failures
     return [row for row in trace.fusion.groups() if row["kind"] not in ("nop", "output of a call")]
@@ -55,7 +55,7 @@ def sgd(p: torch.Tensor, g: torch.Tensor, m: torch.Tensor) -> None:
     ],
 )
 def test_a_kernel_moves_what_its_loops_address_once(function: Any, sizes: Any, read: int, written: int) -> None:
-    """Each buffer counts as far as it is addressed, however many of the fused loops read it, and not what stays inside."""
+    """Each buffer counts as far as it is addressed, however many fused loops read it; what stays in registers does not count."""
     assert moved(function, *(rand(*size) for size in sizes)) == [(read, written)]
 
 
@@ -74,7 +74,7 @@ def test_a_scatter_that_adds_reads_what_it_writes() -> None:
 
 
 def test_a_size_that_only_the_run_knows_is_named() -> None:
-    """Of what depends on it neither bytes nor seconds are given, and both the table and the whole say why."""
+    """Neither bytes nor seconds are given for what depends on it; the table and the sum say why."""
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         trace = explorer.trace(lambda x: (x[x > 0] * 2).sin(), rand(8, 8), target="h100")
     assert [row["unsized"] for row in trace.fusion.groups() if row["kind"] == "alone"] == [(), ("u0",)]
@@ -177,7 +177,7 @@ def test_double_precision_loops_are_counted_as_such() -> None:
 
 
 def counted(function: Callable[..., Any], *arguments: Any) -> float:
-    """Operations that one element of the first argument costs, as the kernel was written."""
+    """The operations that one element of the first argument costs, counted in the kernel as it was written."""
     (group,) = groups(function, *arguments)
     return float(sum(loop_operations(group).values())) / int(arguments[0].numel())
 

@@ -87,7 +87,7 @@ def test_files_that_a_worker_wrote_are_listed(caches: Path) -> None:
 
 
 def test_files_of_a_kernel_that_the_cache_had_are_not_listed(caches: Path) -> None:
-    """Nothing was written for it while the recording was under way."""
+    """Nothing was written for it in this recording."""
     kernel = compiled_elsewhere()
     for path in caches.rglob("*"):
         os.utime(path, (0, 0))

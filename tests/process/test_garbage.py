@@ -1,4 +1,4 @@
-"""Garbage collection is paused for a compile, and is as before after it."""
+"""Garbage collection is paused for a compile, and as before after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings of code that explorer calls are ignored in one thread, and nothing else of the program's warnings changes."""
+"""Warnings of code that explorer calls are ignored in one thread; the program's other warnings stay as they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def give() -> None:
 
 
 def test_warnings_that_are_errors_are_ignored_in_the_block() -> None:
-    """Also those that Python's own compiler gives; before and after the block they are errors."""
+    """Also those that Python's own compiler gives. Before and after the block they are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         before = list(warnings.filters)
@@ -30,7 +30,7 @@ def test_warnings_that_are_errors_are_ignored_in_the_block() -> None:
 
 
 def test_another_thread_is_warned_meanwhile() -> None:
-    """Its filters are as it has them."""
+    """The filters of another thread hold for it as before."""
     with ThreadPoolExecutor(1) as other, warnings.catch_warnings():
         warnings.simplefilter("error")
         with warnings_ignored_here(), pytest.raises(DeprecationWarning):
@@ -38,7 +38,7 @@ def test_another_thread_is_warned_meanwhile() -> None:
 
 
 def test_what_was_given_once_is_not_given_again() -> None:
-    """Python keeps which warnings were given, and forgets it where filters change."""
+    """Python remembers the warnings that it gave, and forgets them where filters change."""
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("default")
         for _ in range(3):

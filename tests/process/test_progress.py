@@ -1,4 +1,4 @@
-"""Progress: shows the phase under way to who watches, and is silent for who does not."""
+"""Progress: it shows the phase under way where somebody watches, and is silent elsewhere."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_phases_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nobody_watching_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where stderr is no terminal there is nothing to call."""
+    """Where stderr is no terminal there is no function to call."""
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress.progress("f") as show:
         assert show is None

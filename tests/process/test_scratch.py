@@ -1,4 +1,4 @@
-"""Scratch folders: gone with the process, and where that was killed, with the next one."""
+"""Scratch folders go with their process; a killed process's folders go when the next one starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ sys.stdin.read()
 
 
 def started(where: Path) -> subprocess.Popen[str]:
-    """A process that has made a folder and waits."""
+    """Start a process that makes a folder and waits."""
     environment = {**os.environ, "TMPDIR": str(where)}
     return subprocess.Popen(
         [sys.executable, "-c", CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -72,7 +72,7 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path) -> None:
 
 
 def test_this_process_has_one_home() -> None:
-    """Every folder of a process is in the same one, which is there."""
+    """All folders of a process are in one folder of its own, which exists."""
     with scratch.folder() as one, scratch.folder() as other:
         assert Path(one).parent == Path(other).parent == scratch.home()
     assert not Path(one).exists()

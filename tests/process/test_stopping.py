@@ -14,7 +14,7 @@ from explorer.process.stopping import Stopped, Stopping, interruptible
 
 
 def worked(action: Callable[[], None], stopping: Stopping, ask: threading.Event) -> list[str]:
-    """What a thread came to that does `action` and is asked to stop as soon as the event is set."""
+    """Run `action` in a thread that is asked to stop as soon as the event is set; return what it came to."""
     ended: list[str] = []
 
     def work() -> None:
@@ -52,7 +52,7 @@ def test_a_call_is_interrupted() -> None:
 
 
 def test_what_must_not_be_interrupted_is_not() -> None:
-    """Outside of the calls that allow it the question waits, and the next such call is not begun."""
+    """Outside of the calls that allow it a request waits, and the next such call does not begin."""
     ready, steps = threading.Event(), []
 
     def protected() -> None:
@@ -68,7 +68,7 @@ def test_what_must_not_be_interrupted_is_not() -> None:
 
 
 def test_a_question_counts_once() -> None:
-    """What is done after it is not stopped, and neither is what runs where nobody can ask."""
+    """What runs after the stopped call is not stopped, nor what runs where nobody can ask."""
     stopping = Stopping()
     stopping.ask()
     with stopping.during(), interruptible():
@@ -78,7 +78,7 @@ def test_a_question_counts_once() -> None:
 
 
 def test_many_questions_at_any_moment_leave_nothing_behind() -> None:
-    """However the question falls, a thread ends done or stopped, and no later step of it is interrupted."""
+    """Whenever the request comes, the thread ends done or stopped, and no later step of it is interrupted."""
     for number in range(60):
         stopping, ready = Stopping(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""What explorer keeps for a user between processes."""
+"""The files that explorer keeps for a user between processes."""
 
 from __future__ import annotations
 

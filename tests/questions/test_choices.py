@@ -1,4 +1,4 @@
-"""What Inductor chose among: every candidate with its config, and each one's ladder on request, without a GPU."""
+"""The choices of Inductor: every candidate with its config, and each one's ladder on request, without a GPU."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_equal_sources_are_kept_once(traced: Callable[[str], Trace]) -> None:
 
 
 def test_what_was_assumed_the_fastest_and_what_was_taken_are_told_apart(traced: Callable[[str], Trace]) -> None:
-    """The library counts as the fastest by itself; where an epilogue follows, the template in the code is the one taken."""
+    """The library is assumed to be the fastest; where an epilogue follows, the template in the code is the one taken."""
     trace = traced("mm")
     (fastest,) = [c for c in map(trace.choice, range(len(trace.choices))) if c.fastest]
     (taken,) = [c for c in map(trace.choice, range(len(trace.choices))) if c.taken]
@@ -191,7 +191,7 @@ def test_what_no_library_does_says_that_the_first_was_taken(traced: Callable[[st
 
 
 def test_measured_choices_say_so(traced: Callable[[str], Trace]) -> None:
-    """With times the fastest says of how many; a template that a fusion settled on later is the one taken, the last wins."""
+    """The fastest says among how many it was timed; a template that a fusion settled on later is the one taken."""
     rows = [
         {
             "choice": name,
@@ -285,7 +285,7 @@ def test_a_wrong_choice_says_what_there_is(traced: Callable[[str], Trace], which
 
 
 def test_a_library_call_and_a_trace_without_choices_say_so(traced: Callable[[str], Trace]) -> None:
-    """A call into a library has no source; without autotuning there is nothing to choose, and how to have it is said."""
+    """A library call has no source; without autotuning there are no choices, and the message says how to have them."""
     library = traced("alone").choice("mm")
     assert library.stages == () and library.config == {} and library.language == ""
     for ask in (lambda: library.source, lambda: library.text("ptx"), library.passes, lambda: library.resources):
@@ -296,7 +296,7 @@ def test_a_library_call_and_a_trace_without_choices_say_so(traced: Callable[[str
 
 
 def test_a_name_that_several_operations_have_is_refused_with_its_rows() -> None:
-    """Two products may both have the library's: its name is refused with the rows' numbers, a name of one alone is not."""
+    """Two products may both have the library's call: that name is refused with the rows' numbers, a name of one row is not."""
     row = {"kind": "ExternKernelCaller", "config": "", "ms": None, "fastest": False, "why": "", "grid": [], "source": ""}
     names = ("addmm", "triton_mm_0"), ("triton_mm_1", "addmm")
     timed = [

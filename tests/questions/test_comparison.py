@@ -1,4 +1,4 @@
-"""compare: traces of other devices, versions, options and after an edit, side by side."""
+"""compare: traces for other devices, versions and options, and after an edit, side by side."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ ARGUMENTS = (torch.ones(64, 128), torch.ones(128, 256))
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Trace]:
-    """For an H100, as Inductor decides."""
+    """A program for an H100, as Inductor decides."""
     yield explorer.trace(scaled_softmax, *ARGUMENTS, target="h100")
 
 
 @pytest.fixture(scope="module")
 def apart() -> Iterator[Trace]:
-    """The same with fusion off."""
+    """The same program with fusion off."""
     yield explorer.trace(scaled_softmax, *ARGUMENTS, target="h100", options={"max_fusion_size": 1})
 
 
@@ -130,7 +130,7 @@ def test_what_cannot_be_compared(traces: tuple[Trace, ...], names: tuple[str, ..
 
 
 def test_traces_with_nothing_compiled() -> None:
-    """Empty traces have nothing to set side by side, and are no error."""
+    """Empty traces have nothing to compare, and are no error."""
     c = explorer.compare(Trace(), Trace())
     assert c.figures() == () and c.groups() == () and "none" in repr(c)
 
@@ -144,7 +144,7 @@ def test_the_operators_of_a_recording(replayed: Replayed) -> None:
 
 
 def test_what_is_not_known_is_empty() -> None:
-    """Registers and spills of what was not compiled to machine code are None and stand empty, not 0."""
+    """Registers and spills of a kernel without machine code are None and stand empty, not 0."""
     x = torch.ones(64, 128)
     intel, nvidia = (explorer.trace(lambda x: torch.softmax(x, -1), x, target=t) for t in ("b580", "h100"))
     if intel.kernels[0].resources.get("registers") is not None:

@@ -1,4 +1,4 @@
-"""What kernels cost: bytes of the groups that they compute, times that are measured, estimated or missing; no torch but once."""
+"""The costs of kernels: the bytes of their groups, and times that are measured, estimated or unknown."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_kernels_written_for_one_group_together_have_no_bytes_of_their_own() -> 
     ],
 )
 def test_a_time_that_is_not_known_says_why(language: str, target: str, part: str) -> None:
-    """No time is guessed: on an attached device that timed nothing, and for a GPU whose figures are not here."""
+    """No time is guessed on an attached device that timed nothing, nor for a GPU whose figures are not here."""
     (row,) = scheduled(("k", [0]), language=language, target=target).kernels.table()
     assert row["seconds"] is None and row["timed"] == "" and part in row["seconds_known"] and row["read"] == 100
 
@@ -117,7 +117,7 @@ def call(operator: str, operations: int, dtype: str = "bfloat16", sizes: tuple[i
 
 
 def work(*calls: dict[str, Any], read: int = 0, written: int = 1, kind: str = "extern", **facts: Any) -> dict[str, Any]:
-    """A group as `Graph.groups` gives it, as far as an estimate asks."""
+    """A group as `Graph.groups` gives it, with what an estimate reads."""
     kernels = () if kind == "extern" else ("k",)
     row = {
         "kind": kind,
@@ -163,7 +163,7 @@ def test_a_product_runs_at_the_rate_of_its_operands(dtype: str, tf32: bool, targ
 
 
 def test_a_dtype_without_a_rate_is_said() -> None:
-    """No other dtype's rate is taken: the bytes alone count, and the row says so."""
+    """No other dtype's rate stands for it: the bytes alone count, and the row says so."""
     assert rate_of(Target.parse("t4"), call("aten._scaled_mm", 1, "float8_e4m3fn")) == 0.0
     found = estimate(Target.parse("t4"), work(call("aten._scaled_mm", BIG, "float8_e4m3fn")))
     assert found.seconds < 1e-5 and "float8_e4m3fn" in found.outside
@@ -186,7 +186,7 @@ def test_a_large_product_takes_its_operations_at_the_share_of_the_peak() -> None
 
 
 def test_a_launch_has_a_floor() -> None:
-    """What does next to nothing takes a launch; what runs nothing takes none."""
+    """A node that does next to nothing takes a launch; one that runs nothing takes none."""
     assert seconds(kind="alone", read=4, written=4) == pytest.approx(LAUNCHES["generated"], rel=0.01)
     assert estimate(H100, work(kind="alone", read=4, written=4)).limit == "launch"
     assert seconds(call("aten.mm", 16), read=4) == pytest.approx(LAUNCHES["library"], rel=0.01)

@@ -1,4 +1,4 @@
-"""Coverage: what share of each stage's lines leads to a user's line, which do not, and which need not."""
+"""Coverage: which share of each stage's lines leads to a user line, which lines do not, and which need not."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_line_below_a_kernel_is_what_the_kernels_line_is(small: Trace) -> None
 
 
 def test_fewer_links_are_a_smaller_share(for_h100: Trace) -> None:
-    """Of each stage in turn half of the links are deleted, and then all: its share falls, and is nothing at last."""
+    """For each stage half of its links are deleted, then all: its share falls, and is nothing at last."""
     made = for_h100
     shares = {row["stage"] for row in made.coverage() if row["linked"]}
     assert {"kernel", "post_grad", "ttir", "ttgir", "llir", "ptx"} <= shares
@@ -147,7 +147,7 @@ def test_an_exempt_line_is_never_counted_as_linked(small: Trace) -> None:
 
 
 def test_a_link_to_the_source_through_a_whole_does_not_count(small: Trace) -> None:
-    """That a kernel as a whole comes from a line says nothing of its other lines."""
+    """A link of a kernel as a whole says nothing of its single lines."""
     more = replace(small, links=(*small.links, Link("kernel", (6,), "source", (1,), "origins")))
     assert more.coverage("kernel")[0]["linked"] == 1
 

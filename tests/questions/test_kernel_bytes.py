@@ -1,4 +1,4 @@
-"""kernel_bytes: what passes between the kernels of a graph, also of a large one."""
+"""The bytes that pass between the kernels of a graph, also of a large one."""
 
 from __future__ import annotations
 

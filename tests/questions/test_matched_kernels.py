@@ -1,4 +1,4 @@
-"""matched_kernels and matched_texts: which kernels and texts of several traces are beside each other."""
+"""Which kernels and texts of several traces match."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def a_kernel_a_line(text: Artifact) -> list[KernelPlace]:
 
 
 def compiled(*code: str) -> Trace:
-    """A function that another compiler than Inductor compiled, each of its lines as a kernel of its own."""
+    """A function that another compiler than Inductor compiled, with a kernel for each of its lines."""
     source = Artifact(
         "source",
         "source",
@@ -79,7 +79,7 @@ def compiled(*code: str) -> Trace:
 
 
 def test_a_line_that_an_edit_puts_in_is_no_line_of_the_first_trace() -> None:
-    """A new line where the first trace has a line with the same number and code is matched with none of its kernels."""
+    """A new line matches none of the first trace's kernels, also where a line there has the same number and code."""
     before = compiled("x = x + 1", "x = x.sin()", "return x * 2")
     after = compiled("x = x - 3", "x = x.sin()", "x = x + 1", "x = x.sin()", "return x * 2")
     comparison = explorer.compare(before, after, names=("before", "after"))
@@ -115,7 +115,7 @@ def test_an_edited_line_is_one_line_by_either_of_its_codes() -> None:
 
 
 def test_what_no_record_says_is_not_known(replayed: Replayed) -> None:
-    """A recording of an older version says not what its generated kernels compute: they are no kernels of one trace only."""
+    """A recording of an older version does not say what its kernels compute: they are not called kernels of one trace only."""
     old = explorer.compare(replayed("mlp_train-torch2.13-cpu"), replayed("mlp_train-torch2.11-cuda"))
     found = matched_kernels(old)
     generated = [match for match in found if any(kernel.name.startswith("triton") for of in match.kernels for kernel in of)]
@@ -133,7 +133,7 @@ def test_calls_without_output_code_have_no_text(replayed: Replayed) -> None:
 
 
 def test_each_kernel_is_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of kernels that only one trace has, each is not compared with all kernels of the other."""
+    """A kernel that only one trace has is not compared with all kernels of the other."""
     looks = Counter[str]()
 
     class Computed(dict[Hashable, str]):

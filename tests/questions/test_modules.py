@@ -25,7 +25,7 @@ def node(name: str, *inputs: str, module: str | None = None, op: str = "call_fun
 
 
 def in_order(nodes: Sequence[Mapping[str, Any]], boxes: Mapping[str, str]) -> list[str]:
-    """The boxes, each after those that it reads; graphlib's CycleError where there is no such order."""
+    """The boxes in an order in which each comes after those that it reads; graphlib's CycleError where there is none."""
     above: dict[str, set[str]] = {box: set() for box in boxes.values()}
     for each in nodes:
         if each["name"] in boxes:
@@ -86,7 +86,7 @@ def test_no_box_of_a_recorded_graph_is_above_and_below_another(name: str, replay
 
 
 def test_no_box_of_a_block_is_above_and_below_another(blocks: Trace) -> None:
-    """Nor of its joint graph, where each module is passed twice, and of the backward."""
+    """Also in its joint graph, which passes each module twice, and in its backward."""
     found = list(graphs(blocks))
     assert len(found) >= 7
     for nodes in found:
@@ -136,7 +136,7 @@ def test_what_a_pass_made_is_in_the_module_around_it() -> None:
 
 
 def test_a_module_that_is_called_twice_is_two_boxes() -> None:
-    """What is between its two calls reads the first and feeds the second."""
+    """A node between its two calls reads the first and feeds the second."""
     nodes = (node("a", module="lin"), node("b", "a", module="act"), node("c", "b", module="lin"), node("d", module="lin"))
     boxes = boxes_in_order(nodes, by_module(nodes, 1))
     assert boxes == {"a": "lin", "b": "act", "c": "lin (2)", "d": "lin (2)"}

@@ -1,4 +1,4 @@
-"""Advice on an error of a function that was called in a wrong way."""
+"""Advice on an error of a function that was called wrongly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import explorer
 
 
 def test_an_error_of_a_wrong_call_says_how_to_call() -> None:
-    """The function's own error goes through, with a note on how trace gives arguments, and how it runs a backward."""
+    """The function's own error goes through, with a note on how `trace` takes arguments and runs a backward."""
     with pytest.raises(AttributeError, match="'tuple' object has no attribute") as given:
         explorer.trace(lambda x: x.sin(), (torch.randn(4),))
     assert given.value.__notes__ == [

@@ -1,4 +1,4 @@
-"""show and explore: what can be shown."""
+"""show and explore take what can be shown, and refuse the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What explorer loses after a trace was made: compiled code outlives its recording, and what fails in it is named."""
+"""Losses after a trace was made: compiled code outlives its recording, and errors of explorer's in it are named."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_is_lost_after_the_block_is_in_the_recordings_trace(monkeypatch: py
 
 
 def test_what_is_lost_in_a_later_run_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trace is a value, and does not change: `run` names what explorer lost in it."""
+    """A trace is a value and does not change, so `run` warns of what explorer lost in it."""
     x = torch.randn(8)
     trace = explorer.trace(program, x, target="h100")
     assert torch.equal(trace.run(), program(x))

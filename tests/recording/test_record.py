@@ -1,4 +1,4 @@
-"""record: a block's compiles are recorded, and the program is as without."""
+"""record: a block's compiles are recorded, and the program runs as without."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_recording_under_way_has_no_trace_yet() -> None:
 
 
 def test_a_recorded_trace_has_no_result() -> None:
-    """What only trace() has says so for a recording."""
+    """A recording says that only trace() has a result."""
     with explorer.record() as recorded:
         torch.compile(sin_cos, backend="eager")(torch.randn(4))
     with pytest.raises(explorer.LiveError, match="the result needs the process"):
@@ -111,7 +111,7 @@ def test_a_recorded_trace_has_no_result() -> None:
 
 
 def broken(*args: object) -> None:
-    """What stands in for a function of explorer's that has an error."""
+    """Stands for a function of explorer's that has an error."""
     raise RuntimeError("BROKEN")
 
 

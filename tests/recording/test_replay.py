@@ -252,7 +252,7 @@ linked = pytest.mark.parametrize("name", [n for n in FILES if "-torch2.13-" in n
 
 @linked
 def test_every_computing_line_of_a_kernel_is_one_nodes(name: str, replayed: Replayed) -> None:
-    """No line that computes is without a link, and none is linked to two nodes of the last FX graph."""
+    """Every line that computes has a link, and none leads to two nodes of the last FX graph."""
     trace = replayed(name)
     computed: dict[tuple[str, int], set[tuple[str, int]]] = {}
     for link in trace.links:
@@ -472,7 +472,7 @@ def gathered(stage: str, events: list[Event]) -> list[Event]:
 
 
 def test_a_graph_heard_of_twice_is_shown_once_with_its_nodes() -> None:
-    """AOTAutograd's log and Inductor both give the forward graph: the one with nodes counts, whichever came first."""
+    """AOTAutograd's log and Inductor both give the forward graph: the record with nodes counts, whichever came first."""
     text = Event("forward", 1.0, "0/0", "inference", FxGraphText(text="graph"))
     rich = Event("forward", 2.0, "0/0", "inference", FxGraphText(text="graph", nodes=(blank(FxNode, name="a"),)))
     assert gathered("forward", [text, rich]) == [rich]
@@ -540,7 +540,7 @@ def test_kernels_have_their_name_in_their_id() -> None:
 
 
 def test_a_graph_heard_of_only_as_text_is_kept() -> None:
-    """Backends other than Inductor give AOTAutograd's graphs as text alone."""
+    """Backends other than Inductor give AOTAutograd's graphs only as text."""
     text = Event("forward", 1.0, "0/0", "inference", plain({"text": "graph"}))
     assert gathered("forward", [text]) == [text]
 
@@ -552,7 +552,7 @@ def test_a_function_not_compiled_inside_a_frame_stays_in_it() -> None:
 
 
 def test_a_stages_seconds_are_those_of_its_phases() -> None:
-    """Of the phases it names: those of its graph where there are any, else those of no graph; unfinished ones not."""
+    """They are those of its graph where there are any, else those of no graph; phases that did not end do not count."""
     rows = (
         blank(Phase, name="passes", graph="forward", seconds=1.0),
         blank(Phase, name="passes", graph="forward", seconds=2.0),

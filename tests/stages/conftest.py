@@ -1,4 +1,4 @@
-"""A trace of one kernel and one text below it, to test what the text's stage links."""
+"""A trace of one kernel and texts below it, to test what a stage links."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def trace_of(*, first_line: int = 1, **texts: str) -> Trace:
 
 @pytest.fixture
 def linked() -> Callable[..., dict[int, int]]:
-    """A function of a stage and texts of stages: the links of the first stage to the kernel's source."""
+    """Give a function that links a stage's text, the first of the given ones, to the kernel's source."""
     return lambda stage, **texts: _linked(trace_of(**texts), stage)
 
 
 @pytest.fixture
 def ladder_trace() -> Callable[..., Trace]:
-    """A function of texts by stage: the trace of the kernel with these."""
+    """Give a function that makes the trace of the kernel with texts by stage."""
     return trace_of
 
 
 def _linked(trace: Trace, stage: str) -> dict[int, int]:
-    """Line of the stage's text → line of the kernel's source."""
+    """Map each line of the stage's text to its line of the kernel's source."""
     (artifact,) = trace.find(stage)
     assert not trace.failures
     return {line: link.target_lines[0] for link in trace.links if link.source == artifact.id for line in link.source_lines}

@@ -1,4 +1,4 @@
-"""How a node is known in the graph before: by its name, by what made it, by what it took the place of."""
+"""How a node is found in the graph before: by its name, by what made it, by what it took the place of."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_node_that_was_left_alone_is_the_same_node() -> None:
 
 
 def test_a_name_used_again_for_another_operator_is_not_the_same_node() -> None:
-    """Where a pass made it, it leads to that pass."""
+    """A node that a pass made under an old name leads to that pass."""
     maker = passed("pass", 2.0, "a = aten.exp(x)", made=("a",))
     after = graph("after", "post_grad", "inference", 9.0, node("a", "aten.exp"))
     assert linked(after, BASE, maker) == {(3, "pass", (1,), "made by")}
@@ -87,7 +87,7 @@ def test_what_a_pattern_made_leads_to_all_that_it_replaced() -> None:
 
 
 def test_what_a_pass_put_in_a_nodes_place_leads_to_that_node() -> None:
-    """Where no pattern says it, `replace_all_uses_with` did."""
+    """`replace_all_uses_with` says so where no pattern does."""
     maker = passed("pass", 3.0, "new = aten.exp(x)", made=("new",), replaced={"new": ("b",)})
     assert (1, "input", (4,), "replace_all_uses_with") in linked(maker, BASE)
 
@@ -124,7 +124,7 @@ def test_what_is_used_only_by_what_replaced_others_leads_to_those() -> None:
 
 
 def test_a_later_pass_is_not_where_an_earlier_graph_comes_from() -> None:
-    """Only what happened before counts."""
+    """Only passes that ran before the graph count."""
     maker = passed("pass", 8.0, "new = aten.exp(x)", made=("new",))
     after = graph("after", "post_grad", "inference", 5.0, node("new", "aten.exp"))
     assert linked(after, BASE, maker) == set()

@@ -1,4 +1,4 @@
-"""The kind of each line of a text: what computes, and what else there is."""
+"""The kind of each line of a text: lines that compute have none, the others are named."""
 
 from __future__ import annotations
 
@@ -102,5 +102,5 @@ def test_a_wrapper_that_is_no_python_has_no_calls() -> None:
 
 
 def test_a_stage_that_is_made_of_no_users_lines_has_no_kinds() -> None:
-    """Guards, phases, the source itself."""
+    """Such as guards, phases, and the source itself."""
     assert [kinds_of(Artifact("a", stage, "", "", "", "text", "x")) for stage in ("guards", "phase", "source")] == [None] * 3

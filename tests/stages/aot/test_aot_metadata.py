@@ -37,14 +37,14 @@ def test_each_line_leads_to_the_value_in_dynamos_graph() -> None:
 
 
 def test_the_stage_table_says_how_many() -> None:
-    """Of a program that changes an input and returns one view."""
+    """For a program that changes an input and returns one view."""
     trace = explorer.trace(program, torch.randn(4, 4), torch.randn(4, 4), target="h100")
     assert "1 input changed, 1 view\n" in repr(trace)
 
 
 @pytest.mark.parametrize("train", [False, True])
 def test_inference_and_training_have_one_each(train: bool) -> None:
-    """The graph that it is of is named."""
+    """Each names the graph that it belongs to."""
     x = torch.randn(4, requires_grad=train)
     trace = explorer.trace(lambda x: x.sin(), x, target="h100", train=train)
     assert [a.graph for a in trace.find("aot_metadata")] == ["forward" if train else "inference"]

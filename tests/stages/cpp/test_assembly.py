@@ -79,7 +79,7 @@ def test_clangs_form_is_known() -> None:
 
 
 def test_without_own_functions_the_text_stays_whole() -> None:
-    """Assembly of another form is shown as it is."""
+    """Assembly of an unknown form is shown whole."""
     assert kept_of("\tret\n") == "\tret"
 
 

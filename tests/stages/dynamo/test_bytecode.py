@@ -51,7 +51,7 @@ SOURCE = "def f(a, b):\n    '''Doc.'''\n    x = a / (torch.abs(a) + 1)\n    if b
 
 
 def links(text: str, trace: Trace) -> dict[str, int]:
-    """The line of the source by opcode."""
+    """The source's line of each instruction, by its opcode."""
     made = rendered(text)
     return {
         made.lines[n - 1].partition("(")[0]: link.target_lines[0] for link in STAGE.link(made, trace) for n in link.source_lines

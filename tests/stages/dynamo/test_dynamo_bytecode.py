@@ -1,4 +1,4 @@
-"""Dynamo's bytecode: what it copied from the function leads there, the rest is Dynamo's own."""
+"""Dynamo's bytecode: instructions that it copied lead to the function, the others are Dynamo's own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def made(**facts: object) -> Artifact:
 
 
 def test_copied_instructions_lead_to_their_lines(with_source: Callable[..., Trace]) -> None:
-    """And only they: what stands below one in the disassembly is not of its line."""
+    """Only they do: an instruction below a copied one in the disassembly is not of its line."""
     trace = with_source("def f(a):\n    pass\n    print(a)", "f.py", 4)
     links = list(STAGE.link(made(copied=((1, 4), (4, 6), (5, 99))), trace))
     assert [(x.source_lines, x.target, x.target_lines, x.how) for x in links] == [
@@ -80,6 +80,6 @@ def test_what_dynamo_copies_of_a_function_with_breaks() -> None:
 
 
 def test_the_decompilers_lines_are_named() -> None:
-    """It states no instruction's line, so none is linked and none counts as missing."""
+    """The decompiler states no instruction's line, so none is linked and none counts as missing."""
     artifact = Artifact("d", "decompiled", "0/0", "", "", "python", "def f(a):\n\n    return a")
     assert decompiled.kinds(artifact) == ["no line stated", "blank", "no line stated"]

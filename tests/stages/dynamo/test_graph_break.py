@@ -1,4 +1,4 @@
-"""Graph breaks: reason, explanation, hints and place out of Dynamo's message, of several torch versions."""
+"""Graph breaks: reason, explanation, hints and place, read from Dynamo's message in several versions of torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards: the rows read out of Dynamo's printed guard tree, of several torch versions."""
+"""Guards: rows read from Dynamo's printed guard tree, in several versions of torch."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_guard_on_several_values_is_listed_once() -> None:
 
 
 def test_a_derived_guard_links_to_the_line_of_what_it_is_derived_from(with_source: Callable[..., Trace]) -> None:
-    """The link says so."""
+    """The link says that it is derived."""
     made = STAGE.render(Event("guards", 0.0, "0/0", data=plain({"text": DYNAMIC})), "0/0:guards")
     links = {link.source_lines: link for link in STAGE.link(made, with_source("def f(x, z):\n    y\n    n\n    z", "a/b.py", 3))}
     assert (links[(6,)].target_lines, links[(6,)].how) == ((4,), "derived guard")

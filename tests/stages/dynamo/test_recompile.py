@@ -1,4 +1,4 @@
-"""Recompiles: the failed guards out of the forms in which Dynamo says them."""
+"""Recompiles: the guards that failed, read from each form in which Dynamo says them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEVERAL = """[
 
 
 def test_one_reason_is_a_plain_text() -> None:
-    """The earlier compile stands before the colon, the guard in Dynamo's words behind it."""
+    """The earlier compile stands before the colon, the guard in Dynamo's words after it."""
     assert reasons(ONE) == ({"earlier": "0/0", "guard": "tensor 'x' dtype mismatch. expected Float, actual Double"},)
 
 

@@ -1,4 +1,4 @@
-"""Wrappers in C++: which text is one, the kernels in it, and its calls; and what a trace makes of them."""
+"""Wrappers in C++: how they are recognised, their kernels and calls, and what a trace makes of them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def model() -> nn.Module:
 
 
 def whole(trace: explorer.Trace) -> None:
-    """What a trace with a wrapper in C++ has to have."""
+    """Assert what a trace with a wrapper in C++ has to have."""
     (code,) = trace.find("output_code")
     assert code.language == "cpp"
     for kernel in trace.kernels:

@@ -112,12 +112,12 @@ def test_a_variable_that_is_begun_in_two_steps_belongs_to_its_use() -> None:
 
 
 def test_a_kernel_that_was_defined_again_for_other_nodes_has_both() -> None:
-    """Two layers of a model that are one kernel."""
+    """Such as one kernel for two layers of a model."""
     assert owners(kernel(definition((9, "a")), definition((9, "b"))))[9] == (("a", "b"), "codegen")
 
 
 def test_what_a_template_wrote_belongs_to_its_node() -> None:
-    """All that computes and was not written for another node."""
+    """All lines that compute and were not written for another node do."""
     found = owners(kernel(definition((10, "relu"), template=("mm",))))
     assert found[9] == (("mm",), "template") and found[10] == (("relu",), "codegen") and 7 not in found
 

@@ -1,4 +1,4 @@
-"""The launches that a wrapper states."""
+"""The launches that a wrapper states, with their grids."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def links(artifact: Artifact, *others: Artifact) -> set[tuple[int, str, tuple[in
 
 
 def test_the_first_line_of_each_scheduler_node_is_found() -> None:
-    """Fused nodes and the nodes in them."""
+    """Also of fused nodes and of the nodes in them."""
     assert headers(made("ir_post_fusion")) == {"op0_op1": 1, "op0": 3, "op1": 14}
 
 
@@ -70,7 +70,7 @@ def test_operations_and_nodes_lead_to_the_post_grad_graph() -> None:
 
 
 def test_a_fused_node_leads_to_the_nodes_before_fusion() -> None:
-    """As a whole to its parts."""
+    """It leads to its parts as a whole."""
     found = links(made("ir_post_fusion", replace(ROW, origins=(), bodies={})), made("ir_pre_fusion"))
     assert found == {(1, "ir_pre_fusion", (3, 14), "fused")}
 
@@ -82,6 +82,6 @@ def test_the_nodes_of_a_graph_inside_are_those_of_that_graph() -> None:
 
 
 def test_recordings_without_bodies_have_the_origins_only() -> None:
-    """What older recordings do not say is not made up."""
+    """Facts that older recordings lack are not made up."""
     row = {k: v for k, v in ROW.items() if k != "bodies"}
     assert links(made("ir_pre_fusion", row)) == {(1, "graph", (3, 4), "origins")}

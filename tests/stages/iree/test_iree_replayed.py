@@ -1,4 +1,4 @@
-"""IREE's stages, made of recorded events: no IREE is needed, and none is asked."""
+"""IREE's stages, made from recorded events without IREE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's stages, made of recorded events: no engine is needed, and none is asked."""
+"""ONNX Runtime's stages, made from recorded events without the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node of an optimised graph was made of, on small graphs written out."""
+"""The nodes that a node of an optimised graph was made of, on small graphs written out here."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_nodes_that_hand_each_other_new_values_are_taken_together() -> None:
 
 
 def test_a_node_with_new_values_alone_is_made_of_nothing() -> None:
-    """Where no name says what is computed, nothing is."""
+    """Where no name says what a node computes, nothing is claimed."""
     before = graph("relu: r = Relu(x)")
     after = graph("relu: r = Relu(x)", "other: n = Shape(r)")
     assert origins(before, after) == {"relu": ("relu",), "other": ()}

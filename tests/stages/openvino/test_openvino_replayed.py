@@ -1,4 +1,4 @@
-"""OpenVINO's stages, made of recorded events: no OpenVINO is needed, and none is asked."""
+"""OpenVINO's stages, made from recorded events without OpenVINO."""
 
 from __future__ import annotations
 

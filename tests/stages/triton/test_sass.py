@@ -62,7 +62,7 @@ def test_the_mix_counts_instructions_by_class(ladder_trace: Callable[..., Trace]
 
 
 def test_the_lines_of_ptx_lead_on_to_what_the_ptx_was_inlined_into(ladder_trace: Callable[..., Trace]) -> None:
-    """Where it is known which line of the PTX an instruction is from, nvdisasm's own lines are not asked."""
+    """Where the PTX line of an instruction is known, nvdisasm's own lines are not used."""
     held = ladder_trace(ptx=PTX, sass=TEXT)
     (sass,), (ptx,) = held.find("sass"), held.find("ptx")
     lines = (2, 2, 4, 6, 0, 2, 2)

@@ -65,5 +65,5 @@ def test_lines_count_from_where_the_source_begins(linked: Linked) -> None:
 
 
 def test_a_table_that_refers_to_itself_ends(linked: Linked) -> None:
-    """A damaged table is no endless loop."""
+    """A damaged table makes no endless loop."""
     assert linked("ttir", ttir="%a = x loc(#loc1)\n#loc1 = loc(#loc2)\n#loc2 = loc(#loc1)") == {}

@@ -1,4 +1,4 @@
-"""TVM's stages, made of recorded events: no TVM is needed, and none is asked."""
+"""TVM's stages, made from recorded events without TVM."""
 
 from __future__ import annotations
 

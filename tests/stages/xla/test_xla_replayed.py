@@ -1,4 +1,4 @@
-"""XLA's stages, made of recorded events: no XLA is needed, and none is asked."""
+"""XLA's stages, made from recorded events without XLA."""
 
 from __future__ import annotations
 
