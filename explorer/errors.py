@@ -62,8 +62,11 @@ class CompileError(ExplorerError):
 
 
 def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:
-    """Build the error for a name that is not in `valid`; it offers the nearest names, or all if they are few."""
-    names = sorted(valid)
+    """Build the error for a name that is not in `valid`; it offers the nearest names, or all if they are few.
+
+    What was given is never offered: a caller may know the name in another place, where it is of no use here.
+    """
+    names = sorted(set(valid) - ({given} if isinstance(given, str) else set()))
     if not names:
         return InputError(f"unknown {what} {given!r}: there is none here")
     if len(names) > MOST_NAMES:

@@ -39,12 +39,21 @@ def test_every_error_is_a_public_name(name: str) -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_and_all() -> None:
-    """A slip of the pen gets the name that was meant, and the others in order."""
+    """A misspelled name is answered with the name that was meant, and with the others in order."""
     error = unknown_name("mode", "max-autotun", ["reduce-overhead", "max-autotune", "default"])
     assert isinstance(error, InputError) and isinstance(error, ValueError)
     assert str(error) == (
         "unknown mode 'max-autotun': did you mean 'max-autotune'? valid are 'default', 'max-autotune', 'reduce-overhead'"
     )
+
+
+def test_what_was_typed_is_never_offered() -> None:
+    """A name that is known, but not where it was asked for, is neither what was meant nor valid."""
+    few = str(unknown_name("value", "%5", ["%5", "%51", "%6"]))
+    assert few == "unknown value '%5': did you mean '%51' or '%6'? valid are '%51', '%6'"
+    many = str(unknown_name("value", "v5", [f"v{n}" for n in range(100)]))
+    assert "'v5'," not in many.partition(": ")[2] and "of 99" in many
+    assert str(unknown_name("value", "%5", ["%5"])) == "unknown value '%5': there is none here"
 
 
 def test_a_name_like_no_other_gets_no_guess() -> None:

@@ -6,7 +6,6 @@ The tables are the `.tsv` files beside this one; each states its source in its f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -77,11 +76,11 @@ def explanation(language: str, word: str) -> Explanation | None:
 
 def _in_table(name: str, word: str) -> Explanation | None:
     known = table(name)
-    for part in _parts(word, name in DOTTED):
-        exact = known.words.get(part)
-        if exact:
+    parts = list(_parts(word, name in DOTTED))
+    for part in parts:
+        if exact := known.words.get(part):
             return exact
-    for part in _parts(word, name in DOTTED):
+    for part in parts:
         for beginning, each in known.beginnings:
             if part.startswith(beginning):
                 return each
@@ -90,7 +89,7 @@ def _in_table(name: str, word: str) -> Explanation | None:
 
 def _parts(word: str, anywhere: bool) -> Iterator[str]:
     """A word and what is left of it without its last parts, then, with `anywhere`, without its first ones."""
-    pieces = re.split(r"\.", word.strip(".%$"))
+    pieces = word.strip(".%$").split(".")
     for first in range(len(pieces) if anywhere else 1):
         for last in range(len(pieces), first, -1):
             yield ".".join(pieces[first:last])

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+#: A location that a line of MLIR states, with brackets up to three deep in it.
+LOCATION = re.compile(r'\s?\bloc\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*")*\))*\))*\)')
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|#[A-Za-z_][\w$.]*|[-+]?\d+|[A-Za-z_][\w.]*|[<>{}\[\]=,:+()])')
 _ALIAS = re.compile(r"^#(?P<name>[A-Za-z_][\w$]*) = (?P<attribute>#(?:ttg|ttng|triton_gpu|triton_nvidia_gpu)\..*)$", re.MULTILINE)
 
@@ -21,6 +23,11 @@ class Attribute:
     name: str
     named: Mapping[str, object] = field(default_factory=dict)
     listed: tuple[object, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The name without its dialect, such as "blocked"."""
+        return self.name.rpartition(".")[2]
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """A parameter that is a list of numbers; () if there is none."""

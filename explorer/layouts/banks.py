@@ -20,14 +20,13 @@ REQUEST, WIDEST = BANKS * WORD, 16
 
 @dataclass(frozen=True)
 class BankUse:
-    """The first request of the first warp: the byte address of each lane, the bytes of a lane, and the words of each bank.
+    """The first request of the first warp: the byte address of each lane, and the bytes of a lane.
 
     `rounds` is how often shared memory is asked until all lanes have theirs, `fewest` how often it must be for so many bytes.
     """
 
     addresses: tuple[int, ...]
     width: int
-    words: tuple[tuple[int, ...], ...]
     rounds: int
     fewest: int
 
@@ -43,14 +42,12 @@ def bank_use(registers: LinearLayout, bytes_of: Mapping[tuple[int, ...], int], b
     width = _width(registers, bytes_of, max(1, bits // 8))
     addresses = tuple(bytes_of[registers.apply(lane=lane)] // width * width for lane in lanes)
     together = max(1, min(len(lanes), REQUEST // width))
-    banks: list[set[int]] = [set() for _ in range(BANKS)]
     rounds = fewest = 0
     for first in range(0, len(lanes), together):
         part = _words(addresses[first : first + together], width)
         rounds += max(len(bank) for bank in part)
         fewest += 1
-        banks = [bank | more for bank, more in zip(banks, part, strict=True)]
-    return BankUse(addresses, width, tuple(tuple(sorted(bank)) for bank in banks), rounds, fewest)
+    return BankUse(addresses, width, rounds, fewest)
 
 
 def _words(addresses: Sequence[int], width: int) -> list[set[int]]:

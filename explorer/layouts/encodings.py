@@ -24,23 +24,31 @@ def linear_layout(attribute: Attribute, shape: Sequence[int], bits: int) -> Line
     """
     if any(size < 1 or size & (size - 1) for size in shape):
         raise NoLayoutError(f"a shape of {'x'.join(map(str, shape))} has no linear layout: its sizes are no powers of 2")
-    kind = attribute.name.rpartition(".")[2]
-    if kind not in _LAYOUTS:
+    if attribute.kind not in _LAYOUTS:
         raise NoLayoutError(f"the layout #{attribute.name} is not known here")
-    return _LAYOUTS[kind](attribute, tuple(shape), bits)
+    return _LAYOUTS[attribute.kind](attribute, tuple(shape), bits)
 
 
 def _with_blocks(attribute: Attribute, block: LinearLayout, shape: tuple[int, ...]) -> LinearLayout:
     """Fill the part of the tensor that each thread block of a cluster has, then lay the blocks side by side."""
     if any(name in attribute.named for name in ("CTAsPerCGA", "CTASplitNum")):
         raise NoLayoutError(f"#{attribute.name} over several thread blocks in the words of an older triton is not known here")
-    steps = attribute.bases("CGALayout")
-    counts = tuple(2 * max((basis[d] for basis in steps), default=0) or 1 for d in range(len(shape)))
-    counts = tuple(min(count, size) for count, size in zip(counts, shape, strict=True))
-    part = tuple(size // count for size, count in zip(shape, counts, strict=True))
+    part, blocks = _part(attribute, shape), _blocks(attribute, shape)
     filled = block.filling(part)
-    cluster = tuple(tuple(v * p if v < c else 0 for v, p, c in zip(b, part, counts, strict=True)) for b in steps)
+    steps = attribute.bases("CGALayout")
+    cluster = tuple(tuple(v * p if v < c else 0 for v, p, c in zip(step, part, blocks, strict=True)) for step in steps)
     return LinearLayout({**filled.bases, "block": cluster}, shape, filled.order)
+
+
+def _blocks(attribute: Attribute, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The thread blocks of a cluster along each dimension, as many as it has elements at the most."""
+    steps = attribute.bases("CGALayout")
+    return tuple(min(size, 2 * max((step[d] for step in steps), default=0) or 1) for d, size in enumerate(shape))
+
+
+def _part(attribute: Attribute, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the part of the tensor that each thread block has."""
+    return tuple(size // count for size, count in zip(shape, _blocks(attribute, shape), strict=True))
 
 
 def _blocked(attribute: Attribute, shape: tuple[int, ...], bits: int) -> LinearLayout:
@@ -112,10 +120,9 @@ def _nvidia_mma(attribute: Attribute, shape: tuple[int, ...], bits: int) -> Line
 
 def _dot_op(attribute: Attribute, shape: tuple[int, ...], bits: int) -> LinearLayout:
     parent = attribute.attribute("parent")
-    kind = parent.name.rpartition(".")[2]
-    if kind not in _OPERANDS:
+    if parent.kind not in _OPERANDS:
         raise NoLayoutError(f"an operand of #{parent.name} is not known here")
-    return _OPERANDS[kind](attribute, parent, shape)
+    return _OPERANDS[parent.kind](attribute, parent, shape)
 
 
 def _operand_dims(attribute: Attribute, rank: int) -> tuple[bool, int, tuple[int, ...]]:
@@ -204,11 +211,6 @@ def _swizzled_shared(attribute: Attribute, shape: tuple[int, ...], bits: int) ->
     return _with_blocks(attribute, layout, shape)
 
 
-def _part(attribute: Attribute, shape: tuple[int, ...]) -> tuple[int, ...]:
-    steps = attribute.bases("CGALayout")
-    return tuple(size // min(size, 2 * max((b[d] for b in steps), default=0) or 1) for d, size in enumerate(shape))
-
-
 def _swizzled(shape: Sequence[int], row: int, column: int, rows: int, columns: int, shift: Callable[[int], int]) -> LinearLayout:
     """Rows of elements, the columns of each row exchanged by the exclusive or with that row's shift."""
     rank = len(shape)
@@ -264,7 +266,7 @@ def _padded_shared(attribute: Attribute, shape: tuple[int, ...], bits: int) -> L
 
 def padding_of(attribute: Attribute) -> tuple[tuple[int, int], ...]:
     """The (interval, padding) pairs of a padded layout, in elements; () for others."""
-    if attribute.name.rpartition(".")[2] != "padded_shared":
+    if attribute.kind != "padded_shared":
         return ()
     pairs = (pair for listed in attribute.listed if isinstance(listed, tuple) for pair in listed)
     return tuple((pair[0], pair[1]) for pair in pairs if isinstance(pair, tuple))

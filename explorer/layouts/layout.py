@@ -180,8 +180,8 @@ def layout_named(text: str, name: str, line: int = 0) -> Layout:
         layout = _layout(texts.aliases, value.type)
     except (NoLayoutError, AttributeTextError) as error:
         raise InputError(f"no picture of {name} ({value.type.text}): {error}") from error
-    moves = _accesses(texts, dict(_known(texts)))
-    used = tuple(access for move, access in moves if value.name in move.names)
+    its = replace(texts, values=(value,), moves=tuple(move for move in texts.moves if value.name in move.names))
+    used = tuple(access for _, access in _accesses(its, dict(_known(its))))
     return replace(layout, name=name if name.startswith("#") else value.name, line=value.line, accesses=used)
 
 
@@ -189,7 +189,11 @@ def _value_named(texts: LayoutTexts, name: str, line: int) -> Value:
     if name.startswith("#"):
         return _largest_with(texts, name)
     wanted = name if name.startswith("%") else f"%{name}"
-    named = [value for value in texts.values if value.name == wanted and line in (0, value.line)]
+    everywhere = [value for value in texts.values if value.name == wanted]
+    named = [value for value in everywhere if line in (0, value.line)]
+    if everywhere and not named:
+        lines = ", ".join(str(value.line) for value in everywhere)
+        raise InputError(f"line {line} has no value {wanted} with a layout; it is on line {lines}")
     if not named:
         names = dict.fromkeys([*(v.name for v in texts.values), *(f"#{alias}" for alias in texts.aliases)])
         raise unknown_name("value with a layout", name, names)
@@ -228,7 +232,7 @@ def _layout(aliases: Mapping[str, str], kind: ValueType) -> Layout:
         line=0,
         type=kind.text,
         encoding=aliases.get(kind.encoding[1:], kind.encoding),
-        kind=attribute.name.rpartition(".")[2],
+        kind=attribute.kind,
         memory="shared" if kind.shared else "registers",
         shape=shape,
         bits=kind.bits,
@@ -239,14 +243,13 @@ def _layout(aliases: Mapping[str, str], kind: ValueType) -> Layout:
 
 def _shape(attribute: Attribute, kind: ValueType) -> tuple[int, ...]:
     """The shape that a layout is of: of several buffers one after the other, that of one."""
-    name = attribute.name.rpartition(".")[2]
     rank = {
         "nvmma_shared": attribute.number("rank", 2),
         "swizzled_shared": len(attribute.numbers("order")),
         "shared": len(attribute.numbers("order")),
         "padded_shared": len(attribute.numbers("shape")),
         "shared_linear": len((attribute.bases("offset") or ((),))[0]),
-    }.get(name, len(kind.shape))
+    }.get(attribute.kind, len(kind.shape))
     return kind.shape[-rank:] if rank else kind.shape
 
 

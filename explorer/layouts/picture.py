@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import product
+from math import prod
 
 from explorer.layouts.banks import BANKS, WORD, BankUse
 from explorer.layouts.linear import LinearLayout
@@ -81,10 +82,7 @@ def _thread_box(y: int, x: int, run: Sequence[Element], held: Holders) -> Box:
 
 
 def _shown(shape: Sequence[int], grid: Sequence[Sequence[Element]]) -> str:
-    count = sum(len(row) for row in grid)
-    whole = 1
-    for size in shape:
-        whole *= size
+    count, whole = sum(len(row) for row in grid), prod(shape)
     return "" if count == whole else f"the first {count} of {whole} elements; "
 
 

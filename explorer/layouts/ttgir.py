@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from explorer.layouts.attributes import aliases_of
+from explorer.layouts.attributes import LOCATION, aliases_of
 from explorer.model.values import text_lines
 
 _RESULT = re.compile(r"^\s*(?P<names>%[\w$#.-]+(?::\d+)?(?:, %[\w$#.-]+(?::\d+)?)*) = (?P<rest>.*)$")
 _NAME = re.compile(r"%[\w$.-]+")
-_LOCATION = re.compile(r"\s*loc\((?:[^()\"]|\"[^\"]*\"|\([^()]*\))*\)\s*")
 _ITERATED = re.compile(r"iter_args\((?P<args>[^)]*)\)")
 _TYPED = re.compile(r"(?P<name>%[\w$.-]+): (?=tensor<|!ttg\.memdesc<)")
 _STARTS = re.compile(r"tensor<|!(?:ttg|triton_gpu)\.memdesc<|(?<=-> )<(?=\d)|(?<=[,(] )<(?=\d)|(?<=: )<(?=\d)")
@@ -88,7 +87,7 @@ def read(text: str) -> LayoutTexts:
     for number, raw in enumerate(text_lines(text), 1):
         if raw.startswith("#"):
             continue
-        line = _LOCATION.sub(" ", raw).rstrip()
+        line = LOCATION.sub("", raw).rstrip()
         values += _values(number, line, open_results)
         moves += _moves(number, line)
     warp, vendor = int(threads[1]) if threads else 32, target[1] if target else "cuda"
@@ -235,23 +234,12 @@ def _closing(text: str, at: int) -> int:
 def type_of(text: str) -> ValueType:
     """The parts of a type's text, such as `tensor<64x32xf32, #blocked>`."""
     head, _, body = text.partition("<")
-    parts = _split(body[:-1])
+    parts = [part.strip() for part, _ in _listed(body[:-1], 0)]
     dimensions, element = m.groups() if (m := _DIMENSIONS.match(parts[0])) else ("", parts[0])
     shape = tuple(int(n) for n in dimensions.split("x") if n)
     encoding = parts[1] if len(parts) > 1 and parts[1].startswith("#") else ""
     whole = next((part for part in parts[2:] if re.fullmatch(r"\d+(?:x\d+)*", part)), "")
     return ValueType(text, shape, element, encoding, "tensor" not in head, tuple(int(n) for n in whole.split("x") if n))
-
-
-def _split(body: str) -> list[str]:
-    """The parts between commas that are in no bracket."""
-    parts, depth, begin = [], 0, 0
-    for at, letter in enumerate(body):
-        depth += (letter in "<([{") - (letter in ">)]}")
-        if letter == "," and not depth:
-            parts.append(body[begin:at].strip())
-            begin = at + 1
-    return [*parts, body[begin:].strip()]
 
 
 def _moves(number: int, line: str) -> Iterator[Move]:

@@ -12,6 +12,7 @@ import pytest
 import explorer
 from explorer.errors import InputError
 from explorer.help.words import NAMES, TABLES, explanation, table
+from tests.in_tab import SOURCES, go_to_line
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ("mlp_train-torch2.11-cuda", "toy_example-torch2.13-cpu", "views/rotary-torch2.13-h100", "iree_linear-torch2.13-cpu")
@@ -78,9 +79,9 @@ def test_what_the_recordings_have_has_help(coverage, replayed):
     assert sum(sum(words.values()) for words in counts.values()) > 3000
 
 
-def test_the_browser_finds_what_python_finds(browser, replayed, coverage):
+def test_the_browser_finds_what_python_finds(browser, replayed):
     """The front end's look-up gives the same entry and link as Python's for every word of the recordings' texts."""
-    words = (ROOT / "explorer" / "widget" / "src" / "words.js").read_text(encoding="utf-8")
+    words = (SOURCES / "words.js").read_text(encoding="utf-8")
     read = {name: (ROOT / "explorer" / "help" / f"{name}.tsv").read_text(encoding="utf-8") for name in NAMES}
     tables = "".join(f"const {name} = {json.dumps(text)};" for name, text in read.items())
     code = re.sub(r"^export ", "", re.sub(r"^import .*;\n", "", words, flags=re.MULTILINE), flags=re.MULTILINE)
@@ -114,11 +115,7 @@ def test_help_stands_under_the_pointer_and_at_the_caret(opened, replayed):
     pane = tab.get_by_role("region", name="left text", exact=True)
     pane.locator("select").select_option(str(ptx))
     text = pane.locator(".cm-content")
-    text.focus()
-    tab.keyboard.press("Alt+g")
-    tab.locator(".cm-panel input").first.fill(str(line))
-    tab.keyboard.press("Enter")
-    text.focus()
+    go_to_line(text, line)
     tab.keyboard.press("F1")
     help_text = tab.locator(".cm-tooltip .word-help")
     assert help_text.inner_text() == "mul.f32 multiply; of integers .lo or .hi half of the product, .wide all of it documentation"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from functools import cache
 from pathlib import Path
 
 ALIASES = """\
@@ -39,7 +38,7 @@ block = []}>
 
 
 def kernel(layout: str, rows: int, columns: int, shared: str = "", bits: int = 32) -> str:
-    """The TTGIR of a kernel that stores the number of each element, in `layout`, to global memory, or keeps it in shared."""
+    """The TTGIR of a kernel that stores the number of each element, in `layout`, in global memory, or in `shared` where given."""
     rows_of, columns_of = (f"#ttg.slice<{{dim = {dim}, parent = {layout}}}>" for dim in (1, 0))
     whole, element = f"{rows}x{columns}", f"i{bits}"
     numbers, pointers = f"tensor<{whole}xi32, {layout}>", f"tensor<{whole}x!tt.ptr<{element}>, {layout}>"
@@ -68,10 +67,10 @@ def kernel(layout: str, rows: int, columns: int, shared: str = "", bits: int = 3
     return module(f"%out: !tt.ptr<{element}> {{tt.divisibility = 16 : i32}}", f"{body}    tt.store %q, {stored} : {pointers}")
 
 
-def module(arguments: str, body: str, threads: int = 32, target: str = "cuda:80") -> str:
+def module(arguments: str, body: str, threads: int = 32) -> str:
     """A module of one function that returns nothing."""
     return f"""{ALIASES}#smem = #ttg.shared_memory
-module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "{target}", \
+module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:80", \
 "ttg.threads-per-warp" = {threads} : i32}} {{
   tt.func public @ids({arguments}) {{
 {body}
@@ -81,14 +80,13 @@ module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.tar
 """
 
 
-@cache
-def ptx_of(text: str, capability: int = 80) -> str:
-    """The PTX that triton makes of a kernel in TTGIR, for a GPU that need not be there."""
+def ptx_of(text: str) -> str:
+    """The PTX that triton makes of a kernel in TTGIR, for an A100 that need not be there."""
     import triton
     from triton.backends.compiler import GPUTarget
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.ttgir"
         path.write_text(text, encoding="utf-8")
-        made = triton.compile(str(path), target=GPUTarget("cuda", capability, 32), options={"num_warps": 4})
+        made = triton.compile(str(path), target=GPUTarget("cuda", 80, 32), options={"num_warps": 4})
     return str(made.asm["ptx"])

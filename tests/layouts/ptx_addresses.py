@@ -36,8 +36,8 @@ class Block:
         self.threads = int(re.search(r"\.(?:req|max)ntid (\d+)", ptx)[1])
         self.registers: dict[str, Any] = {"%tid.x": np.arange(self.threads, dtype=np.int64)}
         self.shared = np.full(1 << 17, 255, dtype=np.uint8)
-        #: (threads that take part, addresses, values of each: one row a register) of each store to global memory
-        self.stores: list[tuple[Any, Any, Any]] = []
+        #: (threads that take part, addresses, values of each: one row a register, bytes of each) of each store to global memory
+        self.stores: list[tuple[Any, Any, Any, int]] = []
         #: (shared address, global address, bytes) of each asynchronous copy
         self.copies: list[tuple[Any, Any, int]] = []
         self.run(body.splitlines(), until)
@@ -163,7 +163,7 @@ class Block:
             self.registers[name] = wrapped(np.array(found, dtype=np.int64), name)
 
     def stored(self, element: int) -> list[list[int]]:
-        """Of each thread the values that it stored to global memory, in order, each of `element` bytes; none if masked off."""
+        """For each thread the values that it stored to global memory, in order, of `element` bytes each; none if masked off."""
         values: list[list[int]] = [[] for _ in range(self.threads)]
         for active, _, stored, size in self.stores:
             for thread in np.flatnonzero(active):
@@ -173,7 +173,7 @@ class Block:
 
 
 def operands(text: str) -> list[str]:
-    """The operands of an instruction; braces and brackets hold together."""
+    """Split the operands of an instruction; braces and brackets hold together."""
     return [part.strip() for part in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s{\[][^,]*", text)]
 
 
@@ -187,6 +187,6 @@ def as_signed(value: Any, bits: int) -> Any:
 
 
 def wrapped(value: Any, register: str) -> Any:
-    """A value as a register of its class holds it, by the register's name."""
+    """A value as a register of that name holds it, by the register's class."""
     bits = {"%rs": 16, "%rd": 64, "%r": 32, "%p": 1}[re.match(r"%(?:rs|rd|r|p)", register)[0]]
     return as_unsigned(value, bits)

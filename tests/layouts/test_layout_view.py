@@ -1,4 +1,4 @@
-"""The layouts of TTGIR in the view: shown under the text for the selected line, the same as those of Python."""
+"""The layouts of TTGIR in the view: shown under the text for the selected line, as Python gives them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from explorer.model.records import blank
 from explorer.model.values import Artifact
 from explorer.payload import payload
 from explorer.traced import Trace
+from tests.in_tab import go_to_line, load_axe, serious
 
 #: A matrix product that triton 3.7 compiled for an A100, without its locations.
 TEXT = (Path(__file__).parents[1] / "data" / "matmul-a100-triton3.7.ttgir").read_text(encoding="utf-8")
-AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +32,8 @@ def line_of(text: str) -> int:
 
 
 def select(tab: Any, line: int) -> Any:
-    """Go to a line and choose it by key, as a user without a pointer does; the panel of its layout."""
-    text = tab.locator(".pane .cm-content").first
-    text.focus()
-    tab.keyboard.press("Alt+g")
-    tab.locator(".cm-panel input").first.fill(str(line))
-    tab.keyboard.press("Enter")
-    text.focus()
+    """Go to a line and select it by key, as a user without a pointer does; the panel of its layout."""
+    go_to_line(tab.locator(".pane .cm-content").first, line)
     tab.keyboard.press("Enter")
     return tab.locator(".pane .layout-panel").first
 
@@ -110,18 +105,14 @@ def test_the_layout_follows_the_pointer_and_can_be_closed(opened, matmul):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(opened, matmul, scheme):
     """With a layout shown, axe-core has nothing serious to say in light and dark."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: make node_modules/.installed")
     tab = opened(matmul, color_scheme=scheme)
     select(tab, line_of("tt.dot ")).wait_for()
-    tab.evaluate(AXE.read_text(encoding="utf-8"))
-    found = tab.evaluate("() => axe.run().then((r) => r.violations)")
-    serious = [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found if v["impact"] in ("serious", "critical")]
-    assert not serious
+    load_axe(tab)
+    assert serious(tab) == []
 
 
 def test_a_trace_without_ttgir_has_no_layouts(replayed):
-    """The payload has layouts for TTGIR alone, each type once."""
+    """Only texts of TTGIR have layouts in the payload, each type once."""
     artifacts = payload(replayed("mlp_train-torch2.11-cuda"))["artifacts"]
     with_layouts = [a for a in artifacts if "layouts" in a]
     assert {a["stage"] for a in with_layouts} == {"ttgir"}

@@ -1,8 +1,7 @@
-"""Where the elements of TTGIR's values are: held to triton's own linear layouts, and to what the generated PTX addresses."""
+"""Where the elements of TTGIR's values are, held to triton's own linear layouts and to the addresses in the generated PTX."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -10,7 +9,6 @@ import sys
 from itertools import product
 from math import prod
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -20,18 +18,12 @@ from explorer.layouts.encodings import linear_layout
 from explorer.layouts.layout import layout_named
 from explorer.layouts.linear import LinearLayout
 from explorer.layouts.ttgir import read, type_of
+from tests.layouts import kernels
+from tests.layouts.ptx_addresses import Block
 
 HERE = Path(__file__).parent
 
 
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-kernels = load("kernels")
 #: Each layout with shapes: larger than it, smaller than it, and such that dimensions are repeated in an order.
 REGISTERS = [
     "64x32xf32, #blocked",
@@ -117,7 +109,7 @@ def linear_of(kind: str) -> LinearLayout:
 
 @pytest.mark.parametrize("at", range(len(TYPES)), ids=TYPES)
 def test_a_layout_is_the_one_that_triton_makes_of_it(answers, at):
-    """Every bit of register, lane, warp and block, or of the offset, adds the coordinates that triton's own one says."""
+    """Every bit of register, lane, warp and block, or of the offset, adds the coordinates that it adds in triton's layout."""
     expected = {name: tuple(map(tuple, bases)) for name, bases in answers[at]["bases"].items()}
     assert dict(linear_of(TYPES[at]).bases) == expected
 
@@ -142,7 +134,7 @@ def test_the_first_holder_is_the_one_that_triton_prints(answers):
 
 
 def test_bank_conflicts_are_those_that_triton_counts(answers):
-    """For each pair of registers and shared memory: the rounds beyond those that must be, by round, as triton counts them."""
+    """For each pair of registers and shared memory the extra rounds of an access are as many as triton counts."""
     different, conflicting = [], 0
     for (registers, shared, _), said in zip(PAIRS, answers[len(TYPES) :], strict=True):
         text = kernels.module("", f"    %x = ttg.local_load %m : {shared} -> {registers}")
@@ -167,7 +159,7 @@ def test_each_thread_stores_the_elements_that_it_holds(layout, rows, columns):
     """Run by its PTX, each thread stores the elements of its registers, in their order; copies of others store nothing."""
     pytest.importorskip("triton", reason="triton is not installed: it makes the PTX")
     text = kernels.kernel(layout, rows, columns)
-    block = load("ptx_addresses").Block(kernels.ptx_of(text), [0])
+    block = Block(kernels.ptx_of(text), [0])
     linear = layout_named(text, "%id").linear
     stored = block.stored(4)
     for thread, numbers in enumerate(stored):
@@ -187,7 +179,7 @@ def test_shared_memory_holds_each_element_where_the_picture_says(layout, shared,
     """Run by its PTX up to the barrier, each byte of shared memory has the element that the layout puts there."""
     pytest.importorskip("triton", reason="triton is not installed: it makes the PTX")
     text = kernels.kernel(layout, 64, 64, shared, bits)
-    block = load("ptx_addresses").Block(kernels.ptx_of(text), [0], until="bar.sync")
+    block = Block(kernels.ptx_of(text), [0], until="bar.sync")
     bytes_of = layout_named(text, "%m").bytes_of
     assert len(bytes_of) == 64 * 64
     for (row, column), at in bytes_of.items():
@@ -200,7 +192,7 @@ def test_a_matrix_product_copies_each_element_to_where_the_picture_says():
     pytest.importorskip("triton", reason="triton is not installed: it makes the PTX")
     text = (HERE.parent / "data" / "matmul-a100-triton3.7.ttgir").read_text(encoding="utf-8")
     left, right, size = 1 << 40, 1 << 41, 64
-    block = load("ptx_addresses").Block(kernels.ptx_of(text), [left, right, 1 << 42, size, size, size], until="ldmatrix")
+    block = Block(kernels.ptx_of(text), [left, right, 1 << 42, size, size, size], until="ldmatrix")
     stage = 64 * 32 * 2
     places = {"%x_27": (left, 0, 32), "%y_36": (right, 2 * stage, 64)}
     seen = 0
@@ -218,6 +210,14 @@ def test_a_matrix_product_copies_each_element_to_where_the_picture_says():
 
 
 # What is asked of it -----------------------------------------------------------------------------------------------------
+
+
+def test_a_value_on_another_line_is_said_to_be_there():
+    """A name that the text has is not called unknown, nor offered for itself: its lines are named."""
+    text = (HERE.parent / "data" / "matmul-a100-triton3.7.ttgir").read_text(encoding="utf-8")
+    line = layout_named(text, "%x_27").line
+    with pytest.raises(InputError, match=f"line 1 has no value %x_27 with a layout; it is on line {line}"):
+        layout_named(text, "%x_27", line=1)
 
 
 def test_values_have_the_types_that_their_operations_give():
@@ -275,13 +275,13 @@ def test_what_has_no_picture_says_why(replayed):
 
 
 def test_both_results_of_a_split_have_its_type():
-    """MLIR writes the type of both once."""
+    """MLIR writes the type of both results once."""
     line = "    %a, %b = tt.split %c : tensor<128x64x2xi32, #cube> -> tensor<128x64xi32, #blocked>"
     assert [(value.name, value.type.shape) for value in read(line).values] == [("%a", (128, 64)), ("%b", (128, 64))]
 
 
 def test_an_element_that_is_a_pointer_is_as_large_as_one():
-    """Not as large as what it points to."""
+    """It is not as large as what it points to."""
     assert type_of("tensor<64x32x!tt.ptr<f16>, #blocked>").bits == 64
     assert type_of("tensor<64x32xf16, #blocked>").bits == 16
 
@@ -296,7 +296,7 @@ def test_a_part_of_a_larger_buffer_is_refused():
 
 @pytest.mark.parametrize(("target", "counted"), [("cuda:80", True), ("hip:gfx1100", False)])
 def test_banks_are_counted_where_they_are_documented(target, counted):
-    """Also an AMD GPU may have 32 threads a warp."""
+    """An AMD GPU may have 32 threads a warp too, and its banks are not counted."""
     lines = [
         f'module attributes {{ttg.target = "{target}", "ttg.threads-per-warp" = 32 : i32}} {{',
         "  %a = arith.constant dense<1.0> : tensor<64x64xf32, #blocked>",

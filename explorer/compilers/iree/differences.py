@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from explorer.compilers.line_differences import LineMatcher
+from explorer.layouts.attributes import LOCATION
 from explorer.model.values import text_lines
 from explorer.stages.fx_locations import FIRST_NODE, FX_GRAPH
 from explorer.stages.triton.origins import mlir_chains
@@ -20,7 +21,6 @@ Place = tuple[str, int]
 AROUND = 3
 #: Characters of a line: attributes can be of any length.
 LONGEST = 1000
-_LOCATION = re.compile(r'\s?\bloc\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*")*\))*\))*\)')
 _VALUE = re.compile(r"%[\w$.-]+")
 #: Values with commas between them, and what follows: an equals sign behind all of them, or a type behind the last.
 _ROW = re.compile(r"%[\w$.-]+(?::\d+)?(?: *, *%[\w$.-]+(?::\d+)?)*(?P<set> *\)? *=(?!=))?(?P<typed>:(?!:))?")
@@ -38,7 +38,7 @@ class Module:
     def of(cls, text: str) -> Module:
         """The module of a text with locations."""
         chains = ((n, tuple(p for p in chain if p[0] == FX_GRAPH and p[1] >= FIRST_NODE)) for n, chain in mlir_chains(text))
-        lines = (_LOCATION.sub("", line).rstrip() for line in text_lines(text) if not line.startswith("#loc"))
+        lines = (LOCATION.sub("", line).rstrip() for line in text_lines(text) if not line.startswith("#loc"))
         return cls(text, tuple(lines), {number: chain for number, chain in chains if chain})
 
 
