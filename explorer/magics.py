@@ -15,6 +15,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
+from explorer.model.syntax import parsed_expression
 from explorer.recording.record import record
 from explorer.recording.trace import trace
 from explorer.traced import Trace
@@ -104,7 +105,7 @@ def evaluated(text: str, names: dict[str, Any]) -> tuple[Any, tuple[Any, ...], d
     A function that only collects takes the place of the user's, so that Python itself reads every form of argument:
     `f(x, *more, scale=2, **options)`.
     """
-    tree = ast.parse(text, "<%explore>", mode="eval") if text else None
+    tree = parsed_expression(text, "<%explore>") if text else None
     if tree is None or not isinstance(tree.body, ast.Call):
         raise UsageError("%explore takes a call, such as: %explore f(x)")
     call = tree.body

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.absent.generated import Kernel
 from explorer.ladder.ladder import compile_ladder
+from explorer.model.syntax import parsed_expression
 from explorer.observe.patch import replaced
 from explorer.observe.versions import compiles_kernels_of_cpp_wrapper_later
 
@@ -107,7 +108,7 @@ def launch_parameters(name: str, body: str, target: Target, folder: str) -> dict
     from torch._inductor.codecache import get_cpp_wrapper_cubin_path_name
     from torch._inductor.runtime.triton_heuristics import config_to_dict
 
-    call = ast.parse(body.strip(), mode="eval").body
+    call = parsed_expression(body.strip()).body
     assert isinstance(call, ast.Call)
     source = str(ast.literal_eval(call.args[1]))
     kernel, ladder = Kernel.of(name, source, target, None), compile_ladder(source, name, target)

@@ -22,6 +22,7 @@ from explorer.errors import InputError
 from explorer.interpret.estimate import Estimate, add_assigned_integers, estimate_launch
 from explorer.interpret.interpreter import WAITS, Interpreter, interpreting
 from explorer.model.integers import value_of
+from explorer.model.syntax import parsed
 from explorer.observe.patch import Guard, added, guard_here, guarded, guarding, replaced
 from explorer.observe.versions import inside_compile_fx
 
@@ -245,7 +246,7 @@ class Kernel:
 
 def launches_in(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:
     """Find each launch in a module's text, with its integer arguments."""
-    tree = ast.parse(code.text)
+    tree = parsed(code.text)
     names: dict[str, Any] = dict(code.sizes)
     add_assigned_integers(tree, names)
     kernels: dict[str, Kernel] = {}

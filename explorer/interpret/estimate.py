@@ -17,6 +17,7 @@ from explorer.errors import InputError
 from explorer.interpret.interpreter import AT_ONCE, interpreting
 from explorer.ladder.triton_jit import call_arguments, grid_of, jit_function, launch_settings
 from explorer.model.integers import value_of
+from explorer.model.syntax import parsed
 
 #: Seconds to rewrite and execute a kernel's source, before its first program.
 FIRST = 0.02
@@ -49,7 +50,7 @@ class Estimate:
 def estimate_launch(source: str, arguments: Mapping[str, Any], grid: Sequence[int]) -> Estimate:
     """Estimate one launch; `known` are the kernel's constants and integer arguments."""
     numbers = {k: v for k, v in arguments.items() if isinstance(v, int)}
-    tree = ast.parse(source)
+    tree = parsed(source)
     add_assigned_integers(tree, numbers)
     programs, block = math.prod(grid), _block(numbers, arguments)
     operations = _operations(tree, numbers)

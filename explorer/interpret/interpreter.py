@@ -23,6 +23,7 @@ from typing import Any
 
 from explorer.errors import InputError
 from explorer.ladder.triton_jit import call_arguments, grid_of, jit_function
+from explorer.model.syntax import parsed
 from explorer.observe.patch import added
 
 #: Elements of a block times programs that run at once: arrays of this size stay in a core's cache.
@@ -238,7 +239,7 @@ class Interpreter:
     def _rewrite(self, function: Any) -> Callable[..., Any]:
         file, first = function.fn.__code__.co_filename, int(function.starting_line_number)
         source = textwrap.dedent(function.src)
-        tree = ast.fix_missing_locations(_Language().visit(ast.parse(source)))
+        tree = ast.fix_missing_locations(_Language().visit(parsed(source)))
         ast.increment_lineno(tree, first - 1 + _decorators(function))
         space = {**function.fn.__globals__, **inspect.getclosurevars(function.fn).nonlocals}
         libdevice_functions = {

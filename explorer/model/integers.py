@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from explorer.model.syntax import parsed_expression
+
 _OPERATORS: Mapping[type[ast.AST], Callable[..., int]] = MappingProxyType(
     {
         ast.Add: operator.add,
@@ -54,7 +56,7 @@ MOST_BITS = 128
 def evaluated(text: str, names: Mapping[str, int]) -> int | None:
     """The value of an expression such as "64" or "4*s77"; None where it uses an unknown name, or is no integer expression."""
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        tree = parsed_expression(text.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return value_of(tree.body, names)

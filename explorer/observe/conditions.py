@@ -12,11 +12,12 @@ from types import CodeType, FrameType
 from typing import Any
 
 from explorer.model.rows import Decision
+from explorer.model.syntax import parsed, parsed_expression
 from explorer.observe.places import in_package
 
 #: A value of a condition is written up to this many characters.
 LONGEST = 80
-#: Values that are written out; others, such as tensors of Inductor's IR, only say what they are.
+#: The types of values that are written out, beside dtypes, devices, operators and sizes. Others, such as Inductor's IR, are not.
 WRITTEN = (bool, int, float, str, type(None))
 
 
@@ -62,7 +63,7 @@ def _tree(code: CodeType) -> ast.FunctionDef | None:
     """The syntax of a function, its lines as they are in the file."""
     try:
         lines, first = inspect.getsourcelines(code)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
+        tree = parsed(textwrap.dedent("".join(lines)))
     except (OSError, SyntaxError, TypeError):  # no file, or a lambda in the middle of an expression
         return None
     ast.increment_lineno(tree, first - 1)
@@ -70,7 +71,7 @@ def _tree(code: CodeType) -> ast.FunctionDef | None:
 
 
 def _on_the_way(body: Sequence[ast.stmt], line: int) -> Iterator[tuple[ast.expr, bool, bool]]:
-    """Yield (test, outcome, whether the line is inside the block) for each test on the way to a line."""
+    """Yield (test, its outcome, whether the line is inside its block) for each test on the way to a line."""
     for statement in body:
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             continue
@@ -95,7 +96,7 @@ def _branches(statement: ast.stmt) -> Iterator[tuple[Sequence[ast.stmt], bool]]:
 
 def _names(test: str) -> Iterator[str]:
     """The names in a condition, and the attributes of names such as `config.fallback_random`."""
-    for node in ast.walk(ast.parse(test, mode="eval")):
+    for node in ast.walk(parsed_expression(test)):
         if isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_path(node)):
             yield ast.unparse(node)
 
@@ -133,7 +134,7 @@ def written(value: Any, *, none: bool = True) -> str:
 
 
 def callers(frame: FrameType | None, until: Mapping[str, object] | Sequence[str]) -> Iterator[FrameType]:
-    """The frames of torch from one outwards, up to one of these functions, which is the last."""
+    """Yield torch's frames from one outwards, up to and including the first of these functions."""
     while frame is not None:
         code = frame.f_code
         if in_package(code.co_filename).startswith("torch/"):

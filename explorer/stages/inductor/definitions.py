@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from explorer.model.events import KernelText, OutputCodeText
 from explorer.model.records import typed
+from explorer.model.syntax import parsed
 from explorer.model.values import Event, text_lines
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 
@@ -23,7 +24,7 @@ def kernel_events(event: Event) -> Iterator[Event]:
 
 def _in_python(wrapper: str) -> Iterator[KernelText]:
     """The kernels of a wrapper in Python."""
-    for statement in ast.parse(wrapper).body:
+    for statement in parsed(wrapper).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
             yield from _defined_by(statement, statement.value, wrapper)
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from explorer.model.integers import evaluated
 from explorer.model.rows import Launch
+from explorer.model.syntax import parsed
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 
 
@@ -31,7 +32,7 @@ def launches(
 def _runs(wrapper: str) -> Mapping[str, Sequence[tuple[int, Sequence[str]]]]:
     """Each kernel's name → the line and arguments of its launches; a wrapper is parsed once for all of its kernels."""
     runs_by_name: dict[str, list[tuple[int, list[str]]]] = {}
-    for node in ast.walk(ast.parse(wrapper)):
+    for node in ast.walk(parsed(wrapper)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
             arguments = [ast.unparse(a) for a in node.args if not isinstance(a, ast.Starred)]
             runs_by_name.setdefault(ast.unparse(node.func.value), []).append((node.lineno, arguments))

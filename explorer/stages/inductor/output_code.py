@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from explorer.model.events import OutputCodeText
 from explorer.model.records import typed
 from explorer.model.stage import KernelPlace, Stage, text_artifact
+from explorer.model.syntax import parsed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, once
 from explorer.stages.fx_graph import all_fx_nodes
@@ -38,7 +39,7 @@ def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
         return _cpp_wrapper.calls(artifact.text)
     calls: list[tuple[int, str]] = []
     try:
-        tree = ast.parse(artifact.text)
+        tree = parsed(artifact.text)
     except SyntaxError:
         return ()  # the kernels' failure says so
     for function in ast.walk(tree):

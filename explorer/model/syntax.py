@@ -1,0 +1,34 @@
+"""Parse Python source, whatever other threads do meanwhile."""
+
+from __future__ import annotations
+
+import ast
+from contextlib import suppress
+
+#: How often a source is parsed before the error counts.
+ATTEMPTS = 20
+
+
+def parsed(source: str) -> ast.Module:
+    """Return the tree that `ast.parse` makes of a module's source.
+
+    CPython 3.11 keeps one depth for the trees that all threads make, and raises SystemError where one is begun while another
+    is made; the source is then parsed again. SyntaxError and ValueError are `ast.parse`'s own.
+    """
+    tree = _parsed(source, "<unknown>", "exec")
+    assert isinstance(tree, ast.Module)
+    return tree
+
+
+def parsed_expression(source: str, file: str = "<unknown>") -> ast.Expression:
+    """Return the tree of an expression, as `parsed` does that of a module."""
+    tree = _parsed(source, file, "eval")
+    assert isinstance(tree, ast.Expression)
+    return tree
+
+
+def _parsed(source: str, file: str, mode: str) -> ast.AST:
+    for _ in range(ATTEMPTS - 1):
+        with suppress(SystemError):
+            return ast.parse(source, file, mode)
+    return ast.parse(source, file, mode)
