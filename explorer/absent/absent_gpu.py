@@ -24,8 +24,8 @@ from explorer.observe.versions import release_of_libraries
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
 
-#: What starts a GPU's driver or changes the device, which does nothing for the program and for Inductor alike.
-STARTED = ("_lazy_init", "_lazy_call", "_exchange_device", "_maybe_exchange_device")
+#: What starts a GPU's driver, changes the device or asks for a capture, with one answer for the program and for Inductor.
+STARTED = ("_lazy_init", "_lazy_call", "_exchange_device", "_maybe_exchange_device", "is_current_stream_capturing")
 
 
 @contextmanager

@@ -30,6 +30,7 @@ def disabled_functions(begin: Begin) -> Iterator[None]:
 
     wrapper = eval_frame.DisableContext()(lambda: None).__code__
     ends: dict[FrameType | None, Callable[[], None] | None] = {}  # of the functions under way
+    torchs: dict[int, Any] = {}  # functions of torch's by their identity: of some torch disables ten thousand calls a compile
 
     def turned(_: Any) -> None:  # before the call, since what is after it Dynamo would compile
         frame: FrameType | None = sys._getframe(2)  # behind what stands in the function's place
@@ -42,7 +43,11 @@ def disabled_functions(begin: Begin) -> Iterator[None]:
         elif frame is not None:
             ends[frame] = None  # whatever fails below, the next call from this frame is the second
             function = frame.f_locals["fn"]
-            if not _is_plainly_torchs(function) and is_of_program(function):
+            if id(function) in torchs:
+                return
+            if _is_plainly_torchs(function):
+                torchs[id(function)] = function
+            elif is_of_program(function):
                 ends[frame] = begin()
 
     with preceded(eval_frame, "_maybe_set_eval_frame", turned):
@@ -58,7 +63,7 @@ def _calling(code: CodeType) -> FrameType | None:
 
 
 def _is_plainly_torchs(function: Any) -> bool:
-    """Whether a function stands in torch itself, by the quick way: of some torch disables ten thousand calls a compile."""
+    """Whether a function stands in torch itself, by the quick way."""
     for _ in range(MOST_WRAPPERS):
         if type(function) is not FunctionType:
             return False

@@ -18,6 +18,7 @@ from explorer.absent.disabled_functions import disabled_functions
 from explorer.absent.random_draws import draws_random_numbers
 from explorer.absent.torch_cuda import torch_cuda_answers
 from explorer.observe.patch import added_in_plain_sight, guard_here, guarded, guarding, replaced
+from explorer.observe.versions import tensor_methods_of_dynamo
 
 if TYPE_CHECKING:
     from explorer.gpus.figures import Target
@@ -39,7 +40,6 @@ def seen_by_dynamo(target: Target, drawn: Callable[[], None]) -> Iterator[None]:
     import torch
     from torch import _meta_registrations as rules
     from torch._dynamo.output_graph import SubgraphTracer
-    from torch._dynamo.variables.tensor import TensorVariable
 
     gpu = torch.device(target.device, 0)
 
@@ -79,9 +79,8 @@ def seen_by_dynamo(target: Target, drawn: Callable[[], None]) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch_cuda_answers(target))
         stack.enter_context(composites_off_the_cpu())
-        for name in ANSWERS:
-            if hasattr(TensorVariable, name):
-                stack.enter_context(replaced(TensorVariable, name, make_answer))
+        for owner, name in tensor_methods_of_dynamo(ANSWERS):
+            stack.enter_context(replaced(owner, name, make_answer))
         stack.enter_context(replaced(SubgraphTracer, "create_proxy", make_proxy))
         stack.enter_context(replaced(rules, "device_hint", make_hint))
         yield

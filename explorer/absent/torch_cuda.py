@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import InputError
-from explorer.observe.patch import Guard, answered, guard_here, guarding, replaced, replaced_in_plain_sight
+from explorer.observe.patch import Guard, answered, guard_here, guarded_always, guarding, replaced, replaced_in_plain_sight
 from explorer.observe.versions import device_switches
 
 if TYPE_CHECKING:
@@ -188,9 +188,11 @@ def _below(target: Target) -> dict[str, Callable[..., Any]]:
     """Answers of torch.cuda's C++ side; other threads see no GPU, and so ask nothing more."""
     architecture = f"sm_{target.arch}" if target.vendor == "nvidia" else str(target.arch)
     return {
-        "_cuda_getDeviceCount": _DEVICES,
+        "_cuda_getDeviceCount": guarded_always(_always(0), lambda _: _DEVICES, "torch._C._cuda_getDeviceCount"),
         "_cuda_getDevice": _always(0),
         "_cuda_setDevice": _always(None),
+        "_cuda_exchangeDevice": _always(0),  # a graph calls these two by name
+        "_cuda_maybeExchangeDevice": _always(0),
         "_cuda_synchronize": _always(None),
         "_cuda_getArchFlags": _always(architecture),
         "_cuda_canDeviceAccessPeer": _always(False),
@@ -221,13 +223,15 @@ def _always(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
-#: What of torch.cuda starts CUDA or changes the device, which does nothing; and what of it torch.cuda.random imports by name.
+#: What of torch.cuda starts CUDA or changes the device, which does nothing, or asks whether a CUDA graph is captured, which none
+#: is; and what of it torch.cuda.random imports by name.
 _STARTED: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "_lazy_init": _always(None),
         "_lazy_call": _always(None),
         "_exchange_device": _always(0),
         "_maybe_exchange_device": _always(0),
+        "is_current_stream_capturing": _always(False),  # torch 2.15's Dynamo asks before each frame
     }
 )
 _IMPORTED = MappingProxyType({name: _STARTED[name] for name in ("_lazy_init", "_lazy_call")})

@@ -512,7 +512,7 @@ def _take_off_layer(owner: Any, name: str, layer: _Layer) -> None:
 def _put_on(owner: Any, name: str, make: Callable[[Any], Any], kind: type[_Layer]) -> _Layer:
     """One more replacement in a function's place."""
     with _CHANGING:
-        original, own = getattr(owner, name), vars(owner).get(name, _ABSENT)
+        original, own = getattr(owner, name), _own(owner, name)
         slot = getattr(original, "explorer_slot", None)
         if not isinstance(slot, _Slot) or own is _ABSENT:
             slot = _Slot(original)
@@ -526,6 +526,11 @@ def _put_on(owner: Any, name: str, make: Callable[[Any], Any], kind: type[_Layer
             setattr(owner, name, staticmethod(slot.function()) if static else slot.function())
         slot.hold(tuple(sorted((*slot.layers, layer), key=lambda layer: isinstance(layer, _Outermost))))
         return layer
+
+
+def _own(owner: Any, name: str) -> Any:
+    """What the owner itself holds by a name: of an object with slots, what it has."""
+    return vars(owner).get(name, _ABSENT) if hasattr(owner, "__dict__") else getattr(owner, name, _ABSENT)
 
 
 def _is_function(value: Any) -> bool:

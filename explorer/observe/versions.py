@@ -1,10 +1,10 @@
-"""The only file that asks "which torch, which triton, which Python?": one function a question."""
+"""The only file that asks "which torch, which triton, which Python?": one function for each question."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +38,7 @@ def isolates_recompiles() -> bool:
 
 
 def device_switches() -> tuple[str, ...]:
-    """What Dynamo keeps of torch.cuda for `with torch.cuda.device(n)`: nothing in torch 2.11, which asks torch.cuda itself."""
+    """The functions of torch.cuda that Dynamo holds for `with torch.cuda.device(n)`; torch 2.11 holds none."""
     from torch._dynamo.variables.ctx_manager import CUDADeviceVariable
 
     return tuple(name for name in ("_exchange_fn", "_maybe_exchange_fn") if hasattr(CUDADeviceVariable, name))
@@ -89,7 +89,7 @@ def compiles_kernels_of_cpp_wrapper_later() -> bool:
 
 
 def keeps_original_inner_fn() -> bool:
-    """True where Inductor puts a reduction that it split together again; not every torch does."""
+    """True where Inductor can undo the split of a reduction; not every torch can."""
     from torch._inductor import ir
 
     return hasattr(ir.ComputedBuffer, "with_original_inner_fn")
@@ -103,7 +103,7 @@ def localizes_functions() -> bool:
 
 
 def cpp_rewriters() -> tuple[str, ...]:
-    """The functions with which the C++ backend changes lines that are written; not every torch has both."""
+    """The functions with which the C++ backend changes lines that it has written; not every torch has both."""
     from torch._inductor.codegen import cpp
 
     return tuple(name for name in ("replace_acc_name", "replace_cascade_sum_with_add") if hasattr(cpp, name))
@@ -121,6 +121,18 @@ def draws_four_numbers() -> bool:
     from torch._inductor.runtime import triton_helpers
 
     return hasattr(triton_helpers, "rand4x")
+
+
+def tensor_methods_of_dynamo(names: Sequence[str]) -> Iterator[tuple[Any, str]]:
+    """Where Dynamo's TensorVariable has its answers of these names: attributes of the class, or entries of torch 2.15's table."""
+    from torch._dynamo.variables.tensor import TensorVariable
+
+    table = getattr(TensorVariable, "tp_methods", {})
+    for name in names:
+        if entry := table.get(name.removeprefix("method_")):
+            yield entry, "handler"
+        elif hasattr(TensorVariable, name):
+            yield TensorVariable, name
 
 
 def has_function(owner: Any, name: str) -> bool:
@@ -164,14 +176,14 @@ PUBLISHED: Mapping[str, tuple[str, str]] = MappingProxyType(
         "2.15": ("9.26.0", "7.14"),
     }
 )
-#: What a release that the table does not have yet is taken to have.
+#: The release whose row stands for releases that the table does not have yet.
 NEWEST = "2.15"
 
 
 def release_of_libraries() -> Libraries:
-    """What the CUDA build of the torch at hand comes with, or would; the only question that a release's number answers.
+    """The libraries that the CUDA build of this torch comes with. This is the only question that goes by a release's number.
 
-    Such a build pins its cuDNN (nvidia-cudnn-cu13==…). For one without CUDA it is what `PUBLISHED` has of its release.
+    A CUDA build pins its cuDNN (nvidia-cudnn-cu13==…). Of a build without CUDA it is what `PUBLISHED` has of its release.
     """
     release = ".".join(version_of("torch").split(".")[:2])
     published, rocm = PUBLISHED.get(release, PUBLISHED[NEWEST])
