@@ -175,6 +175,7 @@ class Source(Code):
 
     `inlined` where it runs inside another's compile, `launches` where it launches Triton kernels itself, `unseen` where
     only line numbers are shown: "changed" or "none". `not_compiled` counts the resume functions that were never compiled.
+    `cell` names the cell of a notebook that `file` stands for, such as "In[5]".
     """
 
     first_line: int
@@ -183,6 +184,7 @@ class Source(Code):
     launches: bool | None = None
     unseen: str | None = None
     not_compiled: int | None = None
+    cell: str | None = None
 
 
 @record
@@ -453,6 +455,23 @@ class Autotune(Record):
     operation: str
     inputs: Names
     choices: tuple[Choice, ...]
+
+
+@record
+class ChoiceForm(Record):
+    """One text of a choice: `choice` as its row names it, `form` "kernel" for its source, else a form of a Triton kernel.
+
+    `name` is what the text is called, such as "triton_mm_7.ttgir". `language` is that of the source. `file` and `first_line`
+    say where its source's lines are in the locations of its other forms; "" and 1 in the source itself.
+    """
+
+    name: str
+    choice: str
+    form: str
+    operation: str
+    language: str
+    file: str
+    first_line: int
 
 
 @record
@@ -846,6 +865,7 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "fx_pass": FxPass,
         "assumption": Assumptions,
         "autotune": Autotune,
+        "choice": ChoiceForm,
         "lowering": Lowering,
         "ir_pre_fusion": SchedulerGraph,
         "ir_post_fusion": SchedulerGraph,

@@ -26,6 +26,7 @@ from explorer.model.artifacts import (
     Bytecode,
     CacheLookup,
     ChangedSetting,
+    ChoiceForm,
     CompilationMetrics,
     CompileCall,
     Decompiled,
@@ -238,6 +239,13 @@ class ChoiceSource(Record):
     source: str
     name: str
     language: str
+    text: str
+
+
+@record
+class ChoiceFormText(ChoiceForm):
+    """One text of a choice, made on demand."""
+
     text: str
 
 
@@ -457,6 +465,7 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "autotune": Autotune,
         "autotune_taken": AutotuneTaken,
         "choice_source": ChoiceSource,
+        "choice": ChoiceFormText,
         "cuda_graph": CudaGraphDecision,
         "perf_hint": GivenHint,
         "output_code": OutputCodeText,

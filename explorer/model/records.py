@@ -104,6 +104,11 @@ def record(cls: type[R]) -> type[R]:
     return made
 
 
+def keys_of(kind: type[Record]) -> tuple[str, ...]:
+    """The keys that a record of this kind may have, in order."""
+    return tuple(key for _, key, _ in kind._layout)
+
+
 def typed(kind: type[R], value: Mapping[str, Plain]) -> R:
     """The record of a mapping, such as one that JSON gave; a record of that type as it is.
 

@@ -19,13 +19,18 @@ if TYPE_CHECKING:
     from explorer.model.trace_data import TraceData
 
 Facts = Mapping[str, Plain]
+#: Facts that are made of copies when the recording is first read.
+Unmade = Callable[[], Facts]
 
 
 class Emit(Protocol):
     """What a probe calls to record an event; it never raises and never slows the compile for long."""
 
-    def __call__(self, kind: str, facts: Callable[[], Facts], *, time: float | None = None) -> None:
-        """Record an event of `kind` now; `facts` is called at once, and an error in it becomes a Failure."""
+    def __call__(self, kind: str, facts: Callable[[], Facts | Unmade], *, time: float | None = None) -> None:
+        """Record an event of `kind` now; `facts` is called at once, and an error in it becomes a Failure.
+
+        It may copy what it needs and give a function that makes the facts of the copies: see `when_read`.
+        """
 
     def later(self, kind: str, facts: Callable[[], Facts]) -> None:
         """Record an event of `kind` when the recording ends, for what is not known before."""
@@ -147,8 +152,9 @@ class Stage:
     `gather(events, frames)` makes of its events one event an artifact; it is given those of the stage's own kind and of the
     kinds that it `consumes`, as they were recorded. `render(event, id)` makes one Artifact of one event.
     `link(artifact, trace)` gives the links that the artifact's text itself states. `summary(artifacts)` says in a few words
-    what the stage did in one graph. `rows(artifact, trace)` gives the rows of `Trace.table`. `kinds(artifact)` says of each
-    line which kind it is, "" for those that compute, for `Trace.coverage`; without it no line is made of a user's line.
+    what the stage did in one graph. `rows(artifact, trace)` gives the rows of `Trace.table`, and `columns` their keys where
+    they are not those of the rows that the artifact holds. `kinds(artifact)` says of each line which kind it is, "" for those
+    that compute, for `Trace.coverage`; without it no line is made of a user's line.
 
     `kernels(artifact)` names what the compiler launches or calls one by one, each with its lines in the text, for
     `explorer.compare` of several compilers: one of a compiler's stages has them.
@@ -177,6 +183,7 @@ class Stage:
     gather: Callable[[Sequence[Event], Frames], Iterable[Event]] = as_recorded
     summary: Callable[[Sequence[Artifact]], str] = nodes_or_kernels
     rows: Callable[[Artifact, TraceData], Iterable[Mapping[str, Plain]]] = rows_in_data
+    columns: tuple[str, ...] = ()
     kinds: Callable[[Artifact], Sequence[str]] | None = None
     kernels: Callable[[Artifact], Iterable[KernelPlace]] = no_kernels
     per_kernel: bool = False

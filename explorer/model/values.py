@@ -210,6 +210,29 @@ class Link:
         return self.how in COARSE
 
 
+#: What it means that a step of explorer's own work failed. All other steps are names: of a kernel, an error, a tool.
+_STEPS = {
+    "record": "not recorded",
+    "copy": "not recorded",
+    "read": "not recorded",
+    "text": "text not recorded",
+    "texts": "texts not recorded",
+    "source": "source not recorded",
+    "error": "error not recorded",
+    "call": "call not recorded",
+    "decision": "decision not recorded",
+    "origins": "origins not recorded",
+    "changed": "changes not recorded",
+    "functions": "functions not recorded",
+    "inlined functions": "inlined functions not recorded",
+    "matched": "matches not recorded",
+    "gather": "not shown",
+    "render": "not shown",
+    "replay": "not shown",
+    "link": "lines not linked",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Something that went wrong, as a value: the stage, the step and the message.
@@ -222,8 +245,14 @@ class Failure:
     message: str
     fatal: bool = False
 
+    @property
+    def what(self) -> str:
+        """The step in words, such as "not recorded"; of other steps their name, as of a kernel, whatever it is called."""
+        named = self.stage in ("kernel", "launch") and self.step not in ("gather", "render", "link")
+        return self.step if named else _STEPS.get(self.step, self.step)
+
     def __str__(self) -> str:
-        return f"{self.stage} / {self.step}: {self.message}"
+        return f"{self.stage}, {self.what}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,24 +300,40 @@ Value = TypeVar("Value", "Event", "Artifact", "Link", "Failure")
 
 
 class Rows(tuple[Mapping[str, Plain], ...]):
-    """A tuple of mappings that shows itself as a table; `.frame` is the pandas DataFrame."""
+    """A tuple of mappings that shows itself as a table; `.frame` is the pandas DataFrame.
 
-    __slots__ = ()
+    A table without rows has the `columns` that it would have with some, as far as whoever made it said so.
+    """
+
+    _columns: tuple[str, ...] = ()
+
+    def __new__(cls, rows: Iterable[Mapping[str, Plain]] = (), columns: Iterable[str] = ()) -> Rows:
+        """Make a table of rows; `columns` are its keys, which are only needed where there is no row."""
+        made = super().__new__(cls, rows)
+        made._columns = tuple(columns)
+        return made
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The keys of the rows, each once, in order."""
+        return tuple(dict.fromkeys(key for row in self for key in row)) or self._columns
 
     @property
     def frame(self) -> Any:
         """The rows as a `pandas.DataFrame`, one column a key."""
         import pandas
 
+        if not self:
+            return pandas.DataFrame(columns=list(self._columns))
         return pandas.DataFrame([{_encodable(key): _encodable(value) for key, value in row.items()} for row in self])
 
     def where(self, **conditions: object) -> Rows:
         """The rows whose named fields equal the given values."""
-        return Rows(row for row in self if all(row.get(k) == v for k, v in conditions.items()))
+        return Rows((row for row in self if all(row.get(k) == v for k, v in conditions.items())), self.columns)
 
     def __repr__(self) -> str:
         if not self:
-            return "<0 rows>"
+            return f"<0 rows of {', '.join(self._columns)}>" if self._columns else "<0 rows>"
         import pandas
 
         # pandas leaves out columns that do not fit; in a terminal they go on below
@@ -296,7 +341,7 @@ class Rows(tuple[Mapping[str, Plain], ...]):
             return str(self.frame)
 
     def _repr_html_(self) -> str:
-        return str(self.frame._repr_html_()) if self else "<i>none</i>"
+        return str(self.frame._repr_html_()) if self or self._columns else "<i>none</i>"
 
 
 def _encodable(value: Any) -> Any:

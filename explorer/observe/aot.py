@@ -11,7 +11,7 @@ from explorer.model.artifacts import AotMetadata
 from explorer.model.events import FxGraphText
 from explorer.model.rows import GraphInput, GraphOutput
 from explorer.model.stage import Emit
-from explorer.observe.fx import graph_record
+from explorer.observe.fx_copy import graph_facts
 from explorer.observe.patch import observed
 from explorer.observe.structured import listening
 
@@ -26,16 +26,16 @@ LOGGED = {
 
 @contextmanager
 def graphs(emit: Emit) -> Iterator[None]:
-    """Record the text of each graph AOTAutograd makes, for every backend that uses it, and the nodes of the joint graph.
+    """Record the text of each graph that AOTAutograd makes, whatever the backend, and the nodes of the joint graph.
 
-    Those of a graph that Inductor is handed are recorded there.
+    The nodes of a graph that Inductor is handed are recorded by `compile_fx.py`.
     """
     from torch._functorch._aot_autograd import graph_compile
 
     def begun(state: Any, capture: Any, *rest: Any, **named: Any) -> Iterator[None]:
         if not any(map(is_inductors, (*rest, *named.values()))):
             with emit.during("joint"):
-                emit("joint", lambda: graph_record(capture.graph_module))
+                emit("joint", lambda: graph_facts(capture.graph_module))
         yield
 
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
@@ -57,7 +57,7 @@ def is_inductors(compiler: Any) -> bool:
 
 def emit_aot_graph(emit: Emit, gm: Any, graph: str) -> None:
     """Emit "forward", "backward" or "inference" as AOTAutograd hands it to a compiler, with its nodes."""
-    emit("backward" if graph == "backward" else "forward", lambda: graph_record(gm))
+    emit("backward" if graph == "backward" else "forward", lambda: graph_facts(gm))
 
 
 def aot_graph_of(gm: Any) -> str:
@@ -89,7 +89,7 @@ def metadata(emit: Emit) -> Iterator[None]:
 
 
 def metadata_facts(found: Any, arguments: Sequence[Any]) -> AotMetadata:
-    """Each input and output of the graph as ViewAndMutationMeta has it; the inputs' types where there are as many of them."""
+    """Each input and output of the graph as ViewAndMutationMeta has it; with the arguments' types if they are as many."""
     types = [type_of(value) for value in arguments]
     known = types if len(types) == len(found.input_info) else [""] * len(found.input_info)
     inputs = (

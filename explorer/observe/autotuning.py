@@ -84,7 +84,7 @@ def choices_of(name: str, nodes: Any, timings: Mapping[Any, float | None], why: 
         Choice(
             choice=choice.name,
             kind=type(inside(choice)).__name__,
-            config=getattr(choice, "description", "") or "",
+            config=getattr(choice, "description", "") or cpp_settings(vars(inside(choice)).get("template")),
             ms=known.get(choice),
             fastest=choice is fastest,
             why=why if choice is fastest else "",
@@ -94,6 +94,23 @@ def choices_of(name: str, nodes: Any, timings: Mapping[Any, float | None], why: 
         for choice in timings
     )
     return Autotune(operation=name, inputs=inputs, choices=choices)
+
+
+def cpp_settings(template: Any) -> str:
+    """Say how a C++ template cuts a matrix product into blocks, by the names of its source; "" for another template.
+
+    Mr, Nr and Kr are the block of registers, Mt_blocks … those of a thread and Mc_blocks … those of a cache in such blocks.
+    """
+    registers = getattr(template, "register_blocking", None)
+    if registers is None:
+        return ""
+    settings = dict(zip(("Mr", "Nr", "Kr"), registers, strict=True))
+    if not template.is_dynamic_M:  # else the source works them out when it runs
+        for names, blocks in (("t", template.thread_blocking), ("c", template.cache_blocking)):
+            counts = blocks(template.num_threads)
+            settings |= dict(zip((f"{size}{names}_blocks" for size in "MNK"), counts, strict=True))
+    settings["num_threads"] = template.num_threads
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def request_of(choice: Any) -> Any:

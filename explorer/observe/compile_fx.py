@@ -11,7 +11,7 @@ from explorer.model.stage import Emit
 from explorer.observe.context import current_compile_id, graph_of
 from explorer.observe.failed import Noting, failed_graph
 from explorer.observe.functions import emit_sources
-from explorer.observe.fx import graph_record
+from explorer.observe.fx_copy import graph_facts
 from explorer.observe.patch import observed
 from explorer.observe.structured import listening, not_made
 
@@ -23,7 +23,7 @@ def lowered_graph(emit: Emit) -> Iterator[None]:
 
     def begun(self: Any, gm: Any, inputs: Any, check: Any, kwargs: Any) -> Iterator[None]:
         graph = graph_of(kwargs)
-        emit("inductor_input" if graph == "inference" else graph, lambda: graph_record(gm))
+        emit("inductor_input" if graph == "inference" else graph, lambda: graph_facts(gm))
         yield
 
     with observed(_InProcessFxCompile, "codegen_and_compile", begun), compiles_without_dynamo(emit):
@@ -90,7 +90,7 @@ def joint_graph(emit: Emit) -> Iterator[None]:
             return
         graph, kind = ("joint", "joint") if is_joint(gm.graph) else ("inference", "forward")
         with emit.during(graph):
-            emit(kind, lambda: graph_record(gm))
+            emit(kind, lambda: graph_facts(gm))
             yield
 
     with observed(compile_fx, "_recursive_joint_graph_passes", begun):
@@ -109,7 +109,7 @@ def pre_grad(emit: Emit) -> Iterator[None]:
 
     def round_of(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         result = yield
-        emit("pre_grad", lambda: graph_record(result, of=emit.here().path))
+        emit("pre_grad", lambda: graph_facts(result, of=emit.here().path))
 
     with observed(compile_fx, "_recursive_pre_grad_passes", round_of):
         yield

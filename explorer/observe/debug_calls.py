@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from explorer.model.events import OutputCodeText, SchedulerText
-from explorer.model.stage import Emit, Facts
-from explorer.observe.fx import graph_record
+from explorer.model.events import OutputCodeText
+from explorer.model.stage import Emit, Facts, Unmade
+from explorer.observe.fx_copy import graph_facts
 from explorer.observe.patch import guard_here, guarded, guarding, replaced
 from explorer.observe.scheduler_ir import Texts
 
 
 @contextmanager
-def debug_calls(emit: Emit, listeners: Mapping[str, tuple[str, Callable[..., Facts]]]) -> Iterator[None]:
+def debug_calls(emit: Emit, listeners: Mapping[str, tuple[str, Callable[..., Facts | Unmade]]]) -> Iterator[None]:
     """Answer `V.debug.NAME(...)`, the calls behind TORCH_COMPILE_DEBUG=1, and record what each listener returns.
 
     `listeners` has for each NAME a kind of event and the function that makes its facts of the call's arguments.
@@ -52,17 +52,17 @@ def written_for_debugging(emit: Emit) -> Iterator[None]:
     """Record the graph that is lowered, the scheduler's nodes before and after fusion, and the file that is run."""
     texts, guard = Texts(), guard_here()
 
-    def of_nodes(nodes: Any) -> SchedulerText:
+    def of_nodes(nodes: Any) -> Unmade:
         with guarding(guard):
             return texts.record(nodes)
 
-    def after_fusion(nodes: Any) -> SchedulerText:
+    def after_fusion(nodes: Any) -> Unmade:
         record = of_nodes(nodes)
         texts.forget()
         return record
 
-    listeners: dict[str, tuple[str, Callable[..., Facts]]] = {
-        "fx_graph_transformed": ("post_grad", lambda gm, *rest: graph_record(gm)),
+    listeners: dict[str, tuple[str, Callable[..., Facts | Unmade]]] = {
+        "fx_graph_transformed": ("post_grad", lambda gm, *rest: graph_facts(gm)),
         "ir_pre_fusion": ("ir_pre_fusion", of_nodes),
         "ir_post_fusion": ("ir_post_fusion", after_fusion),
         "output_code": ("output_code", _output_code),

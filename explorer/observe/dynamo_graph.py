@@ -9,10 +9,11 @@ from types import CodeType
 from typing import Any
 
 from explorer.model.events import FxGraphText
-from explorer.model.stage import Emit
+from explorer.model.stage import Emit, Unmade
 from explorer.observe.context import current_compile_id
 from explorer.observe.functions import emit_inlined_functions
 from explorer.observe.fx import graph_record
+from explorer.observe.fx_copy import GraphCopy, copied
 from explorer.observe.patch import followed, observed
 
 
@@ -20,18 +21,18 @@ from explorer.observe.patch import followed, observed
 def graph(emit: Emit) -> Iterator[None]:
     """Record the FX graph of each frame at the moment it is handed to the backend, whichever that is.
 
-    When the recording ends, so is the source of each function that was inlined into the graphs.
+    The source of each function that was inlined into the graphs is recorded when the recording ends.
     """
     from torch._dynamo.output_graph import OutputGraph
 
     stacks: list[tuple[str, str]] = []
     made = MadeAt()
 
-    def record(gm: Any) -> FxGraphText:
-        found = graph_record(gm, made.stack)
+    def record(gm: Any) -> FxGraphText | Unmade:
+        found = copied(gm, made.stack) or graph_record(gm, made.stack)
         stacks.extend((current_compile_id(), stack) for stack in found.stacks or ())
         made.forget()
-        return found
+        return found.written if isinstance(found, GraphCopy) else found
 
     def called(output: Any, gm: Any, *rest: Any, **named: Any) -> Iterator[None]:
         emit("dynamo", lambda: record(gm))
@@ -45,9 +46,9 @@ def graph(emit: Emit) -> Iterator[None]:
 class MadeAt:
     """Keep the stack at which Dynamo made each node, for nodes without a stack trace of their own.
 
-    Dynamo leaves torch's own modules out of its stacks, so that the user's line is the innermost. Where a module of torch's
-    is all that is traced, such as an nn.Sequential, nothing would be left; nor does it write a stack for switches such as
-    autocast. Kept until the graph is handed on.
+    Dynamo leaves torch's own modules out of its stacks, so that the user's line is the innermost. Where only a module of torch's
+    is traced, such as an nn.Sequential, no stack would be left. Dynamo writes none for switches such as autocast either. The
+    stacks are kept until the graph is handed on.
     """
 
     def __init__(self) -> None:
@@ -61,7 +62,7 @@ class MadeAt:
         from torch.fx import Graph
 
         def copied(copy: Any, graph: Any, node: Any, *args: Any, **kwargs: Any) -> None:
-            if node in self._calls:  # such as of the body of an autograd.Function, which Dynamo writes anew
+            if node in self._calls:  # such as the body of an autograd.Function, which Dynamo copies into another graph
                 self._calls[copy] = self._calls[node]
 
         def created(node: Any, tracer: Any, *args: Any, **kwargs: Any) -> None:

@@ -69,12 +69,12 @@ def node_row(node: Any, stacks: dict[str, int], made_at: MadeAt = lambda node: "
         original=original,
         decomposition=decomposition_site(original) if original is not None and decomposed else None,
         seq_nr=meta.get("seq_nr"),
-        input=_input_name(meta) if node.op == "placeholder" else None,
+        input=input_name(meta) if node.op == "placeholder" else None,
         from_=tuple(str(source.name) for source in origin) if (origin := meta.get("from_node")) else None,
     )
 
 
-def _input_name(meta: Any) -> str | None:
+def input_name(meta: Any) -> str | None:
     """What an input is: to Dynamo a value of the program ("L['x']"), to AOTAutograd an input of Dynamo's graph ("args[0]")."""
     argument, descriptor = meta.get("grapharg"), meta.get("desc")
     if descriptor is not None and hasattr(descriptor, "expr"):
@@ -102,7 +102,7 @@ def decomposition_site(operator: str) -> str:
 
 @lru_cache(maxsize=8192)
 def _written(operator: Any) -> str:
-    """An operator's name: each decomposition is looked for among a thousand, whose names take long to write."""
+    """An operator's name, kept since each decomposition is looked for among a thousand names, which take long to write."""
     return str(operator)
 
 

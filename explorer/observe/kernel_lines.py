@@ -17,7 +17,7 @@ import operator
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from explorer.model.stage import Emit
 from explorer.observe.nested import inner_graphs, lowered_path
 from explorer.observe.patch import beside, followed, observed, preceded, replaced
 from explorer.observe.subclasses import subclasses
-from explorer.observe.versions import cpp_rewriters, keeps_original_inner_fn, localizes_functions
+from explorer.observe.versions import cpp_rewriters, has_function, keeps_original_inner_fn, localizes_functions
 from explorer.observe.views import Views, views
 
 #: Under this key the meta of a LoopBody's node has the name of the FX node it was made for.
@@ -355,11 +355,34 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
         return rewrite
 
     with ExitStack() as stack:
+        stack.enter_context(_shared_bodies())
         stack.enter_context(followed(IndentedBuffer, "writeline", line_written))
         stack.enter_context(replaced(IndentedBuffer, "getvaluewithlinemap", make_value))
         for name in cpp_rewriters():
             stack.enter_context(replaced(cpp, name, make_rewrite))
         yield
+
+
+def _shared_bodies() -> AbstractContextManager[None]:
+    """Observe the one body that equal parts of a combo kernel share: torch 2.15 writes it anew, with other names."""
+    from torch._inductor.codegen.triton_combo_kernel import ComboKernel
+
+    def shared(result: Any, _: Any, parts: Any, *args: Any, **kwargs: Any) -> None:
+        if result is not None:
+            mark_shared(result.body._lines, [part.body._lines for part in parts])
+
+    if has_function(ComboKernel, "_try_get_shared_body"):
+        return followed(ComboKernel, "_try_get_shared_body", shared)
+    return nullcontext()
+
+
+def mark_shared(lines: list[Any], parts: Iterable[Sequence[Any]]) -> None:
+    """Give each line that several parts share the nodes that it has in all of them."""
+    kept = [[line for line in part if isinstance(line, str) or line() is not None] for part in parts]  # as torch keeps them
+    for number, (_, *alike) in enumerate(zip(lines, *kept, strict=True)):
+        nodes = [name for line in alike for name in (node_of(line) or "").split()]
+        if nodes:
+            mark_at(lines, number, " ".join(dict.fromkeys(nodes)))
 
 
 def node_of(line: Any) -> str | None:

@@ -51,7 +51,7 @@ HANDING_ON = (
     "fallback_handler.<locals>.handler",
     "make_fallback.<locals>.register_fallback",
 )
-#: Of the IR: what computes its sizes and layout on the way to its registration.
+#: Of the IR: what computes its sizes and layout on the way to its registration. torch 2.15 has functions inside them.
 CONSTRUCTORS = ("__init__", "create", "__post_init__", "create_inplace", "create_out_of_place")
 #: Classes of the IR that many others are derived from.
 GENERAL = ("OperationBuffer", "Buffer", "InputsKernel", "IRNode", "CodegenSymbol", "Operation", "Loops")
@@ -373,7 +373,8 @@ def _hands_on(code: CodeType) -> bool:
     name = code.co_qualname
     if not file.startswith("torch/_inductor/") or name in HANDING_ON:
         return True
-    return file == "torch/_inductor/ir.py" and (code.co_name in CONSTRUCTORS or code.co_name.startswith("<"))
+    constructs = not set(name.split(".")).isdisjoint(CONSTRUCTORS) or code.co_name.startswith("<")
+    return file == "torch/_inductor/ir.py" and constructs
 
 
 def _is_handler(node: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -17,11 +17,11 @@ from explorer.observe.patch import observed, replaced
 
 
 class PassWatch:
-    """Sees each FX pass and says which changed the graph: nodes made and erased, text before and after.
+    """Watches each FX pass and records those that changed the graph: nodes made and erased, text before and after.
 
-    A graph is compared by identity of each node's target and arguments, 0.3 µs a node; only a pass that
-    changed something is written down, and its text before is the text after the one before it. Of the others names and
-    seconds are kept: `idle`, those that ran since the last change.
+    Two states of a graph are compared by the identity of each node's target and arguments, which takes 0.3 µs a node. The text
+    before a pass is the text after the last one that changed something. Of passes that changed nothing only the names and the
+    seconds are kept, in `idle`.
     """
 
     def __init__(self, emit: Emit) -> None:
@@ -36,12 +36,12 @@ class PassWatch:
         self._parts: set[Any] = set()
 
     def replaces(self, old: Any, new: Any) -> None:
-        """Every use of a node becomes a use of another: what `replace_all_uses_with` says of where the other comes from."""
+        """Note that a new node takes the place of an old one in all its uses, and so comes from it."""
         if self._section:
             self._replaced.setdefault(new, []).append(old)
 
     def decomposes(self, old: Any, before: Any) -> None:
-        """A node is about to be taken out, and what stands between `before` and it was made in its place."""
+        """Note that the nodes between `before` and an old node, which is about to be erased, were made in its place."""
         new = old.prev
         while new is not before:
             self.replaces(old, new)
@@ -49,7 +49,7 @@ class PassWatch:
             new = new.prev
 
     def _origins(self, node: Any, before: set[Any]) -> set[str]:
-        """The names of the nodes of the graph before that a node took the place of, through those made in between."""
+        """Name the nodes of the earlier graph that a node took the place of, also by way of nodes made in between."""
         names: set[str] = set()
         seen, queue = {node}, [node]
         while queue:
@@ -76,14 +76,14 @@ class PassWatch:
             self._section, self._graph, self._state, self._lines, self._idle = outer
 
     def entered(self, gm: Any) -> float:
-        """A pass begins: what changed since the last one is written down under a name that says so."""
+        """Note that a pass begins; what changed since the last one is recorded as made outside a named pass."""
         self._depth += 1
         if self._depth == 1 and self._section:
             self._emit.attempt("fx_pass", "begin", lambda: self._compare(gm.graph, "(outside a named pass)", 0.0))
         return time.perf_counter()
 
     def left(self, gm: Any, name: str, started: float) -> None:
-        """A pass ended."""
+        """Note that a pass ended, and record what it changed."""
         self._depth -= 1
         seconds = time.perf_counter() - started
         if self._depth == 0 and self._section:
@@ -100,9 +100,9 @@ class PassWatch:
         self._lines = [line_of(node) for node in graph.nodes]
 
     def _compare(self, graph: Any, name: str, seconds: float) -> bool:
-        """Write down what changed; False where nothing did."""
+        """Record what changed since the last comparison; False where nothing did."""
         if graph is not self._graph and _owner(graph) is not _owner(self._graph):
-            return False  # a subgraph, or a pattern's own little graph: its round of passes is watched by itself
+            return False  # a graph inside this one, which has a round of passes of its own, or a pattern's own little graph
         state = _state(graph)
         if _same(state, self._state):
             return False
@@ -131,13 +131,21 @@ class PassWatch:
             replaced=replaced,
             names=tuple(row[0].name for row in self._state if row[0].op != "output"),
             targets=tuple(target_name(row[1]) for row in self._state if row[0].op != "output"),
-            users=_users_of(after - names - set(replaced) - set(stacks), self._state) if replaced else {},
+            users=self._made_for_users(after - names - set(replaced), stacks) if replaced else {},
             idle=tuple(self._idle),
             parts=parts or None,
         )
         self._idle = []
         self._emit("fx_pass", lambda: changed)
         return True
+
+    def _made_for_users(self, names: set[str], stacks: Mapping[str, str]) -> dict[str, Names]:
+        """The users of new nodes whose own stack does not say for whom they were made.
+
+        One stack cannot where there are several users: torch 2.15 gives the seeds that of the first operator that draws.
+        """
+        users = _users_of(names, self._state)
+        return {name: using for name, using in users.items() if name not in stacks or len(using) > 1}
 
 
 def _users_of(names: set[str], state: Iterable[tuple[Any, ...]]) -> dict[str, Names]:

@@ -1,9 +1,9 @@
-"""The scheduler's nodes before and after fusion, as text and as facts."""
+"""Copy the scheduler's nodes before and after fusion, as text and as facts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AnySet
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -11,58 +11,59 @@ from typing import Any
 
 from explorer.model.events import SchedulerText
 from explorer.model.rows import BufferLayout, Names, SchedulerNode
+from explorer.model.stage import Unmade
 from explorer.model.values import text_lines
 from explorer.observe.kernel_lines import body_nodes
 from explorer.observe.nested import lowered_path
 from explorer.observe.patch import replaced, replaced_pure
+from explorer.observe.unwritten_parts import UnwrittenParts
 
 
 class Texts:
-    """The texts that the nodes of a graph have in common, most of them before and after fusion, each made once by Inductor."""
+    """Inductor's texts of the nodes of a graph. What nodes share is made once, and some parts when the recording is read."""
 
     def __init__(self) -> None:
         self._made: dict[Any, str] = {}
+        self._parts = UnwrittenParts()
         self._writes_as_torch: bool | None = None  # whether `block_code` does; not known before the first block
 
-    def record(self, nodes: Any) -> SchedulerText:
-        """`ir_record` of scheduler nodes."""
+    def record(self, nodes: Any) -> Unmade:
+        """Make the record of scheduler nodes, but for the parts of their texts that are written when it is read."""
         with self._made_once():
-            return ir_record(nodes)
+            return unwritten_record(nodes, self._parts)
 
     def forget(self) -> None:
         """Keep nothing of the graphs seen so far."""
-        self._made.clear()
+        self._made, self._parts = {}, UnwrittenParts()
 
     @contextmanager
     def _made_once(self) -> Iterator[None]:
-        """Inside the block the same text is not made again: sympy takes 0.1 ms for an index, and layers have the same ones."""
+        """Inside the block no text is made twice, and some parts are left out."""
         from sympy.printing.defaults import Printable
         from torch._inductor import ir, scheduler
-        from torch._inductor.dependencies import MemoryDep
-        from torch._inductor.loop_body import LoopBody, LoopBodyBlock
+        from torch._inductor.loop_body import LoopBody
         from torch._inductor.utils import IndentedBuffer
 
         with ExitStack() as stack:
+            pformat, body = partial(self._formatted, scheduler.pformat), partial(self._body, LoopBody, LoopBody.debug_str)
             for owner, name, key in (
                 (Printable, "__str__", _expression),
                 (Printable, "__repr__", _expression),
-                (MemoryDep, "__repr__", _dependency),
                 (ir.Layout, "__str__", _layout_key),
-                (scheduler, "pformat", _formatted),
             ):
                 stack.enter_context(replaced_pure(owner, name, partial(self._once, key)))
-            stack.enter_context(replaced_pure(LoopBody, "debug_str", partial(self._once, _body)))
-            stack.enter_context(replaced_pure(LoopBodyBlock, "debug_str", self._of_block))
+            stack.enter_context(replaced_pure(scheduler, "pformat", pformat))
+            stack.enter_context(replaced_pure(LoopBody, "debug_str", body))
             stack.enter_context(replaced(IndentedBuffer, "splice", partial(_spliced, IndentedBuffer)))
             yield
 
     def _once(self, key: Callable[[Any], Any], original: Callable[[Any], str]) -> Callable[[Any], str]:
-        """A function that asks the original once for all values of the same key; each time for one whose key is None."""
+        """Wrap a function so that it runs once for all values of the same key; a value whose key is None is never kept."""
         made = self._made
 
         def write(value: Any) -> str:
             known = key(value)
-            text = made.get(known)  # asked for once: sympy's hashes and comparisons are functions of Python
+            text = made.get(known)  # one look-up, since sympy's hashes and comparisons are slow
             if text is None:
                 text = original(value)
                 if known is not None:
@@ -71,20 +72,25 @@ class Texts:
 
         return write
 
-    def _of_block(self, _: Any) -> Callable[..., str]:
-        """The text of a block as Inductor makes it, but that nothing is compiled for it."""
-        made = self._made
+    def _formatted(self, pformat: Callable[[Any], str], original: Callable[[Any], str]) -> Callable[[Any], str]:
+        """Replace `pformat`: leave sets of dependencies out, and write a layout once."""
+        once, parts = self._once(_formatted_layout, original), self._parts
+        return lambda value: parts.dependencies(pformat, value) if isinstance(value, AnySet) else once(value)
 
-        def debug_str(block: Any, name: str = "block") -> str:
-            graph = block.graph  # a block and its clones share it, and it is not changed once it is made
-            if graph not in made:
-                made[graph] = self._code(graph)
-            return made[graph].replace("def forward(", f"def {name}(")
+    def _body(self, kind: type, debug_str: Callable[[Any], str], original: Callable[[Any], str]) -> Callable[[Any], str]:
+        """Replace `LoopBody.debug_str`: leave loop bodies out, but for the code of their blocks."""
+        parts = self._parts
+        return lambda body: parts.body(debug_str, body, self._code_of_block) if type(body) is kind else original(body)
 
-        return debug_str
+    def _code_of_block(self, block: Any) -> str:
+        """Write the code of a block as Inductor does, without compiling it for that."""
+        graph = block.graph  # a block and its clones share it, and it is not changed before the graph's code is generated
+        if graph not in self._made:
+            self._made[graph] = self._code(graph)
+        return self._made[graph]
 
     def _code(self, graph: Any) -> str:
-        """The code of a block as torch writes it: most by `block_code`, if what that makes of the first block is the same."""
+        """The code of a block as torch writes it; by `block_code`, which is faster, once that agreed with torch on a block."""
         code = None if self._writes_as_torch is False else block_code(graph)
         if code is not None and self._writes_as_torch:
             return code
@@ -95,15 +101,15 @@ class Texts:
 
 
 def block_code(graph: Any) -> str | None:
-    """What torch.fx writes as the code of a block; None for one that has more than its plain calls, which torch is to write.
+    """Write the code of a block as torch.fx does; None for one with more than plain calls, which is left to torch.fx.
 
-    torch.fx also looks for what each line may delete and for names of globals: that takes ten times as long.
+    torch.fx takes ten times as long: it also looks for what each line may delete, and for names of globals.
     """
     from torch.fx import Node
     from torch.fx import graph as fx_graph
 
     lines = list[str]()
-    renamed = getattr(fx_graph, "_custom_builtins", None)  # nodes of these names have others in the code
+    renamed = getattr(fx_graph, "_custom_builtins", None)  # torch.fx renames nodes with these names
     for node in graph.nodes:
         if renamed is None or node.type is not None or node.name in renamed:
             return None
@@ -143,7 +149,7 @@ def _argument(value: Any, node: type) -> str | None:
 
 
 def _spliced(kind: type, original: Callable[..., None]) -> Callable[..., None]:
-    """What adds a text to a buffer of Inductor's at once; Inductor looks at the margin of each line, and adds it by a call."""
+    """Add a text to a buffer of Inductor's at once; Inductor looks at the margin of each line and adds it by a call."""
 
     def splice(buffer: Any, text: Any, *args: Any, **kwargs: Any) -> None:
         plain = type(buffer) is kind and type(text) is str and not args and not kwargs
@@ -158,9 +164,9 @@ def _spliced(kind: type, original: Callable[..., None]) -> Callable[..., None]:
 
 
 def unindented(text: str) -> list[str] | None:
-    """The lines of `textwrap.dedent(text).rstrip()`, but for spaces in empty ones.
+    """The lines of `textwrap.dedent(text).rstrip()`, except that empty ones may keep their spaces.
 
-    None for a text whose first line is empty, or in which a line starts left of it.
+    None for a text whose first line is empty, or in which a line is indented less than the first.
     """
     lines = text.rstrip().split("\n")
     margin = len(lines[0]) - len(lines[0].lstrip(" "))
@@ -174,72 +180,69 @@ def unindented(text: str) -> list[str] | None:
     return [line[margin:] for line in lines]
 
 
-def _body(value: Any) -> Any:
-    """What a loop body's text depends on; its blocks' graphs are not changed once they are made."""
-    blocks = tuple((name, block.graph) for name, block in value.subblocks.items())
-    return "body", value.root_block.graph, blocks, tuple(value.var_ranges.items()), tuple(value.indexing_exprs.items())
-
-
 def _expression(value: Any) -> Any:
-    """What the text of sympy's depends on."""
+    """What the text of an expression of sympy's depends on."""
     return type(value), value
 
 
-def _dependency(value: Any) -> Any:
-    """What a dependency's text depends on: deps are frozen."""
-    return value
-
-
 def _layout_key(value: Any) -> Any:
-    """What a layout's text depends on: all that it has, which may change; None for a layout that has more than plain facts."""
+    """What a layout's text depends on: its attributes, which may change, but for torch's caches; None for another class."""
     from torch._inductor.ir import FixedLayout, FlexibleLayout
 
     if type(value) not in (FixedLayout, FlexibleLayout):
         return None
-    return type(value), *(tuple(part) if isinstance(part, list) else part for part in vars(value).values())
+    return type(value), *(
+        tuple(part) if isinstance(part, list) else part for name, part in vars(value).items() if not name.startswith("__")
+    )
 
 
-def _formatted(value: Any) -> Any:
-    """What `pformat` makes its text of: a set of dependencies, or a layout."""
-    if isinstance(value, AnySet):
-        return frozenset(value)
+def _formatted_layout(value: Any) -> Any:
+    """What `pformat` makes the text of a layout of."""
     known = _layout_key(value)
     return known and ("pformat", *known)
 
 
-def ir_record(nodes: Any) -> SchedulerText:
-    """The text of scheduler nodes as TORCH_COMPILE_DEBUG=1 writes it, and one row of facts a node."""
+def unwritten_record(nodes: Any, parts: UnwrittenParts) -> Unmade:
+    """The text of scheduler nodes as TORCH_COMPILE_DEBUG=1 writes it, and one row of facts a node, but for some parts."""
     from torch._inductor.virtualized import V
 
     texts = [node.debug_str() for node in nodes]
-    rows = tuple(scheduler_row(node, text) for node, text in zip(nodes, texts, strict=True))
+    rows = [scheduler_row(node) for node in nodes]
     name = str(getattr(V.graph, "name", None) or "")  # "" for a graph that is not nested in another, as its path
-    return SchedulerText(text="".join(f"{text}\n\n\n" for text in texts), nodes=rows, of=name, path=lowered_path(V.graph))
+    return partial(ir_record, texts, rows, parts, name, lowered_path(V.graph))
 
 
-def scheduler_row(node: Any, text: str) -> SchedulerNode:
-    """One scheduler node: kind, device, sizes, what it reads and writes, the FX nodes it comes from."""
+def ir_record(
+    texts: Sequence[str], rows: Sequence[Mapping[str, Any]], parts: UnwrittenParts, of: str, path: str
+) -> SchedulerText:
+    """The record of scheduler nodes, with the parts that were left out of their texts."""
+    whole = [parts.filled(text) for text in texts]
+    nodes = tuple(SchedulerNode(**row, line_count=len(text_lines(text))) for row, text in zip(rows, whole, strict=True))
+    return SchedulerText(text="".join(f"{text}\n\n\n" for text in whole), nodes=nodes, of=of, path=path)
+
+
+def scheduler_row(node: Any) -> dict[str, Any]:
+    """The facts of one scheduler node: kind, device, sizes, what it reads and writes, the FX nodes it comes from."""
     parts = node.get_nodes()
     reads, writes = node.read_writes.reads, node.read_writes.writes
-    return SchedulerNode(
-        name=node.get_name(),
-        kind=type(node).__name__,
-        device=str(node.get_device()),
-        fused=tuple(part.get_name() for part in parts) if len(parts) > 1 else (),
-        inputs=tuple(sorted({_producer(node, dep.name) for dep in reads} - {node.get_name()})),
-        reads=tuple(sorted(dep.name for dep in reads)),
-        writes=tuple(sorted(dep.name for dep in writes)),
-        sizes=_sizes(node),
-        origins=tuple(sorted({origin.name for part in parts for origin in _origins(part)})),
-        node=_last_origin(parts[0]) if len(parts) == 1 else "",
-        layouts={buffer.get_name(): layout for buffer in node.get_outputs() if (layout := _layout(buffer.node))},
-        bodies={part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},
-        line_count=len(text_lines(text)),
-    )
+    return {
+        "name": node.get_name(),
+        "kind": type(node).__name__,
+        "device": str(node.get_device()),
+        "fused": tuple(part.get_name() for part in parts) if len(parts) > 1 else (),
+        "inputs": tuple(sorted({_producer(node, dep.name) for dep in reads} - {node.get_name()})),
+        "reads": tuple(sorted(dep.name for dep in reads)),
+        "writes": tuple(sorted(dep.name for dep in writes)),
+        "sizes": _sizes(node),
+        "origins": tuple(sorted({origin.name for part in parts for origin in _origins(part)})),
+        "node": _last_origin(parts[0]) if len(parts) == 1 else "",
+        "layouts": {buffer.get_name(): layout for buffer in node.get_outputs() if (layout := _layout(buffer.node))},
+        "bodies": {part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},
+    }
 
 
 def _layout(buffer: Any) -> BufferLayout | None:
-    """Dtype, size and stride of a buffer; None for one that is several, or none."""
+    """Dtype, size and stride of a buffer; None where it has no single layout."""
     layout: Any = getattr(buffer, "layout", None)
     if not all(hasattr(layout, name) for name in ("dtype", "size", "stride")):  # such as that of a node without a result
         return None

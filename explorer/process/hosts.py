@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
 
 #: Variables of hosts that run no model of a widget before its view is shown, each set for every kernel there: VS Code (the
 #: first two), Colab, Databricks, Deepnote, Hex.
@@ -16,9 +16,9 @@ VIEW_FIRST = (
 )
 
 
-def needs_view(environment: Container[str], server: str = "") -> bool:
+def needs_view(environment: Mapping[str, str]) -> bool:
     """Whether a widget is live only where a widget view shows it.
 
-    `server` is what `SERVER_SOFTWARE` says. Voila names itself there; it never saves what it shows.
+    Voila names itself in `SERVER_SOFTWARE`; it never saves what it shows.
     """
-    return server.startswith("voila") or any(name in environment for name in VIEW_FIRST)
+    return environment.get("SERVER_SOFTWARE", "").startswith("voila") or any(name in environment for name in VIEW_FIRST)

@@ -12,6 +12,7 @@ from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Event, Failure, Plain, plain
 from explorer.process.garbage import collection_paused
+from explorer.recording.cells import with_cells
 from explorer.recording.recorder import Recorder
 from explorer.recording.unread import UnreadEvents
 from explorer.replay import replay
@@ -27,11 +28,11 @@ def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Sta
     failures = failures_of(recorder)
     try:
         date = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        events = with_cells(recorder.events)
         whole_meta = plain({**meta, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
     except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
         return Trace.of(lost(error, meta, failures), live)
-    events, unread = tuple(recorder.events), recorder.unread
-    make = partial(_read_and_replayed, replay, events, unread, failures, whole_meta, tuple(stages))
+    make = partial(_read_and_replayed, replay, events, recorder.unread, failures, whole_meta, tuple(stages))
     return Trace.of_later(whole_meta, make, live, failures)
 
 
@@ -48,8 +49,8 @@ def _read_and_replayed(
     meta: Mapping[str, Plain],
     stages: Sequence[Stage],
 ) -> TraceData:
-    """Make the events that are unread, and the data of the trace of all."""
+    """Make the facts that are not made yet, and the data of the trace of all events."""
     with collection_paused():
-        read = unread.read()
+        read = unread.read(events)
         new = (failure for failure in read.failures if failure not in failures)
-        return replay((*events, *read.events), (*failures, *new), meta, stages)
+        return replay(read.events, (*failures, *new), meta, stages)

@@ -20,6 +20,7 @@ from explorer.live.kernel_call import KernelCall
 from explorer.live.ladder_events import events_of, without_sass
 from explorer.model.events import event_data
 from explorer.model.values import Event, Failure, Plain
+from explorer.recording.cells import with_cells
 from explorer.replay import replay
 from explorer.traced import Trace
 
@@ -72,7 +73,7 @@ def trace_kernel(
         failures.append(Failure("kernel", lowered.name, str(error), fatal=True))
         live.error = error
     meta = {"name": lowered.name, "target": gpu.name, "backend": "triton", **compiling.torch_versions()}
-    return Trace.of(replay(events, failures, meta), live)
+    return Trace.of(replay(with_cells(events), failures, meta), live)
 
 
 def _ladder(written: LoweredCall, failures: list[Failure]) -> Ladder:

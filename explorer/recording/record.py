@@ -21,6 +21,7 @@ from explorer.recording.compile_failures import note_failures
 from explorer.recording.finish import finished
 from explorer.recording.kernels import recording_kernels
 from explorer.recording.recorder import Recorder, recording
+from explorer.recording.unread import Read
 from explorer.stages import STAGES
 from explorer.traced import Trace
 
@@ -36,12 +37,16 @@ class Recording:
     @property
     def events(self) -> list[Event]:
         """All that the probes saw in the block; empty while it still runs."""
-        return [*self._recorder.events, *self._recorder.unread.read().events] if self._recorder is not None else []
+        return [*self._read(self._recorder).events] if self._recorder is not None else []
 
     @property
     def failures(self) -> list[Failure]:
         """All that went wrong in the recording itself; empty while it still runs."""
-        return [*self._recorder.failures, *self._recorder.unread.read().failures] if self._recorder is not None else []
+        return [*self._recorder.failures, *self._read(self._recorder).failures] if self._recorder is not None else []
+
+    @staticmethod
+    def _read(recorder: Recorder) -> Read:
+        return recorder.unread.read(recorder.events)
 
     @property
     def trace(self) -> Trace:

@@ -21,7 +21,7 @@ from explorer.compilers.own import recorded
 from explorer.errors import BusyError
 from explorer.model.context import Context
 from explorer.model.events import CompileError, event_data
-from explorer.model.stage import Facts, Stage, Watch, watch_nothing
+from explorer.model.stage import Facts, Stage, Unmade, Watch, watch_nothing
 from explorer.model.values import Call, Event, Failure
 from explorer.observe.context import current_compile_id
 from explorer.observe.fresh import cold_compile, every_lookup_misses
@@ -63,12 +63,12 @@ class Recorder:
         self._here = _Here()
         self.guard = Guard(self.covers, {}, here=True)
         self.unread = UnreadEvents()
-        self._deferred: list[tuple[str, str, Callable[[], Facts], float]] = []
+        self._deferred: list[tuple[str, str, Callable[[], Facts | Unmade], float]] = []
         self._progress = progress
         self._paths = CallPaths()
 
-    def __call__(self, kind: str, facts: Callable[[], Facts], *, time: float | None = None) -> None:
-        """Record an event of `kind` now."""
+    def __call__(self, kind: str, facts: Callable[[], Facts | Unmade], *, time: float | None = None) -> None:
+        """Record an event of `kind` now; where `facts` gives a function, what that gives when the recording is first read."""
         began = clock.perf_counter()
         frame = self._frame()
         if frame is not None and not self._here.muted:
@@ -83,9 +83,7 @@ class Recorder:
 
     def when_read(self, kind: str, facts: Callable[[], Facts]) -> None:
         """Record an event of `kind` now, and make its facts when the recording is first read."""
-        frame = self._frame()
-        if frame is not None and not self._here.muted:
-            self.unread.add(kind, frame, clock.perf_counter() - self._began, facts)
+        self(kind, lambda: facts)
 
     @contextmanager
     def during(self, graph: str) -> Iterator[None]:
@@ -162,9 +160,15 @@ class Recorder:
             self._append(kind, frame, facts, time, ())
         self._paths = CallPaths()
 
-    def _append(self, kind: str, frame: str, facts: Callable[[], Facts], time: float, path: tuple[Call, ...]) -> None:
+    def _append(self, kind: str, frame: str, facts: Callable[[], Facts | Unmade], time: float, path: tuple[Call, ...]) -> None:
         def add() -> None:
-            self.events.append(Event(kind, time, frame, self._here.graph, event_data(kind, facts()), path))
+            made = facts()
+            if callable(made):
+                event = Event(kind, time, frame, self._here.graph, path=path)
+                self.unread.add(event, made)
+            else:
+                event = Event(kind, time, frame, self._here.graph, event_data(kind, made), path)
+            self.events.append(event)
             if self._progress is not None and kind == "phase":
                 self._progress(str(self.events[-1].data.get("name", "")))
 

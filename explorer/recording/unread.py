@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from explorer.model.events import event_data
 from explorer.model.stage import Facts
@@ -13,34 +13,43 @@ from explorer.model.values import Event, Failure
 
 @dataclass(frozen=True)
 class Read:
-    """What the unread events of a recording became: events, and a Failure for each that could not be made."""
+    """What the events of a recording became: those with facts, and a Failure for each whose facts could not be made."""
 
     events: tuple[Event, ...] = ()
     failures: tuple[Failure, ...] = ()
 
 
 class UnreadEvents:
-    """The unread events of one recording; they are made once, whichever thread reads them first."""
+    """The facts of one recording that are not made yet; they are made once, whichever thread reads them first."""
 
     def __init__(self) -> None:
-        self._unread: list[tuple[str, str, float, Callable[[], Facts]]] = []
-        self._events: list[Event] = []
-        self._failures: list[Failure] = []
+        self._unread: dict[int, tuple[Event, Callable[[], Facts]]] = {}  # by the identity of the event, for which it is held
+        self._read: dict[int, tuple[Event, Event | Failure]] = {}
         self._lock = threading.RLock()
 
-    def add(self, kind: str, frame: str, time: float, facts: Callable[[], Facts]) -> None:
-        """One more event, whose `facts` hold nothing that changes, and nothing that ran."""
+    def add(self, event: Event, facts: Callable[[], Facts]) -> None:
+        """One more event that has no facts yet; `facts` hold nothing that changes, and nothing that ran."""
         with self._lock:
-            self._unread.append((kind, frame, time, facts))
+            self._unread[id(event)] = event, facts
 
-    def read(self) -> Read:
-        """Make those that are not made yet, and give all."""
+    def read(self, events: Sequence[Event]) -> Read:
+        """These events, each with its facts."""
         with self._lock:
-            while self._unread:
-                kind, frame, time, facts = self._unread[0]
-                try:
-                    self._events.append(Event(kind, time, frame, data=event_data(kind, facts())))
-                except Exception as error:  # noqa: BLE001 rule 5: what one cannot make must not take the rest away
-                    self._failures.append(Failure(kind, "record", f"{type(error).__name__}: {error}".strip()))
-                del self._unread[0]
-            return Read(tuple(self._events), tuple(dict.fromkeys(self._failures)))
+            found = [self._whole(event) for event in events]
+        failures = dict.fromkeys(each for each in found if isinstance(each, Failure))
+        return Read(tuple(each for each in found if isinstance(each, Event)), tuple(failures))
+
+    def _whole(self, event: Event) -> Event | Failure:
+        """The event with its facts; a Failure where they cannot be made, which must not take the rest away."""
+        if id(event) in self._unread:
+            _, facts = self._unread[id(event)]
+            self._read[id(event)] = event, _made(event, facts)
+            del self._unread[id(event)]
+        return self._read[id(event)][1] if id(event) in self._read else event
+
+
+def _made(event: Event, facts: Callable[[], Facts]) -> Event | Failure:
+    try:
+        return replace(event, data=event_data(event.kind, facts()))
+    except Exception as error:  # noqa: BLE001 rule 5: what one cannot make must not take the rest away
+        return Failure(event.kind, "record", f"{type(error).__name__}: {error}".strip())

@@ -28,6 +28,7 @@ ELSEWHERE = {
     **dict.fromkeys(("assembly", "kernel"), "made when a trace is replayed or asked, from recorded texts: tests/stages"),
     **dict.fromkeys(("compile_error", "compile_swallowed", "stance"), "tests/test_failed_compiles.py"),
     **dict.fromkeys(("assumption", "autotune", "autotune_taken", "choice_source"), "tests/questions/test_choices.py"),
+    "choice": "tests/test_autotuning_view.py, made when asked for",
     **dict.fromkeys(("cache", "cuda_graph", "perf_hint"), "tests/observe"),
     "written_file": "tests/observe/test_metrics.py",
     "compiled_fn": "tests/compilers/test_own.py",

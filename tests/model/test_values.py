@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import pickle
 import subprocess
 import sys
 from types import MappingProxyType
@@ -169,9 +170,11 @@ def test_records_are_frozen(record: object) -> None:
             setattr(record, name, "x")
 
 
-def test_a_failure_reads_as_stage_step_and_message() -> None:
-    """A Failure's text says where and what."""
-    assert str(Failure("guards", "render", "KeyError: 'x'")) == "guards / render: KeyError: 'x'"
+def test_a_failure_reads_as_stage_what_failed_and_message() -> None:
+    """A Failure's text says where and what, the steps of explorer's own work in words."""
+    assert str(Failure("guards", "render", "KeyError: 'x'")) == "guards, not shown: KeyError: 'x'"
+    assert str(Failure("decompiled", "record", "no")) == "decompiled, not recorded: no"
+    assert str(Failure("kernel", "triton_poi_0", "no")) == "kernel, triton_poi_0: no"
     assert not Failure("guards", "render", "KeyError: 'x'").fatal
 
 
@@ -189,7 +192,7 @@ def test_a_call_path_of_the_wrong_form_is_refused() -> None:
 
 @pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
 def test_only_line_feeds_and_carriage_returns_end_a_line(odd: str) -> None:
-    """As CPython counts lines: what str.splitlines breaks at besides would shift every line below it."""
+    """As CPython counts lines: the other characters at which str.splitlines breaks would shift every line below them."""
     text = f"a{odd}b\nc\r\nd\re"
     assert text_lines(text) == [f"a{odd}b", "c", "d", "e"] and text_lines("") == [] and text_lines("a\n") == ["a"]
     assert text_lines(text, ends=True) == [f"a{odd}b\n", "c\r\n", "d\r", "e"]
@@ -270,9 +273,19 @@ def test_text_that_utf8_cannot_hold_is_escaped_in_the_table() -> None:
 
 
 def test_no_rows_say_so() -> None:
-    """An empty table shows that there is nothing."""
+    """An empty table says that it is empty."""
     assert repr(Rows()) == "<0 rows>" and Rows()._repr_html_() == "<i>none</i>"
     assert Rows().frame.empty
+
+
+def test_an_empty_table_keeps_its_columns() -> None:
+    """Without rows, and with those that a condition leaves out, the columns stand in the repr, the HTML and the frame."""
+    full = Rows([{"name": "mm", "ms": 1.0}, {"name": "bmm", "ms": None, "why": ""}])
+    assert full.columns == ("name", "ms", "why")
+    for empty in (full.where(name="conv"), full.where(name="conv").where(ms=1.0), Rows((), ("name", "ms", "why"))):
+        assert repr(empty) == "<0 rows of name, ms, why>" and list(empty.frame.columns) == ["name", "ms", "why"]
+        assert all(f"<th>{name}</th>" in empty._repr_html_() for name in ("name", "ms", "why"))
+        assert pickle.loads(pickle.dumps(empty)).columns == empty.columns and empty == ()
 
 
 def test_a_question_about_a_value_is_answered_once_and_is_no_part_of_it() -> None:
@@ -289,3 +302,10 @@ def test_a_question_about_a_value_is_answered_once_and_is_no_part_of_it() -> Non
     assert asked == ["one", "three"]
     assert one == artifact(text="one")
     assert length(dataclasses.replace(one, text="twelve")) == 6
+
+
+def test_a_kernel_s_name_is_no_step() -> None:
+    """What explorer's own steps are called in words; a kernel that is called as a step keeps its name."""
+    assert Failure("dynamo", "link", "").what == "lines not linked"
+    assert Failure("kernel", "render", "").what == "not shown"
+    assert [Failure(stage, "copy", "").what for stage in ("kernel", "launch", "dynamo")] == ["copy", "copy", "not recorded"]

@@ -30,7 +30,7 @@ def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class Replaced:
-    """What is replaced: by function how many replacements it had at most at one time, beside that of its observers.
+    """Counts for each function how many replacements it had at once, beside the one that its observers share.
 
     `twice` has those in whose place another function was put while one stood there.
     """
@@ -42,7 +42,7 @@ class Replaced:
 
 @pytest.fixture
 def replacements(monkeypatch: pytest.MonkeyPatch) -> Replaced:
-    """Count from here on; the one that all observers of a function share, which is outside, is noted apart."""
+    """Count the replacements from here on; the one that all observers of a function share is noted apart."""
     seen = Replaced()
     put_on = patch._put_on
 
@@ -100,9 +100,10 @@ def test_what_is_observed_does_not_depend_on_the_stages() -> None:
 
 
 def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
-    """Each kind of event that a stage consumes is emitted by a probe, or by a ladder, a backend, or for another stage."""
+    """Each kind of event that a stage consumes is emitted by a probe, a ladder or a backend, or for another stage."""
     emitted = {kind for watches in (*PROBES, *COMPILERS) for kind in watches.kinds}
     later = {
+        "choice",
         "kernel",
         "assumption",
         "ttir",
@@ -138,7 +139,7 @@ def test_a_probe_that_cannot_be_put_on_is_a_failure(number: int, monkeypatch: py
 
 
 def test_a_users_error_has_no_frame_of_explorers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Between the program's line and where the error is raised no frame is explorer's, also of what caused the error."""
+    """No frame between the program's line and the line that raises is explorer's, nor in the error's cause."""
 
     def backend(gm: Any, inputs: Any) -> Any:
         raise ValueError("the user's own backend")

@@ -13,7 +13,7 @@ import torch
 import explorer
 from explorer.observe import scheduler_ir
 from explorer.observe.patch import replaced
-from explorer.observe.scheduler_ir import ir_record, unindented
+from explorer.observe.scheduler_ir import unindented, unwritten_record
 
 pytest.importorskip("triton")
 
@@ -26,43 +26,49 @@ def several(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 
 
 def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written once for nodes that share it is, letter by letter, what Inductor writes for each."""
+    """Texts that nodes share are written once; each node's text is, letter by letter, what Inductor writes for it."""
     from sympy.printing.defaults import Printable
     from torch._inductor import ir, scheduler
-    from torch._inductor.dependencies import MemoryDep
-    from torch._inductor.loop_body import LoopBody, LoopBodyBlock
+    from torch._inductor.loop_body import LoopBody
     from torch._inductor.utils import IndentedBuffer
 
     places = [
         (Printable, "__str__"),
         (Printable, "__repr__"),
-        (MemoryDep, "__repr__"),
         (ir.Layout, "__str__"),
         (scheduler, "pformat"),
         (LoopBody, "debug_str"),
-        (LoopBodyBlock, "debug_str"),
         (IndentedBuffer, "splice"),
     ]
     originals = [(owner, name, getattr(owner, name)) for owner, name in places]
-    texts: list[tuple[str, str]] = []
+    texts: list[str] = []
 
-    def both(nodes: Any) -> Any:
+    def both(nodes: Any, parts: Any) -> Any:
         assert all(getattr(owner, name) is not theirs for owner, name, theirs in originals)
-        made = ir_record(nodes)
+        made = unwritten_record(nodes, parts)
         with ExitStack() as stack:
             for owner, name, theirs in originals:
                 stack.enter_context(replaced(owner, name, lambda _, theirs=theirs: theirs))
-            texts.append((made.text, ir_record(nodes).text))
+            texts.append("".join(f"{node.debug_str()}\n\n\n" for node in nodes))
         return made
 
-    monkeypatch.setattr(scheduler_ir, "ir_record", both)
+    monkeypatch.setattr(scheduler_ir, "unwritten_record", both)
 
-    explorer.trace(several, torch.randn(8, 8), torch.arange(8), target="h100").raise_for_failures()
+    trace = explorer.trace(several, torch.randn(8, 8), torch.arange(8), target="h100")
+    trace.raise_for_failures()
     assert len(texts) == 2
     assert all(getattr(owner, name) is theirs for owner, name, theirs in originals)
-    for made, theirs in texts:
-        assert "_loop_body:" in made
-        assert made == theirs
+    for made, theirs in zip([*trace.find("ir_pre_fusion"), *trace.find("ir_post_fusion")], texts, strict=True):
+        assert "_loop_body:" in made.text
+        assert f"{made.text}\n\n\n" == theirs
+
+
+def test_layouts_of_a_size_that_the_data_decides_are_written() -> None:
+    """Torch keeps the free symbols of such a layout in a dict beside its attributes."""
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        trace = explorer.trace(lambda x: x.nonzero() * 2, torch.tensor([0.0, 1.0, 2.0]), target="h100")
+    assert trace.failures == ()
+    assert "u0" in trace.text("ir_post_fusion")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_lines_are_unindented_as_textwrap_does(text: str) -> None:
-    """Line by line what torch adds of a text to a buffer, or left to it."""
+    """Line by line what torch adds of a text to a buffer; other texts are left to torch."""
     lines = unindented(text)
     theirs = textwrap.dedent(text).rstrip().split("\n")
     assert lines is None or ["" if line.isspace() else line for line in lines] == theirs
@@ -104,7 +110,7 @@ def codes_of_blocks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, s
 
 
 def test_the_code_of_a_block_is_torch_fx_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Line by line what torch.fx writes, for blocks with a masked part and indirect loads; a scan's results are left to torch."""
+    """Line by line what torch.fx writes, for blocks with a masked part and indirect loads; a scan's results are left to it."""
     codes = codes_of_blocks(monkeypatch)
     assert len(codes) > 5 and all(code == torchs for code, torchs in codes if code is not None or "getitem" not in torchs)
     whole = "".join(torchs for _, torchs in codes)
@@ -133,7 +139,7 @@ def test_a_block_that_torch_fx_writes_otherwise_is_left_to_it(monkeypatch: pytes
 
 
 def test_what_loop_bodies_do_not_have_is_left_to_torch_fx() -> None:
-    """Names that torch.fx changes, calls of functions, lists and tensors."""
+    """Such as names that torch.fx changes, calls of functions, lists and tensors."""
 
     def graph(name: str, *args: Any, **kwargs: Any) -> torch.fx.Graph:
         made = torch.fx.Graph()

@@ -1,0 +1,45 @@
+"""Notebook cells by their names: the temporary files that stand for them in what torch says, as "In[5]". Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.model.artifacts import Source
+from explorer.model.records import typed
+from explorer.model.trace_data import TraceData
+from explorer.stages.fx_graph import short
+
+#: What is shown as it is: the texts of the compiler.
+_TEXTS = ("text", "before", "nodes", "layouts")
+
+
+def cells_of(trace: TraceData) -> dict[str, str]:
+    """Map the files that are cells of a notebook, with their folders and without, to the names of the cells."""
+    sources = (typed(Source, a.data) for a in trace.find("source"))
+    names = {source.file: source.cell for source in sources if source.cell}
+    return {**{short(file): cell for file, cell in names.items()}, **names}
+
+
+def place(cells: Mapping[str, str], file: str, line: int) -> str:
+    """A place in the program, for people: the cell or the file without its folders, and the line."""
+    return f"{cells.get(file) or short(file)}:{line}"
+
+
+def renamed(value: Any, cells: Mapping[str, str]) -> Any:
+    """A JSON-able value with each file of a cell named as the cell, other than in the compiler's texts."""
+    if not cells:
+        return value
+    files = re.compile("|".join(map(re.escape, sorted(cells, key=len, reverse=True))))
+    return _renamed(value, files, cells)
+
+
+def _renamed(value: Any, files: re.Pattern[str], cells: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return files.sub(lambda found: cells[found[0]], value)
+    if isinstance(value, list):
+        return [_renamed(each, files, cells) for each in value]
+    if isinstance(value, dict):
+        return {key: each if key in _TEXTS else _renamed(each, files, cells) for key, each in value.items()}
+    return value
