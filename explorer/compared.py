@@ -74,6 +74,7 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
     }
     for name, part, start in zip(comparison.names, parts, starts, strict=True):
         _append(whole, part, name, start)
+    _share_texts(whole["artifacts"])
     whole["comparison"] = _differences(comparison, parts, starts)
     return whole
 
@@ -160,7 +161,7 @@ def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> N
     _append_memory(whole["memory"], part["memory"], name)
     hows = [whole["hows"].index(how) for how in part["hows"]]
     whole["links"] += [(source + start, target + start, hows[how], flat) for source, target, how, flat in part["links"]]
-    whole["failures"] += [{**failure, "step": f"{failure['step']} of {name}"} for failure in part["failures"]]
+    whole["failures"] += [{**failure, "what": f"{failure['what']}, in {name}"} for failure in part["failures"]]
 
 
 def _artifact(info: wire.ArtifactInfo, name: str, start: int, strings: int) -> wire.ArtifactInfo:
@@ -173,6 +174,16 @@ def _artifact(info: wire.ArtifactInfo, name: str, start: int, strings: int) -> w
         if lowered := nodes.get("lowered"):
             moved["nodes"]["lowered"] = _moved(lowered, LOWERED_STRINGS, strings)
     return moved
+
+
+def _share_texts(artifacts: list[wire.ArtifactInfo]) -> None:
+    """Leave out texts that an artifact before has: traces for two targets have most texts down to the graphs in common."""
+    firsts: dict[str, int] = {}
+    for index, artifact in enumerate(artifacts):
+        first = firsts.setdefault(artifact["text"], index)
+        if first != index and artifact["text"]:
+            artifact["text"] = ""
+            artifact["same_text"] = first
 
 
 def _moved(columns: Any, names: Iterable[str], by: int) -> Any:

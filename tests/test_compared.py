@@ -1,4 +1,4 @@
-"""compared: several traces as one payload, and what refuses to be beside each other."""
+"""Several traces as one payload, and the traces that cannot be shown beside each other."""
 
 from __future__ import annotations
 
@@ -27,8 +27,26 @@ def trained(replayed: Replayed) -> Trace:
     return replayed("mlp_train-torch2.13-cpu")
 
 
-def whole(*traces: Trace, names: tuple[str, ...]) -> Any:
+def sent(*traces: Trace, names: tuple[str, ...]) -> Any:
     return json.loads(json.dumps(payload_of_comparison(explorer.compare(*traces, names=names))))
+
+
+def whole(*traces: Trace, names: tuple[str, ...]) -> Any:
+    """The payload as the front end has it: each text that travels once in both of its places."""
+    made = sent(*traces, names=names)
+    for text in made["artifacts"]:
+        if "same_text" in text:
+            text["text"] = made["artifacts"][text.pop("same_text")]["text"]
+    return made
+
+
+def test_a_text_that_two_traces_have_travels_once(trained: Trace) -> None:
+    """Of two equal traces the second refers to the texts of the first, and each such reference is to a text that is there."""
+    made = sent(trained, trained, names=("a", "b"))["artifacts"]
+    texts = [text["text"] for text in made if text["text"]]
+    assert len(texts) == len(set(texts)) == len({a.text for a in trained.artifacts if a.text})
+    same = [text["same_text"] for text in made if "same_text" in text]
+    assert len(same) >= len(trained.artifacts) - 1 and all(made[at]["text"] for at in same)
 
 
 def test_each_trace_is_in_the_payload_as_it_is_alone(trained: Trace) -> None:
@@ -69,7 +87,7 @@ def test_a_line_of_the_program_links_the_traces(trained: Trace) -> None:
 
 
 def test_facts_that_differ_are_told_apart(trained: Trace) -> None:
-    """Off, left to torch and not stated are three things; what all traces say alike stays as it is."""
+    """Off, left to torch and not stated are three things; a fact that all traces share stays one."""
     given = ({"train": True, "dynamic": None, "mode": None, "a": 1}, {"train": False, "dynamic": False, "mode": None, "a": True})
     traces = [replace(trained, meta={"name": "f", **meta}) for meta in given]
     meta = payload_of_comparison(explorer.compare(*traces, names=("x", "y")))["meta"]
@@ -104,7 +122,7 @@ def test_places_of_kernels_are_their_lines(replayed: Replayed) -> None:
 def test_a_failure_says_which_trace_it_is_of(trained: Trace) -> None:
     """The failures of all traces are listed with their names."""
     failed = replace(trained, failures=(Failure("ptx", "ptxas", "no room"),))
-    assert [f["step"] for f in whole(trained, failed, names=("a", "b"))["failures"]] == ["ptxas of b"]
+    assert [f["what"] for f in whole(trained, failed, names=("a", "b"))["failures"]] == ["ptxas, in b"]
 
 
 def test_unrelated_functions_are_refused_with_what_to_do(trained: Trace, replayed: Replayed, tmp_path: Path) -> None:
@@ -116,7 +134,7 @@ def test_unrelated_functions_are_refused_with_what_to_do(trained: Trace, replaye
 
 
 def test_more_traces_than_have_room_are_refused(trained: Trace) -> None:
-    """Four traces can be compared, not shown."""
+    """Four traces can be compared, but not shown."""
     with pytest.raises(InputError, match=re.escape("a view has room for 3 traces, not 4: show fewer")):
         explorer.show(trained, trained, trained, trained)
     with pytest.raises(InputError, match=r"compare takes traces.* not int"):
@@ -126,7 +144,7 @@ def test_more_traces_than_have_room_are_refused(trained: Trace) -> None:
 
 
 def test_names_that_no_table_can_have_are_refused(trained: Trace) -> None:
-    """A trace that is named as another column would stand in its place; names for one trace would be for nothing."""
+    """A trace may not have the name of another column, whose place it would take; `show` takes names for several traces only."""
     for name in ("figure", "ratio", "lines", " ", 3):
         with pytest.raises(InputError, match=re.escape(f"{name!r} cannot name a trace")):
             explorer.compare(trained, trained, names=(name, "other"))  # type: ignore[arg-type]
@@ -144,7 +162,7 @@ def test_a_terminal_prints_the_comparison(trained: Trace, capsys: pytest.Capture
 
 
 def test_a_text_is_found_by_its_traces_name(trained: Trace) -> None:
-    """`w.open` takes a stage, or a stage of the trace of that name; `w.select` says in which trace the line is."""
+    """`w.open` takes a stage, or a stage of a named trace; `w.select` says which trace the line is in."""
     c = explorer.compare(trained, trained, names=("before", "after"))
     w = c.view()
     try:

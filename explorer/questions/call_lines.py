@@ -8,9 +8,9 @@ from explorer.model.trace_data import TraceData
 from explorer.questions.costs import is_call
 from explorer.questions.fusion import fusion_of
 from explorer.questions.rows import GroupRow
-from explorer.stages import stage_of
+from explorer.questions.user_lines import kernel_places
 
-#: A graph and a name in it: of a function of a library, or of a group of scheduler nodes.
+#: Frame, graph and a name in it: that of a library's function, or of a group of scheduler nodes.
 Place = tuple[str, str, str]
 
 
@@ -41,11 +41,9 @@ def _lines_by_name(trace: TraceData) -> dict[Place, list[tuple[str, int]]]:
     last = {(a.frame, a.graph): a for a in trace.find("output_code")}
     found: dict[Place, list[tuple[str, int]]] = {}
     for a in last.values():
-        stage = stage_of(trace, a.stage)
-        kinds = tuple(stage.kinds(a)) if stage.kinds is not None else ()
-        for name, lines, _ in stage.kernels(a):
-            if computing := [line for line in lines if not kinds or not kinds[line - 1]]:
-                found.setdefault((a.frame, a.graph, name), []).append((a.id, computing[0]))
+        for name, lines, _ in kernel_places(trace, a):
+            if lines:
+                found.setdefault((a.frame, a.graph, name), []).append((a.id, lines[0]))
     return found
 
 

@@ -21,6 +21,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from explorer.errors import InputError
+from explorer.model.syntax import parsed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.figures import figures as figures_of_code
@@ -506,7 +507,7 @@ def launches(trace: TraceData) -> tuple[int, int]:
 
 def _called_names(text: str) -> Iterator[str]:
     """Yield the names of the functions that `call` and the partitions call."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     functions = (
         n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and (n.name == "call" or n.name.startswith("partition_"))
     )

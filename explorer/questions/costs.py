@@ -43,7 +43,7 @@ ATTACHED = ("cpu", "cuda", "xpu", "auto", "None")
 
 def kernel_table(trace: TraceData) -> Rows:
     """See `Kernels.table`."""
-    return Rows(kernel_rows(trace))
+    return Rows(kernel_rows(trace), KernelRow.__annotations__)
 
 
 def kernel_rows(trace: TraceData) -> list[KernelRow]:
@@ -90,7 +90,7 @@ def _row(kernel: KernelData, groups: Groups) -> KernelRow:
 
 def call_table(trace: TraceData) -> Rows:
     """See `Trace.library_calls`."""
-    return Rows(call_rows(trace))
+    return Rows(call_rows(trace), CallRow.__annotations__)
 
 
 def call_rows(trace: TraceData) -> list[CallRow]:

@@ -93,7 +93,7 @@ class Fusion:
         are the bytes that one kernel would move once instead of twice, None if an earlier rule refused. `score` has the parts
         of the scheduler's score, {} for pairs that it did not rank. `after` names the fusions that the verdict depends on.
         """
-        return Rows(row for g in self._chosen(graph, frame) for row in g.table())
+        return Rows((row for g in self._chosen(graph, frame) for row in g.table()), PairRow.__annotations__)
 
     def groups(self, graph: str | None = None, frame: str | None = None) -> Rows:
         """One row per scheduler node after fusion: kind, nodes, kernels, call, buffers, FX nodes, bytes moved.
@@ -101,15 +101,15 @@ class Fusion:
         `kernels` are the generated kernels that compute it. In C++ several groups may be loops of one kernel. It reads results
         of the calls in `before`, and the calls in `after` read its results.
         """
-        return Rows(row for g in self._chosen(graph, frame) for row in g.groups())
+        return Rows((row for g in self._chosen(graph, frame) for row in g.groups()), GroupRow.__annotations__)
 
     def made(self, graph: str | None = None, frame: str | None = None) -> Rows:
         """One row per buffer that lowering realized: buffer, node, FX node, why, and where in Inductor."""
-        return Rows(row for g in self._chosen(graph, frame) for row in g.made())
+        return Rows((row for g in self._chosen(graph, frame) for row in g.made()), BufferRow.__annotations__)
 
     def inlined(self, graph: str | None = None, frame: str | None = None) -> Rows:
         """One row per FX node that lowering inlined: it never had a buffer, and the nodes in `into` compute it."""
-        return Rows(row for g in self._chosen(graph, frame) for row in g.inlined())
+        return Rows((row for g in self._chosen(graph, frame) for row in g.inlined()), InlinedRow.__annotations__)
 
     def why(self, first: str, second: str, graph: str | None = None, frame: str | None = None) -> Why:
         """Say why two nodes are one kernel or not.
@@ -121,7 +121,7 @@ class Fusion:
         if len(matching) == 1:
             return matching[0].why(first, second)
         for name in (first, second):
-            self._known(name, graphs)
+            self.known(name, graphs)
         if matching:
             raise InputError(f"{first!r} and {second!r} are in several graphs, name one of them: {_places(matching)}")
         homes = [_places([g for g in graphs if g.find(name) is not None]) for name in (first, second)]
@@ -131,7 +131,7 @@ class Fusion:
     def alone(self, node: str, graph: str | None = None, frame: str | None = None) -> Why:
         """Say why a node is a kernel by itself, or that it is not; InputError for an unknown name."""
         graphs = self._chosen(graph, frame)
-        self._known(node, graphs)
+        self.known(node, graphs)
         matching = [g for g in graphs if g.find(node) is not None]
         if len(matching) > 1:
             raise InputError(f"{node!r} is in several graphs, name one of them: {_places(matching)}")
@@ -155,7 +155,8 @@ class Fusion:
             raise InputError("this trace has no fusion verdicts: Inductor's scheduler did not run, or the stage was left out")
         return chosen
 
-    def _known(self, name: str, graphs: Iterable[Graph]) -> None:
+    def known(self, name: str, graphs: Iterable[Graph]) -> None:
+        """Check that a name stands for nodes of one of some graphs; InputError, with the nearest names, if it does not."""
         if any(g.find(name) is not None for g in graphs):
             return
         if places := [place for g in graphs for place in g.operators.get(name, ())]:

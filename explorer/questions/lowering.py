@@ -72,7 +72,7 @@ class Lowered:
 
 def lowerings(trace: TraceData) -> Rows:
     """One row per FX node of each graph that Inductor lowered."""
-    return Rows(row for nodes in _graphs(trace) for row in nodes.rows())
+    return Rows((row for nodes in _graphs(trace) for row in nodes.rows()), LoweringRow.__annotations__)
 
 
 def lowering(trace: TraceData, name: str, graph: str | None = None, frame: str | None = None) -> Lowered:

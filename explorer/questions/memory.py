@@ -16,6 +16,7 @@ from explorer.model.artifacts import Fusion, SchedulerGraph
 from explorer.model.integers import evaluated
 from explorer.model.records import typed
 from explorer.model.rows import TensorLayout
+from explorer.model.syntax import parsed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.questions.missing import explain_place
@@ -83,7 +84,8 @@ class Memory:
         FX nodes of the post-grad graph it holds, `lines` the user's lines these come from, "file:line". `inputs` are those of
         `names` that come from the program, as it calls them: "h.0.attn.weight" for a parameter, "x" for an argument.
         """
-        return Rows(dict(row) for artifact, storages in self._of(frame, graph) for row in self._rows(artifact, storages))
+        rows = (dict(row) for artifact, storages in self._of(frame, graph) for row in self._rows(artifact, storages))
+        return Rows(rows, StorageRow.__annotations__)
 
     def timeline(self, frame: str | None = None, graph: str | None = None) -> Rows:
         """One row per line of the output code that changes the live bytes.
@@ -91,23 +93,26 @@ class Memory:
         `live` are the bytes after the line, and `allocated` those without inputs. `unsized` counts live storages of unknown
         size.
         """
-        return Rows(row for artifact, storages in self._of(frame, graph) for row in _timeline(self._trace, artifact, storages))
+        rows = (row for artifact, storages in self._of(frame, graph) for row in _timeline(self._trace, artifact, storages))
+        return Rows(rows, MomentRow.__annotations__)
 
     def peak(self, frame: str | None = None, graph: str | None = None) -> Rows:
         """The rows of `table` that are live at each graph's peak, largest first, with their `share`.
 
         Inputs count while the graph holds them; parameters and the caller's own tensors outlive the graph.
         """
-        return Rows(row for artifact, storages in self._of(frame, graph) for row in self._peak(artifact, storages))
+        rows = (row for artifact, storages in self._of(frame, graph) for row in self._peak(artifact, storages))
+        return Rows(rows, PeakRow.__annotations__)
 
     def saved(self) -> Rows:
         """The rows of `table` that forward graphs save for their backward, inputs included."""
-        return Rows(row for row in self.table() if row["saved"])
+        return Rows((row for row in self.table() if row["saved"]), StorageRow.__annotations__)
 
     def unread(self) -> Rows:
         """One row per graph of unknown memory, with the reason as `why`; other methods have no row for it."""
         cpp = (artifact for artifact, _ in self._graphs if artifact.language == "cpp")
-        return Rows(UnreadRow(frame=a.frame, graph=a.graph, artifact=a.id, why=IN_CPP) for a in cpp)
+        rows = (UnreadRow(frame=a.frame, graph=a.graph, artifact=a.id, why=IN_CPP) for a in cpp)
+        return Rows(rows, UnreadRow.__annotations__)
 
     def _rows(self, artifact: Artifact, storages: Iterable[Storage]) -> list[StorageRow]:
         """The rows of one graph, which parse its whole output code and are asked for several times."""
@@ -317,7 +322,7 @@ def _storages(trace: TraceData, artifact: Artifact) -> list[Storage]:
 def _functions(text: str) -> dict[str, ast.FunctionDef]:
     """Find the functions of the output code: "call" runs the graph, "partition_0" a part of it; {} for C++."""
     try:
-        tree = ast.parse(text)
+        tree = parsed(text)
     except SyntaxError:
         return {}
     return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
@@ -343,7 +348,7 @@ def _names(node: ast.AST) -> Iterator[str]:
 def _declared(text: str) -> dict[str, Layout]:
     """Read the layouts of inputs: `name = rand_strided(size, stride, device=…, dtype=…)` in the benchmark part of the code."""
     layouts: dict[str, Layout] = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Assign) and _called(node.value) == "rand_strided" and isinstance(node.targets[0], ast.Name):
             layouts[node.targets[0].id] = _layout(node.value)
     return layouts

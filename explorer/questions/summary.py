@@ -12,11 +12,17 @@ from explorer.stages import stage_of
 
 def described(trace: TraceData) -> str:
     """Describe a trace for a terminal: counts, stages, assumptions, cache hits and failures."""
-    head = f"<Trace of {trace.meta.get('name', '?')} for {trace.meta.get('target', '?')}: {counts(trace)}>"
+    head = f"<Trace of {trace.meta.get('name', '?')} for {target_words(trace) or '?'}: {counts(trace)}>"
     assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in table(trace, "assumption"))
     cached = "".join(f"\nfrom a cache: {line}" for line in _cached(trace))
     failures = "".join(f"\nfailure: {first_line(str(f))}" for f in trace.failures)
     return f"{head}\n{stage_table(trace)}{assumed}{cached}{failures}"
+
+
+def target_words(trace: TraceData) -> str:
+    """Say what a trace is for; of a recording that left the device to each call, that it did."""
+    target = str(trace.meta.get("target") or "")
+    return "the device of each call" if target == "auto" else target
 
 
 def failure_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:

@@ -1,8 +1,8 @@
 """What a compiler made of each line of the user's program: kernels, dispatches, library calls. Pure.
 
-Each compiler's stage says which kernels its text has (`Stage.kernels`). A kernel computes a user line if a line of the kernel
-that computes comes from it by the links, the calls that led there left aside. A constant or a head that kernels have in common
-says nothing of them.
+Each compiler's stage says which kernels its text has (`Stage.kernels`). A kernel computes a user line if the links lead from one
+of its computing lines to it; links to the calls on the way do not count. Lines that compute nothing, such as a constant or a
+head that kernels have in common, do not count either.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.questions.link_index import index
 from explorer.questions.provenance import made_of, origins
 from explorer.stages import stage_of
 
-#: Graphs that are one for people: with a backward there is a forward, without one an inference graph.
+#: Graphs that are one to people: a compile without a backward has an inference graph in place of a forward.
 FORWARD = {"inference": "forward"}
 
 
@@ -58,14 +58,20 @@ def compiled_kernels(trace: TraceData) -> tuple[CompiledKernel, ...]:
     )
 
 
-def _kernels(trace: TraceData, artifact: Artifact) -> Iterator[tuple[str, tuple[int, ...], int]]:
-    """The kernels of a text, each with its lines that compute."""
+def kernel_places(trace: TraceData, artifact: Artifact) -> Iterator[tuple[str, tuple[int, ...], int]]:
+    """Yield each kernel and library call of a text: its name, its lines that compute, and how often it is called there."""
     stage = stage_of(trace, artifact.stage)
     kernels = tuple(stage.kernels(artifact))
     kinds = tuple(stage.kinds(artifact)) if kernels and stage.kinds is not None else ()
-    launches = _launches(trace, artifact) if kernels else 0
     for name, lines, calls in kernels:
-        yield name, tuple(line for line in lines if not kinds or not kinds[line - 1]), launches or calls
+        yield name, tuple(line for line in lines if not kinds or not kinds[line - 1]), calls
+
+
+def _kernels(trace: TraceData, artifact: Artifact) -> Iterator[tuple[str, tuple[int, ...], int]]:
+    """The kernels of a text as `kernel_places` has them, with the launches in other texts where there are any."""
+    kernels = tuple(kernel_places(trace, artifact))
+    launches = _launches(trace, artifact) if kernels else 0
+    yield from ((name, lines, launches or calls) for name, lines, calls in kernels)
 
 
 def _texts(trace: TraceData) -> Iterator[Artifact]:
@@ -105,4 +111,4 @@ def lines_made_of(trace: TraceData, user_line: UserLine, kernel: CompiledKernel)
     return tuple(sorted(found))
 
 
-__all__ = ["FORWARD", "CompiledKernel", "UserLine", "compiled_kernels", "compilers_of", "lines_made_of"]
+__all__ = ["FORWARD", "CompiledKernel", "UserLine", "compiled_kernels", "compilers_of", "kernel_places", "lines_made_of"]

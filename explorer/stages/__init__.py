@@ -13,6 +13,7 @@ from explorer.stages.dynamo import graph as dynamo
 from explorer.stages.inductor import (
     assumption,
     autotune,
+    choice,
     cuda_graph,
     fusion,
     fx_graph_runnable,
@@ -83,6 +84,7 @@ STAGES: tuple[Stage, ...] = (
     post_grad.STAGE,
     assumption.STAGE,
     autotune.STAGE,
+    choice.STAGE,
     lowering.STAGE,
     ir_pre_fusion.STAGE,
     fusion.STAGE,

@@ -61,8 +61,16 @@ def _with_places(graph: FxGraphText) -> FxGraphText:
 
 
 def _placed(node: FxNode, places: Sequence[StackPlace | None]) -> FxNode:
+    """The node with its place, and with its module's path as the program writes it."""
     place = None if node.stack is None else places[node.stack]
+    if node.module and "[" in node.module:
+        node = changed(node, module=module_of_program(node.module))
     return node if place is None else changed(node, file=place.file, line=place.line, function=place.function, code=place.code)
+
+
+def module_of_program(path: str) -> str:
+    """The program's name for a module that Dynamo reaches by a variable: "model.h.0" for "L['model'].h[0]"."""
+    return _ITEM.sub(lambda item: f".{item[1] or item[2]}", _ROOT.sub(r"\1", path))
 
 
 def of_graph(path: str | None) -> str:
@@ -204,6 +212,10 @@ def node_lines(artifact: Artifact) -> Mapping[str, int]:
 _LOOP_OPERATOR = re.compile(r"\bops\.(\w+)\(")
 
 
+#: The keys of the rows of `operator_counts`.
+OPERATOR_COUNTS = ("frame", "graph", "stage", "level", "operators", "distinct", "names")
+
+
 def operator_counts(artifact: Artifact) -> Iterator[dict[str, Plain]]:
     """One row a level of operators in a graph: how many, how many distinct, and how often each."""
     counts: dict[str, Counter[str]] = {}
@@ -237,6 +249,8 @@ def level_of(target: str, stage: str) -> str:
 #: A part of a module in Dynamo's name for a value, such as `._modules['0']`.
 _MODULE_PART = re.compile(r"\._(?:modules|parameters|buffers)\['([^']*)'\]")
 _ROOT = re.compile(r"^[LG]\['([^']*)'\]")
+#: An entry of a list or a dict: "[0]", "['a']".
+_ITEM = re.compile(r"\['([^']*)'\]|\[(\d+)\]")
 #: An input of Dynamo's graph in AOTAutograd's name for one of its own.
 _ARGUMENT = re.compile(r"\bargs\[(\d+)\]")
 _OF_A_MODULE = re.compile(r"^self\.get_(?:parameter|buffer)\('(.*)'\)$")

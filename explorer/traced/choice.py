@@ -8,27 +8,19 @@ c.text("ttgir")       made when asked for: Inductor compiles only choices that i
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from explorer.errors import InputError, unknown_name
 from explorer.ladder.ladder import Ladder
-from explorer.model.values import Plain, Rows, plain
+from explorer.model.values import Plain, Rows
+from explorer.questions import choices
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 
 if TYPE_CHECKING:
     from explorer.traced.trace import Trace
 
-#: One setting in Inductor's description of a choice. It ends where the next one begins, since a value may have commas.
-_SETTING = re.compile(r"(\w+)=(.*?)(?=, \w+=|$)")
-#: What a choice without a source is, by the class of Inductor's that it is.
-NO_SOURCE = {
-    "ExternKernelCaller": "is a call into a library, whose kernels have no source here",
-    "pad_mm": "is the operation itself, with or without padding; its kernels are among Trace.kernels",
-}
 #: Why there is no ladder below a source, by its language.
 NO_LADDER = {
     "cpp": "is a C++ template; its source is text('kernel')",
@@ -61,8 +53,7 @@ class Choice:
     @property
     def config(self) -> Mapping[str, Plain]:
         """Its settings by name, such as BLOCK_M, num_warps, num_stages and ALLOW_TF32; {} for a call into a library."""
-        settings: Mapping[str, Plain] = plain({name: _value(text) for name, text in _SETTING.findall(str(self.row["config"]))})
-        return settings
+        return choices.settings(str(self.row["config"]))
 
     @property
     def ms(self) -> float | None:
@@ -98,16 +89,19 @@ class Choice:
     @property
     def source(self) -> str:
         """The source that Inductor would time; InputError for a call into a library."""
-        return str(self._source()["text"])
+        return self.text("kernel")
 
     def text(self, stage: str = "kernel") -> str:
         """The choice's text in `stage`: "kernel" its source, and of a Triton template "ttir" … "ptx", "sass" or "amdgcn".
 
         The first below the source compiles it (0.2 s and more), the others are then at hand; SASS takes 0.3 s more.
-        CompileError, with the reason, where that fails; InputError for a stage or a choice that has no such text.
+        CompileError, with the reason, where that fails; InputError for a stage or a choice that has no such text. A trace that
+        was saved with texts of the choice has those by itself.
         """
+        if held := choices.recorded_forms(self.trace, self.row).get(stage):
+            return held.text
         if stage == "kernel":
-            return self.source
+            return str(self._source()["text"])
         ladder = self._ladder()
         if stage == "sass" and "ptx" in ladder.texts:
             return ladder.sass()
@@ -143,10 +137,19 @@ class Choice:
         self._needs_triton()
         return self.trace.needs_live("passes of a choice").choice_passes(str(self.row["source"]))
 
+    def check_stages(self, stages: Sequence[str]) -> None:
+        """Raise InputError for a choice without a source, and for a stage that it has no text in."""
+        self._source()
+        for stage in stages:
+            if stage != "kernel":
+                self._needs_triton()
+            if stage not in self.stages:
+                raise unknown_name("stage of this choice", stage, self.stages)
+
     def _source(self) -> Mapping[str, Plain]:
         """The name, language and text of the source; InputError for a call into a library."""
         if not self.row.get("source"):
-            raise InputError(f"{self.name} {NO_SOURCE.get(str(self.row['kind']), 'has no source that Inductor keeps')}")
+            raise InputError(f"{self.name} {choices.no_source(self.row)}")
         return self.trace.needs_live("the source of a choice").choice_source(str(self.row["source"]))
 
     def _needs_triton(self) -> None:
@@ -166,14 +169,6 @@ class Choice:
         return f"<Choice {self.name} for {self.operation}: {', '.join((time, *marks, *settings))}>"
 
 
-def _value(text: str) -> Plain:
-    """Read a setting's value as a Python literal; what is none stays text."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
 def find_choice(trace: Trace, which: int | str) -> Choice:
     """Find a choice by its row's number or its name; InputError if there is none, or if several have the name."""
     rows: Sequence[Mapping[str, Plain]] = trace.choices
@@ -189,6 +184,8 @@ def find_choice(trace: Trace, which: int | str) -> Choice:
         if len(numbers) > 1:
             raise InputError(f"{which!r} is a choice of several operations: take one by its row, {', '.join(map(str, numbers))}")
         which = numbers[0]
+    if not isinstance(which, int):
+        raise InputError(f"a choice is taken by its row's number or its name, not by {which!r}")
     if not -len(rows) <= which < len(rows):
         raise InputError(f"there are {len(rows)} choices, numbered from 0; there is no choice {which}")
     return Choice(trace, rows[which])

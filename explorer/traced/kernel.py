@@ -12,6 +12,7 @@ from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.costs import kernel_table
 from explorer.questions.kernels import KernelData, texts_of_kernel
 from explorer.questions.missing import explain_missing, no_form, no_kernel
+from explorer.questions.rows import KernelRow
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 
 if TYPE_CHECKING:
@@ -124,4 +125,4 @@ class Kernels(tuple[Kernel, ...]):
         how a figure is known, or why there is none. `outside` says what makes an estimate unlike those that were compared with
         measured times (benchmarks/estimates.py), "" if nothing does.
         """
-        return kernel_table(self[0].trace) if self else Rows()
+        return kernel_table(self[0].trace) if self else Rows((), KernelRow.__annotations__)

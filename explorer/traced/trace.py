@@ -15,6 +15,7 @@ from explorer import page, replay
 from explorer.absent.target import attached_gpu
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files import debug_dir, trace_file
+from explorer.live.choice_texts import choice_texts
 from explorer.live.forms import forms_of, without_form
 from explorer.live.protocol import Live
 from explorer.model.stage import Stage
@@ -24,6 +25,7 @@ from explorer.process.progress import in_notebook
 from explorer.process.ranks import warn_if_it_overwrites
 from explorer.questions import coverage, missing, provenance, summary, tables
 from explorer.questions import lowering as lowered
+from explorer.questions.choices import recorded_forms
 from explorer.questions.costs import call_table
 from explorer.questions.diagram import diagram
 from explorer.questions.fusion import Fusion, fusion_of
@@ -378,6 +380,21 @@ class Trace(TraceData):
             return self
         missing.explain_missing(self, stage)
         return replay.extended(self, forms_of(self, self.needs_live(what), lacking, stage))
+
+    def with_choice(self, which: int | str, *stages: str) -> Trace:
+        """Return this trace with the texts of one of `choices`, so that it is saved with them and the view has them.
+
+        `which` is as in `choice`. `stages` are those that `Choice.text` takes, such as "ttgir"; without any it is the source
+        alone. The source is always among them. InputError for a choice or a stage that has no such text, CompileError where the
+        choice does not compile. LiveError if the trace does not hold a text and this process cannot make it.
+        """
+        choice = self.choice(which)
+        held = recorded_forms(self, choice.row)
+        if choice.row["source"] and {"kernel", *stages} <= held.keys():
+            return self
+        choice.check_stages(stages)
+        live = self.needs_live("the texts of a choice")
+        return replay.extended(self, choice_texts(self, live, choice.row, stages))
 
     # Fusion --------------------------------------------------------------------------------------------------------
 

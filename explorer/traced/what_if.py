@@ -17,7 +17,6 @@ from explorer.live.protocol import Changes
 from explorer.model.values import Force, Plain, Rows, Veto
 from explorer.questions.figures import estimated, figures, shown
 from explorer.questions.fusion import Graph
-from explorer.questions.operator_places import several_places
 
 if TYPE_CHECKING:
     from explorer.traced.trace import Trace
@@ -106,11 +105,7 @@ def _with_node_names(trace: Trace, request: Veto | Force) -> Veto | Force:
         g for g in trace.fusion.graphs if request.graph in ("", g.artifact.graph) and request.frame in ("", g.artifact.frame)
     ]
     for name in (request.first, request.second):
-        if not any(g.find(name) for g in graphs):
-            if places := [place for g in graphs for place in g.operators.get(name, ())]:
-                raise several_places(name, places)
-            names = {name for g in graphs for name in g.every_name}
-            raise unknown_name("scheduler node, buffer, FX node, operator or kernel", name, names)
+        trace.fusion.known(name, graphs)
     both = next((g for g in graphs if g.find(request.first) and g.find(request.second)), None)
     first, second = (_node_name([both] if both else graphs, name) for name in (request.first, request.second))
     if both and (first, second) != (request.first, request.second):

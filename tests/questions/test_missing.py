@@ -116,10 +116,10 @@ def test_the_views_are_those_of_the_front_end() -> None:
     """What `view` takes is what `views.js` has, in its order."""
     import re
 
-    from explorer.widget import BUNDLE, VIEWS
+    from explorer import widget
 
-    text = (BUNDLE.parents[1] / "src" / "views.js").read_text(encoding="utf-8")
-    assert tuple(re.findall(r'\{\s*name: "(\w+)",\s*title:', text)) == VIEWS
+    text = (Path(widget.__file__).parent / "src" / "views.js").read_text(encoding="utf-8")
+    assert tuple(re.findall(r'\{\s*name: "(\w+)",\s*title:', text)) == widget.VIEWS
 
 
 @pytest.mark.parametrize(

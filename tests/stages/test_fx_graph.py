@@ -1,4 +1,4 @@
-"""What FX graph stages share: user lines out of comments and stacks, and the line of each node."""
+"""What stages of FX graphs share: user lines from comments and stacks, and the line of each node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from explorer.model.events import FxGraphText
 from explorer.model.records import FieldError, blank
 from explorer.model.rows import FxNode
 from explorer.model.values import Artifact, Event, plain
-from explorer.stages.fx_graph import file_comments, link_files, link_stacks, node_lines, nodes_of_calls, render_graph
+from explorer.stages.fx_graph import (
+    file_comments,
+    link_files,
+    link_stacks,
+    module_of_program,
+    node_lines,
+    nodes_of_calls,
+    render_graph,
+)
 from explorer.traced import Trace
 
 DYNAMO = """class GraphModule(torch.nn.Module):
@@ -87,7 +95,7 @@ def test_node_lines_are_found_by_name() -> None:
 
 
 def test_types_with_sizes_and_quotes_are_no_obstacle() -> None:
-    """A symbolic size in a node's type, and an in-place operator, are read over."""
+    """A node is found also where its type has a symbolic size or its operator works in place."""
     text = 'def forward(self, s77: "Sym(s77)"):\n    mul: "f32[2*s77][1]cpu" = aten.mul.Tensor(a, s77)\n    add_ = x.add_(1)\n'
     assert node_lines(graph(text)) == {"mul": 2, "add_": 3}
 
@@ -191,3 +199,18 @@ def test_nodes_of_a_graph_that_is_an_argument_may_state_the_call_only() -> None:
     )
     graph = Artifact("g", "forward", "0/0", "", "", "fx", "", data=FxGraph(nodes=nodes, inner=inner, stacks=("a", "b")))
     assert nodes_of_calls(graph, Trace(artifacts=(graph,))) == {"sdpa_score0.mul"}
+
+
+@pytest.mark.parametrize(
+    ("dynamos", "program"),
+    [
+        ("L['model'].h.0.attn", "model.h.0.attn"),
+        ("G['net'].experts['a'].up", "net.experts.a.up"),
+        ("L['layers'][1].lin", "layers.1.lin"),
+        ("h[0].extra['x']", "h.0.extra.x"),
+        ("h.0.attn", "h.0.attn"),
+    ],
+)
+def test_a_module_is_called_as_the_program_calls_it(dynamos: str, program: str) -> None:
+    """By the variable that holds the model, and its attributes and entries."""
+    assert module_of_program(dynamos) == program

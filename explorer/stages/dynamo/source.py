@@ -30,7 +30,7 @@ def render(event: Event, id: str) -> Artifact:
     else:
         state = ""
     state += _UNSEEN.get(data.unseen or "", "")
-    title = f"{data.qualname} ({short(data.file)}:{data.first_line}{state})"
+    title = f"{data.qualname} ({data.cell or short(data.file)}:{data.first_line}{state})"
     return text_artifact(event, id, title, "python")
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from explorer.model.artifacts import Autotune
 from explorer.model.events import AutotuneTaken
-from explorer.model.records import typed
+from explorer.model.records import keys_of, typed
 from explorer.model.rows import Choice
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
@@ -76,6 +76,7 @@ STAGE = Stage(
     language="text",
     render=render,
     rows=rows,
+    columns=("graph", "operation", "inputs", *keys_of(Choice)),
     summary=summary,
     gather=gather,
     consumes=(TAKEN,),

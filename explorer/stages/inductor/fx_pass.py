@@ -70,6 +70,10 @@ def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
     }
 
 
+#: The keys of the rows of `idle_rows`.
+IDLE_COLUMNS = ("graph", "section", "name", "seconds")
+
+
 def idle_rows(artifact: Artifact) -> Iterator[Mapping[str, Plain]]:
     """One row a pass that ran before it, or after it in its round, and changed nothing."""
     data = typed(FxPass, artifact.data)
@@ -83,6 +87,7 @@ STAGE = Stage(
     language="fx-lines",
     render=render,
     rows=rows,
+    columns=(*IDLE_COLUMNS, "made", "erased", "before", "after"),
     summary=summary,
     gather=gather,
     kinds=fx_kinds,

@@ -46,6 +46,7 @@ STAGE = Stage(
     language="fx-lines",
     render=render,
     rows=rows,
+    columns=("graph", "pattern", "kind", "file", "line", "matched", "made"),
     summary=summary,
     kinds=fx_kinds,
     link=link_pattern,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from explorer.model.artifacts import CacheLookup, CacheLookups
-from explorer.model.records import typed
+from explorer.model.records import keys_of, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
@@ -60,6 +60,7 @@ STAGE = Stage(
     language="text",
     render=render,
     rows=rows,
+    columns=(*keys_of(CacheLookup), "not_seen"),
     summary=summary,
     gather=one_table(data_as(CacheLookup), CacheLookups),
     why_absent="a trace reads no cache; explorer.record() records each lookup in a cache",

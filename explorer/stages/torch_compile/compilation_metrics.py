@@ -40,5 +40,6 @@ STAGE = Stage(
     render=render,
     gather=one_table(data_as(CompilationMetrics), AllMetrics),
     rows=rows,
+    columns=("of",),  # and torch's figures, of which each version has others
     about="What torch counts of a compile: graphs, operators, guards, cache sizes, restarts with their reasons, seconds.",
 )

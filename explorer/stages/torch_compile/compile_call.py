@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from explorer.model.artifacts import CompileCall
-from explorer.model.records import typed
+from explorer.model.records import keys_of, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
@@ -46,6 +46,7 @@ STAGE = Stage(
     language="text",
     render=render,
     rows=rows,
+    columns=keys_of(CompileCall),
     link=link,
     about="Which call of torch.compile the frame came from, with its backend and options, and which line called the function.",
 )

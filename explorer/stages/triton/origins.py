@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import takewhile
 from posixpath import basename
+from typing import Protocol
 
 from explorer.model.artifacts import KernelForm
 from explorer.model.events import KernelFormText
@@ -27,9 +29,25 @@ _MLIR_PART = re.compile(r'"([^"]*)":(\d+):\d+|(#loc\d*)')
 _LLVM_USE = re.compile(r"!dbg !(\d+)")
 _LLVM_NODE = re.compile(r"^!(\d+) = (?:distinct )?!(DI\w+)\((.*)\)$")
 _LLVM_FIELD = re.compile(r'(\w+): (?:"([^"]*)"|([^,\s]+))')
-_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+[^/;]*(?:(?://|;)\s*(.*))?$")
+_LOC = re.compile(
+    r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+(?P<column>\d+)"
+    r"(?:[^/;]*\binlined_at\s+(?P<at_file>\d+)\s+(?P<at_line>\d+)\s+(?P<at_column>\d+))?"
+    r"[^/;]*(?:(?://|;)\s*(?P<comment>.*))?$"
+)
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 _INLINED = re.compile(r"([^\s\[\]]+):(\d+):\d+")
+
+
+class Located(Protocol):
+    """A text whose locations name the lines of a source by `file`, counted from `first_line`."""
+
+    @property
+    def file(self) -> str:
+        """The name of the source in the locations."""
+
+    @property
+    def first_line(self) -> int:
+        """The line of that file at which the source begins."""
 
 
 def kernel_artifact(
@@ -151,7 +169,7 @@ def products(llir: Artifact, kernel: Artifact) -> dict[int, set[int]]:
     return {line: places for line, places in products_by_line.items() if places}
 
 
-def own_line(chain: Chain, form: KernelForm, lines: int) -> int:
+def own_line(chain: Chain, form: Located, lines: int) -> int:
     """The line of the kernel's own source that a chain leads to, counted from 1; 0 where it leads to none."""
     for file, line in chain:
         same = file == form.file or ("/" not in file and file == basename(form.file))
@@ -254,13 +272,39 @@ def llvm_origins(artifact: Artifact) -> tuple[tuple[int, Chain], ...]:
 
 
 def loc_chains(text: str) -> Chains:
-    """The origins of the instructions of PTX or AMDGCN: the last .loc, and in its comment what it was inlined into."""
+    """The origins of the instructions of PTX or AMDGCN: the last .loc, and what it was inlined into.
+
+    Where the text leaves open which call that was, a chain has after its place only what all of the calls have in common.
+    """
+    for number, chains in loc_candidates(text):
+        yield number, _common(chains)
+
+
+def loc_candidates(text: str) -> Iterator[tuple[int, frozenset[Chain]]]:
+    """Each instruction's possible origins: several where a function was inlined more than once.
+
+    LLVM says what a .loc was inlined into in its comment. That of triton 3.9 says it in PTX by `inlined_at`, which names
+    only the place of the call; the call's own .loc stands before it, once for each call, with what that was inlined into.
+    """
     lines = text_lines(text)
     files = {m[1]: "/".join(filter(None, (m[2], m[3]))) for line in lines if (m := _FILE.match(line))}
-    chain: Chain = ()
+    chains: frozenset[Chain] = frozenset({()})
+    calls: dict[tuple[str, ...], frozenset[Chain]] = {}
     for number, line in enumerate(lines, 1):
         if loc := _LOC.match(line):
-            inlined = tuple((m[1], int(m[2])) for m in _INLINED.finditer(loc[3] or ""))
-            chain = ((files.get(loc[1], ""), int(loc[2])), *inlined[1:])
+            place = files.get(loc["file"], ""), int(loc["line"])
+            inlined = tuple((m[1], int(m[2])) for m in _INLINED.finditer(loc["comment"] or ""))
+            around = calls.get(loc.group("at_file", "at_line", "at_column"), {inlined[1:]})
+            chains = frozenset((place, *rest) for rest in around)
+            key = loc.group("file", "line", "column")
+            calls[key] = calls.get(key, frozenset()) | chains
         elif is_instruction(line):
-            yield number, chain
+            yield number, chains
+
+
+def _common(chains: frozenset[Chain]) -> Chain:
+    """The innermost place of chains that begin alike, and the end that all of them have."""
+    if len(chains) == 1:
+        return next(iter(chains))
+    ends = list(takewhile(lambda places: len(set(places)) == 1, zip(*(chain[:0:-1] for chain in chains), strict=False)))
+    return (next(iter(chains))[0], *(places[0] for places in reversed(ends)))

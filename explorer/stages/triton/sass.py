@@ -101,8 +101,9 @@ def _inlined(artifact: Artifact, trace: TraceData, lines: int) -> dict[tuple[str
     inlined_into: dict[tuple[str, int], set[int]] = {}
     for ptx in trace.find("ptx", artifact.frame, artifact.graph):
         if ptx.kernel == artifact.kernel:
-            for _, chain in origins.loc_chains(ptx.text):
-                if chain and (line := origins.own_line(chain, form, lines)):
+            possible = {chain for _, chains_of_line in origins.loc_candidates(ptx.text) for chain in chains_of_line if chain}
+            for chain in possible:
+                if line := origins.own_line(chain, form, lines):
                     inlined_into.setdefault((basename(chain[0][0]), chain[0][1]), set()).add(line)
     return inlined_into
 

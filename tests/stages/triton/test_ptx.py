@@ -35,6 +35,31 @@ def test_each_instruction_leads_to_the_last_loc_before_it(linked: Linked) -> Non
     assert linked("ptx", ptx=TEXT) == {8: 2, 10: 3, 12: 3, 14: 5}
 
 
+#: As LLVM in triton 3.9 writes it: two calls of `outer`, at lines 3 and 5 of the kernel, each of which calls `inner` at 20.
+CALLS = """	.loc	1 3 12                          // kern.py:3:12
+	.loc	2 20 9, function_name $L__info_string0, inlined_at 1 3 12 // lib.py:20:9
+	.loc	2 7 14, function_name $L__info_string0, inlined_at 2 20 9 // lib.py:7:14
+	mul.lo.s32 	%r1, %r2, %r3;
+	.loc	1 5 8                           // kern.py:5:8
+	.loc	2 20 9, function_name $L__info_string0, inlined_at 1 5 8 // lib.py:20:9
+	.loc	2 7 14, function_name $L__info_string0, inlined_at 2 20 9 // lib.py:7:14
+	mul.lo.s32 	%r4, %r5, %r6;
+	.loc	2 21 9, function_name $L__info_string0, inlined_at 1 5 8 // lib.py:21:9
+	add.s32 	%r7, %r4, %r6;
+	.file	2 "lib.py"
+	.file	1 "kern.py" """
+
+
+def test_inlined_at_leads_through_the_calls_to_the_kernel(linked: Linked) -> None:
+    """An instruction of a function that is called at two lines has a link only as long as one call of it was begun."""
+    assert linked("ptx", ptx=CALLS) == {4: 3, 10: 5}
+
+
+def test_two_calls_at_one_line_are_one_origin(linked: Linked) -> None:
+    """Which of two calls it was does not matter where both are at the same line of the kernel."""
+    assert linked("ptx", ptx=CALLS.replace("1 5 8", "1 3 8")) == {4: 3, 8: 3, 10: 3}
+
+
 LLIR = """  %1 = fmul float %a, %b, !dbg !4
   %2 = fneg float %1, !dbg !5
   %3 = fadd float %2, %c, !dbg !6
