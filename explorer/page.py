@@ -12,7 +12,8 @@ import gzip
 import hashlib
 import html
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
 from os import PathLike
 
@@ -21,9 +22,10 @@ from explorer.files.trace_file import write
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.payload import payload
+from explorer.questions.cells import cells_of, place
 from explorer.questions.comparison import Comparison
-from explorer.questions.summary import counts, summary_rows
-from explorer.questions.user_lines import UserLine, compiled_kernels
+from explorer.questions.program_lines import ProgramLine, program_lines
+from explorer.questions.summary import counts, summary_rows, target_words
 
 #: The style of the page around the view.
 STYLE = "html,body{height:100%;margin:0;background:Canvas;color-scheme:light dark}#explorer{height:100%}.loading{padding:2em}"
@@ -83,6 +85,7 @@ def policy(script: str, style: str) -> str:
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
+@cache
 def bundle() -> str:
     """Read the front end: one ES module that `make widget` bundles from `widget/src`."""
     return files("explorer").joinpath("widget", "static", "explorer.js").read_text(encoding="utf-8")
@@ -126,7 +129,8 @@ def _of_one(trace: TraceData) -> str:
 
 
 def _head(trace: TraceData) -> str:
-    facts = [f"{key} {trace.meta[key]}" for key in ("target", "mode", "backend", "torch", "triton") if trace.meta.get(key)]
+    meta = {**trace.meta, "target": target_words(trace)}
+    facts = [f"{key} {meta[key]}" for key in ("target", "mode", "backend", "torch", "triton") if meta.get(key)]
     name = escaped(trace.meta.get("name", "trace"))
     return f"<p><b>{name}</b> · {escaped(counts(trace))}<br><small>{escaped(' · '.join(facts))}</small></p>"
 
@@ -152,24 +156,22 @@ def _table(trace: TraceData) -> str:
 
 def _computed(trace: TraceData) -> str:
     """Return a table of the program's lines, each with the kernels and calls that compute it."""
-    found: dict[tuple[str, UserLine], dict[str, None]] = {}
-    for kernel in compiled_kernels(trace):
-        for line in kernel.user_lines:
-            found.setdefault((kernel.graph, line), {})[kernel.name] = None
-    if not found:
+    rows = program_lines([trace])
+    if not rows:
         return ""
-    rows = sorted(found, key=lambda place: (place[0] != "forward", place))
-    body = "".join(_computed_row(graph, line, list(found[graph, line])) for graph, line in rows[:ROWS])
+    cells = cells_of(trace)
+    body = "".join(_computed_row(row, cells) for row in rows[:ROWS])
     head = "".join(f"<th{_CELL}>{name}</th>" for name in ("line", "program", "graph", "computed by"))
     more = f"<p>… and {len(rows) - ROWS} more lines of the program</p>" if len(rows) > ROWS else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
-def _computed_row(graph: str, line: UserLine, kernels: list[str]) -> str:
+def _computed_row(row: ProgramLine, cells_by_file: Mapping[str, str]) -> str:
+    line, kernels = row.first.line, list(dict.fromkeys(kernel.name for kernel in row.kernels[0]))
     named = ", ".join(f"<code>{escaped(name[:80])}</code>" for name in kernels[:KERNELS])
     more = f" and {len(kernels) - KERNELS} more" if len(kernels) > KERNELS else ""
-    place = f"{line.file.rpartition('/')[2][-40:]}:{line.number}"
-    cells = (escaped(place), f"<code>{escaped(line.code[:100])}</code>", escaped(graph), named + more)
+    at = place(cells_by_file, line.file, line.number)[-50:]
+    cells = (escaped(at), f"<code>{escaped(line.code[:100])}</code>", escaped(row.graph), named + more)
     return f"<tr>{''.join(f'<td{_CELL}>{cell}</td>' for cell in cells)}</tr>"
 
 

@@ -14,8 +14,11 @@ from explorer.layouts.layout import Access, Layout, layouts_of
 from explorer.model.artifacts import Autotune, FxPass, KernelForm
 from explorer.model.records import blank, typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Link, Plain, jsonable, text_lines
+from explorer.model.values import Artifact, Failure, Link, Plain, jsonable, text_lines
 from explorer.questions.call_lines import call_lines
+from explorer.questions.cells import cells_of, place, renamed
+from explorer.questions.choices import forms as choice_forms
+from explorer.questions.choices import no_source, settings
 from explorer.questions.costs import call_rows, kernel_rows
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.group_costs import group_costs
@@ -24,9 +27,9 @@ from explorer.questions.lowering import by_node
 from explorer.questions.memory import memory_of
 from explorer.questions.modules import module_paths
 from explorer.questions.rows import CallRow, Cost, KernelRow, LoweringRow
-from explorer.questions.summary import counts
+from explorer.questions.summary import counts, target_words
 from explorer.stages import STAGES, stage_of
-from explorer.stages.fx_graph import node_lines
+from explorer.stages.fx_graph import node_lines, short
 from explorer.stages.onnxrt.graph import lines_of
 
 FORMAT = 3
@@ -47,22 +50,34 @@ def payload(trace: TraceData) -> wire.Payload:
     strings: dict[str, int] = {}
     texts = {a.text: n for n, a in reversed(list(enumerate(trace.artifacts)))}
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
+    cells = cells_of(trace)
     return {
         "format": FORMAT,
-        "meta": jsonable(trace.meta),
+        "meta": {**jsonable(trace.meta), "target": target_words(trace)},
         "counts": counts(trace),
         "stages": list(stages(trace)),
         "on_demand": [{"stage": s.name, "title": s.title, "of": s.on_demand_of} for s in STAGES if s.on_demand_of],
-        "artifacts": [_artifact(trace, a, strings, texts) for a in trace.artifacts],
-        "strings": list(strings),
+        "artifacts": [renamed(_artifact(trace, a, strings, texts), cells) for a in trace.artifacts],
+        "strings": renamed(list(strings), cells),
         "kernels": [_kernel(trace, k, row, index) for k, row in zip(kernels_of(trace), kernel_rows(trace), strict=True)],
         "calls": list(_calls(trace, index)),
         "fusion": [_fusion(trace, graph) for graph in fusion_of(trace).graphs],
         "choices": list(_choices(trace)),
-        "memory": _memory(trace),
+        "memory": _memory(trace, cells),
         "hows": hows,
         "links": list(_links(trace, hows)),
-        "failures": [{"stage": f.stage, "step": f.step, "message": f.message, "fatal": f.fatal} for f in trace.failures],
+        "failures": [renamed(_failure(trace, failure), cells) for failure in trace.failures],
+    }
+
+
+def _failure(trace: TraceData, failure: Failure) -> wire.FailureInfo:
+    return {
+        "stage": failure.stage,
+        "title": stage_of(trace, failure.stage).title,
+        "what": failure.what,
+        "step": failure.step,
+        "message": failure.message,
+        "fatal": failure.fatal,
     }
 
 
@@ -73,7 +88,7 @@ def addition(trace: TraceData, artifacts: int, links: int) -> wire.Addition:
     index = {(a.kernel, a.frame, a.graph): n for n, a in enumerate(trace.artifacts) if a.stage == "kernel"}
     fresh = list(enumerate(trace.artifacts))[artifacts:]
     return {
-        "artifacts": [_artifact(trace, a, strings, {}) for _, a in fresh],
+        "artifacts": [renamed(_artifact(trace, a, strings, {}), cells_of(trace)) for _, a in fresh],
         "stages": list(stages(trace)),
         "hows": hows,
         "links": list(_links(replace(trace, links=trace.links[links:]), hows)),
@@ -137,7 +152,7 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
             info["idle"] = jsonable(a.data.idle)
         if a.data.idle_after:
             info["idle_after"] = jsonable(a.data.idle_after)
-    elif _is_behind_a_pass(trace, a.stage) and isinstance(before := a.data.get("before"), str):
+    elif isinstance(before := a.data.get("before"), str) and _is_behind_a_pass(trace, a.stage):
         info["before"] = texts.get(before, before)
     return info
 
@@ -149,17 +164,17 @@ def _is_behind_a_pass(trace: TraceData, name: str) -> bool:
 
 def _layouts(text: str) -> wire.LayoutsInfo | None:
     """Return the layouts of a TTGIR's values, each type and access once; None where no value has one."""
-    types: dict[str, wire.LayoutInfo] = {}
-    accesses: dict[str, wire.AccessInfo] = {}
-    values: list[tuple[int, str, int, list[int]]] = []
-    for layout in layouts_of(text):
-        if layout.type not in types:
-            types[layout.type] = _layout(layout)
-        for access in layout.accesses:
-            accesses.setdefault(str(access), _access(access))
-        used = [list(accesses).index(str(access)) for access in layout.accesses]
-        values.append((layout.line, layout.name, list(types).index(layout.type), used))
-    return {"types": list(types.values()), "accesses": list(accesses.values()), "values": values} if values else None
+    layouts = list(layouts_of(text))
+    if not layouts:
+        return None
+    types = {layout.type: layout for layout in layouts}
+    accesses = {str(access): access for layout in layouts for access in layout.accesses}
+    type_at, access_at = ({key: n for n, key in enumerate(keys)} for keys in (types, accesses))
+    return {
+        "types": [_layout(layout) for layout in types.values()],
+        "accesses": [_access(access) for access in accesses.values()],
+        "values": [(a.line, a.name, type_at[a.type], [access_at[str(one)] for one in a.accesses]) for a in layouts],
+    }
 
 
 def _access(access: Access) -> wire.AccessInfo:
@@ -256,15 +271,15 @@ def _facts(node: Mapping[str, Plain]) -> dict[str, str]:
     kind = f"{dtype}[{', '.join(map(str, shape))}]" if shape is not None else dtype
     if sizes and not kind:
         kind = " × ".join(f"({', '.join(map(str, size))})" for size in sizes)
-    place = f"{node['file']}:{node['line']} in {node.get('function', '')}" if node.get("file") else ""
+    at = f"{short(node['file'])}:{node['line']} in {node.get('function', '')}" if node.get("file") else ""
     return {
         "op": str(node.get("op") or node.get("kind", "")),
         "target": str(node.get("target", "")),
         "type": kind,
         "module": str(node.get("module", "")),
-        "place": place,
+        "place": at,
         "code": str(node.get("code", "")),
-        "args": str(node.get("args", ""))[:SMALL],
+        "args": f"{node.get('args', '')}{node.get('kwargs', '')}"[:SMALL],
     }
 
 
@@ -392,16 +407,28 @@ def _choices(trace: TraceData) -> Iterator[wire.ChoiceInfo]:
         data = typed(Autotune, artifact.data)
         operation = {"frame": artifact.frame, "graph": artifact.graph, "operation": data.operation, "inputs": data.inputs}
         for line, choice in enumerate(data.choices, 2):  # the first line of the text names the operation
-            facts = {key: value for key, value in choice.items() if key != "source"}
-            yield jsonable({**operation, **facts, "artifact": number, "line": line})
+            row = {**operation, **choice}
+            facts = {key: value for key, value in row.items() if key != "source"}
+            more = {
+                "settings": settings(choice.config),
+                "forms": choice_forms(trace, row),
+                "no_source": "" if choice.source else no_source(row),
+            }
+            yield jsonable({**facts, **more, "artifact": number, "line": line})
 
 
-def _memory(trace: TraceData) -> wire.MemoryInfo:
-    """Return the memory tables of the compiled graphs; {} without output code."""
+def _memory(trace: TraceData, cells: Mapping[str, str]) -> wire.MemoryInfo:
+    """Return the memory tables of the compiled graphs, with the places of the user's lines for people; {} without output code."""
     if not trace.find("output_code"):
         return {}
     memory = memory_of(trace)
-    return {"table": _rows(memory.table()), "timeline": _rows(memory.timeline()), "unread": _rows(memory.unread())}
+    table = [{**row, "lines": [_place(cells, line) for line in row["lines"]]} for row in memory.table()]
+    return {"table": _rows(table), "timeline": _rows(memory.timeline()), "unread": _rows(memory.unread())}
+
+
+def _place(cells: Mapping[str, str], line: str) -> str:
+    file, _, number = line.rpartition(":")
+    return place(cells, file, int(number))
 
 
 def _rows(rows: Iterable[Mapping[str, Plain]]) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from explorer.model.artifacts import (
+    ChoiceForm,
     FxPass,
     GraphBreak,
     Guard,
@@ -142,7 +143,8 @@ class ArtifactInfo(TypedDict):
     "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in it, "made_by"
     the function of the compiler that made it. "rows" is the table of a stage that has one, such as guards. "layouts" are those
     of a TTGIR's values. "before" is the text before a pass, or the index of the artifact with that text; "idle" and
-    "idle_after" are (name, seconds) of the passes before it and after it that changed nothing.
+    "idle_after" are (name, seconds) of the passes before it and after it that changed nothing. A text that is the same in several
+    traces travels once: "same_text" is the index of the artifact that has it, and "text" is "" then.
     """
 
     id: str
@@ -153,6 +155,7 @@ class ArtifactInfo(TypedDict):
     title: str
     language: str
     text: str
+    same_text: NotRequired[int]
     lines: int
     seconds: float | None
     time: float
@@ -291,7 +294,11 @@ class FusionInfo(TypedDict):
 
 
 class ChoiceInfo(TypedDict):
-    """One way of doing an operation, a row of `Trace.choices`, and its line in a text; "ms" is None where it was not timed."""
+    """One way of doing an operation, a row of `Trace.choices`, and its line in a text; "ms" is None where it was not timed.
+
+    "settings" is "config" by name. "forms" are the stages that it can have a text in, from its source down; where there are none
+    "no_source" says why. The texts that the trace has are those of the stage "choice".
+    """
 
     frame: str
     graph: str
@@ -300,6 +307,9 @@ class ChoiceInfo(TypedDict):
     choice: str
     kind: str
     config: str
+    settings: Facts
+    forms: Names
+    no_source: str
     ms: float | None
     fastest: bool
     taken: NotRequired[bool]
@@ -318,9 +328,11 @@ class MemoryInfo(TypedDict, total=False):
 
 
 class FailureInfo(TypedDict):
-    """Something that went wrong."""
+    """Something that went wrong: its stage, also as people call it, and the step, also in words."""
 
     stage: str
+    title: str
+    what: str
     step: str
     message: str
     fatal: bool
@@ -528,6 +540,14 @@ class MakeQuestion(TypedDict):
     stage: str
 
 
+class ChoiceQuestion(TypedDict):
+    """Make the texts of choices in one stage; "rows" are their numbers in the payload's "choices"."""
+
+    ask: Literal["choice"]
+    rows: list[int]
+    stage: str
+
+
 class PassesQuestion(TypedDict):
     """Say what the passes of a kernel do."""
 
@@ -558,7 +578,7 @@ class Action(TypedDict):
 
 
 #: What the front end asks of the live process.
-Question = MakeQuestion | PassesQuestion | WhatIfQuestion | Action
+Question = MakeQuestion | ChoiceQuestion | PassesQuestion | WhatIfQuestion | Action
 
 #: Shapes that may have keys beyond those that they name.
 OPEN = (Resources,)
@@ -568,6 +588,7 @@ DATA = {
     "graph_break": GraphBreak,
     "pattern_match": PatternMatch,
     "fx_pass": FxPass,
+    "choice": ChoiceForm,
 }
 #: What it reads of the data of a stage that says whose passes it shows.
 OF_PASSES = PassFacts

@@ -1,4 +1,4 @@
-"""What several tests need: the programs, and the traces replayed from recorded events."""
+"""Fixtures that several test files share: programs, traces replayed from recorded events, pages in a browser."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ import pytest
 
 from explorer import page, payload, wire
 from explorer.files.trace_file import load_events
+from explorer.gpus.figures import Target
+from explorer.live.function import LiveFunction
+from explorer.live.ladders import Ladders
 from explorer.model.artifacts import Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event, Failure
 from explorer.traced import Trace
+from explorer.traced.comparison import Comparison, compare
 from explorer.widget import worker
 
 HERE = Path(__file__).parent
-#: One headless chromium is asked for everything that a browser must show.
+#: The browser that shows what a browser must show.
 CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), Path("/usr/bin/chromium"))
 FLAGS = (
     "--no-sandbox",
@@ -36,7 +40,7 @@ Recorded = tuple[list[Event], list[Failure], dict[str, object]]
 
 
 def load(path: Path) -> ModuleType:
-    """A file as a module, by its path: scripts, and files of the tests that are no tests."""
+    """Load a file as a module, by its path: scripts, and files of the tests that hold no tests."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -46,7 +50,7 @@ def load(path: Path) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def module_at() -> Callable[[Path], ModuleType]:
-    """What loads a file as a module, by its path."""
+    """Give the function that loads a file as a module, by its path."""
     return load
 
 
@@ -81,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def covering(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """Few cases of one test that together have every value of every parameter; always the same ones.
+    """Choose few cases of one test that together have every value of every parameter; always the same ones.
 
     The next case is the one with the most values that none before it had.
     """
@@ -96,7 +100,7 @@ def covering(cases: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hold every payload that a test has made to the shape that `explorer/wire.py` gives it, as the front end reads it."""
+    """Check every payload that a test makes against the shape in `explorer/wire.py`, as the front end reads it."""
     config.addinivalue_line("markers", "sampled: run few of its cases, with every value of every parameter; `--whole` runs all")
     check = load(HERE / "wire_types.py").check
 
@@ -116,37 +120,57 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @cache
 def read(name: str) -> Recorded:
-    """The events file `data/NAME.events.json.gz`."""
+    """Read the events file `data/NAME.events.json.gz`."""
     return load_events((HERE / "data" / f"{name}.events.json.gz").read_bytes(), name)
 
 
 @cache
 def replay_of(name: str) -> Trace:
-    """The trace of the events file `data/NAME.events.json.gz`."""
+    """Replay the events file `data/NAME.events.json.gz`."""
     return Trace.of_events(*read(name))
 
 
 @pytest.fixture(scope="session")
 def recorded() -> Callable[[str], Recorded]:
-    """Events, failures and meta of a recording, such as `recorded("sin_cos-torch2.13-cpu")`."""
+    """Give the events, failures and meta of a recording, such as `recorded("sin_cos-torch2.13-cpu")`."""
     return read
 
 
 @pytest.fixture(scope="session")
 def replayed() -> Callable[[str], Trace]:
-    """The trace of a recording, such as `replayed("sin_cos-torch2.13-cpu")`; made once."""
+    """Give the trace of a recording, such as `replayed("sin_cos-torch2.13-cpu")`, made once."""
     return replay_of
 
 
 @pytest.fixture(scope="session")
 def rotary() -> Trace:
-    """The recording of a transformer's block in five functions, compiled for an H100 that is not there."""
+    """The recording of a transformer's block in five functions, compiled for an absent H100."""
     return replay_of("views/rotary-torch2.13-h100")
 
 
 @pytest.fixture(scope="session")
+def tuned() -> Callable[[str], Trace]:
+    """The trace of a recording with choices, and the process that compiled as far as it knows their sources."""
+
+    def make(name: str) -> Trace:
+        events, failures, meta = read(name)
+        target = None if meta["target"] == "cpu" else Target.parse(str(meta["target"]))
+        ladders = Ladders(target=target).with_choices(events)
+        return Trace.of_events(events, failures, meta, live=LiveFunction(None, ladders=ladders, absent=target))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def engines() -> Comparison:
+    """One linear layer by IREE and by ONNX Runtime, recorded."""
+    traces = map(replay_of, ("iree_linear-torch2.13-cpu", "onnxrt_linear-torch2.13-cpu"))
+    return compare(*traces, names=("IREE", "ONNX"))
+
+
+@pytest.fixture(scope="session")
 def for_h100() -> Trace:
-    """A training step compiled now for an H100 that is not there: fusions made, refused and never considered, and calls."""
+    """A training step compiled now for an absent H100: fusions made, refused and never considered, and library calls."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
     import torch
     from torch import nn
@@ -160,7 +184,7 @@ def for_h100() -> Trace:
 
 @pytest.fixture(scope="session")
 def with_source() -> Callable[..., Trace]:
-    """A trace with one source, and other artifacts where given: `with_source(text, file, first_line, *artifacts)`."""
+    """Make a trace with one source, and other artifacts where given: `with_source(text, file, first_line, *artifacts)`."""
 
     def make(text: str, file: str, first_line: int, *others: Artifact) -> Trace:
         data = blank(Source, file=file, first_line=first_line)
@@ -175,7 +199,7 @@ LEAST = dict.fromkeys(("llir", "ptx", "amdgcn", "sass"), 0.85)
 
 @pytest.fixture(scope="session")
 def not_covered() -> Callable[[Trace], list[tuple[str, str, float]]]:
-    """The (stage, graph, share) of a trace that are not covered: wholly down to TTGIR, nearly below it."""
+    """List the (stage, graph, share) of a trace that are not covered: wholly down to TTGIR, nearly below it."""
 
     def rows(trace: Trace) -> list[tuple[str, str, float]]:
         found = [(row["stage"], row["graph"], row["share"]) for row in trace.coverage() if row["counted"]]
@@ -201,7 +225,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Open a trace's saved page; at the end no console error, exception or request beyond the file may have been."""
+    """Open a trace's saved page; it must log nothing on the console, raise no error and request nothing beyond the file."""
     said: list[str] = []
     asked: list[str] = []
     file = tmp_path / "page.html"
@@ -225,3 +249,29 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         context.close()
     assert said == []
     assert {url.partition("#")[0] for url in asked} <= {file.as_uri()}
+
+
+@pytest.fixture
+def shown(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """Show HTML in a tab: `shown(text, java_script_enabled=False)`; it must ask nothing of a network and raise no error."""
+    asked: list[str] = []
+    raised: list[str] = []
+    contexts = []
+
+    def show(text: str, fragment: str = "", **settings: Any) -> Any:
+        file = tmp_path / "shown.html"
+        file.write_text(text, encoding="utf-8")
+        context = browser.new_context(viewport={"width": 1400, "height": 900}, **settings)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.set_default_timeout(20_000)
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("pageerror", lambda error: raised.append(str(error)))
+        tab.goto(f"{file.as_uri()}{fragment}")
+        return tab
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert raised == []
+    assert {url.partition(":")[0] for url in asked} <= {"file", "blob", "data"}, "no network"

@@ -270,3 +270,73 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+
+class WideBlock(nn.Module):
+    """`Block`, but for its width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 96), nn.Linear(96, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+
+def run_layers(device: str) -> None:
+    """One inference by seven blocks, of which the fourth is wider, in a model that is an argument."""
+    blocks = [Block() for _ in range(3)], [WideBlock()], [Block() for _ in range(3)]
+    model = nn.Sequential(*(block for part in blocks for block in part)).to(device)
+
+    def run(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return net(x)  # type: ignore[no-any-return]
+
+    with torch.no_grad():
+        torch.compile(run)(model, torch.randn(8, 32, device=device))
+
+
+VIEWED["layers"] = run_layers
+
+
+def run_tuned_bmm(device: str) -> None:
+    """One batched product of which Inductor times a C++ template and the library."""
+    compiled = torch.compile(torch.bmm, options={"max_autotune": True})
+    compiled(torch.randn(4, 64, 48, device=device), torch.randn(4, 48, 32, device=device))
+
+
+def rectified(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """A product with an epilogue."""
+    return torch.relu(a @ b)
+
+
+def run_tuned_mm(device: str) -> None:
+    """One product of which Inductor has templates and the library to choose from."""
+    half = {"device": device, "dtype": torch.bfloat16}
+    torch.compile(rectified, options={"max_autotune": True})(torch.randn(512, 256, **half), torch.randn(256, 384, **half))
+
+
+VIEWED |= {"tuned_bmm": run_tuned_bmm, "tuned_mm": run_tuned_mm}
+
+
+def cosine(x: torch.Tensor) -> torch.Tensor:
+    """A break, then an operator."""
+    torch._dynamo.graph_break()
+    return x.cos()
+
+
+def times(x: torch.Tensor, n: int) -> torch.Tensor:
+    """A number that each compile is made for, a break, and a call that breaks."""
+    y = x * n
+    torch._dynamo.graph_break()
+    return cosine(y)
+
+
+def run_limit(device: str) -> None:
+    """Calls with four numbers, where two compiles are allowed."""
+    compiled = torch.compile(times, backend="eager", dynamic=False)
+    with torch._dynamo.config.patch(recompile_limit=2):
+        for n in range(2, 6):
+            compiled(torch.ones(n, device=device), n)
+
+
+VIEWED["limit"] = run_limit

@@ -1,62 +1,52 @@
-"""The view for who cannot see it, or has no mouse: axe-core's rules on every view, and a walk by keys alone."""
+"""The view without eyes or without a mouse: axe-core's rules on every view, and a walk by keys alone."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import explorer
 from explorer.model.artifacts import ARTIFACTS, Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Link
 from explorer.traced import Trace
+from tests.in_tab import load_axe, name_nodes, serious, show
 
-AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = ("Code", "Graph", "Kernels", "Fusion", "Passes", "Compare", "Guards", "Memory", "Time", "Run")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(opened, for_h100, scheme):
     """No view, light or dark, breaks a rule of axe-core that it calls serious or critical; the list has every view."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: npm ci")
     tab = opened(for_h100, color_scheme=scheme)
     shown = tab.get_by_role("tab").all_inner_texts()
     assert [name for name in shown if not name.startswith(VIEWS)] == [] and len(shown) == len(VIEWS)
     tab.locator(".pane .line.lit, .pane .line").first.click()
-    tab.evaluate(AXE.read_text(encoding="utf-8"))
+    load_axe(tab)
     found = [f"{view}: {problem}" for view in VIEWS for problem in problems(tab, view)]
     assert found == [], "\n".join(found)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_beside_each_other(opened, replayed, scheme):
-    """Two traces by other compilers: what they differ in, their passes, and a text that is a difference with its colours."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: npm ci")
-    iree = replayed("iree_linear-torch2.13-cpu")
-    tab = opened(explorer.compare(iree, replayed("onnxrt_linear-torch2.13-cpu"), names=("IREE", "ONNX")), color_scheme=scheme)
-    difference = next(n for n, a in enumerate(iree.artifacts) if a.language == "diff")
+def test_axe_finds_nothing_serious_beside_each_other(opened, engines, scheme):
+    """Two traces by other compilers: their differences, their passes, and a text that is itself a coloured difference."""
+    tab = opened(engines, color_scheme=scheme)
+    difference = next(n for n, a in enumerate(engines.traces[0].artifacts) if a.language == "diff")
     tab.get_by_role("region", name="right text").locator("select").select_option(str(difference))
     assert tab.locator(".t-made, .t-gone").count()
     tab.locator(".pane .line").first.click()
-    tab.evaluate(AXE.read_text(encoding="utf-8"))
+    load_axe(tab)
     found = [f"{view}: {problem}" for view in ("Code", "Side by side", "Passes", "Compare") for problem in problems(tab, view)]
     assert found == [], "\n".join(found)
 
 
 def problems(tab: Any, view: str) -> list[str]:
-    """What axe-core says of one view."""
-    tab.get_by_role("tab", name=view).click()
-    for which, name in (("first", "op0"), ("second", "op5")) if view == "Fusion" else ():  # its answer has colours of its own
-        tab.get_by_label(f"{which} node").fill(name)
-        tab.keyboard.press("Enter")
-    told = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
-    serious = [v for v in told["violations"] if v["impact"] in ("serious", "critical")]
-    return [f"{v['id']} {n['target']} {n['failureSummary']}" for v in serious for n in v["nodes"][:3]]
+    """What axe-core calls serious of one view."""
+    panel = show(tab, view)
+    if view == "Fusion":  # its answer has colours of its own
+        name_nodes(panel, "op0", "op5")
+    return serious(tab)
 
 
 def ladder() -> Trace:
@@ -74,7 +64,7 @@ def ladder() -> Trace:
 
 
 def walk(tab: Any, key: str, wanted: str) -> None:
-    """Press a key until what has the focus is called so, by its label or its role."""
+    """Press a key until the focus is on an element with this label or role."""
     focused = """() => {
         const at = document.querySelector('#explorer').shadowRoot.activeElement;
         return at && (at.getAttribute('aria-label') || at.getAttribute('role'));

@@ -123,7 +123,7 @@ def test_the_end_of_a_program_is_as_under_python(command: Command, tmp_path: Pat
     status, out, err = plain("program.py")
     given = command("trace", "program.py")
     assert given[:2] == (status, out)
-    assert given[2].startswith(f"{err}<Trace of program.py for auto: nothing compiled>\n")
+    assert given[2].startswith(f"{err}<Trace of program.py for the device of each call: nothing compiled>\n")
 
 
 def test_ctrl_c_is_status_130(command: Command, tmp_path: Path) -> None:

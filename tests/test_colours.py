@@ -22,18 +22,19 @@ from explorer.model.records import blank
 from explorer.model.values import Artifact, Link
 from explorer.questions.provenance import origins
 from explorer.traced import Trace
+from tests.in_tab import APP, drawn
 
 Lab = tuple[float, float, float]
 Rgb = tuple[int, int, int]
 
-#: The white that sRGB is for, D65, and its way to XYZ (IEC 61966-2-1).
+#: The white point of sRGB, D65, and the matrix from linear sRGB to XYZ (IEC 61966-2-1).
 WHITE = (0.95047, 1.0, 1.08883)
 TO_XYZ = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041))
 
 #: The least difference (CIEDE2000) of two colours that stand for different lines: about ten times what can just be seen of
-#: large patches, for a bar of 6 pixels is small.
+#: large patches, since a bar of 6 pixels is small.
 LEAST = 10.0
-#: The share of a bar's pixels in which two textures differ at least.
+#: The least share of a bar's pixels in which two textures differ.
 TEXTURE = 1 / 6
 BAR, ROW = 6, 18
 VISIONS = ("none", "protanopia", "deuteranopia", "tritanopia")
@@ -136,7 +137,7 @@ def _polar(a: float, b: float) -> tuple[float, float]:
 
 
 def _hues(chromas: float, h1: float, h2: float) -> tuple[float, float]:
-    """The turn from one hue to the other, and the hue between them."""
+    """The angle from one hue to the other, and the hue between them."""
     if not chromas:
         return 0.0, h1 + h2
     turn = (h2 - h1 + 180) % 360 - 180
@@ -182,7 +183,7 @@ def bar(artifact: int, line: int, pixels: list[list[int]], back: Rgb) -> Bar:
 
 
 def looks(tab: Any, blank_tab: Any) -> Iterator[tuple[str, str, list[Bar]]]:
-    """The bars of a page as they are seen, in light and in dark, with each kind of sight."""
+    """Yield the bars of a page as they are seen, in light and in dark, with each kind of sight."""
     session = tab.context.new_cdp_session(tab)
     for scheme in ("light", "dark"):
         tab.emulate_media(color_scheme=scheme)
@@ -199,12 +200,12 @@ def looks(tab: Any, blank_tab: Any) -> Iterator[tuple[str, str, list[Bar]]]:
 
 def settled(tab: Any) -> list[list[int]]:
     """The bars in sight, once two frames have been drawn."""
-    tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    drawn(tab)
     return list(tab.evaluate(BARS))
 
 
 def user_lines(trace: Trace, bar: Bar) -> frozenset[tuple[str, int]]:
-    """The lines of the user's source that a line came from in the end."""
+    """The user lines that a line came from in the end."""
     found = origins(trace, trace.artifacts[bar.artifact].id, (bar.line,))
     return frozenset((id, line) for id, lines in found.items() for line in lines if stage_of(trace, id) == "source")
 
@@ -214,7 +215,7 @@ def stage_of(trace: Trace, id: str) -> str:
 
 
 def lies(trace: Trace, bars: list[Bar]) -> list[tuple[Bar, Bar]]:
-    """The pairs of lines that look alike and have no line of the user's in common."""
+    """The pairs of lines that look alike and have no user line in common."""
     coloured = [(one, user_lines(trace, one)) for one in bars if one.coloured]
     return [(a, b) for (a, of_a), (b, of_b) in combinations(coloured, 2) if not of_a & of_b and not a.differs(b)]
 
@@ -228,7 +229,7 @@ def blank_tab(browser: Any) -> Iterator[Any]:
 
 
 def many(count: int, each: int) -> Trace:
-    """A source of many lines, each of which became so many lines of a kernel."""
+    """A source of `count` lines, each of which became `each` lines of a kernel."""
     data = blank(Source, function="f", qualname="f", file="f.py", first_line=1, compiled=True)
     text = "\n".join(f"x{n} = f(x)" for n in range(count))
     kernel = "\n".join(f"tmp{n} = x" for n in range(each * count))
@@ -255,7 +256,7 @@ def test_the_difference_is_ciede2000(row):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_lines_that_look_alike_came_from_one_line(opened, replayed, blank_tab, name):
-    """On the first screen of a model no two coloured lines without a common origin look alike, whoever looks."""
+    """On a model's first screen no two coloured lines without a common origin look alike, to any kind of sight."""
     trace = replayed(name)
     tab = opened(trace)
     for scheme, vision, bars in looks(tab, blank_tab):
@@ -264,7 +265,7 @@ def test_lines_that_look_alike_came_from_one_line(opened, replayed, blank_tab, n
 
 
 def test_lines_of_many_functions_never_look_alike(opened, rotary, blank_tab):
-    """Each kernel of a block of a transformer beside each function of the user: as on the first screen, on every other."""
+    """Each kernel of a transformer's block beside each of the user's functions; all looks on the first screen, one on others."""
     tab = opened(rotary)
     sources = [n for n, a in enumerate(rotary.artifacts) if a.stage == "source"]
     kernels = [n for n, a in enumerate(rotary.artifacts) if a.stage == "kernel"]
@@ -299,13 +300,13 @@ def test_more_lines_than_colours_are_told_apart_by_texture(opened, blank_tab):
 
 
 def test_only_lines_in_play_have_a_colour(opened):
-    """A user line of which nothing else is in sight has a thin line; a click gives it a colour, and its lines the same."""
+    """A user line with nothing else of it in sight has a thin line; a click colours it, and its lines the same."""
     trace = many(200, 2)
     tab = opened(trace)
     line = tab.get_by_role("region", name="left text").locator('.line[data-line="25"]')
     assert line.get_attribute("data-source") == "linked"
     line.click()
-    tab.wait_for_function("() => document.querySelector('#explorer').app.parts.colours.swatches.has(25)")
+    tab.wait_for_function(f"() => {APP}.parts.colours.swatches.has(25)")
     swatch = line.get_attribute("data-source")
     assert swatch.isdigit()
     right = tab.get_by_role("region", name="right text").locator('.line[data-line="50"]')

@@ -1,10 +1,9 @@
-"""What each kernel, library call and box of a graph costs, as the view shows it, in a real browser."""
+"""The costs of kernels, library calls and boxes of a graph, as the view shows them in a real browser."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -12,15 +11,9 @@ from explorer.model.artifacts import FORMS, KernelForm
 from explorer.model.records import typed
 from explorer.model.values import Artifact
 from explorer.traced import Trace
+from tests.in_tab import APP, CELLS, show
 
-CELLS = "(rows, key) => rows.map(row => row.cells[key].textContent)"
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-
-
-def show(tab: Any, name: str) -> Any:
-    """Open a view by its tab; the panel."""
-    tab.get_by_role("tab", name=name).click()
-    return tab.get_by_role("tabpanel", name=name)
 
 
 def seconds(text: str) -> float:
@@ -46,7 +39,7 @@ def constrained(trace: Trace) -> tuple[Trace, str]:
 
 
 def test_library_calls_stand_beside_the_kernels_with_a_total_and_shares(opened, rotary: Trace) -> None:
-    """Each kernel and call of a run is a row, the longest first; the sums below are theirs, and the shares make a whole."""
+    """Each kernel and call of a run is a row, the longest first; the sums below are right, and the shares add up to all."""
     panel = show(opened(rotary), "Kernels")
     table, calls = panel.get_by_role("table", name="kernels"), rotary.library_calls
     expected = [*(row["seconds"] for row in rotary.kernels.table()), *(row["seconds"] for row in calls)]
@@ -63,7 +56,7 @@ def test_library_calls_stand_beside_the_kernels_with_a_total_and_shares(opened, 
 
 
 def test_rows_of_one_kind_are_shown_alone_with_their_own_sum(opened, rotary: Trace) -> None:
-    """The button of library calls leaves these, their sum below them; one of them leads to its line of the output code."""
+    """The button of library calls leaves only these, with their sum; one of them leads to its line of the output code."""
     tab = opened(rotary)
     panel = show(tab, "Kernels")
     table, calls = panel.get_by_role("table", name="kernels"), rotary.library_calls
@@ -80,7 +73,7 @@ def test_rows_of_one_kind_are_shown_alone_with_their_own_sum(opened, rotary: Tra
 
 
 def test_spills_low_occupancy_and_launches_are_marked(opened, rotary: Trace) -> None:
-    """A kernel that spills, one of few warps, and what hardly takes more than a launch: each has its mark, and is found by it."""
+    """A kernel that spills, one with few warps, and rows that hardly take more than a launch have a mark, and are found by it."""
     trace, name = constrained(rotary)
     panel = show(opened(trace), "Kernels")
     table = panel.get_by_role("table", name="kernels")
@@ -121,14 +114,14 @@ def test_without_a_time_the_shares_are_of_the_bytes(opened, replayed) -> None:
     assert shares == [f"{round(100 * value / sum(moved))} %" for value in moved]
 
 
-LABELS = """() => {
-    const view = document.querySelector('#explorer').app.tabs.views.get('graph');
+LABELS = f"""() => {{
+    const view = {APP}.tabs.views.get('graph');
     return view.graph.boxes.filter(box => box.kind !== 'node').map(box => view.label(box));
-}"""
+}}"""
 
 
 def test_boxes_of_a_graph_have_the_cost_of_their_kernels(opened, rotary: Trace) -> None:
-    """By kernel each box is called by its kernel or call and has its time; a closed module has the sum of its own kernels."""
+    """Grouped by kernel each box has its kernel's name and time; a closed module has the sum of its own kernels."""
     tab = opened(rotary)
     panel = show(tab, "Graph")
     panel.get_by_role("combobox", name="group the nodes").select_option("kernel")

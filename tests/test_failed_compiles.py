@@ -1,4 +1,4 @@
-"""What a program does not say of its compiles: errors that it swallows, frames left to Python, limits, stances, switches."""
+"""What goes wrong in compiles without the program's saying so: swallowed errors, frames left to Python, limits, switches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import explorer
 
 @pytest.fixture(autouse=True)
 def anew() -> Iterator[None]:
-    """Nothing is compiled before a test, and nothing it compiled stays."""
+    """Compile nothing before a test, and keep nothing it compiled."""
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
@@ -99,11 +99,11 @@ def test_a_backend_that_raises_in_the_backward_is_a_failure_as_in_the_forward() 
         trace.raise_for_failures()
     trace, error = recorded(lambda: torch.compile(lambda x: x.cos(), backend=backend)(x).sum().backward())
     assert isinstance(error, ValueError)
-    assert [str(f) for f in trace.failures] == ["compile / ValueError: the backward could not be compiled: this backend refuses"]
+    assert [str(f) for f in trace.failures] == ["compile, ValueError: the backward could not be compiled: this backend refuses"]
 
 
 def test_an_error_of_the_function_itself_still_goes_through() -> None:
-    """What is no error of a compile is none because a compile failed before it."""
+    """An error of the program's own is not taken for a failed compile because a compile failed before it."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         raise ZeroDivisionError("the program's own")
@@ -136,7 +136,7 @@ def test_the_recompile_limit_is_a_row_and_a_failure_with_the_way_there(fullgraph
 
 @pytest.mark.parametrize("stance", ["force_eager", "eager_on_recompile"])
 def test_a_stance_that_keeps_functions_from_being_compiled_is_named(stance: str) -> None:
-    """A trace and a recording of a program that sets one say so, and not that there is nothing to compile."""
+    """A trace and a recording of a program that sets one name it, and do not say that there is nothing to compile."""
 
     def run() -> None:
         with torch.compiler.set_stance(stance):
@@ -150,7 +150,7 @@ def test_a_stance_that_keeps_functions_from_being_compiled_is_named(stance: str)
 
 
 def test_the_default_stance_is_not_spoken_of() -> None:
-    """A trace of a function without tensor operations says what it is, and a recording without compiles says nothing."""
+    """A trace of a function without tensor operations says just that, and a recording without compiles says nothing."""
     (failure,) = explorer.trace(lambda: 1, backend="eager").failures
     assert "runs no tensor operation" in failure.message
     assert recorded(lambda: None)[0].failures == ()

@@ -6,13 +6,14 @@ import re
 from typing import Any
 
 import explorer
+from tests.in_tab import wait_for_colours
 
 LINES = "rows => rows.map((row) => [Number(row.dataset.line), row.dataset.source, row.textContent])"
 
 
 def right_lines(tab: Any) -> list[tuple[int, str, str]]:
     """The lines of the right text that are in sight, each with its swatch."""
-    tab.wait_for_function("() => document.querySelector('#explorer').app.parts.colours.swatches.size")
+    wait_for_colours(tab)
     lines = tab.get_by_role("region", name="right text").locator(".line[data-line]").evaluate_all(LINES)
     return [(number, source, text) for number, source, text in lines]
 
@@ -48,16 +49,16 @@ def test_the_function_that_was_called_opens_beside_it(opened, rotary):
     forward = next(a for a in rotary.find("source") if a.data["qualname"] == "Rotary.forward")
     assert shown[0].startswith("# Rotary.forward") and shown[1 : 1 + len(forward.lines)] == list(forward.lines)
     kernel = tab.get_by_role("region", name="right text").locator("select").first.evaluate("s => Number(s.value)")
-    tab.wait_for_function("() => document.querySelector('#explorer').app.parts.colours.swatches.size")
-    coloured = left.locator('.line[data-source]:not([data-source=""]):not([data-source="linked"])')
-    assert coloured.count() >= 3, "the lines of the helpers that became the kernel are in sight too"
+    wait_for_colours(tab)
+    with_colour = left.locator('.line[data-source]:not([data-source=""]):not([data-source="linked"])')
+    assert with_colour.count() >= 3, "the lines of the helpers that became the kernel are in sight too"
     assert rotary.artifacts[kernel].stage == "kernel"
 
 
 def test_the_panes_of_a_comparison_open_on_their_linked_lines(opened, rotary):
     """Each trace's kernel has its imports and decorators folded, as in the view of one trace."""
     tab = opened(explorer.compare(rotary, rotary, names=("before", "after")))
-    tab.wait_for_function("() => document.querySelector('#explorer').app.parts.colours.swatches.size")
+    wait_for_colours(tab)
     for side in ("right", "third"):
         texts = tab.get_by_role("region", name=f"{side} text").locator(".line[data-line]").all_inner_texts()
         assert any("tl.load(" in text for text in texts), side

@@ -10,28 +10,23 @@ import pytest
 from explorer.questions.memory import memory_of
 from explorer.questions.provenance import follow
 from explorer.traced import Trace
+from tests.in_tab import APP, drawn, reveal, selected, show
 
 #: What the panes show: the id of the text, and the lines of it that can be seen.
-SEEN = """() => document.querySelector('#explorer').app.panes.list.map((pane) => {
+SEEN = f"""() => {APP}.panes.list.map((pane) => {{
     const [top, bottom] = [pane.element.querySelector('.cm-scroller').getBoundingClientRect()].flatMap((r) => [r.top, r.bottom]);
-    const lines = [...pane.element.querySelectorAll('.cm-line[data-line]')].filter((line) => {
+    const lines = [...pane.element.querySelectorAll('.cm-line[data-line]')].filter((line) => {{
         const box = line.getBoundingClientRect();
         return box.top >= top - 1 && box.bottom <= bottom + 1;
-    });
+    }});
     return [pane.store.artifact(pane.artifact).id, lines.map((line) => Number(line.dataset.line))];
-})"""
+}})"""
 
 
 def seen(tab: Any) -> dict[str, list[int]]:
     """The lines in sight of each text in a pane, once two frames have been drawn."""
-    tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    drawn(tab)
     return dict(tab.evaluate(SEEN))
-
-
-def selected(tab: Any) -> tuple[str, int]:
-    """The selected line, as Python hears of it."""
-    place = tab.evaluate("() => document.querySelector('#explorer').app.selection.placed()")
-    return place["artifact"], place["line"]
 
 
 def user_lines(trace: Trace, place: tuple[str, int]) -> set[tuple[str, int]]:
@@ -71,11 +66,6 @@ def pane(tab: Any, side: str) -> Any:
     return tab.get_by_role("region", name=f"{side} text")
 
 
-def show(tab: Any, name: str) -> Any:
-    tab.get_by_role("tab", name=name).click()
-    return tab.get_by_role("tabpanel", name=name)
-
-
 def test_a_click_brings_the_users_line_into_sight(opened, rotary):
     """A click on lines of three functions: each time the left pane has the function that the line came from, at that line."""
     tab = opened(rotary)
@@ -84,13 +74,13 @@ def test_a_click_brings_the_users_line_into_sight(opened, rotary):
     functions = set()
     for code in ("tl_math.cos(tmp10)", "tmp39 + tmp40"):
         number = next(n for n, line in enumerate(rotary.artifacts[kernel].lines, 1) if code in line)
-        tab.evaluate("line => document.querySelector('#explorer').app.panes.list[1].editor.reveal(line)", number)
+        reveal(tab, 1, number)
         pane(tab, "right").locator(f'.line[data-line="{number}"]').click(position={"x": 80, "y": 9})
         followed(tab, rotary)
         functions.add(next(iter(seen(tab))))
     pane(tab, "right").locator("select").select_option(str(text(rotary, "post_grad")))
     number = next(n for n, line in enumerate(rotary.artifacts[text(rotary, "post_grad")].lines, 1) if "aten.sigmoid" in line)
-    tab.evaluate("line => document.querySelector('#explorer').app.panes.list[1].editor.reveal(line)", number)
+    reveal(tab, 1, number)
     pane(tab, "right").locator(f'.line[data-line="{number}"]').click(position={"x": 80, "y": 9})
     followed(tab, rotary)
     assert len(functions | {next(iter(seen(tab)))}) >= 2
@@ -141,10 +131,10 @@ def test_a_node_of_the_graph_brings_its_source(opened, rotary):
     """A node picked in the graph view: the status begins with its user line."""
     tab = opened(rotary)
     show(tab, "Graph")
-    pick = """() => {
-        const view = document.querySelector('#explorer').app.tabs.views.get('graph');
+    pick = f"""() => {{
+        const view = {APP}.tabs.views.get('graph');
         view.go(view.nodes.name.findIndex((name) => name.startsWith('sigmoid')));
-    }"""
+    }}"""
     tab.evaluate(pick)
     assert tab.locator(".status").inner_text().startswith("← gated:")
 
@@ -154,10 +144,10 @@ def test_a_text_leaves_what_is_followed(opened, rotary):
     tab = opened(rotary)
     kernel = rotary.artifacts[text(rotary, "kernel")]
     number = next(n for n, line in enumerate(kernel.lines, 1) if "rsqrt(" in line)
-    go = "([id, line]) => document.querySelector('#explorer').app.navigation.goToPlace(`${id}:${line}`)"
+    go = f"([id, line]) => {APP}.navigation.goToPlace(`${{id}}:${{line}}`)"
     tab.evaluate(go, [kernel.id, number])
     source, *_ = seen(tab)
-    opening = "n => document.querySelector('#explorer').app.navigation.open(n)"
+    opening = f"n => {APP}.navigation.open(n)"
     tab.evaluate(opening, text(rotary, "post_grad"))
     assert [*seen(tab)] == [source, rotary.artifacts[text(rotary, "post_grad")].id]
     tab.get_by_role("button", name="add a text pane").click()
@@ -174,8 +164,7 @@ def test_a_source_is_opened_where_none_is(opened, rotary, closes):
     pane(tab, "left").locator("select").select_option(str(kernel))
     pane(tab, "right").locator("select").select_option(str(ptx))
     number = next(n for n, line in enumerate(rotary.artifacts[kernel].lines, 1) if "rsqrt(" in line)
-    reveal = "line => document.querySelector('#explorer').app.panes.list[0].editor.reveal(line)"
-    tab.evaluate(reveal, number)
+    reveal(tab, 0, number)
     line = pane(tab, "left").locator(f'.line[data-line="{number}"]')
     line.click(position={"x": 80, "y": 9})
     followed(tab, rotary)

@@ -9,21 +9,14 @@ import pytest
 
 from explorer.errors import InputError
 from explorer.traced import Trace
+from tests.in_tab import name_nodes, show
 
 BACKGROUND = "said => getComputedStyle(said).backgroundColor + getComputedStyle(said).borderLeftStyle"
 
 
-def fusion_of(tab: Any) -> Any:
-    """The panel of the fusion view."""
-    tab.get_by_role("tab", name="Fusion").click()
-    return tab.get_by_role("tabpanel", name="Fusion")
-
-
 def asked(panel: Any, first: str, second: str) -> str:
     """What the view says of two names that are typed."""
-    for which, name in (("first", first), ("second", second)):
-        panel.get_by_label(f"{which} node").fill(name)
-        panel.get_by_label(f"{which} node").press("Enter")
+    name_nodes(panel, first, second)
     return str(panel.locator(".why").inner_text())
 
 
@@ -61,7 +54,7 @@ def test_a_call_says_so_where_an_operand_is_copied_for_it(rotary: Trace) -> None
 
 def test_the_view_takes_the_names_of_the_program(opened, rotary: Trace) -> None:
     """An operator typed in the view is answered as Python answers it, and stands among the names that are offered."""
-    panel = fusion_of(opened(rotary))
+    panel = show(opened(rotary), "Fusion")
     assert asked(panel, "softmax", "amax") == f"✓ fused: {rotary.fusion.why('softmax', 'amax')}"
     offered = panel.locator("datalist option").evaluate_all("options => options.map(option => option.value)")
     assert {"softmax", "addmm", "op3", "buf3", "linear"} <= set(offered)
@@ -69,7 +62,7 @@ def test_the_view_takes_the_names_of_the_program(opened, rotary: Trace) -> None:
 
 def test_a_question_without_an_answer_is_no_refusal(opened, rotary: Trace) -> None:
     """What cannot be asked has other words and another look than what the scheduler refused; a place can be taken from it."""
-    panel = fusion_of(opened(rotary))
+    panel = show(opened(rotary), "Fusion")
     refused = next(row for row in rotary.fusion.table() if row["verdict"] == "refused")
     assert asked(panel, refused["first"], refused["second"]).startswith("✕ not fused")
     look = panel.locator(".why").evaluate(BACKGROUND)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-import explorer
 from explorer.questions.provenance import follow
 from explorer.traced import Trace
-from explorer.traced.comparison import Comparison
+from tests.in_tab import APP, drawn, selected, show
 
-APP = "document.querySelector('#explorer').app"
 #: Of each pane the lines that can be seen, the line under the pointer and those that it lights: id of the text, and number.
 PANES = f"""() => {APP}.panes.list.map((pane) => ['', '.hovered', '.hover-lit'].map((kind) =>
     [...pane.element.querySelectorAll(`.line${{kind}}:not(.heading)`)]
@@ -25,13 +20,6 @@ CELLS = """side => ['', '.hover-lit'].map((kind) => [...document.querySelector('
     `.compare .cell${kind}[data-side="${side}"]:not(.none)`)].map((cell) => Number(cell.dataset.line)))"""
 
 
-@pytest.fixture(scope="module")
-def engines(replayed: Callable[[str], Trace]) -> Comparison:
-    """One linear layer by IREE and by ONNX Runtime."""
-    traces = map(replayed, ("iree_linear-torch2.13-cpu", "onnxrt_linear-torch2.13-cpu"))
-    return explorer.compare(*traces, names=("IREE", "ONNX"))
-
-
 Places = set[tuple[str, int]]
 
 
@@ -42,7 +30,7 @@ def linked(trace: Trace, artifact: str, line: int) -> Places:
 
 def panes(tab: Any) -> list[tuple[Places, Places, Places]]:
     """The lines that each pane shows, has under the pointer and lights, once two frames have been drawn."""
-    tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    drawn(tab)
     return [tuple({(id, line) for id, line in lines} for lines in pane) for pane in tab.evaluate(PANES)]
 
 
@@ -54,11 +42,6 @@ def line_of(tab: Any, pane: int, code: str) -> Any:
     }}"""
     tab.evaluate(reveal, [pane, code])
     return tab.locator(".pane").nth(pane).locator(".line", has_text=code).first
-
-
-def selected(tab: Any) -> tuple[str, int]:
-    place = tab.evaluate(f"() => {APP}.selection.placed()")
-    return place["artifact"], place["line"]
 
 
 def test_the_pointer_lights_the_linked_lines_of_every_pane(opened, rotary):
@@ -91,8 +74,7 @@ def test_the_pointer_lights_both_sides_of_a_comparison(opened, engines):
     tab = opened(engines)
     line_of(tab, 1, "arith.cmpf ugt").hover(position={"x": 60, "y": 9})
     assert all(under or found for _, under, found in panes(tab))
-    tab.get_by_role("tab", name="Compare").click()
-    panel = tab.get_by_role("tabpanel", name="Compare")
+    panel = show(tab, "Compare")
     panel.get_by_role("combobox", name="first text to compare").select_option("0")
     other = tab.evaluate(f"() => {APP}.store.byId.get('ONNX 0/0:onnxrt_all:inference')")
     panel.get_by_role("combobox", name="second text to compare").select_option(str(other))

@@ -122,16 +122,14 @@ def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
 @contextmanager
 def shown(browser: Any, name: str, home: Path) -> Iterator[Any]:
     """The notebook's page; at the end no request has left this machine, and the view has raised no error."""
-    with served(name, home) as address:
-        context = browser.new_context(viewport={"width": 1500, "height": 1000})
+    asked: list[str] = []
+    raised: list[str] = []
+    with served(name, home) as address, browser.new_context(viewport={"width": 1500, "height": 1000}) as context:
         tab = context.new_page()
-        asked: list[str] = []
-        raised: list[str] = []
         tab.on("request", lambda request: asked.append(request.url))
         tab.on("pageerror", lambda error: raised.append(str(error)))
         tab.goto(address, wait_until="commit", timeout=180_000)
         yield tab
-        context.close()
     own = ITS_OWN.get(name, ())
     outside = [url for url in asked if not url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:"))]
     assert [text for text in (*outside, *raised) if not any(part in text for part in own)] == []
@@ -148,7 +146,7 @@ def notebook(request: pytest.FixtureRequest, browser: Any, home: Path) -> Iterat
 
 
 def run(tab: Any, code: str) -> Any:
-    """What an expression is in the notebook's kernel."""
+    """Evaluate an expression in the notebook's kernel."""
     return tab.evaluate(
         """async (code) => {
         const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
@@ -164,7 +162,7 @@ def run(tab: Any, code: str) -> Any:
 
 
 def in_kernel(tab: Any, code: str, wanted: Any, seconds: float = 20) -> Any:
-    """Wait until an expression in the kernel is what is wanted; what it is then."""
+    """Wait until an expression in the kernel has the wanted value; return its last value."""
     found = None
     for _ in range(int(seconds * 5)):
         if (found := run(tab, code)) == wanted:
@@ -221,15 +219,32 @@ def saved_and_shut(tab: Any) -> None:
     }""")
 
 
+def run_again(tab: Any) -> str:
+    """Run the first cell again: the new view of a new widget shows what the old one showed. The end of its address."""
+    place = "document.querySelector('.explorer-host').app.permalink.text"
+    before = tab.evaluate(place).partition("&")
+    tab.evaluate("""async () => {
+        const { content } = window.jupyterapp.shell.currentWidget;
+        content.activeCellIndex = 0;
+        void window.jupyterapp.commands.execute('notebook:run-cell');
+    }""")
+    again = "(before) => document.querySelector('.explorer-host')?.app?.permalink.text.split('&')[0] !== before"
+    tab.wait_for_function(again, arg=before[0], timeout=120_000)
+    in_kernel(tab, "w.selected.get('line')", 2)
+    after = tab.evaluate(place).partition("&")
+    assert after[2] == before[2] and "view=kernels" in after[2] and after[2].endswith(":2")
+    assert run(tab, "w.link().partition('&')[0]") == "#view=kernels", "and Python knows"
+    return f"#{''.join(after)}"
+
+
 @contextmanager
-def reopened(browser: Any, address: str, fragment: str = "", **settings: Any) -> Iterator[Any]:
+def reopened(browser: Any, address: str, fragment: str = "") -> Iterator[Any]:
     """The saved notebook in a new window, none of its cells run."""
-    context = browser.new_context(viewport={"width": 1500, "height": 1000}, **settings)
-    tab = context.new_page()
-    tab.goto(f"{address}{fragment}", wait_until="commit", timeout=180_000)
-    tab.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.content?.widgets?.length", timeout=90_000)
-    yield tab
-    context.close()
+    with browser.new_context(viewport={"width": 1500, "height": 1000}) as context:
+        tab = context.new_page()
+        tab.goto(f"{address}{fragment}", wait_until="commit", timeout=180_000)
+        tab.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.content?.widgets?.length", timeout=90_000)
+        yield tab
 
 
 def test_a_saved_notebook_shows_the_trace_without_its_kernel(browser: Any, tmp_path: Path) -> None:
@@ -246,7 +261,7 @@ def test_a_saved_notebook_shows_the_trace_without_its_kernel(browser: Any, tmp_p
             tab.locator(".explorer-host").first.locator(".line", has_text="torch.sin").first.click()
             tab.locator(".explorer-host").first.get_by_role("tab", name="Kernels").click()
             assert in_kernel(tab, "w.link().partition('&')[0]", "#view=kernels") == "#view=kernels"
-            fragment = tab.evaluate("'#' + document.querySelector('.explorer-host').app.permalink.text")
+            fragment = run_again(tab)
             saved_and_shut(tab)
             tab.locator(".explorer .status", has_text="The process that compiled this has ended").first.wait_for(state="attached")
         with reopened(browser, address, fragment) as tab:

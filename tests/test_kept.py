@@ -7,10 +7,7 @@ import gzip
 import html
 import json
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -139,32 +136,6 @@ def output_of(trace: Trace, key: str = "abc") -> str:
     return kept.output(trace, page.packed(trace), key)
 
 
-@pytest.fixture
-def shown(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """Show HTML in a tab: `shown(text, java_script_enabled=False)`; nothing may be asked of a network, nor an error raised."""
-    asked: list[str] = []
-    raised: list[str] = []
-    contexts = []
-
-    def show(text: str, fragment: str = "", **settings: Any) -> Any:
-        file = tmp_path / "shown.html"
-        file.write_text(text, encoding="utf-8")
-        context = browser.new_context(viewport={"width": 1400, "height": 900}, **settings)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(20_000)
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.on("pageerror", lambda error: raised.append(str(error)))
-        tab.goto(f"{file.as_uri()}{fragment}")
-        return tab
-
-    yield show
-    for context in contexts:
-        context.close()
-    assert raised == []
-    assert {url.partition(":")[0] for url in asked} <= {"file", "blob", "data"}, "no network"
-
-
 def test_an_output_shows_the_view_where_scripts_run(shown, trained):
     """Two outputs in one page are two views, each of its own trace, and the summaries give way to them."""
     tab = shown(f"<!doctype html><body>{output_of(trained)}{output_of(trained, 'other')}</body>")
@@ -228,7 +199,7 @@ RECORDINGS = ("toy_example-torch2.13-cpu", "mlp_train-torch2.11-cuda", "iree_lin
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_python_knows_the_tabs(shown, replayed, name):
-    """The views that `Explorer.view` takes are those that the page of the trace has a tab for."""
+    """The views that `Explorer.view` takes are the tabs of the trace's page."""
     trace = replayed(name)
     tab = shown(f"<!doctype html><body>{output_of(trace)}</body>")
     tab.locator(".explorer-host .pane").first.wait_for()
@@ -245,7 +216,7 @@ def test_the_trace_is_held_once(trained):
 
 
 def test_an_output_has_a_most(trained, monkeypatch):
-    """Of a trace beyond the limit an output has the summary, and says how to keep the rest."""
+    """An output of a trace beyond the limit has the summary, and says how to keep the rest."""
     monkeypatch.setattr(kept, "MOST", 1000)
     text = output_of(trained)
     assert 'class="explorer-trace"' not in text and "to_html" in text and "explorer-summary" in text

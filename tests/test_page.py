@@ -1,3 +1,5 @@
+"""The saved page: its texts, links and selection, its keys and its address, in a real browser."""
+
 from __future__ import annotations
 
 import re
@@ -18,11 +20,11 @@ from explorer.model.values import Artifact, Failure, Link, plain, text_lines
 from explorer.payload import payload
 from explorer.questions import provenance
 from explorer.traced import Trace
+from tests.in_tab import SOURCES, functions, wait_for_colours
 
 FOCUSED = "document.querySelector('#explorer').shadowRoot.activeElement"
 HOSTILE = '</script><img src=x onerror="window.hacked=1"><!--<script>window.hacked=2//\'"&\u202e\u2028\ud800 ${1}`'
 
-SOURCES = Path(page.__file__).parent / "widget" / "src"
 #: The words that are explained, which are in the front end as they are.
 TABLES = [table.read_text(encoding="utf-8") for table in sorted((Path(page.__file__).parent / "help").glob("*.tsv"))]
 
@@ -95,15 +97,6 @@ def module(name: str) -> str:
     return (SOURCES / name).read_text(encoding="utf-8")
 
 
-def functions(browser: Any, *modules: str) -> Any:
-    """A blank tab in which `js` holds what those modules of the front end export; they import nothing but each other."""
-    tab = browser.new_page()
-    text = "".join(re.sub(r"^export ", "", re.sub(r"^import .*;\n", "", module(n), flags=re.M), flags=re.M) for n in modules)
-    names = [n for name in modules for n in re.findall(r"^export (?:const|function|class) (\w+)", module(name), re.M)]
-    tab.evaluate("code => { window.js = new Function(code)() }", f"{text}; return {{ {', '.join(names)} }}")
-    return tab
-
-
 # The page ----------------------------------------------------------------------------------------------------------------
 
 
@@ -169,7 +162,7 @@ def test_the_lines_of_one_user_line_have_one_colour(opened, small):
     """Lines that came from the same user line bear the same colour in every text, others none."""
     tab = opened(small)
     of = "row => row.dataset.source"
-    tab.wait_for_function("() => document.querySelector('#explorer').app.parts.colours.swatches.size")
+    wait_for_colours(tab)
     assert line(tab, "left", 2).evaluate(of) == line(tab, "right", 3).evaluate(of) == "0"
     assert line(tab, "right", 1).evaluate(of) == line(tab, "left", 1).evaluate(of) == ""
 
@@ -287,9 +280,18 @@ def test_a_link_of_another_trace_shows_what_there_is(opened, small):
 
 
 def test_a_link_fills_its_panes_whatever_line_is_selected(opened, small):
-    """The selected line may be of a text that no pane shows: the panes are those of the link."""
+    """Also where the selected line is of a text that no pane shows, the panes are those of the link."""
     tab = opened(small, "#left=0/0:source&right=0/0:dynamo&at=0/0:kernel:2")
     assert [stage_of(tab, side) for side in ("left", "right")] == ["f (f.py:1)", "dynamo"]
+
+
+def test_an_empty_table_keeps_its_columns(opened, small):
+    """A filter that leaves no row leaves the headings; a trace without a guard has the headings of their table."""
+    tab = opened(replace(small, artifacts=(*small.artifacts, text_of("recompile", "r", data=blank(ARTIFACTS["recompile"])))))
+    tab.get_by_role("tab", name="Guards").click()
+    guards = tab.get_by_role("table", name="guards")
+    assert guards.locator("thead th").all_inner_texts() == ["guarded", "kind", "must hold", "because of", "frame"]
+    assert guards.locator("tbody tr").count() == 0
 
 
 def test_failures_are_chips_that_tell_all(opened):
@@ -300,13 +302,31 @@ def test_failures_are_chips_that_tell_all(opened):
     )
     trace = Trace(artifacts=(source("def f(): pass"), text_of("kernel", "k"), text_of("assembly", "a")), failures=failures)
     tab = opened(trace)
-    chip = tab.get_by_role("button", name="kernel: link")
+    chip = tab.get_by_role("button", name="Kernel: lines not linked")
     chip.click()
-    assert tab.locator(".detail").inner_text() == f"kernel / link: {failures[0].message}"
+    assert tab.locator(".detail").inner_text() == f"Kernel, lines not linked: {failures[0].message}"
     assert chip.get_attribute("aria-expanded") == "true"
     tab.get_by_role("button", name="compile: InductorError").click()
     assert "no compiler" in tab.locator(".detail").inner_text()
     assert chip.get_attribute("aria-expanded") == "false"
+
+
+def test_what_explorer_calls_its_own_work_is_said_in_words(opened, shown):
+    """A stage by its title, a step by what it means, a device that each call chose: in the view, its static form and the repr."""
+    failures = (Failure("decompiled", "record", "ValueError: no"), Failure("guards", "render", "KeyError: 'x'"))
+    artifacts = (
+        source("def f(): pass"),
+        Artifact("g", "ttgir", "0/0", "", "k", "mlir", "%0 = tt.load loc(#loc1)\n#loc1 = loc(1:1)"),
+    )
+    trace = Trace(artifacts=artifacts, failures=failures, meta={"name": "f", "target": "auto"})
+    tab = opened(trace)
+    assert tab.locator(".chip").all_inner_texts() == ["⚠ Decompiled: not recorded", "⚠ Guards: not shown"]
+    assert "target the device of each call" in tab.locator(".meta").inner_text().replace("\n", " ")
+    assert tab.get_by_role("button", name="show locations").first.inner_text() == "locations"
+    static = shown(page.static_summary(trace), java_script_enabled=False).locator("body").inner_text()
+    for text in (static, repr(trace)):
+        assert "decompiled, not recorded: ValueError: no" in text and "the device of each call" in text
+        assert "auto" not in text and " / record" not in text
 
 
 def test_what_stopped_the_compile_is_told_from_the_start(opened):
@@ -355,7 +375,7 @@ def test_texts_of_nested_graphs_are_told_apart(opened):
     titles = ("Pre-grad graph", "Pre-grad graph of true_graph_0", "Pre-grad graph of false_graph_0")
     graphs = [Artifact(f"0/0:pre_grad:{n}", "pre_grad", "0/0", "", title, "fx", "x") for n, title in enumerate(titles)]
     tab = opened(Trace(artifacts=(source("def f(): pass"), *graphs)))
-    shown = tab.locator('.item[aria-level="3"] .head').all_inner_texts()
+    shown = tab.locator('.item[aria-level="3"] .label').all_inner_texts()
     assert shown == ["Pre-grad graph", "true_graph_0", "false_graph_0"]
 
 
@@ -550,7 +570,7 @@ def test_every_language_of_a_text_is_coloured(browser, replayed):
     So have the languages of the targets that are not recorded.
     """
     tab = functions(browser, "text.js")
-    style = (Path(page.__file__).parent / "widget" / "src" / "style.css").read_text(encoding="utf-8")
+    style = module("style.css")
     languages = {target.language for target in (*IREE_TARGETS.values(), *TVM_TARGETS.values())}
     programs = ("iree_linear", "onnxrt_linear", "openvino_parts", "tvm_linear", "xla_linear")
     others = (f"{name}-torch2.13-cpu" for name in programs)
@@ -703,7 +723,7 @@ def test_summary_has_stages_sources_kernels_and_failures(replayed):
     trace = replayed("sin_cos-torch2.13-cpu")
     failed = Trace(trace.meta, trace.artifacts, trace.links, (Failure("guards", "render", "lost"),))
     text = page.static_summary(failed)
-    assert "guards / render: lost" in text
+    assert "guards, not shown: lost" in text
     for stage in ("dynamo", "post_grad", "output_code"):
         assert f">{stage}</td>" in text
     for kernel in trace.kernels:

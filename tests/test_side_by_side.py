@@ -8,30 +8,19 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import explorer
-from explorer import page
 from explorer.traced import Trace
 from explorer.traced.comparison import Comparison
-
-SOURCES = Path(page.__file__).parent / "widget" / "src"
-APP = "document.querySelector('#explorer').app"
-
-
-@pytest.fixture(scope="module")
-def engines(replayed: Callable[[str], Trace]) -> Comparison:
-    """One linear layer by IREE and by ONNX Runtime."""
-    traces = map(replayed, ("iree_linear-torch2.13-cpu", "onnxrt_linear-torch2.13-cpu"))
-    return explorer.compare(*traces, names=("IREE", "ONNX"))
+from tests.in_tab import APP, SOURCES, functions, show, texts_shown
 
 
 @pytest.fixture(scope="module")
 def targets(replayed: Callable[[str], Trace]) -> Comparison:
-    """A training step twice: a trace beside itself."""
+    """A training step twice, as a comparison of a trace with itself."""
     trace = replayed("mlp_train-torch2.13-cpu")
     return explorer.compare(trace, trace, names=("before", "after"))
 
@@ -49,23 +38,6 @@ def edited(replayed: Callable[[str], Trace]) -> Comparison:
     return explorer.compare(Trace.of(replace(trace, artifacts=tuple(texts))), trace, names=("before", "after"))
 
 
-def functions(browser: Any, module: str) -> Any:
-    """A blank tab in which `js` holds what a module of the front end exports, which imports nothing."""
-    tab = browser.new_page()
-    text = (SOURCES / module).read_text(encoding="utf-8")
-    names = ", ".join(re.findall(r"^export (?:const|function|class) (\w+)", text, re.M))
-    tab.evaluate(
-        "code => { window.js = new Function(code)() }", f"{re.sub('^export ', '', text, flags=re.M)}; return {{ {names} }}"
-    )
-    return tab
-
-
-def shown(tab: Any) -> list[str]:
-    """The ids of the texts in the panes."""
-    ids: list[str] = tab.evaluate(f"() => {APP}.panes.list.map((pane) => {APP}.store.artifact(pane.artifact).id)")
-    return ids
-
-
 def lit(tab: Any) -> list[list[int]]:
     """The lines that are lit in each pane."""
     lines: list[list[int]] = tab.evaluate(f"() => {APP}.panes.list.map((pane) => pane.sorted)")
@@ -75,7 +47,7 @@ def lit(tab: Any) -> list[list[int]]:
 def test_a_click_on_a_user_line_lights_both_sides(opened, engines):
     """The program, IREE's dispatches and ONNX Runtime's graph are beside each other; a line lights what each made of it."""
     tab = opened(engines)
-    assert shown(tab) == ["IREE 0/0:source", "IREE 0/0:iree_flow:inference", "ONNX 0/0:onnxrt_all:inference"]
+    assert texts_shown(tab) == ["IREE 0/0:source", "IREE 0/0:iree_flow:inference", "ONNX 0/0:onnxrt_all:inference"]
     tab.locator(".pane").first.get_by_text("z = torch.relu(y)").click()
     _, dispatch, graph = lit(tab)
     texts = engines.traces[0].find("iree_flow")[0].lines, engines.traces[1].find("onnxrt_all")[0].lines
@@ -100,8 +72,8 @@ def test_the_panes_follow_a_line_to_another_kernel(opened, targets):
     """A user line that the shown kernels do not compute brings the kernels or calls that do, one of each trace."""
     tab = opened(targets)
     tab.locator(".pane").first.get_by_text("return self.down(hidden)").click()
-    assert [id.partition(" ")[0] for id in shown(tab)] == ["before", "before", "after"]
-    assert shown(tab)[1:] == ["before 0/0:output_code:forward", "after 0/0:output_code:forward"]
+    assert [id.partition(" ")[0] for id in texts_shown(tab)] == ["before", "before", "after"]
+    assert texts_shown(tab)[1:] == ["before 0/0:output_code:forward", "after 0/0:output_code:forward"]
     _, before, after = lit(tab)
     assert before and before == after
 
@@ -109,8 +81,7 @@ def test_the_panes_follow_a_line_to_another_kernel(opened, targets):
 def test_figures_kernels_and_lines_are_told(opened, engines):
     """One view has the counts with their change, the kernels by what they compute, and the lines; a kernel opens in its pane."""
     tab = opened(engines)
-    tab.get_by_role("tab", name="Side by side").click()
-    panel = tab.get_by_role("tabpanel", name="Side by side")
+    panel = show(tab, "Side by side")
     figures = panel.get_by_role("table", name="figures")
     row = figures.get_by_role("row").filter(has_text="between kernels").inner_text().split("\t")
     assert [cell.strip() for cell in row] == ["between kernels", "240 B", "304 B", "+27 %"]
@@ -119,7 +90,7 @@ def test_figures_kernels_and_lines_are_told(opened, engines):
     assert panel.get_by_role("table", name="lines").locator("tbody tr").count() == 3
     match.get_by_role("button", name="node_add", exact=True).click()
     assert tab.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true"
-    assert shown(tab)[2] == "ONNX 0/0:onnxrt_all:inference"
+    assert texts_shown(tab)[2] == "ONNX 0/0:onnxrt_all:inference"
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -132,8 +103,7 @@ def test_the_pane_of_a_trace_without_texts_stays_empty(opened, replayed, first):
     texts = tab.evaluate(f"() => {APP}.panes.list.map((pane) => pane.artifact >= 0)")
     assert texts == [True, not first, first]
     assert all(lit(tab)[n] for n in (1, 2) if texts[n])
-    tab.get_by_role("tab", name="Compare").click()
-    sides = tab.get_by_role("tabpanel", name="Compare").get_by_role("combobox", name="text to compare")
+    sides = show(tab, "Compare").get_by_role("combobox", name="text to compare")
     assert sides.locator("option:checked").count() == 2
 
 
@@ -143,8 +113,7 @@ def test_traces_without_texts_say_so(opened, replayed):
     notice = opened(nothing).get_by_role("tabpanel", name="Code").inner_text()
     tab = opened(explorer.compare(nothing, nothing, names=("before", "after")))
     assert tab.get_by_role("tabpanel", name="Code").inner_text() == notice != ""
-    tab.get_by_role("tab", name="Side by side").click()
-    assert tab.get_by_role("tabpanel", name="Side by side").get_by_text("0 matches", exact=True).is_visible()
+    assert show(tab, "Side by side").get_by_text("0 matches", exact=True).is_visible()
 
 
 def nothing_of(trace: Trace) -> Trace:
@@ -153,7 +122,7 @@ def nothing_of(trace: Trace) -> Trace:
 
 
 def test_a_figures_change_has_its_unit_and_no_sign_of_its_own() -> None:
-    """What was nothing has grown by bytes or seconds; what differs by less than is said has neither grown nor shrunk."""
+    """A figure that was 0 grew by bytes or seconds; one that differs by less than is shown neither grew nor shrank."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed, which runs the front end's source here")
@@ -166,7 +135,7 @@ def test_a_figures_change_has_its_unit_and_no_sign_of_its_own() -> None:
 
 
 def test_one_trace_has_no_such_view(opened, engines):
-    """The page of one trace has the tabs that it had."""
+    """The page of one trace has no tab for it."""
     tab = opened(engines.traces[0])
     assert tab.get_by_role("tab", name="Side by side").count() == 0
     assert tab.locator(".pane").count() == 2
@@ -206,10 +175,9 @@ def test_a_renumbered_name_is_no_change_beside_a_real_one(browser):
 
 
 def test_any_stage_is_compared_with_its_place_in_the_other_trace(opened, edited):
-    """The view opens on what differs; another text on the left brings the same stage of the other trace to the right."""
+    """The view opens on a difference; another text on the left brings the same stage of the other trace to the right."""
     tab = opened(edited)
-    tab.get_by_role("tab", name="Compare").click()
-    panel = tab.get_by_role("tabpanel", name="Compare")
+    panel = show(tab, "Compare")
     first, second = (panel.get_by_role("combobox", name=f"{which} text to compare") for which in ("first", "second"))
     assert panel.locator(".cell b").all_inner_texts() == ["tanh", "erf"]
     first.select_option(label="before · Post-grad graph · backward")
@@ -221,5 +189,4 @@ def test_a_text_is_never_compared_with_itself_at_first(opened, edited):
     """With one pane of a trace left there is no pair in the panes, so the view opens on what differs."""
     tab = opened(edited)
     tab.get_by_role("button", name="close the third pane").click()
-    tab.get_by_role("tab", name="Compare").click()
-    assert tab.get_by_role("tabpanel", name="Compare").locator(".cell b").all_inner_texts() == ["tanh", "erf"]
+    assert show(tab, "Compare").locator(".cell b").all_inner_texts() == ["tanh", "erf"]

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from explorer import page
 from explorer.model.artifacts import (
     Autotune,
     FxPass,
@@ -30,27 +29,9 @@ from explorer.model.values import Artifact, Event, Failure, Link, plain
 from explorer.payload import payload
 from explorer.questions.operator_places import ambiguous
 from explorer.traced import Trace
+from tests.in_tab import APP, CELLS, functions, name_nodes, show, texts_shown
 
-SOURCES = Path(page.__file__).parent / "widget" / "src"
 HOSTILE = '</script><img src=x onerror="window.hacked=1">'
-
-
-def functions(browser: Any, *modules: str) -> Any:
-    """A blank tab in which `js` holds what those modules of the front end export; they import nothing but each other."""
-    tab = browser.new_page()
-    texts = {name: (SOURCES / name).read_text(encoding="utf-8") for name in modules}
-    whole = "".join(
-        re.sub(r"^export ", "", re.sub(r"^import .*;\n", "", text, flags=re.M), flags=re.M) for text in texts.values()
-    )
-    names = [n for text in texts.values() for n in re.findall(r"^export (?:const|function|class) (\w+)", text, re.M)]
-    tab.evaluate("code => { window.js = new Function(code)() }", f"{whole}; return {{ {', '.join(names)} }}")
-    return tab
-
-
-def show(tab: Any, name: str) -> Any:
-    """Open a view by its tab; the panel."""
-    tab.get_by_role("tab", name=name).click()
-    return tab.get_by_role("tabpanel", name=name)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +127,7 @@ def test_a_step_to_a_change_brings_what_differs_into_view(opened):
     panel.get_by_role("button", name="next change").click()
     assert words.evaluate_all(inside) == [True, True]
     panel.locator(".slider").evaluate("bar => { bar.scrollLeft = 0 }")
-    tab.wait_for_function("() => !document.querySelector('#explorer').app.tabs.views.get('compare').diff.slid")
+    tab.wait_for_function(f"() => !{APP}.tabs.views.get('compare').diff.slid")
 
 
 def test_texts_of_two_kinds_are_aligned_by_where_they_came_from(opened):
@@ -337,17 +318,19 @@ def test_a_cut_name_of_a_kernel_keeps_its_number(opened, for_h100):
     panel.get_by_role("button", name=re.compile(r"^kernels \d+$")).click()
     names = panel.get_by_role("table", name="kernels").locator("tbody td:first-child")
     numbers = names.evaluate_all("""cells => cells.map(cell => {
-        const [head, tail] = cell.querySelectorAll('.ended span');
+        const parts = [...cell.querySelectorAll('.cut, .stays')];
+        const tail = parts.at(-1) ?? cell.firstElementChild ?? cell;
         const [inside, around] = [tail.getBoundingClientRect(), cell.getBoundingClientRect()];
-        return [head.scrollWidth > head.clientWidth, inside.right <= around.right, tail.textContent];
+        const cut = parts.some(part => part.matches('.cut') && part.scrollWidth > part.clientWidth);
+        return [cut, inside.right <= around.right, !parts.length || tail.matches('.stays'), tail.textContent];
     })""")
-    endings = sorted(k.name[k.name.rindex("_") :] for k in for_h100.kernels)
-    assert sorted(number for *_, number in numbers) == endings
-    assert any(cut for cut, *_ in numbers) and all(seen for _, seen, _ in numbers)
+    numbered = sorted(k.name[k.name.rindex("_") :] for k in for_h100.kernels)
+    assert sorted(text[text.rindex("_") :] for *_, text in numbers) == numbered and all(stays for _, _, stays, _ in numbers)
+    assert any(cut for cut, *_ in numbers) and all(seen for _, seen, *_ in numbers)
 
 
 def test_what_inductor_chose_among_is_a_table(opened):
-    """Each way of doing an operation has a row: its time or that there is none, whether it was taken, and why."""
+    """Each way of doing an operation has a row: its time or that there is none, whether it was taken, and why. Text is text."""
     untried = {"grid": (), "source": ""}
     choices = (
         {
@@ -375,12 +358,14 @@ def test_what_inductor_chose_among_is_a_table(opened):
     text = "mm(float32[8, 8])\n0.02 ms mm\nnot timed triton_mm_1"
     tuned = Artifact("a", "autotune", "0/0", "inference", "Choices for mm", "text", text, data=data)
     tab = opened(Trace(artifacts=(source("def f(): pass"), tuned)))
-    panel = show(tab, "Kernels")
+    panel = show(tab, "Autotuning")
     rows = panel.get_by_role("table", name="choices").locator("tbody tr")
-    assert [row.split("\t")[3:5] for row in rows.all_inner_texts()] == [["fastest", "20 µs"], ["✓ taken", "not timed"]]
+    assert [row.split("\t")[2:4] for row in rows.all_inner_texts()] == [["fastest", "20 µs"], ["✓ taken", "not timed"]]
     assert "with the relu in it" in rows.nth(1).inner_text() and tab.evaluate("window.hacked") is None
-    panel.get_by_role("button", name="triton_mm_1").click()
-    assert "triton_mm_1" in tab.locator(".line.chosen").inner_text(), "it leads to its line"
+    panel.get_by_role("button", name="triton_mm_1", exact=True).click()
+    assert f"64{HOSTILE}" in panel.get_by_role("article", name="triton_mm_1").inner_text()
+    panel.get_by_role("button", name="mm(float32[8, 8])").click()
+    assert "mm(float32[8, 8])" in tab.locator(".line.chosen").inner_text(), "it leads to its text"
 
 
 def test_a_kernel_whose_costs_are_not_known_says_why(opened, trained):
@@ -457,7 +442,8 @@ def test_a_break_is_one_card_for_its_place_with_its_hints_in_full(opened):
     breaks = (break_at("0/0", 1), break_at("0/1", 1), break_at("1/0", 2))
     failures = (Failure("dynamo", "limit", "f was compiled 8 times: recompile_limit is 8"),)
     texts = (source("def f(x):\n    return x"), *breaks, again("0/1", "0/0"), again("0/2", "0/0", "0/1"))
-    panel = show(opened(Trace(artifacts=texts, failures=failures)), "Guards & breaks")
+    tab = opened(Trace(artifacts=texts, failures=failures))
+    panel = show(tab, "Guards & breaks")
     cards = panel.locator("article")
     assert cards.count() == 4, "two places, one function compiled again, one limit"
     assert "2 times, in the frames 0/0, 0/1" in cards.first.inner_text()
@@ -470,7 +456,9 @@ def test_a_break_is_one_card_for_its_place_with_its_hints_in_full(opened):
         ["guard of 0/0", "guard of 0/0", "guard of 0/1", "guard of 0/1"],
     ]
     assert "recompile_limit reached" in cards.nth(3).inner_text()
-    tree.get_by_role("button", name="0/2").click()
+    assert "0/1:recompile" not in texts_shown(tab)
+    tree.get_by_role("button", name="0/1").click()
+    assert "0/1:recompile" in texts_shown(tab), "it leads to the text of that recompile"
 
 
 def test_phases_are_bars(opened, trained):
@@ -648,7 +636,6 @@ CHOSEN = """view => {
     const { canvas, nodes } = document.querySelector('#explorer').app.tabs.views.get(view);
     return nodes.name[canvas.chosen.node];
 }"""
-CELLS = "(rows, at) => rows.map(r => r.cells[at].textContent)"
 
 
 def at(tab: Any, view: str, node: str) -> tuple[float, float]:
@@ -722,9 +709,7 @@ def test_two_nodes_are_selected_by_keyboard(opened, for_h100):
     assert second != first
     assert panel.locator(".why").inner_text().endswith(f": {for_h100.fusion.why(first, second, graph='forward')}")
     first, second = two_nodes(for_h100, "refused")
-    for which, name in (("first", first), ("second", second)):
-        panel.get_by_label(f"{which} node").fill(name)
-        tab.keyboard.press("Enter")
+    name_nodes(panel, first, second)
     assert panel.locator(".why").inner_text() == f"✕ not fused: {for_h100.fusion.why(first, second, graph='forward')}"
 
 
@@ -846,7 +831,8 @@ def test_a_peak_that_leaves_storages_out_is_at_least_so_much(opened):
     assert repr(trace.memory).endswith(left_out)
     chart = panel.locator(".memory-chart")
     assert "at least 128 B" in (chart.get_attribute("aria-label") or "")
-    assert "5 of a size that only the run knows" in (chart.locator("i").nth(5).get_attribute("title") or "")
+    chart.locator("i").nth(5).dispatch_event("pointermove")
+    assert "5 of a size that only the run knows" in panel.locator(".memory-now").inner_text()
 
 
 def test_the_storages_at_the_peak_are_first_and_named_as_the_program_names_them(opened, trained):
@@ -858,7 +844,8 @@ def test_the_storages_at_the_peak_are_first_and_named_as_the_program_names_them(
     peak = [row for row in trained.memory.peak() if row["graph"] == "forward"]
     assert len(peak) < len(rows), "some are not live at the peak"
     for row, cells in zip(peak, rows, strict=False):
-        assert cells[0] == " = ".join([*row["inputs"], " → ".join(row["names"])]) and ", ".join(row["lines"]) in cells
+        assert cells[0] == " = ".join([*row["inputs"], " → ".join(row["names"])])
+        assert ", ".join(Path(line).name for line in row["lines"]) in cells
     assert "user lines" in table.locator("thead").inner_text()
     assert re.fullmatch(r"line \d+\s*line \d+", panel.locator(".memory-axis").nth(1).inner_text())
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import explorer
 from explorer import kept
-from explorer.page import packed
+from explorer.page import bundle, packed
 from explorer.traced import Trace
-from explorer.widget import BUNDLE, Explorer, worker
+from explorer.widget import Explorer, worker
+from tests.in_tab import name_nodes, show
 
 HOST = """async ([bundle, payload]) => {
     const read = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
@@ -36,7 +37,7 @@ HOST = """async ([bundle, payload]) => {
 }"""
 
 
-#: The same model, joined to a view that the page has.
+#: The same model, joined to a view that the page has already.
 JOINED = HOST.replace("is_live: true,", "is_live: true, key: 'abc',").replace(
     "window.take_down = await widget.render({ model, el });", "window.take_down = widget.initialize({ model });"
 )
@@ -44,11 +45,9 @@ JOINED = HOST.replace("is_live: true,", "is_live: true, key: 'abc',").replace(
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
-    """A pointwise chain and a reduction, in one kernel for an H100 that is not there."""
+    """A pointwise chain and a reduction, in one kernel for an absent H100."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
     import torch
-
-    import explorer
 
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(torch.sin(x) * 2, -1)
@@ -63,7 +62,7 @@ def hosted(browser: Any, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> Itera
     widget, tab = Explorer(trace), browser.new_page(viewport={"width": 1300, "height": 800})
     raised: list[str] = []
     tab.on("pageerror", lambda error: raised.append(str(error)))
-    tab.evaluate(HOST, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode()])
+    tab.evaluate(HOST, [bundle(), base64.b64encode(packed(trace)).decode()])
     yield tab, widget
     tab.evaluate("window.take_down()")
     assert tab.evaluate("[document.querySelectorAll('.explorer-host').length, window.listeners.size]") == [0, 0]
@@ -73,7 +72,7 @@ def hosted(browser: Any, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def carried(tab: Any, widget: Explorer) -> dict[str, Any]:
-    """Carry what the view asks to Python, and the answers back; the question."""
+    """Carry what the view asks to Python, and the answers back; return the question."""
     question = tab.evaluate("window.asked.pop()")
     widget._worker.answer(question)
     widget._worker.wait()
@@ -83,22 +82,14 @@ def carried(tab: Any, widget: Explorer) -> dict[str, Any]:
     return dict(question)
 
 
-def fusion_of(tab: Any) -> Any:
-    """The panel of the fusion view."""
-    tab.get_by_role("tab", name="Fusion").click()
-    return tab.get_by_role("tabpanel", name="Fusion")
-
-
 def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], trace: Trace) -> None:
     """Two fused nodes: Veto in the view compiles again, and the trace with a kernel more stands beside the old one."""
     tab, widget = hosted
-    panel = fusion_of(tab)
+    panel = show(tab, "Fusion")
     first, second = next(row["nodes"] for row in trace.fusion.groups() if len(row["nodes"]) > 1)[:2]
     apart, together = (panel.get_by_role("button", name=name) for name in ("keep apart", "fuse all the same"))
     assert apart.is_disabled() and together.is_disabled()
-    for which, name in (("first", first), ("second", second)):
-        panel.get_by_label(f"{which} node").fill(name)
-        panel.get_by_label(f"{which} node").press("Enter")
+    name_nodes(panel, first, second)
     assert together.is_disabled(), "they are fused"
     apart.click()
     question = carried(tab, widget)
@@ -106,7 +97,7 @@ def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], tr
     assert "error" not in widget.progress, widget.progress
     changed = tab.locator(".explorer-changed")
     figures = changed.get_by_role("table", name="figures").locator("tbody tr").filter(has_text="kernels").first.inner_text()
-    expected = trace.what_if(fusion=_veto(first, second), limit=0.01).figure("kernels")
+    expected = trace.what_if(fusion=explorer.Veto(first, second), limit=0.01).figure("kernels")
     assert expected["change"] > 0
     assert figures.split("\t")[1:3] == [str(expected["before"]), str(expected["after"])]
     assert f"{first} and {second} apart" in changed.locator("h2").first.inner_text()
@@ -115,31 +106,21 @@ def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], tr
     assert panel.get_by_label("first node").input_value() == first, "the old view is as it was"
 
 
-def test_the_changed_trace_stands_beside_one_that_an_output_holds(browser: Any, trace: Trace, tmp_path: Path) -> None:
-    """As JupyterLab shows it: the view is in the output's HTML, and the model is none that is shown."""
-    file = tmp_path / "output.html"
-    file.write_text(f"<!doctype html><body>{kept.output(trace, packed(trace), 'abc')}</body>", encoding="utf-8")
-    tab = browser.new_page(viewport={"width": 1300, "height": 800})
-    tab.goto(file.as_uri())
+def test_the_changed_trace_stands_beside_one_that_an_output_holds(shown: Any, trace: Trace) -> None:
+    """As in JupyterLab: the output's HTML shows the view, and the widget's model shows none of its own."""
+    tab = shown(f"<!doctype html><body>{kept.output(trace, packed(trace), 'abc')}</body>")
     tab.locator(".explorer-host .pane").first.wait_for()
-    tab.evaluate(JOINED, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode()])
+    tab.evaluate(JOINED, [bundle(), base64.b64encode(packed(trace)).decode()])
     tab.evaluate("([name, value]) => tell(name, value)", ["beside", base64.b64encode(packed(trace)).decode()])
     changed = tab.locator(".explorer-changed")
     changed.get_by_role("button", name="back to the trace").click()
     assert changed.count() == 0 and tab.locator(".explorer-host .pane").first.is_visible()
-    tab.close()
-
-
-def _veto(first: str, second: str) -> Any:
-    from explorer import Veto
-
-    return Veto(first, second)
 
 
 def test_what_cannot_be_done_is_said_where_it_was_asked(hosted: tuple[Any, Explorer]) -> None:
-    """A node that there is not: the error of Python stands in the view, and the trace is not covered."""
+    """A name that no node has: Python's error stands in the view, and the trace stays in sight."""
     tab, widget = hosted
-    panel = fusion_of(tab)
+    panel = show(tab, "Fusion")
     widget._worker.answer({"ask": "what_if", "fusion": "veto", "first": "op77", "second": "op0"})
     widget._worker.wait()
     assert widget.beside == b""
@@ -151,7 +132,7 @@ def test_what_cannot_be_done_is_said_where_it_was_asked(hosted: tuple[Any, Explo
 def test_a_pattern_or_pass_is_left_out_from_the_view(hosted: tuple[Any, Explorer], trace: Trace) -> None:
     """Every pattern that matched and pass that changed a graph is offered; leaving one out asks Python for just that."""
     tab, widget = hosted
-    panel = fusion_of(tab)
+    panel = show(tab, "Fusion")
     offered = panel.get_by_label("pattern or pass to leave out").locator("option").all_inner_texts()
     patterns = {row["pattern"] for row in trace.matches}
     assert set(offered) == {f"pattern {name}" for name in patterns} | {f"pass {row['name']}" for row in trace.passes}
@@ -164,9 +145,7 @@ def test_a_pattern_or_pass_is_left_out_from_the_view(hosted: tuple[Any, Explorer
 
 def test_a_saved_trace_says_what_to_type(opened, rotary: Trace) -> None:
     """Without the process that compiled, the same press gives the call that does it in a notebook."""
-    panel = fusion_of(opened(rotary))
-    for which, name in (("first", "op0"), ("second", "op1")):
-        panel.get_by_label(f"{which} node").fill(name)
-        panel.get_by_label(f"{which} node").press("Enter")
+    panel = show(opened(rotary), "Fusion")
+    name_nodes(panel, "op0", "op1")
     panel.get_by_role("button", name="keep apart").click()
     assert panel.locator(".what-if code").inner_text() == 't.what_if(fusion=explorer.Veto("op0", "op1"))'

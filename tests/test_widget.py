@@ -1,28 +1,36 @@
+"""The widget: its traits, what a live trace does for it, and the view in notebooks that are not Jupyter's."""
+
 from __future__ import annotations
 
 import base64
+import gc
 import gzip
 import json
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import comm
 import pytest
 
+import explorer
 from explorer.errors import InputError
 from explorer.model.events import AssemblyText
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event, Rows
-from explorer.page import packed
+from explorer.page import bundle, packed
 from explorer.payload import payload
 from explorer.process import hosts
 from explorer.process.stopping import interruptible
 from explorer.recording import display
 from explorer.stages.cpp import assembly
 from explorer.traced import Trace
-from explorer.widget import BUNDLE, Explorer
+from explorer.widget import Explorer
 from explorer.widget.worker import MOST_WAITING
 
 
@@ -38,11 +46,32 @@ def view(trace: Trace) -> Iterator[Explorer]:
     made.close()
 
 
+def by_front_end(view: Explorer) -> None:
+    """Close a view's model as a front end does: by a message to the kernel."""
+    comm.get_comm_manager().comm_close(None, None, {"content": {"comm_id": view.comm.comm_id}})
+
+
 def test_the_payload_travels_once_and_compressed(view, trace):
     """A widget holds the trace's payload as gzipped JSON, and the committed bundle as its front end."""
     assert json.loads(gzip.decompress(view.payload)) == json.loads(json.dumps(payload(trace)))
-    assert view._esm == BUNDLE.read_text(encoding="utf-8")
+    committed = Path(explorer.__file__).parent / "widget" / "static" / "explorer.js"
+    assert view._esm == committed.read_text(encoding="utf-8")
     assert not view.is_live
+
+
+@pytest.mark.parametrize("closed", [Explorer.close, by_front_end], ids=["by Python", "by the front end"])
+def test_a_closed_view_is_let_go(trace, closed):
+    """A view that was closed, on either side, and that nobody refers to is collected, also after it has answered a question."""
+    made = Explorer(trace)
+    made._worker.answer({"ask": "run"})
+    made._worker.wait()
+    assert made.progress["what"] == "run"
+    left = weakref.ref(made)
+    closed(made)
+    assert made.comm is None
+    del made
+    gc.collect()
+    assert left() is None
 
 
 def test_select_says_what_the_line_is(view, trace):
@@ -93,7 +122,7 @@ def test_what_is_opened_at_a_line_is_selected(view, trace):
 
 
 def test_selected_is_a_place_of_the_trace(view, trace):
-    """What is set as `selected`, by Python or a browser, is a place that there is, and all of it; else InputError."""
+    """What Python or a browser sets as `selected` must be a place of the trace, and is completed; else InputError."""
     text = trace.find("post_grad")[0]
     view.selected = {"artifact": text.id, "line": 2}
     assert view.selected["stage"] == "post_grad" and view.selected["text"] == text.lines[1]
@@ -141,7 +170,7 @@ def test_compare_and_view_ask_the_view(view, trace):
     ],
 )
 def test_what_is_not_there_is_said(view, wrong):
-    """A line, text, kernel or pane that there is not raises InputError that says what there is, and changes nothing."""
+    """A line, text, kernel or pane that does not exist raises InputError with what there is, and changes nothing."""
     with pytest.raises(InputError, match=r"valid are|nearest|has lines"):
         wrong(view)
     assert view.selected == {} and view.command == {}
@@ -210,7 +239,7 @@ def test_show_prints_the_table_in_a_terminal(trace, capsys):
 
 
 class FakeLive:
-    """A live process of whose answers the test knows."""
+    """A live process whose answers the test knows."""
 
     error = None
     absent = None
@@ -284,7 +313,7 @@ def test_an_error_is_said_and_the_next_question_answered(live):
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
 def test_a_worker_that_is_ended_says_so(live, monkeypatch, error):
-    """A program that ends its thread is an answer too, no question without end; the next one is answered."""
+    """A program that ends its thread has an answer too, so that no question waits forever; the next one is answered."""
 
     def ends(*_: object, **__: object) -> None:
         raise error
@@ -412,16 +441,29 @@ HOST = """async ([bundle, payload, theme, raw]) => {
 }"""
 
 
+@pytest.fixture
+def hosted(browser: Any, trace: Trace) -> Iterator[Callable[..., Any]]:
+    """The widget in a page that is not Jupyter's; at the end the view has raised no error."""
+    tab = browser.new_page(color_scheme="light")
+    raised: list[str] = []
+    tab.on("pageerror", lambda error: raised.append(str(error)))
+
+    def show(host: str, theme: str = "vscode-light", raw: bool = False) -> Any:
+        tab.evaluate(host, [bundle(), base64.b64encode(packed(trace)).decode(), theme, raw])
+        return tab
+
+    yield show
+    tab.close()
+    assert raised == []
+
+
 @pytest.mark.parametrize(
     ("theme", "dark", "raw"),
     [("vscode-dark", True, False), ("vscode-light", False, False), ("vscode-high-contrast", True, True), ("colab", True, True)],
 )
-def test_the_view_stands_where_there_is_no_jupyter(browser, trace, theme, dark, raw):
+def test_the_view_stands_where_there_is_no_jupyter(hosted, theme, dark, raw):
     """With anywidget's `render` alone, as VS Code and Colab call it: theme, selection, keys and taking down need no Jupyter."""
-    tab = browser.new_page(color_scheme="light")
-    raised: list[str] = []
-    tab.on("pageerror", lambda error: raised.append(str(error)))
-    tab.evaluate(HOST, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode(), theme, raw])
+    tab = hosted(HOST, theme, raw)
     view = tab.locator(".explorer")
     assert view.get_attribute("data-theme") == ("dark" if dark else "light")
     background = view.evaluate("e => getComputedStyle(e).backgroundColor")
@@ -434,14 +476,11 @@ def test_the_view_stands_where_there_is_no_jupyter(browser, trace, theme, dark, 
     assert tab.evaluate("window.keys") == 0, "a key stays in the view"
     tab.evaluate("window.take_down()")
     assert tab.evaluate("[document.querySelectorAll('.explorer-host').length, window.model.listeners.size]") == [0, 0]
-    assert raised == []
-    tab.close()
 
 
-def test_the_line_that_is_selected_is_shown_again_when_asked(browser, trace):
+def test_the_line_that_is_selected_is_shown_again_when_asked(hosted):
     """`select` of the selected line leads back to it from another view, and what is shown and `selected` stay the same."""
-    tab = browser.new_page()
-    tab.evaluate(HOST, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode(), "vscode-light", False])
+    tab = hosted(HOST)
     tab.locator(".pane").first.locator(".line").nth(1).click()
     held = tab.evaluate("window.model.get('selected')")
     tab.get_by_role("tab", name="Memory").click()
@@ -458,7 +497,6 @@ def test_the_line_that_is_selected_is_shown_again_when_asked(browser, trace):
     tab.keyboard.press("Escape")
     tab.evaluate("document.querySelector('.explorer-host').app.selection.clear()")
     assert tab.evaluate("window.model.get('selected')") == {}
-    tab.close()
 
 
 LIVE_HOST = HOST.replace("is_live: false", "is_live: true, progress: {}, passes: {}").replace(
@@ -467,10 +505,9 @@ LIVE_HOST = HOST.replace("is_live: false", "is_live: true, progress: {}, passes:
 TOLD = "(said) => { window.model.set('progress', said); window.model.listeners.get('change:progress')(); }"
 
 
-def test_what_is_under_way_is_shown_in_every_view_and_can_be_stopped(browser, trace):
+def test_what_is_under_way_is_shown_in_every_view_and_can_be_stopped(hosted):
     """While the process works the view says at what, for how long and how far, whatever is shown; a button stops it."""
-    tab = browser.new_page()
-    tab.evaluate(LIVE_HOST, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode(), "vscode-light", False])
+    tab = hosted(LIVE_HOST)
     bar = tab.get_by_role("group", name="under way")
     tab.evaluate(TOLD, {"what": "benchmark", "done": 3, "of": 30})
     bar.wait_for()
@@ -483,13 +520,11 @@ def test_what_is_under_way_is_shown_in_every_view_and_can_be_stopped(browser, tr
     tab.evaluate(TOLD, {"what": "check", "done": 0, "of": 0})
     tab.evaluate(TOLD, {"what": "check", "error": "the worker was ended by SystemExit: 3"})
     assert bar.is_hidden() and "check: the worker was ended" in tab.locator(".status").inner_text()
-    tab.close()
 
 
-def test_a_process_that_has_ended_is_said_to_have(browser, trace):
+def test_a_process_that_has_ended_is_said_to_have(hosted):
     """When the kernel goes away while it works, the view says so, and offers nothing that only the process could do."""
-    tab = browser.new_page()
-    tab.evaluate(LIVE_HOST, [BUNDLE.read_text(encoding="utf-8"), base64.b64encode(packed(trace)).decode(), "vscode-light", False])
+    tab = hosted(LIVE_HOST)
     tab.get_by_role("tab", name="Run").click()
     tab.get_by_role("button", name="check").click()
     tab.evaluate(TOLD, {"what": "check", "done": 0, "of": 0})
@@ -498,4 +533,3 @@ def test_a_process_that_has_ended_is_said_to_have(browser, trace):
     assert tab.get_by_role("group", name="under way").is_hidden()
     panel = tab.get_by_role("tabpanel", name="Run")
     assert "has ended" in panel.inner_text() and panel.get_by_role("button", name="check").count() == 0
-    tab.close()

@@ -1,3 +1,5 @@
+"""The shapes of `explorer/wire.py`: every payload has them, and the front end's types are made of them."""
+
 from __future__ import annotations
 
 import re
@@ -26,7 +28,7 @@ def types(module_at: Callable[[Path], ModuleType]) -> ModuleType:
 
 @pytest.fixture
 def made(replayed: Callable[[str], Trace]) -> Any:
-    """A payload with kernels, fusion and memory, as JSON has it."""
+    """A payload with kernels, fusion and memory, as JSON gives it."""
     return msgspec.json.decode(msgspec.json.encode(payload.payload(replayed("mlp_train-torch2.11-cuda"))))
 
 
@@ -46,11 +48,14 @@ def test_every_recording_gives_a_payload_of_the_shape(types: ModuleType, replaye
             types.check(row, wire.ROWS[artifact["stage"]])
 
 
-def test_data_that_travels_has_the_shape_that_the_front_end_reads(types: ModuleType, replayed: Callable[[str], Trace]) -> None:
-    """Of each stage whose data the front end reads, what is short enough to travel has the types that its shape gives it."""
+def test_data_that_travels_has_the_shape_that_the_front_end_reads(
+    types: ModuleType, replayed: Callable[[str], Trace], tuned: Callable[[str], Trace]
+) -> None:
+    """Where the front end reads a stage's data, what is short enough to travel has the types of the stage's shape."""
     seen = set()
-    for name in RECORDINGS:
-        for artifact in payload.payload(replayed(name))["artifacts"]:
+    with_choice = tuned("views/tuned_bmm-torch2.13-cpu").with_choice("cpp_CppMicroGemmFP32Vec_0")
+    for trace in (*map(replayed, RECORDINGS), with_choice):
+        for artifact in payload.payload(trace)["artifacts"]:
             if shape := wire.DATA.get(artifact["stage"]):
                 seen.add(artifact["stage"])
                 types.check(artifact["data"], types.partial(shape))
@@ -76,7 +81,7 @@ def test_passes_of_every_compiler_have_the_shape_that_the_front_end_reads(
 
 
 def test_the_front_end_names_no_stage_of_another_compiler() -> None:
-    """What it needs of them travels in StageInfo, so that a compiler of the user's own is shown like these."""
+    """All that it needs of them travels in StageInfo, so a compiler of the user's own is shown in the same way."""
     stages = {stage.name for stage in STAGES if stage.backend not in ("", "inductor")} - {stage.language for stage in STAGES}
     assert {"iree_pass", "tvm_pass", "xla_pass", "openvino_partition"} <= stages
     sources = [path for path in SOURCES.iterdir() if path.suffix == ".js"]

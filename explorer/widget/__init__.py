@@ -7,9 +7,13 @@
     w.open("ttgir", kernel=0)       # show a text
     w.compare("forward", "post_grad")
     w.link("trace.html")            # a link to what is shown, in the page that t.to_html("trace.html") writes
+    w.close()                       # let the view and its trace go
 
 The view works in the browser alone, from one compressed payload. It cannot make a text, run or time there. For a live trace,
 `worker.Worker` does that.
+
+Until it is closed the process keeps a view, also when its cell is deleted or the notebook closed: a notebook that is opened
+again finds its views live.
 """
 
 from __future__ import annotations
@@ -19,8 +23,6 @@ import json
 import os
 import uuid
 from functools import cached_property
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -29,9 +31,10 @@ import traitlets
 
 from explorer import kept, wire
 from explorer.errors import InputError, unknown_name
-from explorer.page import packed
+from explorer.page import bundle, packed
 from explorer.payload import lines_of_nodes
 from explorer.process.hosts import needs_view
+from explorer.questions.summary import target_words
 from explorer.widget.views import VIEWS, views_of
 from explorer.widget.worker import Worker
 
@@ -40,8 +43,6 @@ if TYPE_CHECKING:
     from explorer.questions.comparison import Comparison
     from explorer.traced import Trace
 
-#: The front end, which `make widget` bundles from the modules in `src`.
-BUNDLE = Path(str(files("explorer").joinpath("widget", "static", "explorer.js")))
 #: The names of its panes.
 PANES = ("left", "right", "third", "fourth")
 #: The id of the view's text of all functions, which is no text of the trace, as `src/program.js` has it.
@@ -54,7 +55,8 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     Of several traces `comparison` has what they differ in, and `trace` all of their texts, as `compared.joined` makes it.
     """
 
-    _esm = BUNDLE
+    #: The front end. As a path anywidget would watch it, and keep every view for as long as the process lives.
+    _esm = traitlets.Unicode().tag(sync=True)
     #: The trace as `page.packed` returns it; it is sent once.
     payload = traitlets.Bytes().tag(sync=True)
     #: The selection, a `wire.Selected`; {} for none.
@@ -80,7 +82,8 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         self._comparison = comparison
         self._shown_in: object = None
         key = uuid.uuid4().hex[:12]
-        super().__init__(payload=packed(comparison or trace), is_live=trace.live is not None, key=key, **more)
+        data = packed(comparison or trace)
+        super().__init__(_esm=bundle(), payload=data, is_live=trace.live is not None, key=key, **more)
         self._worker = Worker(self)
         self.on_msg(lambda _, message, __: self._worker.answer(message))
 
@@ -90,6 +93,12 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         if worker := getattr(self, "_worker", None):
             worker.close()
         super().close()
+
+    @traitlets.observe("comm")  # type: ignore[untyped-decorator]
+    def _comm_opened(self, change: Any) -> None:
+        """Close with the front end's model: ipywidgets would keep a view that nobody can show any more."""
+        if change["new"] is not None:
+            change["new"].on_close(lambda _: self.close())
 
     def select(self, artifact: str, line: int) -> None:
         """Select a line of the text of that id or stage, as a click does; lines count from 1.
@@ -262,7 +271,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         """
         shown = kept.output(self._comparison or self.trace, self.payload, self.key)
         alone = {"text/html": shown, "text/plain": repr(self)}
-        if not needs_view(os.environ, os.environ.get("SERVER_SOFTWARE", "")):
+        if not needs_view(os.environ):
             return alone, {}
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
@@ -271,7 +280,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     def __repr__(self) -> str:
         if self._comparison is not None:
             return f"<Explorer of {', '.join(self._comparison.names)}>"
-        return f"<Explorer of {self.trace.meta.get('name', '?')} for {self.trace.meta.get('target', '?')}>"
+        return f"<Explorer of {self.trace.meta.get('name', '?')} for {target_words(self.trace) or '?'}>"
 
 
 def _placed(text: Artifact, line: int) -> wire.Selected:

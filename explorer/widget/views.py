@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer import wire
 
 #: The names of the front end's views, in the order of its tabs.
-VIEWS = ("code", "traces", "graph", "kernels", "fusion", "passes", "compare", "dynamo", "memory", "timings", "run")
+VIEWS = ("code", "traces", "graph", "kernels", "autotuning", "fusion", "passes", "compare", "dynamo", "memory", "timings", "run")
 
 
 def views_of(payload: wire.Payload) -> list[str]:
@@ -18,7 +18,8 @@ def views_of(payload: wire.Payload) -> list[str]:
         "code": True,
         "traces": "comparison" in payload,
         "graph": any("nodes" in a for a in artifacts),
-        "kernels": bool(payload["kernels"] or payload["calls"] or payload["choices"]),
+        "kernels": bool(payload["kernels"] or payload["calls"]),
+        "autotuning": bool(payload["choices"]),
         "fusion": bool(payload["fusion"]),
         "passes": bool(stages & passes),
         "compare": len(artifacts) > 1,

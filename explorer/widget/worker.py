@@ -7,12 +7,13 @@ widget's trait `progress` has the task that is under way, and its outcome.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Unpack
 
 from explorer import wire
 from explorer.errors import InputError
+from explorer.live.choice_texts import choice_texts
 from explorer.live.forms import forms_of, without_form
 from explorer.model.values import Force, Veto, jsonable
 from explorer.observe.tensors import named_tensors
@@ -24,6 +25,7 @@ from explorer.questions.figures import shown
 from explorer.replay import extended
 
 if TYPE_CHECKING:
+    from explorer.model.values import Artifact
     from explorer.widget import Explorer
 
 #: How often eager and compiled are timed, and how many of these repeats make one progress report.
@@ -51,7 +53,7 @@ class Worker:
         ask = message.get("ask")
         if ask == "stop":
             self._stop()
-        elif ask in ("make", "passes", "run", "check", "benchmark", "what_if"):
+        elif ask in ("make", "choice", "passes", "run", "check", "benchmark", "what_if"):
             self._waiting = [future for future in self._waiting if not future.done()]
             if len(self._waiting) > MOST_WAITING:
                 self._tell(what=ask, error=f"not done: {MOST_WAITING} questions wait already; let them finish, or press stop")
@@ -77,6 +79,7 @@ class Worker:
         self._tell(what=ask, done=0, of=0)
         actions: dict[str, Callable[[Mapping[str, Any]], list[Any]]] = {
             "make": self._make,
+            "choice": self._choice,
             "passes": self._passes,
             "run": self._run,
             "check": self._check,
@@ -105,11 +108,23 @@ class Worker:
         trace, stage = self._widget.trace, str(message["stage"])
         kernel = trace.artifact(str(message["artifact"]))
         artifacts = forms_of(trace, trace.needs_live(f"making {stage}"), without_form(trace, [kernel], stage), stage)
+        self._add(artifacts)
+        return []
+
+    def _choice(self, message: Mapping[str, Any]) -> list[Any]:
+        """Make the texts of some choices in one stage; all of them, or none."""
+        trace, stage = self._widget.trace, str(message["stage"])
+        live, rows = trace.needs_live("the texts of a choice"), trace.choices
+        self._add([text for number in message["rows"] for text in choice_texts(trace, live, rows[int(number)], [stage])])
+        return []
+
+    def _add(self, artifacts: Sequence[Artifact]) -> None:
+        """Add texts to the trace, and hand them to the views."""
         if artifacts:
+            trace = self._widget.trace
             grown = extended(trace, artifacts, at_end=True)
             self._widget.trace = grown
             self._widget.additions = [*self._widget.additions, addition(grown, len(trace.artifacts), len(trace.links))]
-        return []
 
     def _passes(self, message: Mapping[str, Any]) -> list[Any]:
         kernel = self._widget.trace.artifact(str(message["artifact"]))

@@ -1,16 +1,18 @@
 // The view over one trace: its parts are made here and each is given those that it needs. Nothing of it knows
 // Jupyter or the saved page: `mount` in index.js gives it what it is shown in.
 
+import { Arrangement } from "./arrangement.js";
 import { Beside } from "./beside.js";
 import { Colours } from "./colours.js";
 import { element } from "./dom.js";
 import { Following } from "./following.js";
+import { FullScreen } from "./fullscreen.js";
 import { Header } from "./header.js";
 import { Hovering } from "./hovering.js";
 import { Hub } from "./hub.js";
 import { Live } from "./live.js";
 import { Navigation } from "./navigation.js";
-import { emptyNotice, firstTexts, showFirstLinked } from "./opening.js";
+import { emptyNotice, firstText, showFirstLinked, sourceOf } from "./opening.js";
 import { Panes } from "./panes.js";
 import { Permalink } from "./permalink.js";
 import { Progress } from "./progress.js";
@@ -68,6 +70,8 @@ export class App {
     this.navigation = parts.navigation;
     this.header = new Header(parts);
     this.scope = new Scope(parts);
+    this.arrangement = new Arrangement(parts);
+    this.fullScreen = new FullScreen(/** @type {HTMLElement} */ (root.host));
     this.element = this.build();
     root.append(this.element);
     /** @type {() => void} */
@@ -76,20 +80,25 @@ export class App {
   }
 
   build() {
-    const { tabs, panes, rail, status, permalink, progress } = this.parts;
+    const { tabs, panes, status, permalink, progress } = this.parts;
+    const { arrangement, fullScreen } = this;
     const viewbar = element(
       "div",
       { class: "viewbar" },
+      arrangement.toggler,
       tabs.bar,
       this.scope.element,
       this.header.search,
       panes.adder,
       permalink.copier,
+      fullScreen.button,
     );
-    const main = element("main", {}, rail.element, tabs.element);
-    const parts = [this.header.element, viewbar, main, progress.element, status.element];
+    const parts = [this.header.element, viewbar, arrangement.element, progress.element, status.element];
     const attributes = { class: "explorer", "data-jp-suppress-context-menu": true };
-    return element("div", { ...attributes, onkeydown: (event) => this.key(event) }, ...parts);
+    const view = element("div", { ...attributes, onkeydown: (event) => this.key(event) }, ...parts);
+    const touched = () => (panes.isUntouched = false);
+    for (const kind of ["pointerdown", "keydown"]) view.addEventListener(kind, touched, { capture: true });
+    return view;
   }
 
   /** @param {string} name of the view that is shown */
@@ -105,7 +114,7 @@ export class App {
 
   // Two panes with the texts that say most at first, or one for each of several traces.
   begin() {
-    const { store, panes, rail, status, tabs, beside, permalink } = this.parts;
+    const { store, panes, status, tabs, beside, permalink } = this.parts;
     if (store.payload.comparison && store.count) beside.begin();
     else {
       panes.add();
@@ -116,14 +125,16 @@ export class App {
     status.tell();
     if (store.count) return;
     tabs.code.replaceChildren(emptyNotice());
-    for (const part of [rail.element, this.header.search, panes.adder, permalink.copier, status.element])
-      part.hidden = true;
+    this.arrangement.leaveOut();
+    const useless = [panes.adder, permalink.copier, this.fullScreen.button, status.element];
+    for (const part of [this.header.search, ...useless]) part.hidden = true;
   }
 
   open() {
     const { store, panes } = this.parts;
     const [left, right] = panes.list;
-    const [[source, line], last] = firstTexts(store);
+    const last = firstText(store);
+    const [source, line] = sourceOf(store, last);
     panes.show(left, source);
     if (line) left.editor.reveal(line);
     panes.show(right, last);
@@ -149,7 +160,8 @@ export class App {
     const [target] = event.composedPath();
     const typing = target instanceof Element && target.closest("input, select, textarea");
     if (typing) return;
-    if (event.key === "Escape") this.selection.clear();
+    if (event.key === "Escape" && this.fullScreen.style !== null) this.fullScreen.shrink();
+    else if (event.key === "Escape") this.selection.clear();
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
     this.header.box.focus();
     event.preventDefault();
@@ -157,6 +169,8 @@ export class App {
 
   close() {
     this.unfollow();
+    this.fullScreen.close();
+    this.arrangement.close();
     this.parts.live.detach();
     this.parts.progress.end();
     for (const pane of this.panes.list) pane.close();

@@ -1,7 +1,7 @@
 // Several traces in one view: which text is of which trace, what stands opposite it in another one, and the
 // panes, one for the program and one for each trace, which follow the selected line.
 
-import { firstTexts, showFirstLinked } from "./opening.js";
+import { firstText, showFirstLinked, sourceOf } from "./opening.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Pane } from "./pane.js" */
@@ -34,12 +34,12 @@ export class Beside {
   begin() {
     const { store, panes } = this;
     const { traces = [] } = store.payload.comparison ?? {};
-    const firsts = traces.map((_, trace) => firstTexts(store, (index) => store.traceOf(index) === trace));
+    const firsts = traces.map((_, trace) => firstText(store, (index) => store.traceOf(index) === trace));
     while (panes.list.length <= traces.length) panes.add();
-    const [[[source, line]]] = firsts;
+    const [source, line] = sourceOf(store, Math.max(0, firsts[0]));
     panes.show(panes.list[0], source);
     if (line) panes.list[0].editor.reveal(line);
-    firsts.forEach(([, text], trace) => {
+    firsts.forEach((text, trace) => {
       const pane = panes.list[trace + 1];
       panes.show(pane, text);
       if (text >= 0) showFirstLinked(store, pane);

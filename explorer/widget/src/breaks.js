@@ -1,14 +1,18 @@
 // Where Dynamo ended a graph, one card for each place in the program, and what it compiled again, by
 // function: each version with the guard of every earlier one that failed.
 
+import { bare, recompilesOf } from "./calltree.js";
 import { element, plural } from "./dom.js";
+import { grouped } from "./tree.js";
 
 /** @import { Navigation } from "./navigation.js" */
 /** @import { Store } from "./store.js" */
-/** @import { ArtifactInfo, GraphBreak, Recompile } from "./wire.js" */
+/** @import { ArtifactInfo, GraphBreak } from "./wire.js" */
 /** @typedef {{ a: ArtifactInfo, index: number }} Text */
 
 const LIMIT = /\b(?:accumulated_)?recompile_limit\b/; // the settings that a failure names
+const REACHED = /^((?:accumulated_)?recompile_limit) \((\d+)\) is reached/; // in place of a guard
+const WAY = "The guards that failed on the way there:"; // in a failure, before they are listed
 
 /**
  * The cards of graph breaks, in the order of the trace; what is said where there is none.
@@ -17,15 +21,24 @@ const LIMIT = /\b(?:accumulated_)?recompile_limit\b/; // the settings that a fai
  * @param {Navigation} navigation
  */
 export function breakCards(store, navigation) {
-  /** @type {Map<string, Text[]>} the breaks of each place, for one reason */
-  const places = new Map();
-  for (const text of textsOf(store, "graph_break")) {
-    const { reason, file, line } = /** @type {Partial<GraphBreak>} */ (text.a.data);
-    const key = JSON.stringify([file, line, reason]);
-    places.set(key, [...(places.get(key) ?? []), text]);
-  }
-  if (!places.size) return [element("p", { class: "soft" }, "No graph break: each frame is one graph.")];
-  return [...places.values()].map((repeats) => breakCard(store, navigation, repeats));
+  const places = breakPlaces(store);
+  if (!places.length) return [element("p", { class: "soft" }, "No graph break: each frame is one graph.")];
+  return places.map((repeats) => breakCard(store, navigation, repeats));
+}
+
+/**
+ * The graph breaks of each place in the program for one reason, which is one break to people: a function with
+ * several callers has a text of it for each.
+ *
+ * @param {Store} store
+ * @returns {Text[][]}
+ */
+export function breakPlaces(store) {
+  const places = grouped(textsOf(store, "graph_break"), ({ a }) => {
+    const { reason, file, line } = /** @type {Partial<GraphBreak>} */ (a.data);
+    return JSON.stringify([file, line, reason]);
+  });
+  return places.map(([, repeats]) => repeats);
 }
 
 /** @param {Store} store @param {Navigation} navigation @param {Text[]} repeats */
@@ -82,25 +95,97 @@ function place(store, navigation, a, index) {
  * @param {Store} store
  * @param {Navigation} navigation
  */
-export function recompileTree(store, navigation) {
-  /** @type {Map<string, Text[]>} by the number of the frame */
-  const functions = new Map();
-  for (const text of textsOf(store, "recompile")) {
-    const [frame] = text.a.frame.split("/");
-    functions.set(frame, [...(functions.get(frame) ?? []), text]);
-  }
-  return [
-    ...[...functions].map(([frame, versions]) => functionCard(store, navigation, frame, versions)),
-    ...limits(store),
-  ];
+export function recompileCards(store, navigation) {
+  const functions = grouped(textsOf(store, "recompile"), ({ a }) => a.frame.split("/")[0]);
+  /** @type {Set<string>} the failures that are part of a card */
+  const said = new Set();
+  const cards = functions.flatMap(([frame, texts]) => {
+    const over = texts.filter(isLimit);
+    const way = texts.filter((text) => !over.includes(text));
+    const versions = way.filter(({ a }) => !over.some((text) => text.a.frame === a.frame));
+    return [
+      ...over.slice(0, 1).map((text) => limitCard(store, navigation, text, way, said)),
+      ...(versions.length ? [functionCard(store, navigation, frame, versions)] : []),
+    ];
+  });
+  return [...cards, ...limits(store, said)];
+}
+
+/** @param {Text} text */
+const guards = ({ a }) => recompilesOf(a);
+
+/** @param {Text} text */
+const isLimit = (text) => guards(text).some(({ guard }) => REACHED.test(guard));
+
+/**
+ * A function that was compiled as often as a limit allows: which limit, what to do, and on the way there for
+ * each compile the guard that failed.
+ *
+ * @param {Store} store
+ * @param {Navigation} navigation
+ * @param {Text} text
+ * @param {Text[]} way the compiles that were asked for before, and that which was not made
+ * @param {Set<string>} said gets the failure that it shows
+ */
+function limitCard(store, navigation, text, way, said) {
+  const [, limit, value] = REACHED.exec(guards(text)[0].guard) ?? [];
+  const name = nameOf(store, text.a.frame.split("/")[0]);
+  const failure = failureOf(store, limit, name);
+  said.add(failure);
+  return element(
+    "article",
+    { class: "card warn" },
+    element("h3", {}, `⚠ ${name}: ${limit} reached, ${value} compiles`),
+    failure ? element("p", { class: "as-written" }, failure.split(WAY)[0].trim()) : null,
+    element("p", {}, "The way there:"),
+    element("ol", { class: "way" }, ...way.map((one) => stepOf(navigation, one, text.a.frame))),
+  );
+}
+
+/** @param {Navigation} navigation @param {Text} text @param {string} last the frame that was not compiled */
+function stepOf(navigation, { a, index }, last) {
+  const [{ earlier, guard }] = guards({ a, index });
+  const onclick = () => navigation.goTo(index);
+  return element(
+    "li",
+    {},
+    element("button", { type: "button", class: "link", onclick }, a.frame),
+    `${a.frame === last ? " is not compiled" : ""}, since a guard of ${earlier} failed: `,
+    element("code", { title: guard }, bare(guard)),
+  );
+}
+
+/**
+ * What a trace says of a limit that a function reached; "" where it says nothing.
+ *
+ * @param {Store} store
+ * @param {string} limit
+ * @param {string} name
+ */
+function failureOf({ payload: { failures } }, limit, name) {
+  const of = failures.filter(({ step, message }) => step === limit && LIMIT.test(message));
+  return (
+    (of.find(({ message }) => message.startsWith(name.split(" ")[0])) ?? (of.length === 1 ? of[0] : null))
+      ?.message ?? ""
+  );
+}
+
+/**
+ * The function of a frame, by the number of the frame.
+ *
+ * @param {Store} store
+ * @param {string} frame
+ */
+function nameOf(store, frame) {
+  const source = store.payload.artifacts.find(
+    (a) => a.stage === "source" && a.frame.split("/")[0] === frame && a.data.compiled !== false,
+  );
+  return source ? source.title : `frame ${frame}`;
 }
 
 /** @param {Store} store @param {Navigation} navigation @param {string} frame @param {Text[]} versions */
 function functionCard(store, navigation, frame, versions) {
-  const source = store.payload.artifacts.find(
-    (a) => a.stage === "source" && a.frame.split("/")[0] === frame && a.data.compiled !== false,
-  );
-  const name = source ? source.title : `frame ${frame}`;
+  const name = nameOf(store, frame);
   return element(
     "article",
     { class: "card warn" },
@@ -111,7 +196,7 @@ function functionCard(store, navigation, frame, versions) {
 
 /** @param {Navigation} navigation @param {Text} text */
 function version(navigation, { a, index }) {
-  const rows = /** @type {Recompile[]} */ (/** @type {object[]} */ (a.rows ?? []));
+  const rows = guards({ a, index });
   const onclick = () => navigation.goTo(index);
   const failed = rows.map(({ earlier, guard }) =>
     element(
@@ -126,13 +211,14 @@ function version(navigation, { a, index }) {
 }
 
 /**
- * The limits of recompiles that were reached, as the failures name them.
+ * The limits of recompiles that were reached and have no card of their own, as the failures name them.
  *
  * @param {Store} store
+ * @param {Set<string>} said
  */
-function limits(store) {
+function limits(store, said) {
   return store.payload.failures
-    .filter(({ message }) => LIMIT.test(message))
+    .filter(({ message }) => LIMIT.test(message) && !said.has(message))
     .map(({ message }) =>
       element(
         "article",

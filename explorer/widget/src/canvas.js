@@ -1,8 +1,9 @@
 // A graph on a canvas: only what is in view is drawn, with less detail the smaller it is. Drag pans, the
 // wheel zooms, keys walk.
 
-import { element, eachFrame, focusedBeside } from "./dom.js";
+import { element, eachFrame } from "./dom.js";
 import { LINES, Painter, pen } from "./painter.js";
+import { WheelGate } from "./wheelgate.js";
 
 /** @import { Box, Layout } from "./graph.js" */
 /** @import { Labels, View } from "./painter.js" */
@@ -26,6 +27,7 @@ import { LINES, Painter, pen } from "./painter.js";
 /** @type {{ [key: string]: Way }} */
 const WAYS = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
 
+const MOST = 3; // the largest scale
 const MINI = { w: 150, h: 110 };
 
 export class Canvas {
@@ -61,6 +63,7 @@ export class Canvas {
     this.mini = element("canvas", { class: "minimap", "aria-hidden": "true" });
     this.tip = element("div", { class: "tip", hidden: true });
     this.element = element("div", { class: "canvas" }, this.canvas, this.mini, this.tip);
+    this.gate = new WheelGate(this.canvas);
     this.redraw = eachFrame(() => this.draw());
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.element);
@@ -299,8 +302,8 @@ export class Canvas {
 
   /** @param {WheelEvent} event */
   wheel(event) {
-    const focused = focusedBeside(this.canvas) === this.canvas;
-    if (!event.ctrlKey && !event.metaKey && !focused) return;
+    const taken = this.gate.takes(event, event.deltaY > 0 ? this.scale > this.least() : this.scale < MOST);
+    if (!taken && !event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     this.hover(null);
     const bounds = this.canvas.getBoundingClientRect();
@@ -313,11 +316,17 @@ export class Canvas {
 
   /** @param {number} by @param {number} [x] @param {number} [y] */
   zoom(by, x = this.element.clientWidth / 2, y = this.element.clientHeight / 2) {
-    const scale = Math.min(3, Math.max(0.01, this.scale * by));
+    const scale = Math.min(MOST, Math.max(this.least(), this.scale * by));
     this.x = x - ((x - this.x) * scale) / this.scale;
     this.y = y - ((y - this.y) * scale) / this.scale;
     this.scale = scale;
     this.redraw();
+  }
+
+  // The scale from which on a smaller one shows nothing more.
+  least() {
+    const { clientWidth: w, clientHeight: h } = this.element;
+    return Math.min(0.5, 0.5 * Math.min(w / this.graph.width, h / this.graph.height));
   }
 
   /** @param {PointerEvent} event */
@@ -354,26 +363,56 @@ export class Canvas {
   }
 
   /**
-   * Go along an edge, or to the neighbour at about the same height.
+   * The boxes at the other ends of a box's edges, of an open group those of the edges that leave it; of the
+   * group that it stands in where it has none. An open group is entered at the side where its edges are.
+   *
+   * @param {Box} box
+   * @param {"up" | "down"} way
+   * @returns {Box[]}
+   */
+  ends(box, way) {
+    const { edges } = this.graph;
+    const others = edges.flatMap(({ from, to }) => {
+      const [near, other] = way === "up" ? [to, from] : [from, to];
+      return isWithin(near, box) && !isWithin(other, box) ? [other] : [];
+    });
+    if (!others.length && box.parent) return this.ends(box.parent, way);
+    return others.map((other) => entered(other, way));
+  }
+
+  /**
+   * The open group of which a box is a first one: it reads nothing that stands in it. Its head is where
+   * it is closed.
+   *
+   * @param {Box} box
+   * @returns {Box | null}
+   */
+  headAbove({ parent, in: sources }) {
+    return parent?.parent && !sources.size ? parent : null;
+  }
+
+  /**
+   * Go along an edge, to the head of an open group or from it into the group, or to the neighbour at about
+   * the same height.
    *
    * @param {Way} way
    */
   walk(way) {
-    const { boxes, edges } = this.graph;
+    const { boxes } = this.graph;
     const shown = boxes.filter((box) => box.kind !== "region");
     if (!shown.length) return;
-    const here = this.chosen && shown.includes(this.chosen) ? this.chosen : null;
+    const here = this.chosen && boxes.includes(this.chosen) ? this.chosen : null;
     if (!here) return this.come(shown.reduce((a, b) => (b.y < a.y ? b : a)));
-    const ends =
-      way === "up"
-        ? edges.filter((e) => e.to === here).map((e) => e.from)
-        : edges.filter((e) => e.from === here).map((e) => e.to);
     /** @param {Box} b */
     const centre = (b) => b.x + b.w / 2;
     /** @param {Box} a @param {Box} b */
     const nearer = (a, b) =>
       Math.abs(centre(b) - centre(here)) < Math.abs(centre(a) - centre(here)) ? b : a;
+    const head = way === "up" ? this.headAbove(here) : null;
+    if (head) return this.come(head);
+    if (way === "down" && here.kind === "region") return this.come(entered(here, way));
     if (way === "up" || way === "down") {
+      const ends = this.ends(here, way);
       if (ends.length) this.come(ends.reduce(nearer));
       return;
     }
@@ -400,4 +439,30 @@ export class Canvas {
   close() {
     this.observer.disconnect();
   }
+}
+
+/**
+ * Whether a box is another one, or stands in it.
+ *
+ * @param {Box} box
+ * @param {Box} outer
+ */
+function isWithin(box, outer) {
+  /** @type {Box | null} */
+  let one = box;
+  while (one && one !== outer) one = one.parent;
+  return one === outer;
+}
+
+/**
+ * The box at which an open group is entered: its last one from below, its first one from above.
+ *
+ * @param {Box} box
+ * @param {"up" | "down"} way
+ * @returns {Box}
+ */
+function entered(box, way) {
+  if (box.kind !== "region" || !box.children.length) return box;
+  const next = box.children.reduce((a, b) => ((way === "up" ? b.y > a.y : b.y < a.y) ? b : a));
+  return entered(next, way);
 }

@@ -1,6 +1,6 @@
 // The changed trace beside the old one, in the place of the view of the old one until somebody goes back.
 
-import { element } from "./dom.js";
+import { element, keepKeys } from "./dom.js";
 import { bytesOf, unpack } from "./unpack.js";
 
 /** @import { App } from "./app.js" */
@@ -30,14 +30,14 @@ export class Changed {
     const isOurs = active === document.body || this.holder.contains(active);
     /** @type {Holder} */
     const host = element("div", { class: "explorer-host" });
+    this.holder.app?.fullScreen.shrink();
     host.style.cssText = this.holder.style.cssText;
     const back = element("button", { type: "button", onclick: () => this.back() }, "← back to the trace");
     back.style.cssText = "margin:4px 0;font:inherit;cursor:pointer";
     this.element = element("div", { class: "explorer-changed" }, back, host);
-    for (const kind of ["keydown", "keyup", "keypress"])
-      this.element.addEventListener(kind, (event) => event.stopPropagation());
-    this.element.dataset.lmSuppressShortcuts = "true";
+    keepKeys(this.element);
     this.holder.after(this.element);
+    if (document.fullscreenElement === this.holder) void document.exitFullscreen();
     this.holder.style.display = "none";
     this.app = this.mount(host, payload);
     this.app.tabs.showNamed("traces");

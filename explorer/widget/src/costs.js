@@ -1,7 +1,7 @@
 // What the kernels and library calls of a trace cost: rows, totals, shares, and what marks a row. No element
 // is made here.
 
-import { bytes } from "./dom.js";
+import { bytes, duration } from "./dom.js";
 
 /** @import { Store } from "./store.js" */
 /** @import { CallInfo, Cost, KernelInfo, Resources } from "./wire.js" */
@@ -163,9 +163,18 @@ export function shares(rows) {
 /**
  * How the times of some costs are known: "estimated", "measured", both, or "" for none.
  *
- * @param {Cost[]} costs
+ * @param {{ timed: string }[]} costs
  */
 export const timedBy = (costs) => [...new Set(costs.map(({ timed }) => timed).filter(Boolean))].join(" and ");
+
+/**
+ * A time as people write it: of an estimate, which is not good to three digits, two.
+ *
+ * @param {number} seconds
+ * @param {string} timed
+ */
+export const timeText = (seconds, timed) =>
+  timed === "measured" ? duration(seconds) : `≈ ${duration(seconds, 2)}`;
 
 /** @param {number} fraction */
 export function percent(fraction) {

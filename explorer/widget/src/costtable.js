@@ -1,8 +1,20 @@
 // The table of what each kernel and library call costs, with totals, shares, marks and the rows of one mark.
 
-import { bytes, duration, element, ended, plural } from "./dom.js";
-import { costRows, figure, marksOf, percent, shares, short, spills, timedBy, totals } from "./costs.js";
+import { bytes, element, plural } from "./dom.js";
+import {
+  costRows,
+  figure,
+  marksOf,
+  percent,
+  shares,
+  short,
+  spills,
+  timeText,
+  timedBy,
+  totals,
+} from "./costs.js";
 import { estimated, gridText } from "./kernel.js";
+import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
 
 /** @import { CostRow, Mark, MarkKind, Totals } from "./costs.js" */
@@ -54,14 +66,21 @@ export class CostTable {
 
   // The time of each trace, and how much of it the launches alone take.
   said() {
+    return this.ofTraces(this.rows).map(({ name, rows }) =>
+      element("span", {}, name ? element("b", {}, `${name}: `) : "", sentence(rows, totals(rows))),
+    );
+  }
+
+  /**
+   * Rows by trace, of those that have some, with its name; "" where there is one trace.
+   *
+   * @param {CostRow[]} some
+   */
+  ofTraces(some) {
     const { traces = [{ name: "" }] } = this.store.payload.comparison ?? {};
-    return traces.flatMap(({ name }, trace) => {
-      const rows = this.rows.filter((row) => row.trace === trace);
-      const sum = totals(rows);
-      return rows.length
-        ? [element("span", {}, name ? element("b", {}, `${name}: `) : "", sentence(rows, sum))]
-        : [];
-    });
+    return traces
+      .map(({ name }, trace) => ({ name, rows: some.filter((row) => row.trace === trace) }))
+      .filter(({ rows }) => rows.length);
   }
 
   // Buttons that show some rows alone, each with how many these are.
@@ -90,33 +109,25 @@ export class CostTable {
    * @returns {Foot[]}
    */
   foot(rows) {
-    const { traces = [{ name: "" }] } = this.store.payload.comparison ?? {};
-    return traces.flatMap(({ name }, trace) => {
-      const mine = rows.filter((row) => row.trace === trace);
-      if (!mine.length) return [];
-      const sum = totals(mine);
+    return this.ofTraces(rows).map(({ name, rows: mine }) => {
+      const { seconds, launches, read, written } = totals(mine);
       const part = mine.reduce((all, row) => all + (this.shares.share(row) ?? 0), 0);
-      return [
-        {
-          name: `${name ? `${name}, ` : ""}total of ${plural(mine.length, "row")}`,
-          seconds: timeText(sum.seconds, timedBy(mine.map(({ cost }) => cost))),
-          share: part ? percent(part) : "",
-          launches:
-            sum.launches === null ? "" : plural(sum.launches, "launch").replace(/launchs$/, "launches"),
-          read: sum.read === null ? "" : bytes(sum.read),
-          written: sum.written === null ? "" : bytes(sum.written),
-        },
-      ];
+      return {
+        name: `${name ? `${name}, ` : ""}total of ${plural(mine.length, "row")}`,
+        seconds: seconds === null ? "" : timeText(seconds, timedBy(mine.map(({ cost }) => cost))),
+        share: part ? percent(part) : "",
+        launches: launches === null ? "" : plural(launches, "launch", "launches"),
+        read: read === null ? "" : bytes(read),
+        written: written === null ? "" : bytes(written),
+      };
     });
   }
 
   /** @returns {Column<CostRow>[]} */
   columns() {
     const graphs = new Set(this.rows.map((row) => `${row.frame} ${row.graph}`));
-    const marked = this.rows.some((row) => marksOf(row).length);
     return [...this.costColumns(), ...resourceColumns(), ...this.placeColumns()].filter(({ key, text }) => {
       if (ALWAYS.includes(key)) return true;
-      if (key === "marks") return marked;
       if (key === "graph") return graphs.size > 1;
       return this.rows.some((row) => (text?.(row) ?? "") !== "");
     });
@@ -126,6 +137,7 @@ export class CostTable {
   costColumns() {
     const timed = timedBy(this.rows.map(({ cost }) => cost));
     const { of, share } = this.shares;
+    const parts = parted(this.rows.filter(({ call }) => !call).map(({ name }) => name));
     return [
       {
         key: "name",
@@ -134,7 +146,7 @@ export class CostTable {
         medium: true,
         text: ({ name, call }) => (call ? `${name} ${call.node}` : name),
         draw: ({ name, call }) => [
-          element("span", { class: "ended" }, ...(call ? called(name, call.node) : ended(name))),
+          element("span", { class: "in-parts" }, ...(call ? called(name, call.node) : inParts(name, parts))),
         ],
       },
       {
@@ -211,7 +223,7 @@ const shareText = (share) => (share === null ? "—" : percent(share));
 
 /** @param {number | null} share */
 function bar(share) {
-  const made = element("i", { class: "bar", "aria-hidden": "true" });
+  const made = element("i", { class: "share-bar", "aria-hidden": "true" });
   made.style.width = `${Math.round((share ?? 0) * 40)}px`;
   return made;
 }
@@ -332,10 +344,6 @@ function moved(key, title) {
  */
 const timeCell = (cost, timed) =>
   timed.includes(" ") && cost.timed ? `${estimated(cost)} ${cost.timed}` : estimated(cost);
-
-/** @param {number | null} value @param {string} timed */
-const timeText = (value, timed) =>
-  value === null ? "" : timed === "measured" ? duration(value) : `≈ ${duration(value, 2)}`;
 
 /**
  * What a trace's kernels and calls take together, how that is known, and what of it is launches.

@@ -70,6 +70,33 @@ export const button = (sign, label, onclick, more = {}) =>
   element("button", { type: "button", title: label, "aria-label": label, onclick, ...more }, sign);
 
 /**
+ * A button that is on or off, as its "aria-pressed" says.
+ *
+ * @param {string} text
+ * @param {string} about
+ * @param {boolean} on
+ * @param {(on: boolean) => unknown} changed
+ * @param {Attributes} [more]
+ */
+export function toggle(text, about, on, changed, more = {}) {
+  const attributes = { type: "button", title: about, "aria-pressed": String(on), ...more };
+  const made = element("button", attributes, text);
+  made.addEventListener("click", () => {
+    const pressed = made.getAttribute("aria-pressed") !== "true";
+    made.setAttribute("aria-pressed", String(pressed));
+    changed(pressed);
+  });
+  return made;
+}
+
+/**
+ * The last part of a file's path, with what stands behind it, such as a line.
+ *
+ * @param {string} place
+ */
+export const baseName = (place) => place.replace(/^.*[\\/]/s, "");
+
+/**
  * Seconds as people write them; "" where there are none.
  *
  * @param {number | null | undefined} value
@@ -104,19 +131,31 @@ export function duration(value, digits = 3) {
  *
  * @param {number} count
  * @param {string} name
+ * @param {string} [many] the noun for other counts than one
  * @returns {string}
  */
-export const plural = (count, name) => `${count.toLocaleString("en")} ${name}${count === 1 ? "" : "s"}`;
+export const plural = (count, name, many = `${name}s`) =>
+  `${count.toLocaleString("en")} ${count === 1 ? name : many}`;
 
 /**
- * A long name keeps its end in sight when it is cut: that is what tells one kernel from the next.
+ * The first of some names, and how many more there are.
  *
- * @param {string} name
- * @returns {Child[]}
+ * @param {string[]} names
+ * @param {number} most that are named
  */
-export function ended(name) {
-  const [, head = name, tail = ""] = /^(.{18,}?)(_\d+)$/s.exec(name) ?? [];
-  return [element("span", { class: "head" }, head), tail && element("span", {}, tail)];
+export const listed = (names, most) =>
+  names.slice(0, most).join(", ") + (names.length > most ? ` and ${names.length - most} more` : "");
+
+/**
+ * Keep what is typed in an element from the notebook around it, which in command mode takes letters as
+ * commands. Notebook 7 looks at keys before they come here, and leaves alone what is marked so.
+ *
+ * @param {HTMLElement} made
+ */
+export function keepKeys(made) {
+  made.dataset.lmSuppressShortcuts = "true";
+  for (const kind of ["keydown", "keyup", "keypress"])
+    made.addEventListener(kind, (event) => event.stopPropagation());
 }
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -1,6 +1,7 @@
 // What Dynamo says of the frames: graph breaks, recompiles, guards and dynamic sizes, as plain panels.
 
-import { breakCards, recompileTree, textsOf } from "./breaks.js";
+import { breakCards, recompileCards, textsOf } from "./breaks.js";
+import { callTreeList } from "./calltree.js";
 import { element, plural } from "./dom.js";
 import { Table } from "./table.js";
 
@@ -23,11 +24,12 @@ export class Dynamo {
       "div",
       { class: "panel scrolled", tabindex: 0 },
       element("h2", {}, "Graph breaks and recompiles"),
+      callTreeList(store, navigation),
       ...breakCards(store, navigation),
-      ...recompileTree(store, navigation),
+      ...recompileCards(store, navigation),
       ...(created.length ? this.sizes(created) : []),
       element("h2", {}, "Guards: what must still hold at the next call"),
-      guards.length ? this.guards(guards) : element("p", { class: "soft" }, "none"),
+      this.guards(guards),
     );
   }
 

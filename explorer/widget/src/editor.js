@@ -54,7 +54,8 @@ import { lineTooltips } from "./tooltip.js";
 /**
  * What an editor asks of the pane that it stands in, and tells it: "look" says how a line's user line is
  * shown, "hover" gives what is known of a line and of a word in it, "pointed" is told of the line under the
- * pointer, 0 for none, "moved" when other lines are in sight.
+ * pointer, 0 for none, "moved" when other lines are in sight; while "isUntouched" nobody has come to the view
+ * yet, and what it stands in stays where it is.
  *
  * @typedef {{
  *   look: (line: number) => Look,
@@ -64,6 +65,7 @@ import { lineTooltips } from "./tooltip.js";
  *   pointed: (line: number) => void,
  *   step: (by: number) => void,
  *   moved: () => void,
+ *   isUntouched: () => boolean,
  * }} About
  */
 
@@ -216,7 +218,11 @@ export class Editor {
         tabindex: "0",
       }),
       search({ top: true }),
-      lineTooltips((line, word) => this.about.hover(line, word)),
+      EditorView.scrollHandler.of((view, { head }) => this.about.isUntouched() && centre(view, head)),
+      lineTooltips(
+        (line, word) => this.about.hover(line, word),
+        () => this.about.language(),
+      ),
       keymap.of([...this.keys(), ...searchKeymap, ...foldKeymap, ...defaultKeymap]),
       this.decorator(
         (view, line) => this.colours(line),
@@ -495,6 +501,19 @@ export class Editor {
   close() {
     this.view.destroy();
   }
+}
+
+/**
+ * Bring a place to the middle of a text, and leave alone what the text stands in: a notebook would jump.
+ *
+ * @param {EditorView} view
+ * @param {number} at
+ */
+function centre(view, at) {
+  const { scrollDOM, documentPadding } = view;
+  const { top, height } = view.lineBlockAt(at);
+  scrollDOM.scrollTop = top + documentPadding.top - (scrollDOM.clientHeight - height) / 2;
+  return true;
 }
 
 /**

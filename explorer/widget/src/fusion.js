@@ -92,7 +92,7 @@ export class Fusion {
     this.element = element("div", { class: "panel fusion" }, bar, this.said, this.whatIf.element, body);
     hub.on("themed", () => this.canvas.themed());
     this.source.selectedIndex = top;
-    this.show(top);
+    this.begin();
   }
 
   /** @param {number} at */
@@ -101,6 +101,11 @@ export class Fusion {
     this.verdicts = new Verdicts(this.info);
     this.nodes = this.store.nodes(this.info.nodes);
     this.costs = new GraphCosts(this.store, this.info.nodes);
+    this.begin();
+  }
+
+  // Lay out the graph that is shown now, and ask about none of its nodes yet.
+  begin() {
     this.known.replaceChildren(...this.verdicts.everyName.map((name) => element("option", { value: name })));
     const paths = this.nodes.name.map((name) => {
       const group = this.verdicts.group.get(name);

@@ -1,10 +1,12 @@
 // The tables below the fusion view: verdicts of pairs, groups, buffers in memory, FX nodes without a buffer,
 // and the patterns that matched.
 
-import { bytes, element, ended } from "./dom.js";
+import { bytes, element } from "./dom.js";
+import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
 import { title } from "./why.js";
 
+/** @import { Parts } from "./names.js" */
 /** @import { Store } from "./store.js" */
 /** @import { Column } from "./table.js" */
 /** @import { BufferRow, FusionInfo, GroupRow, InlinedRow, PatternMatch, VerdictInfo } from "./wire.js" */
@@ -47,15 +49,20 @@ const VERDICTS = [
   { key: "rule", title: "the scheduler's rule" },
 ];
 
-/** @type {Column<GroupRow>[]} */
-const GROUPS = [
+/**
+ * The columns of a table of groups.
+ *
+ * @param {Map<string, Parts>} parts those of the groups' titles
+ * @returns {Column<GroupRow>[]}
+ */
+const groupColumns = (parts) => [
   { key: "name", title: "group", code: true, narrow: true },
   { key: "kind", title: "kind" },
   {
     key: "kernels",
     title: "kernel or call",
     text: title,
-    draw: (row) => [element("span", { class: "ended" }, ...ended(title(row)))],
+    draw: (row) => [element("span", { class: "in-parts" }, ...inParts(title(row), parts))],
     code: true,
   },
   {
@@ -103,7 +110,9 @@ const PATTERNS = [
 export function fusionTables(store, graph, on) {
   const { verdicts, groups, made, inlined } = graph;
   const pairs = new Table("verdicts", VERDICTS, byRound(verdicts), on.pair);
-  const nodes = new Table("groups", GROUPS, groups, (row) => on.node(row.nodes[0]));
+  const nodes = new Table("groups", groupColumns(parted(groups.map(title))), groups, (row) =>
+    on.node(row.nodes[0]),
+  );
   const buffers = new Table("buffers made", BUFFERS, made, (row) => on.node(row.node));
   const without = new Table("nodes without a buffer", INLINED, inlined, (row) => on.node(row.into[0]));
   const tables = [

@@ -6,7 +6,9 @@
 // as one big box in the layer it is in.
 
 /**
- * Nodes that stand together: its groups by label, its own nodes, and all nodes in it.
+ * Nodes that stand together: its groups by label, its own nodes, and all nodes in it, hidden ones too. A
+ * group that stands for several equal ones has these in "repeats", and the groups and nodes of the one at
+ * "shown".
  *
  * @typedef {{
  *   key: string,
@@ -15,6 +17,8 @@
  *   children: Map<string, Group>,
  *   nodes: number[],
  *   all: number[],
+ *   repeats?: Group[],
+ *   shown?: number,
  * }} Group
  */
 
@@ -54,12 +58,14 @@
 export const GAP = { x: 18, y: 46, inside: 14, head: 24 };
 
 /**
- * The tree of groups: `paths[n]` names the groups that node n stands in, outermost first.
+ * The tree of groups: `paths[n]` names the groups that node n stands in, outermost first. Hidden nodes are
+ * counted in the groups that have others.
  *
  * @param {string[][]} paths
+ * @param {Set<number>} [hidden]
  * @returns {Group}
  */
-export function groupTree(paths) {
+export function groupTree(paths, hidden = new Set()) {
   /** @type {Group} */
   const root = { key: "", label: "", parent: null, children: new Map(), nodes: [], all: [] };
   paths.forEach((path, node) => {
@@ -71,9 +77,21 @@ export function groupTree(paths) {
       group = child;
       group.all.push(node);
     }
-    group.nodes.push(node);
+    if (!hidden.has(node)) group.nodes.push(node);
   });
+  if (hidden.size) prune(root);
   return root;
+}
+
+/**
+ * Take away the groups in a group that show nothing; true where none is left and it shows nothing itself.
+ *
+ * @param {Group} group
+ * @returns {boolean}
+ */
+function prune(group) {
+  for (const [label, child] of group.children) if (prune(child)) group.children.delete(label);
+  return !group.nodes.length && !group.children.size;
 }
 
 /**
@@ -89,7 +107,7 @@ function childOf(parent, label) {
 
 /**
  * The groups to open at first: from the outside in, as long as not more than about `most` boxes are shown;
- * not those in `shut`.
+ * not those in `shut`, and none that stands for several.
  *
  * @param {Group} root
  * @param {number} [most]
@@ -101,7 +119,7 @@ export function firstOpen(root, most = 100, shut = []) {
   let shown = root.children.size + root.nodes.length;
   const queue = [...root.children.values()];
   for (let group = queue.shift(); group; group = queue.shift()) {
-    if (shut.includes(group.label)) continue;
+    if (group.repeats || shut.includes(group.label)) continue;
     const more = group.children.size + group.nodes.length - 1;
     if (shown + more > most) continue;
     open.add(group.key);
@@ -149,6 +167,7 @@ function boxOf(group, open, visible, isOpen, parent = null) {
     for (const node of group.all) visible.set(node, box);
     return box;
   }
+  for (const layer of group.repeats ?? []) for (const node of layer.all) visible.set(node, box);
   for (const child of group.children.values())
     box.children.push(boxOf(child, open, visible, open.has(child.key), box));
   for (const node of group.nodes) {
@@ -203,8 +222,8 @@ function lifted(inputs, visible) {
     const to = visible.get(node);
     for (const source of sources) {
       const from = visible.get(source);
-      if (from === to) continue;
-      if (!from || !to) continue;
+      if (from === to || !from || !to) continue;
+      if (isIn(from, to) || isIn(to, from)) continue; // from one layer that repeats to the next
       const targets = edges.get(from) ?? new Map();
       const edge = targets.get(to);
       if (edge) edge.count++;
@@ -213,6 +232,19 @@ function lifted(inputs, visible) {
     }
   });
   return [...edges.values()].flatMap((targets) => [...targets.values()]);
+}
+
+/**
+ * Whether a box stands in an open group.
+ *
+ * @param {Box} box
+ * @param {Box} region
+ */
+function isIn(box, region) {
+  if (region.kind !== "region") return false;
+  let outer = box.parent;
+  while (outer && outer !== region) outer = outer.parent;
+  return outer === region;
 }
 
 /**

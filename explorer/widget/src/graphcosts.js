@@ -1,8 +1,8 @@
 // What the boxes of a graph cost: the time of the kernels and calls that compute their nodes, and what of
 // these is worth a look. No element is made here.
 
-import { costRows, marksOf, percent } from "./costs.js";
-import { duration } from "./dom.js";
+import { costRows, marksOf, percent, timeText, timedBy } from "./costs.js";
+import { listed } from "./dom.js";
 import { title } from "./why.js";
 
 /** @import { Mark } from "./costs.js" */
@@ -29,8 +29,6 @@ export class GraphCosts {
   constructor(store, artifact) {
     /** @type {Map<number, Part[]>} the parts that compute each node */
     this.byNode = new Map();
-    /** @type {WeakMap<number[], string>} what `text` has said, for it is asked at each drawing */
-    this.texts = new WeakMap();
     /** @type {Map<string, Part>} by the scheduler's name of the group */
     this.parts = new Map();
     const { fusion } = store.payload;
@@ -86,7 +84,7 @@ export class GraphCosts {
     const own = parts.filter((part) => part.nodes.every((node) => inside.has(node)));
     /** @param {Part[]} some */
     const sum = (some) => some.reduce((all, { cost }) => all + (cost.seconds ?? 0), 0);
-    const timed = [...new Set(parts.map(({ cost }) => cost.timed).filter(Boolean))].join(" and ");
+    const timed = timedBy(parts.map(({ cost }) => cost));
     return { parts, own, seconds: sum(own), elsewhere: sum(parts) - sum(own), timed };
   }
 
@@ -98,13 +96,6 @@ export class GraphCosts {
    * @param {string} [name] of their group
    */
   text(nodes, name) {
-    const text = this.texts.get(nodes) ?? this.textOf(nodes, name);
-    this.texts.set(nodes, text);
-    return text;
-  }
-
-  /** @param {number[]} nodes @param {string} [name] */
-  textOf(nodes, name) {
     const cost = this.of(nodes, name);
     const sign = cost.own.some(({ marks }) => marks.some(({ kind }) => kind !== "launch")) ? "⚠" : "";
     const time = cost.seconds ? timeText(cost.seconds, cost.timed) : "";
@@ -142,10 +133,10 @@ export class GraphCosts {
 
 /** @param {Part[]} parts */
 const named = (parts) =>
-  parts
-    .slice(0, MOST)
-    .map(({ group }) => title(group))
-    .join(", ") + (parts.length > MOST ? ` and ${parts.length - MOST} more` : "");
+  listed(
+    parts.map(({ group }) => title(group)),
+    MOST,
+  );
 
 /**
  * Whether verdicts are about the nodes of a text: for a scheduler's graph the text says so, the post-grad
@@ -179,6 +170,3 @@ function marksByKernel(store, { frame, graph }) {
   const rows = costRows(store).filter((row) => row.frame === frame && row.graph === graph && row.kernel);
   return new Map(rows.map((row) => [row.name, marksOf(row)]));
 }
-
-/** @param {number} seconds @param {string} timed */
-const timeText = (seconds, timed) => (timed === "measured" ? duration(seconds) : `≈ ${duration(seconds, 2)}`);

@@ -1,19 +1,36 @@
 // The graph view: any FX graph or scheduler graph of the trace, collapsed by module or by fused kernel.
 
-import { button, element, plural } from "./dom.js";
+import { button, element, plural, toggle } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { sightOf } from "./colours.js";
 import { arrange, firstOpen, groupTree } from "./graph.js";
 import { GraphCosts } from "./graphcosts.js";
 import { INPUTS, groupings, pathsOf } from "./grouping.js";
 import { cells, factsOfNode } from "./hover.js";
+import { past, viewsAndInputs } from "./hidden.js";
+import { LayerPickers, titleOf } from "./layerpicker.js";
 import { SWATCH_OF_KIND, Legend } from "./lowering.js";
+import { fold, isRepeated, repeated, showLayer, structures, wayTo } from "./repeats.js";
 import { Verdicts } from "./why.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Look } from "./colours.js" */
 /** @import { Box, Group, Layout } from "./graph.js" */
+/** @import { Repeated } from "./repeats.js" */
 /** @import { FusionInfo } from "./wire.js" */
+/**
+ * How a graph is shown: its groups, the open ones, what is switched on, and the layer that each repeated
+ * group shows, by their keys.
+ *
+ * @typedef {{
+ *   id: string,
+ *   by: string,
+ *   open: string[],
+ *   hides?: boolean,
+ *   folds?: boolean,
+ *   shown?: { [key: string]: string },
+ * }} Grouped
+ */
 
 // The graphs of which the scheduler's verdicts know the nodes by name.
 const SCHEDULED = ["post_grad", "ir_pre_fusion", "ir_post_fusion"];
@@ -40,12 +57,12 @@ export class GraphView {
     /** @type {string[][]} the groups that each node stands in */
     this.paths = [];
     this.tree = groupTree([]);
+    /** @type {number[][]} what each node reads, past those that are hidden */
+    this.inputs = [];
     /** @type {Set<string>} the keys of open groups */
     this.expanded = new Set();
     this.graph = EMPTY;
     this.costs = new GraphCosts(store, -1);
-    /** @type {WeakMap<Box, string[]>} */
-    this.labels = new WeakMap();
     /** @type {number | null} the node that others are compared with */
     this.held = null;
     /** @type {number | null} the node that was chosen last */
@@ -69,8 +86,14 @@ export class GraphView {
       "aria-label": "find a node",
       onkeydown: (event) => event.key === "Enter" && this.find(event.shiftKey ? -1 : 1),
     });
+    this.hides = toggle("hide views", "leave out inputs, views and parts of results", false, () =>
+      this.group(),
+    );
+    this.folds = toggle("repeats", "show equal layers, three or more, as one box", true, () => this.group());
     this.count = element("span", { class: "soft", role: "status" });
-    this.detail = element("div", { class: "graph-detail", hidden: true });
+    this.facts = element("div", { hidden: true });
+    this.layers = new LayerPickers((group, shown) => this.turn(group, shown));
+    this.detail = element("div", { class: "graph-detail" }, this.facts, this.layers.element);
     this.canvas = new Canvas({
       pick: (box) => this.pick(box),
       open: (box) => this.toggle(box),
@@ -91,7 +114,9 @@ export class GraphView {
       button("+", "zoom in", () => this.canvas.zoom(1.25)),
       button("fit", "fit the whole graph into view", () => this.canvas.fitAll()),
     ];
-    const bar = element("div", { class: "panel-bar" }, this.source, this.by, ...tools, this.box, this.count);
+    const switches = [this.hides, this.folds];
+    const left = [this.source, this.by, ...switches, ...tools];
+    const bar = element("div", { class: "panel-bar" }, ...left, this.box, this.count);
     this.element = element(
       "div",
       { class: "panel graph" },
@@ -136,55 +161,106 @@ export class GraphView {
 
   /** @param {number} index */
   show(index) {
+    this.take(index);
+    this.group();
+  }
+
+  /**
+   * Take up a text's graph, to be grouped.
+   *
+   * @param {number} index
+   */
+  take(index) {
     this.artifact = index;
     this.nodes = this.store.nodes(index);
     this.costs = new GraphCosts(this.store, index);
     this.source.value = String(index);
     this.held = this.last = null;
-    this.why.hidden = this.detail.hidden = true;
+    this.why.hidden = this.facts.hidden = true;
     const { frame, graph } = this.store.artifact(index);
     this.verdicts = null;
     this.mine = this.store.payload.fusion.filter((one) => one.frame === frame && one.graph === graph);
     this.legend.show(this.nodes.name.flatMap((_, node) => this.store.lowered(index, node)?.kind ?? []));
     const ways = groupings(this.store, index);
     this.by.replaceChildren(...ways.map(([name, title]) => element("option", { value: name }, title)));
-    this.group();
   }
 
   group() {
+    const noise = viewsAndInputs(this.store, this.artifact);
+    this.hides.hidden = !noise.size;
+    const hidden = isOn(this.hides) ? noise : new Set();
     this.paths = pathsOf(this.store, this.artifact, this.by.value);
-    this.tree = groupTree(this.paths);
+    this.inputs = past(this.nodes.inputs, hidden);
+    const folded = this.by.value === "module" ? this.foldedTree(hidden) : null;
+    this.folds.hidden = !folded;
+    this.tree = folded && isOn(this.folds) ? folded : groupTree(this.paths, hidden);
     this.expanded = firstOpen(this.tree, MOST, [INPUTS]);
+    this.facts.hidden = true;
+    this.lay(true);
+  }
+
+  /**
+   * The tree with repeated layers joined; null where nothing repeats.
+   *
+   * @param {Set<number>} hidden
+   */
+  foldedTree(hidden) {
+    const structure = structures(this.store, this.artifact, this.nodes.inputs);
+    const tree = fold(groupTree(this.paths, hidden), this.inputs, structure);
+    return repeated(tree).next().done ? null : tree;
+  }
+
+  /** @returns {Grouped} which groups are open, of which graph, to open them again */
+  get grouped() {
+    const { id = "" } = this.store.artifact(this.artifact) ?? {};
+    const layers = [...repeated(this.tree)].map(({ key, repeats, shown }) => [key, repeats[shown].label]);
+    return {
+      id,
+      by: this.by.value,
+      open: [...this.expanded],
+      hides: isOn(this.hides),
+      folds: isOn(this.folds),
+      shown: Object.fromEntries(layers),
+    };
+  }
+
+  /** @param {Grouped} grouped */
+  regroup({ id, by, open, hides = false, folds = true, shown = {} }) {
+    const index = this.store.byId.get(id);
+    if (index === undefined || !this.store.artifact(index).nodes) return;
+    this.take(index);
+    this.hides.setAttribute("aria-pressed", String(hides));
+    this.folds.setAttribute("aria-pressed", String(folds));
+    const has = [...this.by.options].some(({ value }) => value === by);
+    if (has) this.by.value = by;
+    this.group();
+    if (!has) return;
+    this.expanded = new Set(open);
+    for (const group of repeated(this.tree)) {
+      const layer = group.repeats.findIndex(({ label }) => label === shown[group.key]);
+      if (layer > 0) showLayer(group, layer, new Set());
+    }
     this.lay(true);
   }
 
   /** @param {boolean} fit */
   lay(fit) {
-    this.graph = arrange(this.tree, this.expanded, this.nodes.inputs, (box) => this.measure(box));
+    this.graph = arrange(this.tree, this.expanded, this.inputs, (box) => this.measure(box));
     this.canvas.chosen = null;
     this.canvas.show(this.graph, fit);
-    this.selected();
-    const boxes = plural(this.graph.boxes.length, "box").replace(/boxs$/, "boxes");
+    this.mark();
+    this.offerLayers();
+    const boxes = plural(this.graph.boxes.length, "box", "boxes");
     this.count.textContent = `${plural(this.nodes.inputs.length, "node")}, ${boxes} shown`;
   }
 
   /** @param {Box} box @returns {[width: number, height: number]} */
   measure(box) {
     const [title, subtitle] = this.label(box);
+    if (box.kind === "region" && box.group?.repeats)
+      return [Math.min(420, (title.length + subtitle.length) * 7.4 + 60), 28];
     const wide = Math.max(title.length * 7.4 + 34, (subtitle || "").length * 6.7 + 24);
     return [Math.min(250, Math.max(84, wide)), subtitle ? 38 : 28];
-  }
-
-  /**
-   * What stands in a box, made once: it is asked for at each drawing.
-   *
-   * @param {Box} box
-   * @returns {string[]}
-   */
-  label(box) {
-    const label = this.labels.get(box) ?? this.labelOf(box);
-    this.labels.set(box, label);
-    return label;
   }
 
   /**
@@ -202,12 +278,13 @@ export class GraphView {
    * @param {Box} box
    * @returns {string[]}
    */
-  labelOf(box) {
+  label(box) {
     if (box.kind !== "node") {
       const group = this.groupOf(box);
-      const name = group ? this.costs.title(group) : box.label;
+      const name = group ? this.costs.title(group) : titleOf(box);
       const cost = this.costs.text(box.group?.all ?? [], group);
-      if (box.kind === "region") return [name, cost];
+      const layers = box.group?.repeats?.length; // of which an open box shows one: the cost is that of all
+      if (box.kind === "region") return [name, layers && cost ? `all ${layers}: ${cost}` : cost];
       return [name, [plural(box.count, "node"), cost].filter(Boolean).join(" · ")];
     }
     const { store } = this;
@@ -266,6 +343,36 @@ export class GraphView {
     this.canvas.y += (y - again.y) * this.canvas.scale;
     this.canvas.chosen = again;
     this.canvas.redraw();
+    if (again.group && isRepeated(again.group))
+      this.status.say(
+        plural(again.group.repeats.length, "equal layer") +
+          (again.kind === "region" ? ", of which one is shown" : ""),
+      );
+  }
+
+  // Offer the layers of each open box that stands for several.
+  offerLayers() {
+    const groups = this.graph.boxes.flatMap(({ kind, group }) =>
+      kind === "region" && group && isRepeated(group) ? [group] : [],
+    );
+    this.layers.offer(groups);
+    this.settleDetail();
+  }
+
+  // The panel over the graph is there while there is something in it.
+  settleDetail() {
+    this.detail.hidden = this.facts.hidden && this.layers.element.hidden;
+  }
+
+  /**
+   * Show another of some equal layers.
+   *
+   * @param {Repeated} group
+   * @param {number} shown
+   */
+  turn(group, shown) {
+    showLayer(group, shown, this.expanded);
+    this.lay(false);
   }
 
   /** @param {boolean} on */
@@ -328,8 +435,9 @@ export class GraphView {
           held ? "held: choose another node" : "why fused, or not, with …",
         )
       : null;
-    this.detail.hidden = false;
-    this.detail.replaceChildren(
+    this.facts.hidden = false;
+    this.settleDetail();
+    this.facts.replaceChildren(
       element("dl", { class: "facts-list" }, ...cells(rows)),
       element("p", { class: "actions" }, code, hold),
       kernels.length ? element("p", { class: "actions ended" }, ...kernels) : "",
@@ -442,8 +550,16 @@ export class GraphView {
     return element("dl", {}, ...cells([...facts, ...this.costs.facts([box.node])]));
   }
 
-  // The selected line is the selected node; lines linked to it are marked nodes.
+  // The layer that has the selected node is shown.
   selected() {
+    const { chosen } = this.selection;
+    const here = chosen?.artifact === this.artifact ? this.store.nodeAt(this.artifact, chosen.line) : -1;
+    if (this.reveal(here)) this.lay(false);
+    else this.mark();
+  }
+
+  // The selected line is the selected node; lines linked to it are marked nodes.
+  mark() {
     const { store } = this;
     const { chosen, lit } = this.selection;
     this.canvas.marked = new Set();
@@ -471,7 +587,7 @@ export class GraphView {
       name[node].toLowerCase().includes(query) ||
       this.store.fact(this.artifact, node, "target").toLowerCase().includes(query);
     const hits = query ? [...name.keys()].filter(has) : [];
-    this.count.textContent = plural(hits.length, "node found").replace("founds", "found");
+    this.count.textContent = plural(hits.length, "node found", "nodes found");
     if (!hits.length) return;
     this.hit = this.lastQuery === query ? (this.hit + by + hits.length) % hits.length : 0;
     this.lastQuery = query;
@@ -480,18 +596,24 @@ export class GraphView {
   }
 
   /**
-   * Open what a node stands in, bring it to the middle and select it.
+   * Where a node stands in one of several equal layers, show that layer; true where another one was shown.
+   *
+   * @param {number} node
+   */
+  reveal(node) {
+    return node >= 0 && wayTo(this.tree, this.paths[node], this.expanded).turned;
+  }
+
+  /**
+   * Open what a node stands in, bring it to the middle and select it. A hidden one is shown.
    *
    * @param {number} node
    */
   go(node) {
-    let group = this.tree;
-    let changed = false;
-    for (const label of this.paths[node]) {
-      group = group.children.get(label) ?? group;
-      changed ||= !this.expanded.has(group.key);
-      this.expanded.add(group.key);
-    }
+    if (isOn(this.hides) && viewsAndInputs(this.store, this.artifact).has(node)) this.hides.click();
+    const { groups, turned } = wayTo(this.tree, this.paths[node], this.expanded);
+    const changed = turned || groups.some(({ key }) => !this.expanded.has(key));
+    for (const { key } of groups) this.expanded.add(key);
     if (changed) this.lay(false);
     const box = this.graph.visible.get(node);
     if (!box) return;
@@ -500,10 +622,13 @@ export class GraphView {
   }
 
   shown() {
-    if (this.artifact >= 0) this.selected();
+    if (this.artifact >= 0) this.mark();
   }
 
   close() {
     this.canvas.close();
   }
 }
+
+/** @param {HTMLElement} pressed */
+const isOn = (pressed) => pressed.getAttribute("aria-pressed") === "true";

@@ -1,5 +1,6 @@
 // The header: what was compiled, its figures, chips that lead to what went wrong, and the box to search with.
 
+import { breakPlaces } from "./breaks.js";
 import { element, plural, seconds } from "./dom.js";
 
 /** @import { Parts } from "./app.js" */
@@ -94,7 +95,7 @@ export class Header {
     const { artifacts, failures } = this.store.payload;
     /** @param {string} stage */
     const count = (stage) => artifacts.filter((a) => a.stage === stage).length;
-    const breaks = count("graph_break");
+    const breaks = breakPlaces(this.store).length;
     const again = count("recompile");
     return [
       ...failures.map((failure) => this.failure(failure)),
@@ -146,7 +147,7 @@ export class Header {
         title: failure.message.slice(0, LONGEST),
         onclick: open,
       },
-      `${failure.fatal ? "✕" : "⚠"} ${failure.stage}: ${failure.step}`,
+      `${failure.fatal ? "✕" : "⚠"} ${failure.title}: ${failure.what}`,
     );
     // What stopped the compile is the first thing to know, and so is why there was nothing to compile.
     const alone = store.payload.failures.length === 1 && store.first("dynamo", "kernel") < 0;
@@ -165,7 +166,7 @@ export class Header {
     this.owner?.setAttribute("aria-expanded", "false");
     if (!chip) return;
     this.owner = chip;
-    this.detail.textContent = `${failure.stage} / ${failure.step}: ${failure.message}`;
+    this.detail.textContent = `${failure.title}, ${failure.what}: ${failure.message}`;
     chip.setAttribute("aria-expanded", "true");
   }
 }

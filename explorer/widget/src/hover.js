@@ -1,7 +1,7 @@
 // What is said of a line under the pointer: its node, its user line, how its links are known, and what an
 // instruction does.
 
-import { element } from "./dom.js";
+import { element, listed } from "./dom.js";
 import { layoutFacts } from "./layouts.js";
 import { routeWords } from "./links.js";
 import { wordHelp } from "./wordhelp.js";
@@ -27,7 +27,7 @@ const OF_PARTS = [
   ["code", "code"],
 ];
 
-const MOST = 6; // texts whose links are listed
+const MOST = 6; // names, or texts whose links are listed
 
 /**
  * An element of facts, or null where nothing is known of the line.
@@ -128,7 +128,7 @@ function* loweredFacts(store, index, node) {
   yield ["lowered to", lowered.kind];
   if (lowered.by) yield ["by", lowered.by];
   if (lowered.why) yield ["why", lowered.why];
-  if (lowered.kernels.length) yield ["ended in", listed(lowered.kernels)];
+  if (lowered.kernels.length) yield ["ended in", listed(lowered.kernels, MOST)];
 }
 
 /**
@@ -140,7 +140,7 @@ function* loweredFacts(store, index, node) {
  * @returns {Iterable<Fact>}
  */
 function* partFacts(store, index, names) {
-  yield ["FX nodes", listed(names)];
+  yield ["FX nodes", listed(names, MOST)];
   const { frame, graph } = store.artifact(index);
   const at = store.payload.artifacts.findIndex(
     (a) => a.stage === "post_grad" && a.frame === frame && a.graph === graph && a.nodes,
@@ -150,14 +150,10 @@ function* partFacts(store, index, names) {
   const parts = names.map((one) => name.indexOf(one)).filter((node) => node >= 0);
   for (const [label, column] of OF_PARTS) {
     const values = [...new Set(parts.map((node) => store.fact(at, node, column)).filter(Boolean))];
-    if (values.length) yield [label, listed(values)];
+    if (values.length) yield [label, listed(values, MOST)];
   }
   yield ["known by", "the scheduler's own list of origins"];
 }
-
-/** @param {string[]} values @returns {string} */
-const listed = (values) =>
-  values.slice(0, MOST).join(", ") + (values.length > MOST ? ` and ${values.length - MOST} more` : "");
 
 /**
  * The user's line, where the node does not say it itself, and how it is known.

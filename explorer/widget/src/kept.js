@@ -4,6 +4,7 @@
 
 import { Changed } from "./changed.js";
 import { openedWith } from "./permalink.js";
+import { Memory, OUTPUTS, isLed, keep, kept, placeOf, storeOnLeaving, stored } from "./remembered.js";
 import { bytesOf, decoded, unpack } from "./unpack.js";
 import { connect, holderIn } from "./widget.js";
 
@@ -14,7 +15,6 @@ import { connect, holderIn } from "./widget.js";
 
 // Each output and each model runs a copy of this file; they meet in the document.
 const MEETING = Symbol.for("explorer.kept");
-const OUTPUTS = ".jp-OutputArea";
 
 /** @returns {Meeting} */
 function meeting() {
@@ -46,6 +46,7 @@ export function initialize({ model }) {
  */
 export async function showKept(output, mount) {
   const { key = "" } = output.dataset;
+  const place = placeOf(output, ".explorer-kept");
   const held = output.querySelector(".explorer-trace")?.textContent;
   const model = held ? null : await modelOf(key);
   const payload = await unpack(model ? bytesOf(model.get("payload")) : decoded(held ?? ""));
@@ -66,8 +67,13 @@ export async function showKept(output, mount) {
   });
   const go = () => location.hash && app.permalink.follow(location.hash.slice(1));
   window.addEventListener("hashchange", go);
+  const memory = new Memory(app);
+  memory.restore(stored(key) ?? kept(place), isLed(meeting().models.get(key)));
+  const forget = storeOnLeaving(memory, key);
   app.permalink.follow(openedWith());
   whenRemoved(output, () => {
+    keep(place, memory.state);
+    forget();
     window.removeEventListener("hashchange", go);
     leave();
     changed?.close();
@@ -106,21 +112,17 @@ function join(key, connected) {
  * @param {string} key
  * @returns {Promise<Model>}
  */
-function modelOf(key) {
-  const { models, views } = meeting();
-  const there = models.get(key);
-  if (there) return Promise.resolve(there);
-  const takers = views.get(key) ?? new Set();
-  views.set(key, takers);
-  return new Promise((resolve) => {
-    /** @type {Take} */
-    const take = (model) => {
-      if (!model) return;
-      takers.delete(take);
-      resolve(model);
-    };
-    takers.add(take);
+async function modelOf(key) {
+  let leave = () => {};
+  /** @type {Model} */
+  const model = await new Promise((resolve) => {
+    leave = join(key, (joined) => {
+      resolve(joined);
+      return () => {};
+    });
   });
+  leave();
+  return model;
 }
 
 /**

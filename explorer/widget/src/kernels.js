@@ -1,7 +1,6 @@
 // The kernels and library calls: a table of what each costs, one opened as its ladder of texts with what it
-// takes of the GPU, and what Inductor chose among.
+// takes of the GPU.
 
-import { choicesTable } from "./choices.js";
 import { short } from "./costs.js";
 import { CostTable } from "./costtable.js";
 import { element, plural } from "./dom.js";
@@ -29,18 +28,11 @@ export class Kernels {
     this.tabs = tabs;
     this.navigation = navigation;
     this.make = make;
-    const { choices } = store.payload;
     /** @type {KernelInfo | null} the one that is opened */
     this.kernel = null;
     this.one = element("div", { class: "kernel-detail" });
     const table = new CostTable(store, (row) => this.pick(row));
-    this.element = element(
-      "div",
-      { class: "panel scrolled", tabindex: 0 },
-      ...table.elements,
-      this.one,
-      ...choicesTable(choices, ({ artifact, line }) => navigation.goTo(artifact, line)),
-    );
+    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, ...table.elements, this.one);
     const [first] = table.rows;
     if (first) this.detail(first);
     for (const event of /** @type {const} */ (["grown", "process"]))

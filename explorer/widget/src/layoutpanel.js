@@ -2,11 +2,10 @@
 // banks that an access to shared memory touches. It follows the pointer, else the selected line.
 
 import { button, element } from "./dom.js";
-import { banksOf, pictureOf } from "./layouts.js";
+import { banksOf, pictureOf, valuesOf } from "./layouts.js";
 
-/** @import { Box, Picture } from "./layouts.js" */
-/** @import { AccessInfo, LayoutInfo, LayoutsInfo } from "./wire.js" */
-/** @typedef {{ name: string, layout: LayoutInfo, accesses: AccessInfo[] }} Shown a value of the line */
+/** @import { Box, Picture, Value } from "./layouts.js" */
+/** @import { LayoutsInfo } from "./wire.js" */
 
 const SVG = "http://www.w3.org/2000/svg";
 const [CELL, HIGH, EDGE] = [18, 16, 40];
@@ -17,11 +16,12 @@ export class LayoutPanel {
   constructor(label) {
     /** @type {LayoutsInfo | undefined} */
     this.layouts = undefined;
+    /** @type {Set<number>} the lines that name a value with a layout */
+    this.naming = new Set();
     this.lines = [0, 0]; // that under the pointer, that which is selected
-    /** @type {Shown[]} */
+    /** @type {Value[]} */
     this.values = [];
     this.line = 0;
-    this.chosen = 0;
     this.closed = false;
     this.about = element("code", {});
     this.facts = element("span", { class: "soft" });
@@ -55,6 +55,7 @@ export class LayoutPanel {
    */
   show(layouts) {
     this.layouts = layouts;
+    this.naming = new Set(layouts?.values.map(([line]) => line));
     this.lines = [0, 0];
     this.draw();
   }
@@ -82,20 +83,18 @@ export class LayoutPanel {
   }
 
   draw() {
-    const { layouts } = this;
-    const line = this.lines.find((one) => valuesOf(layouts, one).length) ?? 0;
-    const shut = this.closed || !line || !valuesOf(layouts, this.lines[1]).length;
+    const line = this.lines.find((one) => this.naming.has(one)) ?? 0;
+    const shut = this.closed || !this.naming.has(this.lines[1]);
     this.element.hidden = shut;
     if (shut) this.line = 0;
     if (shut || line === this.line) return;
     this.line = line;
-    this.values = valuesOf(layouts, line);
+    this.values = valuesOf(this.layouts, line);
     this.choose(0);
   }
 
   /** @param {number} at the value of the line that is shown */
   choose(at) {
-    this.chosen = at;
     const { name, layout, accesses } = this.values[at];
     this.about.textContent = `${name} : ${layout.type}`;
     this.facts.textContent = layout.facts;
@@ -126,24 +125,6 @@ export class LayoutPanel {
     for (const box of this.pictures.querySelectorAll("g"))
       box.classList.toggle("same", owner !== "" && box.dataset.owner === owner);
   }
-}
-
-/**
- * The values that a line names, of those that have a layout.
- *
- * @param {LayoutsInfo | undefined} layouts
- * @param {number} line
- * @returns {Shown[]}
- */
-export function valuesOf(layouts, line) {
-  if (!layouts || !line) return [];
-  return layouts.values
-    .filter(([at]) => at === line)
-    .map(([, name, type, accesses]) => ({
-      name,
-      layout: layouts.types[type],
-      accesses: accesses.map((at) => layouts.accesses[at]),
-    }));
 }
 
 /** @param {Picture} picture */

@@ -23,6 +23,7 @@ const COLUMNS = 64;
  * }} Box
  */
 /** @typedef {{ boxes: Box[], labels: string[], about: string }} Picture */
+/** @typedef {{ name: string, layout: LayoutInfo, accesses: AccessInfo[] }} Value one that a line names */
 /** @typedef {{ block: number, warp: number, lane: number, register: number }} Holder */
 
 /**
@@ -217,6 +218,24 @@ export function banksOf({ about, addresses, width }) {
 }
 
 /**
+ * The values that a line names, of those that have a layout.
+ *
+ * @param {LayoutsInfo | undefined} layouts
+ * @param {number} line
+ * @returns {Value[]}
+ */
+export function valuesOf(layouts, line) {
+  if (!layouts) return [];
+  return layouts.values
+    .filter(([at]) => at === line)
+    .map(([, name, type, accesses]) => ({
+      name,
+      layout: layouts.types[type],
+      accesses: accesses.map((at) => layouts.accesses[at]),
+    }));
+}
+
+/**
  * The layouts of a line's values in a few words each.
  *
  * @param {LayoutsInfo | undefined} layouts
@@ -224,6 +243,4 @@ export function banksOf({ about, addresses, width }) {
  * @returns {[name: string, facts: string][]}
  */
 export const layoutFacts = (layouts, line) =>
-  (layouts?.values ?? [])
-    .filter(([at]) => at === line)
-    .map(([, name, type]) => [`layout of ${name}`, layouts?.types[type].facts ?? ""]);
+  valuesOf(layouts, line).map(({ name, layout }) => [`layout of ${name}`, layout.facts]);

@@ -101,6 +101,20 @@ export class Links {
   }
 
   /**
+   * The places that a line came from, by calls and wholes too: part of what `follow` gives, for a fraction of
+   * its time.
+   *
+   * @param {number} artifact
+   * @param {number} line
+   * @returns {number[]}
+   */
+  below(artifact, line) {
+    /** @type {Reached} */
+    const chosen = new Map([[place(artifact, line), null]]);
+    return [...this.reach(chosen, "down", false).keys(), ...this.reach(chosen, "down", true).keys()];
+  }
+
+  /**
    * The places a line came from in the end: those that came from nothing else.
    *
    * @param {number} artifact

@@ -1,15 +1,13 @@
 // The memory of each compiled graph: how much is allocated at each line of the output code, and what each
 // piece of it is.
 
-import { bytes, element } from "./dom.js";
+import { element } from "./dom.js";
+import { MemoryChart, liveAt, nameOf, sizeOf } from "./memorychart.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Store } from "./store.js" */
 /** @import { MemoryInfo, MomentRow, StorageRow, UnreadRow } from "./wire.js" */
-
-// So many storages of unknown size are named, the others counted; as in explorer/questions/memory.py.
-const MOST_NAMED = 4;
 
 export class Memory {
   /** @param {Pick<Parts, "store" | "navigation">} parts */
@@ -46,8 +44,7 @@ export class Memory {
       {
         key: "names",
         title: "buffers",
-        /** @param {StorageRow} row */
-        text: (row) => [...row.inputs, row.names.join(" → ")].join(" = "),
+        text: nameOf,
         code: true,
         about: "what the program calls it, and the buffers that live here one after the other",
       },
@@ -55,8 +52,7 @@ export class Memory {
       {
         key: "bytes",
         title: "size",
-        /** @param {StorageRow} row */
-        text: (row) => (row.bytes === null ? "?" : bytes(row.bytes)),
+        text: sizeOf,
         number: true,
       },
       { key: "made_by", title: "filled by", code: true },
@@ -75,7 +71,7 @@ export class Memory {
     const parts = [element("h3", {}, `${frame} ${graph}`), storages.element];
     /** @param {number} line */
     const goToSource = (line) => goTo(output < 0 ? line : leading(this.store, output, line, rows));
-    if (points.length) parts.splice(1, 0, chart(points, rows, goToSource));
+    if (points.length) parts.splice(1, 0, new MemoryChart(points, rows, goToSource).element);
     return parts;
   }
 }
@@ -87,10 +83,11 @@ export class Memory {
  * @param {MomentRow[]} points
  */
 function atPeakFirst(rows, points) {
-  const peak = points.reduce((best, p) => (p.live > best.live ? p : best), { live: -1, line: 0 }).line;
-  /** @param {StorageRow} row */
-  const isLive = ({ born, freed }) => born <= peak && (freed === null || freed > peak);
-  return rows.toSorted((a, b) => Number(isLive(b)) - Number(isLive(a)) || (b.bytes ?? -1) - (a.bytes ?? -1));
+  const peak = points.reduce((best, p, at) => (p.live > (points[best]?.live ?? -1) ? at : best), 0);
+  const live = new Set(liveAt(points, rows)[peak]);
+  return rows.toSorted(
+    (a, b) => Number(live.has(b)) - Number(live.has(a)) || (b.bytes ?? -1) - (a.bytes ?? -1),
+  );
 }
 
 /**
@@ -99,23 +96,6 @@ function atPeakFirst(rows, points) {
  * @param {UnreadRow} row
  */
 const unread = (row) => [element("h3", {}, `${row.frame} ${row.graph}`), element("p", {}, row.why)];
-
-/**
- * "at most", or "at least" where storages whose size only the run knows are left out, with the names of
- * those.
- *
- * @param {StorageRow[]} rows
- */
-function boundOf(rows) {
-  const left = rows.filter((row) => row.bytes === null);
-  if (!left.length) return { bound: "at most", leftOut: "" };
-  const named = left
-    .slice(0, MOST_NAMED)
-    .map((row) => `${row.names[0]} (${row.size.join("×") || "no layout"})`);
-  const more = left.length > MOST_NAMED ? ` and ${left.length - MOST_NAMED} more` : "";
-  const leftOut = `; not counted, since only the run knows the size: ${named.join(", ")}${more}`;
-  return { bound: "at least", leftOut };
-}
 
 /**
  * The line of the output code to show of a point: where it came from no user's line, as where a buffer is
@@ -132,50 +112,4 @@ function leading(store, output, line, rows) {
   const freed = rows.filter((row) => row.freed === line);
   const places = [line, ...freed.map(({ born }) => born), ...freed.map((row) => row.last_use)];
   return places.find((at) => at && leads(at)) ?? line;
-}
-
-/**
- * Live bytes over the lines of the output code; a click goes to the line.
- *
- * @param {MomentRow[]} points
- * @param {StorageRow[]} rows
- * @param {(line: number) => void} goTo
- */
-function chart(points, rows, goTo) {
-  const most = Math.max(...points.map((p) => p.allocated), 1);
-  const [first, last] = [points[0].line, points[points.length - 1].line];
-  const { bound, leftOut } = boundOf(rows);
-  const peak = points.reduce((best, p) => (p.allocated > best.allocated ? p : best));
-  const bars = points.map((p, at) => {
-    const unsized = p.unsized ? `, and ${p.unsized} of a size that only the run knows` : "";
-    const sizes = `${bytes(p.allocated)} allocated, ${bytes(p.live)} live with the inputs`;
-    const bar = element("i", {
-      class: p === peak ? "peak" : null,
-      title: `line ${p.line}: ${sizes}${unsized}`,
-      onclick: () => goTo(p.line),
-    });
-    const end = at + 1 < points.length ? points[at + 1].line : last + 1;
-    bar.style.left = `${((p.line - first) / (last - first + 1)) * 100}%`;
-    bar.style.width = `${((end - p.line) / (last - first + 1)) * 100}%`;
-    bar.style.height = `${(p.allocated / most) * 100}%`;
-    return bar;
-  });
-  const label =
-    "allocated memory over the lines of the output code, " +
-    `${bound} ${bytes(peak.allocated)} at line ${peak.line}`;
-  const there = element(
-    "button",
-    { type: "button", class: "link", onclick: () => goTo(peak.line) },
-    `line ${peak.line} of the output code`,
-  );
-  const [beside, all] = [bytes(peak.allocated), bytes(peak.live)];
-  const sentence = `${bound} ${beside} allocated beside the inputs (${all} with them), at `;
-  return element(
-    "div",
-    {},
-    element("p", { class: "soft" }, sentence, there, leftOut),
-    element("p", { class: "memory-axis" }, bytes(most)),
-    element("div", { class: "memory-chart", role: "img", "aria-label": label }, ...bars),
-    element("p", { class: "memory-axis" }, `line ${first}`, element("span", {}, `line ${last}`)),
-  );
 }

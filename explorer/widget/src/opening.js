@@ -1,6 +1,7 @@
 // What a view shows at first.
 
 import { element } from "./dom.js";
+import { artifactOf, lineOf } from "./links.js";
 import { PROGRAM } from "./program.js";
 
 /** @import { Pane } from "./pane.js" */
@@ -12,20 +13,18 @@ const FEW = 3; // lines that are not worth a fold
 const OUTERMOST = /^[^\s{})\]#]/; // how a line begins that stands in no other
 
 /**
- * The first text of the stage on which a view opens, and before it its source with a line of it, 0 for none;
- * of several traces those texts that `of` is true for.
+ * The first text of the stage on which a view opens, of those that `of` is true for; -1 for none.
  *
  * @param {Store} store
  * @param {(index: number) => boolean} of
- * @returns {[source: [artifact: number, line: number], generated: number]}
+ * @returns {number}
  */
-export function firstTexts(store, of = () => true) {
+export function firstText(store, of = () => true) {
   const { artifacts } = store.payload;
   const stages = store.payload.stages.filter(({ opens_at }) => opens_at);
   const names = stages.sort((a, b) => b.opens_at - a.opens_at).map(({ name }) => name);
   const firsts = names.map((name) => artifacts.findIndex((a, index) => a.stage === name && of(index)));
-  const last = firsts.find((index) => index >= 0) ?? artifacts.findLastIndex((_, index) => of(index));
-  return [sourceOf(store, Math.max(0, last)), last];
+  return firsts.find((index) => index >= 0) ?? artifacts.findLastIndex((_, index) => of(index));
 }
 
 /**
@@ -36,13 +35,15 @@ export function firstTexts(store, of = () => true) {
  * @param {number} index
  * @returns {[artifact: number, line: number]}
  */
-function sourceOf(store, index) {
+export function sourceOf(store, index) {
   /** @type {Map<number, number>} the first line of each source */
   const found = new Map();
   for (const linked of linkedLines(store, index))
-    for (const [source, lines] of store.links.follow(index, linked))
+    for (const key of store.links.below(index, linked)) {
+      const source = artifactOf(key);
       if (store.isSource(source) && store.traceOf(source) <= 0)
-        found.set(source, Math.min(found.get(source) ?? Infinity, ...lines.keys()));
+        found.set(source, Math.min(found.get(source) ?? Infinity, lineOf(key)));
+    }
   const { frame } = store.artifact(index);
   const own = store.payload.artifacts.findIndex((a) => a.stage === "source" && a.frame === frame);
   const called = calledOf(store, [...found.keys()]) ?? (own >= 0 ? own : Math.max(0, store.first("source")));

@@ -1,5 +1,6 @@
 // The saved page: its payload is in the page, and what it shows is in the address.
 
+import { Memory, storeOnLeaving, stored } from "./remembered.js";
 import { decoded, unpack } from "./unpack.js";
 
 /** @import { App } from "./app.js" */
@@ -21,6 +22,9 @@ export async function start(block, element, mount) {
     const go = () => location.hash.length > 1 && app.permalink.go(location.hash.slice(1));
     window.addEventListener("hashchange", go);
     document.addEventListener("keydown", (event) => event.target === document.body && app.key(event));
+    const memory = new Memory(app);
+    memory.restore(stored(location.pathname), true);
+    storeOnLeaving(memory, location.pathname);
     go();
     app.hub.on("moved", () => remember(app));
     element.dataset.state = "ready";

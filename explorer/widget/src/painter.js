@@ -39,6 +39,8 @@ export class Painter {
   constructor(scene, on) {
     this.scene = scene;
     this.on = on;
+    /** @type {WeakMap<Box, string[]>} what stands in each box: a layout's boxes are drawn many times */
+    this.labels = new WeakMap();
     this.themeKnown = false;
     this.dark = false;
     /** @type {{ [name: string]: string }} */
@@ -63,6 +65,13 @@ export class Painter {
     this.themeKnown = true;
   }
 
+  /** @param {Box} box */
+  label(box) {
+    const label = this.labels.get(box) ?? this.on.label(box);
+    this.labels.set(box, label);
+    return label;
+  }
+
   /** @param {CanvasRenderingContext2D} g @param {View} view @param {Box[]} boxes */
   boxes(g, view, boxes) {
     for (const box of boxes) if (box.kind === "region") this.region(g, box);
@@ -73,8 +82,10 @@ export class Painter {
   /** @param {CanvasRenderingContext2D} g @param {Box} box */
   region(g, box) {
     g.fillStyle = box.depth % 2 ? this.colours.raised : this.colours.back;
-    g.strokeStyle = box === this.scene.chosen ? this.colours.accent : this.colours.line;
-    g.lineWidth = (box === this.scene.chosen ? 2 : 1) / this.scene.scale ** 0.5;
+    const marked = this.scene.marked.has(box);
+    g.strokeStyle =
+      box === this.scene.chosen ? this.colours.accent : marked ? this.colours.edge : this.colours.line;
+    g.lineWidth = (box === this.scene.chosen || marked ? 2 : 1) / this.scene.scale ** 0.5;
     rounded(g, box, 8);
     g.fill();
     g.stroke();
@@ -82,7 +93,7 @@ export class Painter {
     if (this.scene.scale < TEXT * 0.7) return;
     g.font = this.fonts.title;
     g.fillStyle = this.colours.soft;
-    const [title, note] = this.on.label(box);
+    const [title, note] = this.label(box);
     const room = note ? g.measureText(note).width + 12 : 0;
     g.fillText(cut(g, `▾ ${title}`, box.w - 20 - room), box.x + 12, box.y + 17);
     if (note) g.fillText(note, box.x + box.w - room, box.y + 17);
@@ -188,7 +199,7 @@ export class Painter {
     g.stroke();
     this.stripe(g, box);
     if (this.scene.scale < TEXT) return;
-    const [title, subtitle] = this.on.label(box);
+    const [title, subtitle] = this.label(box);
     g.font = this.fonts.title;
     g.fillStyle = this.colours.text;
     const sign =

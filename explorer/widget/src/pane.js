@@ -1,10 +1,10 @@
 // A text pane: a bar to choose and handle a text, the text itself, and beside it a map of its lit lines.
 
 import { sightOf } from "./colours.js";
-import { button, element, plural, seconds } from "./dom.js";
+import { button, eachFrame, element, plural, seconds, toggle } from "./dom.js";
 import { Editor } from "./editor.js";
-import { LayoutPanel, valuesOf } from "./layoutpanel.js";
-import { PROGRAM } from "./program.js";
+import { LayoutPanel } from "./layoutpanel.js";
+import { Picker } from "./picker.js";
 
 const MAP = 300; // marks in the map at most
 const ROW = 18; // pixels a line, for where a short text's marks stand
@@ -13,6 +13,7 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
 /** @import { Sight } from "./colours.js" */
 /** @import { Hovered } from "./hovering.js" */
 /** @import { Route } from "./links.js" */
+/** @import { Options } from "./picker.js" */
 
 /**
  * What happens in a pane: a line is chosen, the text before or after is asked for, another is picked, the
@@ -27,6 +28,7 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
  *   show: (index: number) => void,
  *   close: () => void,
  *   moved: () => void,
+ *   isUntouched: () => boolean,
  * }} Answers
  */
 
@@ -60,12 +62,9 @@ export class Pane {
       pointed: on.pointed,
       step: on.step,
       moved: on.moved,
+      isUntouched: on.isUntouched,
     });
-    /** @type {HTMLSelectElement} */
-    this.picker = element("select", {
-      "aria-label": `stage in the ${name} pane`,
-      onchange: () => on.show(Number(this.picker.value)),
-    });
+    this.picker = new Picker(`stage in the ${name} pane`, on.show, () => store.names);
     this.facts = element("p", { class: "facts" });
     this.map = element("div", {
       class: "map",
@@ -76,16 +75,18 @@ export class Pane {
     this.up = button("↑", `previous linked line, ${label}`, () => this.nextLit(-1));
     this.down = button("↓", `next linked line, ${label}`, () => this.nextLit(1));
     this.closer = button("✕", `close the ${name} pane`, on.close, { class: "quiet" });
-    this.quiet = toggle("loc", `loc: show locations, ${label}`, (pressed) => this.editor.setQuiet(!pressed));
+    this.quiet = pressed("locations", `show locations, ${label}`, (isOn) => this.editor.setQuiet(!isOn));
     this.layouts = new LayoutPanel(label);
     this.element = this.build(label);
+    // Once a frame: asked for its height at once, the browser would lay out all that has changed so far.
+    this.drawMap = eachFrame(() => this.paintMap());
     this.observer = new ResizeObserver(() => this.drawMap());
     this.observer.observe(this.editor.element);
   }
 
   /** @param {string} label */
   build(label) {
-    const wrap = toggle("wrap", `wrap long lines, ${label}`, (pressed) => this.editor.setWrap(pressed));
+    const wrap = pressed("wrap", `wrap long lines, ${label}`, (isOn) => this.editor.setWrap(isOn));
     /** @type {HTMLButtonElement} */
     const copy = element(
       "button",
@@ -110,7 +111,15 @@ export class Pane {
     const fold = button("⊟", `fold all, ${label}`, () => this.editor.foldAll());
     const unfold = button("⊞", `unfold all, ${label}`, () => this.editor.unfoldAll());
     const tools = element("div", { class: "tools" }, this.quiet, wrap, fold, unfold, goTo, copy);
-    const bar = element("div", { class: "bar" }, this.picker, this.count, this.up, this.down, this.closer);
+    const bar = element(
+      "div",
+      { class: "bar" },
+      this.picker.element,
+      this.count,
+      this.up,
+      this.down,
+      this.closer,
+    );
     const about = element("div", { class: "about" }, this.facts, tools);
     const view = element("div", { class: "view" }, this.editor.element, this.map);
     return element("section", { class: "pane", "aria-label": label }, bar, about, view, this.layouts.element);
@@ -119,11 +128,10 @@ export class Pane {
   /**
    * Offer these texts in the picker.
    *
-   * @param {HTMLElement[]} options
+   * @param {Options} options
    */
   offer(options) {
-    this.picker.replaceChildren(...options);
-    if (this.artifact >= 0) this.picker.value = String(this.artifact);
+    this.picker.offer(options);
   }
 
   /** @param {number} index */
@@ -132,8 +140,7 @@ export class Pane {
     const { store } = this;
     const artifact = store.artifact(index);
     this.lines = store.lines(index);
-    this.picker.value = String(index);
-    this.picker.title = artifact.title;
+    this.picker.set(index, store.name(index), artifact.title);
     const facts = [
       plural(this.lines.length, "line"),
       seconds(artifact.seconds),
@@ -144,9 +151,9 @@ export class Pane {
     this.facts.title = [artifact.id, ...facts, artifact.made_by && `made by ${artifact.made_by}`]
       .filter(Boolean)
       .join("\n");
-    const { program } = store;
-    this.editor.show(this.lines, index === PROGRAM ? program : null);
-    if (index === PROGRAM && program?.library) this.editor.foldLines(program.library + 1, this.lines.length);
+    const program = store.programAt(index);
+    this.editor.show(this.lines, program);
+    if (program?.library) this.editor.foldLines(program.library + 1, this.lines.length);
     this.layouts.show(artifact.layouts);
     this.quiet.hidden = !this.editor.hasNoise;
     this.lit = new Map();
@@ -170,11 +177,11 @@ export class Pane {
     this.count.title = lit.size ? plural(lit.size, "linked line") : "";
     this.up.disabled = this.down.disabled = !lit.size;
     this.editor.mark({ lit, chosen, query });
-    const { layouts } = this.layouts;
-    const shut = this.layouts.element.hidden;
-    this.layouts.select([chosen, ...this.sorted].find((line) => valuesOf(layouts, line).length) ?? 0);
+    const { layouts } = this;
+    const shut = layouts.element.hidden;
+    layouts.select([chosen, ...this.sorted].find((line) => layouts.naming.has(line)) ?? 0);
     // the panel takes room from the text, whose line stays in sight
-    if (shut && chosen && !this.layouts.element.hidden)
+    if (shut && chosen && !layouts.element.hidden)
       requestAnimationFrame(() => chosen === this.chosen && this.editor.reveal(chosen));
     this.drawMap();
   }
@@ -195,7 +202,7 @@ export class Pane {
 
   // The map is as tall as the view: a short text's marks stand beside their lines, a long text is scaled to
   // fit.
-  drawMap() {
+  paintMap() {
     const whole = Math.max(this.lines.length, this.map.clientHeight / ROW, 1);
     /** @param {number[]} lines @param {string} kind */
     const ticks = (lines, kind) => {
@@ -271,24 +278,17 @@ export class Pane {
 
   close() {
     this.observer.disconnect();
+    this.picker.close();
     this.editor.close();
     this.element.remove();
   }
 }
 
 /**
- * A button that stays pressed, and says so.
+ * A button that stays pressed; those of several panes are told apart by their labels.
  *
- * @param {string} sign
+ * @param {string} text
  * @param {string} label
- * @param {(pressed: boolean) => void} action
+ * @param {(pressed: boolean) => void} changed
  */
-function toggle(sign, label, action) {
-  const flip = () => {
-    const pressed = made.getAttribute("aria-pressed") !== "true";
-    made.setAttribute("aria-pressed", String(pressed));
-    action(pressed);
-  };
-  const made = button(sign, label, flip, { "aria-pressed": "false" });
-  return made;
-}
+const pressed = (text, label, changed) => toggle(text, label, false, changed, { "aria-label": label });

@@ -5,10 +5,11 @@ import { facts } from "./hover.js";
 import { linkedList } from "./linked.js";
 import { Pane } from "./pane.js";
 import { PROGRAM } from "./program.js";
+import { Shares } from "./shares.js";
 
 /** @import { Parts } from "./app.js" */
 
-const NAMES = ["left", "right", "third", "fourth"];
+export const NAMES = ["left", "right", "third", "fourth"];
 
 /** @param {number} index @param {number} by where all of the program stands before the first text */
 const beside = (index, by) => (index === PROGRAM ? -1 : index) + by;
@@ -34,13 +35,15 @@ export class Panes {
     /** @type {Pane[]} */
     this.list = [];
     this.element = element("div", { class: "panes" });
+    this.shares = new Shares(this.element);
+    this.isUntouched = true;
     this.adder = button("+ pane", "add a text pane", () => this.add(), { class: "quiet" });
     this.settle = eachFrame(() => this.colour());
     hub.on("selected", ({ by }) => this.selected(by));
     hub.on("hovered", () => this.list.forEach((pane) => pane.hover(hovering.of(pane.artifact))));
     hub.on("coloured", () => this.list.forEach((pane) => pane.editor.recolour()));
     hub.on("searched", () => this.list.forEach((pane) => this.light(pane)));
-    hub.on("grown", () => this.list.forEach((pane) => pane.offer(rail.options())));
+    hub.on("grown", () => this.list.forEach((pane) => pane.offer(() => rail.options())));
   }
 
   // Add a pane with the text after that of the last one, where there is room; the pane.
@@ -54,8 +57,9 @@ export class Panes {
       show: (index) => this.show(pane, index),
       close: () => this.close(pane),
       moved: () => this.settle(),
+      isUntouched: () => this.isUntouched,
     });
-    pane.offer(this.rail.options());
+    pane.offer(() => this.rail.options());
     const before = this.list.at(-1);
     this.list.push(pane);
     this.element.append(pane.element);
@@ -71,8 +75,10 @@ export class Panes {
    * @param {Pane} pane
    */
   close(pane) {
-    const after = this.list.slice(this.list.indexOf(pane));
-    after.slice(0, -1).forEach((one, at) => this.show(one, after[at + 1].artifact));
+    const at = this.list.indexOf(pane);
+    const after = this.list.slice(at);
+    this.shares.drop(at);
+    after.slice(0, -1).forEach((one, n) => this.show(one, after[n + 1].artifact));
     this.list.pop();
     after[after.length - 1].close();
     this.counted();
@@ -80,6 +86,7 @@ export class Panes {
   }
 
   counted() {
+    this.shares.between(this.list);
     for (const pane of this.list) pane.closer.hidden = this.list.length === 1;
     this.adder.disabled = this.list.length === NAMES.length;
   }
@@ -166,6 +173,5 @@ export class Panes {
     const { chosen, lit } = this.selection;
     const here = chosen ? this.store.lineIn(pane.artifact, chosen.artifact, chosen.line) : 0;
     pane.mark(this.store.litIn(pane.artifact, lit), here, this.search.query);
-    pane.hover(this.hovering.of(pane.artifact));
   }
 }

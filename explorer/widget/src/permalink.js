@@ -5,10 +5,9 @@
 // In a notebook, which may have several views, "trace" says of which one it is.
 
 import { button } from "./dom.js";
+import { NAMES } from "./panes.js";
 
 /** @import { Parts } from "./app.js" */
-
-const PANES = ["left", "right", "third", "fourth"];
 
 export class Permalink {
   /**
@@ -19,7 +18,6 @@ export class Permalink {
    */
   constructor({ store, hub, selection, panes, tabs, navigation, status }) {
     this.store = store;
-    this.hub = hub;
     this.selection = selection;
     this.panes = panes;
     this.tabs = tabs;
@@ -56,9 +54,11 @@ export class Permalink {
     const facts = read(text);
     if (!facts.size) return void this.navigation.goToPlace(decoded(text));
     if ((facts.get("trace") ?? this.key) !== this.key) return;
-    const texts = PANES.map((name) => this.store.byId.get(facts.get(name) ?? "") ?? -1);
+    const texts = NAMES.map((name) => this.store.byId.get(facts.get(name) ?? "") ?? -1);
     this.fill(texts);
-    this.navigation.goToPlace(facts.get("at") ?? "");
+    const at = facts.get("at");
+    if (at) this.navigation.goToPlace(at);
+    else if (this.selection.chosen) this.selection.clear(); // it is that of a later link
     this.fill(texts); // the line may be of a text that stood in no pane
     this.tabs.showNamed(facts.get("view") ?? "code");
   }

@@ -11,9 +11,9 @@ export const PROGRAM = 0x100000;
 const LIBRARY = /[\\/](?:site|dist)-packages[\\/]|[\\/]lib[\\/]python3[.\d]*[\\/]|^</;
 
 /**
- * A source in the program: its function, and where its first line stands, counted from 1.
+ * A source in the program, and where its first line stands, counted from 1.
  *
- * @typedef {{ artifact: number, name: string, first: number, count: number, library: boolean }} Section
+ * @typedef {{ artifact: number, first: number, count: number }} Section
  */
 
 export class Program {
@@ -29,7 +29,7 @@ export class Program {
     this.library = 0; // the line of the heading over library code, 0 for none
     const ofUser = sources.filter((index) => !isLibrary(store.artifact(index)));
     const others = sources.filter((index) => isLibrary(store.artifact(index)));
-    for (const index of ofUser.length ? ofUser : others) this.append(index, false);
+    for (const index of ofUser.length ? ofUser : others) this.append(index);
     if (ofUser.length && others.length) this.appendLibrary(others);
     /** @type {ArtifactInfo} */
     this.info = {
@@ -45,14 +45,14 @@ export class Program {
     };
   }
 
-  /** @param {number} artifact @param {boolean} library */
-  append(artifact, library) {
+  /** @param {number} artifact */
+  append(artifact) {
     const [name, place = ""] = this.store.artifact(artifact).title.split(" (");
     if (this.lines.length) this.lines.push("");
     this.lines.push(`# ${name}${place && ` · ${place.slice(0, -1)}`}`);
     const lines = this.store.lines(artifact);
     const first = this.lines.length + 1;
-    this.sections.push({ artifact, name, first, count: lines.length, library });
+    this.sections.push({ artifact, first, count: lines.length });
     for (const line of lines) this.lines.push(line);
     this.folds.push([first - 1, this.lines.length]);
   }
@@ -61,7 +61,7 @@ export class Program {
   appendLibrary(sources) {
     this.lines.push("", "# Library code");
     this.library = this.lines.length;
-    for (const index of sources) this.append(index, true);
+    for (const index of sources) this.append(index);
     this.folds.push([this.library, this.lines.length]);
   }
 

@@ -6,6 +6,13 @@ import { element } from "./dom.js";
 /** @import { Parts } from "./app.js" */
 /** @import { Progress as Said } from "./wire.js" */
 
+/** What is under way, in words. @type {{ [what: string]: string }} */
+const WORDS = {
+  make: "making a text",
+  choice: "making texts of choices",
+  passes: "asking triton for its passes",
+  what_if: "compiling with the change",
+};
 const LONG = 300; // milliseconds after which it is shown that something is under way
 
 export class Progress {
@@ -35,8 +42,8 @@ export class Progress {
   said({ what = "", rows, error, done = 0, of = 0, stopped = false }) {
     if (error || rows) {
       this.end();
-      if (error) this.status.say(`${what}: ${error}`);
-      else if (stopped) this.status.say(`${what}: stopped`);
+      if (error) this.status.say(`${WORDS[what] ?? what}: ${error}`);
+      else if (stopped) this.status.say(`${WORDS[what] ?? what}: stopped`);
       return;
     }
     if (!what) return;
@@ -56,7 +63,7 @@ export class Progress {
   tick() {
     const seconds = (performance.now() - this.began) / 1000;
     const state = this.button.disabled ? ", stopping" : "";
-    this.label.textContent = `${this.what} … ${Math.floor(seconds)} s${state}`;
+    this.label.textContent = `${WORDS[this.what] ?? this.what} … ${Math.floor(seconds)} s${state}`;
     this.element.hidden = seconds * 1000 < LONG;
   }
 
@@ -77,6 +84,6 @@ export class Progress {
     const { live, what } = this;
     if (live.attached) return this.said(live.progress);
     this.end();
-    if (live.ended) this.status.say(`${what ? `${what} did not end: ` : ""}${live.ended}`);
+    if (live.ended) this.status.say(`${what ? `${WORDS[what] ?? what} did not end: ` : ""}${live.ended}`);
   }
 }

@@ -1,12 +1,18 @@
 // The stage rail: the tree of texts with sizes and times, and beside each what is linked, found and shown.
 
-import { element, ended, focusedBeside, seconds, within } from "./dom.js";
+import { element, focusedBeside, seconds, within } from "./dom.js";
+import { inParts, parted } from "./names.js";
 import { texts, tree } from "./tree.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { TreeNode } from "./tree.js" */
 
-/** @typedef {{ node: TreeNode, level: number, at: number, of: number }} Row a node among its siblings */
+/** @import { Parts as NameParts } from "./names.js" */
+/**
+ * A node among its siblings, with the parts of their names.
+ *
+ * @typedef {{ node: TreeNode, level: number, at: number, of: number, names: Map<string, NameParts> }} Row
+ */
 /** @typedef {{ node: TreeNode, element: HTMLElement, marks: HTMLElement[], shownText: string }} Drawn */
 
 /**
@@ -73,6 +79,16 @@ export class Rail {
       if (depth === 0 ? at < FEW : beginsOpen(node)) this.open.add(node.key);
       this.begin(node.children, depth + 1);
     });
+  }
+
+  /**
+   * Have those nodes open that another rail of the same program had.
+   *
+   * @param {string[]} keys
+   */
+  reopen(keys) {
+    this.open = new Set(keys);
+    this.draw();
   }
 
   /**
@@ -148,14 +164,15 @@ export class Rail {
 
   /** @param {TreeNode[]} nodes @param {number} level */
   collect(nodes, level) {
+    const names = parted(nodes.map(({ label }) => label));
     nodes.forEach((node, at) => {
-      this.rows.push({ node, level, at, of: nodes.length });
+      this.rows.push({ node, level, at, of: nodes.length, names });
       if (node.children && this.open.has(node.key)) this.collect(node.children, level + 1);
     });
   }
 
   /** @param {Row} row @returns {Drawn} */
-  row({ node, level, at, of }) {
+  row({ node, level, at, of, names }) {
     const open = this.open.has(node.key);
     const marks = [
       element("span", { class: "side", title: "in a pane" }),
@@ -178,8 +195,8 @@ export class Rail {
       element("span", { class: "twist", "aria-hidden": "true" }, node.children ? (open ? "▾" : "▸") : ""),
       element(
         "span",
-        { class: "label" },
-        ...ended(node.label),
+        { class: "label in-parts" },
+        ...inParts(node.label, names),
         many ? element("span", { class: "many" }, many) : null,
       ),
       ...marks,

@@ -17,6 +17,13 @@ const ABOUT = [
   ["benchmark", "Time eager and compiled in turn."],
 ];
 
+/** The columns of a table without rows. @type {{ [what: string]: string[] }} */
+const KEYS = {
+  run: ["output", "dtype", "shape", "device"],
+  check: ["output", "equal", "note"],
+  benchmark: ["what", "seconds", "ratio_to_eager"],
+};
+
 export class Run {
   /** @param {Pick<Parts, "hub" | "live">} parts */
   constructor({ hub, live }) {
@@ -108,7 +115,7 @@ class Controls {
   /** @param {string} what @param {Row[]} rows @param {boolean} stopped */
   answer(what, rows, stopped) {
     this.note.textContent = `${what}${stopped ? ", stopped" : ", done"}: ${plural(rows.length, "row")}`;
-    const keys = [...new Set(rows.flatMap(Object.keys))];
+    const keys = rows.length ? [...new Set(rows.flatMap(Object.keys))] : (KEYS[what] ?? []);
     const columns = keys.map((key) => ({
       key,
       title: key.replaceAll("_", " "),
@@ -116,7 +123,7 @@ class Controls {
       text: (row) => shown(key, row[key]),
       number: rows.some((row) => typeof row[key] === "number"),
     }));
-    this.result.replaceChildren(rows.length ? new Table(what, columns, rows).element : "");
+    this.result.replaceChildren(keys.length ? new Table(what, columns, rows).element : "");
   }
 }
 

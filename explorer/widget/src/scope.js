@@ -27,10 +27,9 @@ export class Scope {
 
   // Offer the modules whose nodes are linked to the selected line.
   offer() {
-    const { chosen } = this.selection;
-    const whole = chosen ? this.store.links.follow(chosen.artifact, chosen.line) : new Map();
+    const { chosen, allLinked } = this.selection;
     const modules = new Set(this.module ? [this.module] : []);
-    for (const [index, lines] of whole)
+    for (const [index, lines] of allLinked)
       for (const line of lines.keys()) modules.add(this.moduleAt(index, line));
     if (chosen) modules.add(this.moduleAt(chosen.artifact, chosen.line));
     modules.delete("");

@@ -15,8 +15,10 @@ export class Selection {
     this.hub = hub;
     /** @type {Place | null} */
     this.chosen = null;
-    /** @type {Lit} */
-    this.lit = new Map();
+    /** @type {Lit} every linked line */
+    this.allLinked = new Map();
+    /** @type {Lit} those that are shown as linked */
+    this.lit = this.allLinked;
     /** @type {((lit: Lit) => Lit) | null} what leaves some of the linked lines, where these are restricted */
     this.keep = null;
     hub.on("grown", () => this.follow());
@@ -46,8 +48,10 @@ export class Selection {
   }
 
   follow() {
-    const lit = this.chosen ? this.store.links.follow(this.chosen.artifact, this.chosen.line) : new Map();
-    this.lit = this.keep?.(lit) ?? lit;
+    this.allLinked = this.chosen
+      ? this.store.links.follow(this.chosen.artifact, this.chosen.line)
+      : new Map();
+    this.lit = this.keep?.(this.allLinked) ?? this.allLinked;
   }
 
   /**

@@ -2,10 +2,13 @@
 // is made here.
 
 import { Links, artifactOf, lineOf, place } from "./links.js";
+import { partedAfter } from "./names.js";
 import { PROGRAM, programOf } from "./program.js";
 import { splitLines } from "./text.js";
 
 /** @import { Lit, Route } from "./links.js" */
+/** @import { Program } from "./program.js" */
+/** @import { Parts } from "./names.js" */
 /** @import { Addition, ArtifactInfo, Nodes, Payload, StageInfo } from "./wire.js" */
 /** @typedef {{ kind: string, by: string, why: string, kernels: string[] }} Lowered how a node was lowered */
 
@@ -36,6 +39,8 @@ export class Store {
     /** @type {Map<number, Map<number, number>>} of each graph the node on each line */
     this.nodeLines = new Map();
     this.links = new Links(payload.links, payload.hows);
+    /** @type {Map<string, Parts> | null} */
+    this.partedNames = null;
     /** @type {Map<string, StageInfo>} */
     this.stages = new Map();
     /** @type {Map<string, number>} the index of each artifact by its id */
@@ -49,6 +54,7 @@ export class Store {
   read() {
     const { artifacts, stages, links, hows } = this.payload;
     this.links = new Links(links, hows);
+    this.partedNames = null;
     this.stages = new Map(stages.map((stage) => [stage.name, stage]));
     this.byId = new Map(artifacts.map((artifact, index) => [artifact.id, index]));
   }
@@ -75,14 +81,25 @@ export class Store {
     return this.payload.artifacts.length;
   }
 
+  /**
+   * The program, where this is its index; null for the texts of the trace.
+   *
+   * @param {number} index
+   * @returns {Program | null}
+   */
+  programAt(index) {
+    return index === PROGRAM ? this.program : null;
+  }
+
   /** @param {number} index @returns {ArtifactInfo} */
   artifact(index) {
-    return index === PROGRAM && this.program ? this.program.info : this.payload.artifacts[index];
+    return this.programAt(index)?.info ?? this.payload.artifacts[index];
   }
 
   /** @param {number} index @returns {string[]} */
   lines(index) {
-    if (index === PROGRAM && this.program) return this.program.lines;
+    const program = this.programAt(index);
+    if (program) return program.lines;
     const lines = this.split.get(index) ?? splitLines(this.artifact(index).text);
     this.split.set(index, lines);
     return lines;
@@ -101,9 +118,41 @@ export class Store {
    * @returns {string}
    */
   name(index) {
+    return `${this.lead(index)}${this.ownName(index)}`;
+  }
+
+  /**
+   * The name of a text among those of its trace.
+   *
+   * @param {number} index
+   */
+  ownName(index) {
     const { title, graph } = this.artifact(index);
-    const { traces = [] } = this.payload.comparison ?? {};
-    return [traces[this.traceOf(index)]?.name, title, graph].filter(Boolean).join(" · ");
+    return [title, graph].filter(Boolean).join(" · ");
+  }
+
+  /**
+   * What stands before the names of a trace's texts: of which trace they are, where there are several.
+   *
+   * @param {number} index
+   */
+  lead(index) {
+    const name = this.payload.comparison?.traces[this.traceOf(index)]?.name;
+    return name ? `${name} · ` : "";
+  }
+
+  /** The names of all texts in parts, of which some may be cut; worked out when first asked for. */
+  get names() {
+    if (this.partedNames) return this.partedNames;
+    /** @type {Map<string, string[]>} the names in each trace: those of others are told apart by its name */
+    const names = new Map();
+    this.payload.artifacts.forEach((_, index) => {
+      const ofTrace = names.get(this.lead(index));
+      if (ofTrace) ofTrace.push(this.ownName(index));
+      else names.set(this.lead(index), [this.ownName(index)]);
+    });
+    this.partedNames = new Map([...names].flatMap(([lead, own]) => partedAfter(lead, own)));
+    return this.partedNames;
   }
 
   /**
@@ -137,7 +186,8 @@ export class Store {
    * @returns {[artifact: number, line: number] | null}
    */
   written(index, line) {
-    return index === PROGRAM && this.program ? this.program.written(line) : [index, line];
+    const program = this.programAt(index);
+    return program ? program.written(line) : [index, line];
   }
 
   /**
@@ -149,7 +199,7 @@ export class Store {
    */
   lineIn(index, artifact, line) {
     if (index === artifact) return line;
-    return index === PROGRAM && this.program ? this.program.lineOf(artifact, line) : 0;
+    return this.programAt(index)?.lineOf(artifact, line) ?? 0;
   }
 
   /**
@@ -160,8 +210,8 @@ export class Store {
    * @returns {Map<number, Route>}
    */
   litIn(index, lit) {
-    const { program } = this;
-    if (index !== PROGRAM || !program) return lit.get(index) ?? new Map();
+    const program = this.programAt(index);
+    if (!program) return lit.get(index) ?? new Map();
     return new Map(
       program.sections.flatMap(({ artifact, first }) =>
         [...(lit.get(artifact) ?? [])].map(([line, route]) => [first + line - 1, route]),
@@ -189,9 +239,10 @@ export class Store {
    * @returns {number | null}
    */
   root(index, line) {
-    if (index === PROGRAM) {
-      const at = this.written(index, line);
-      return at && this.program?.number(line) ? this.root(...at) : null;
+    const program = this.programAt(index);
+    if (program) {
+      const at = program.written(line);
+      return at && program.number(line) ? this.root(...at) : null;
     }
     const roots = this.roots.get(index) ?? new Map();
     this.roots.set(index, roots);

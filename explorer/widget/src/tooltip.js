@@ -11,6 +11,7 @@ import {
   showTooltip,
   tooltips,
 } from "@codemirror/view";
+import { explanation } from "./words.js";
 
 /** @import { Extension } from "@codemirror/state" */
 /** @import { EditorView, Tooltip } from "@codemirror/view" */
@@ -33,15 +34,16 @@ const asked = StateField.define({
 
 /**
  * @param {Known} known
+ * @param {() => string} language of the text that is shown
  * @returns {Extension[]}
  */
-export function lineTooltips(known) {
+export function lineTooltips(known, language) {
   return [
     asked,
     hoverTooltip((view, at) => hovered(view, at, known), { hoverTime: 250 }),
     keymap.of([
       { key: LIST_KEY, run: (view) => ask(view, known, "") },
-      { key: HELP_KEY, run: (view) => ask(view, known, helpedWord(view, known)) },
+      { key: HELP_KEY, run: (view) => ask(view, known, helpedWord(view, language())) },
       { key: "Escape", run: dismiss, stopPropagation: true },
     ]),
     tooltips({ position: "fixed" }),
@@ -108,13 +110,13 @@ function ask(view, known, word) {
  * from text to text, so that the caret mostly stands where the line begins.
  *
  * @param {EditorView} view
- * @param {Known} known
+ * @param {string} language
  */
-function helpedWord(view, known) {
+function helpedWord(view, language) {
   const { head } = view.state.selection.main;
   const line = view.state.doc.lineAt(head);
   const words = [wordAt(view, head)[0], ...(line.text.match(/[\w.$%]+/g) ?? [])];
-  return words.find((word) => word && known(line.number, word)?.querySelector(".word-help")) ?? "";
+  return words.find((word) => word && explanation(language, word)) ?? "";
 }
 
 /**

@@ -1,11 +1,13 @@
 // The view of what several traces differ in: their figures, their kernels by what they compute, and what each
 // made of every line of the program.
 
-import { bytes, duration, element, ended } from "./dom.js";
+import { bytes, duration, element, plural } from "./dom.js";
+import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Child } from "./dom.js" */
+/** @import { Parts as NameParts } from "./names.js" */
 /** @import { Column } from "./table.js" */
 /** @import { ComparisonInfo, FigureInfo, KernelPlace, LineInfo, MatchInfo } from "./wire.js" */
 /** @typedef {"" | "bytes" | "seconds"} Unit */
@@ -15,12 +17,15 @@ export class Traces {
   constructor({ store, beside, navigation }) {
     this.beside = beside;
     this.names = [];
+    /** @type {Map<string, NameParts>} those of the names of all kernels */
+    this.parts = new Map();
     const { comparison } = store.payload;
     this.element = element("div", { class: "panel scrolled traces", tabindex: 0 });
     if (!comparison) return;
     /** @type {string[]} */
     this.names = comparison.traces.map(({ name }) => name);
     const { figures, kernels, lines } = comparison;
+    this.parts = parted([...kernels, ...lines].flatMap((row) => row.kernels.flat().map(({ name }) => name)));
     const counted = counts(kernels);
     this.element.append(
       element("h2", {}, this.names.join(" beside ")),
@@ -119,7 +124,8 @@ export class Traces {
   place(place, trace) {
     const onclick = () => this.beside.open(place, trace);
     const attributes = { type: "button", class: "link place", title: place.name, onclick };
-    return element("button", attributes, element("span", { class: "ended" }, ...ended(place.name)));
+    const name = element("span", { class: "in-parts" }, ...inParts(place.name, this.parts));
+    return element("button", attributes, name);
   }
 
   /**
@@ -154,7 +160,7 @@ function counts(kernels) {
   const counted = new Map();
   for (const { what } of kernels) counted.set(what, (counted.get(what) ?? 0) + 1);
   const sorted = [...counted].sort(([, a], [, b]) => b - a).map(([what, count]) => `${count} ${what}`);
-  const matches = `${kernels.length.toLocaleString("en")} ${kernels.length === 1 ? "match" : "matches"}`;
+  const matches = plural(kernels.length, "match", "matches");
   return [matches, sorted.join(", ")].filter(Boolean).join(": ");
 }
 

@@ -179,7 +179,7 @@ const makeable = (stage, label, artifact) => ({
  * @param {(item: Item) => string} key
  * @returns {[string, Item[]][]}
  */
-function grouped(list, key) {
+export function grouped(list, key) {
   /** @type {Map<string, Item[]>} */
   const groups = new Map();
   for (const item of list) {

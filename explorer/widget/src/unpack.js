@@ -5,7 +5,19 @@
 /** @param {Uint8Array<ArrayBuffer>} bytes @returns {Promise<Payload>} */
 export async function unpack(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).json();
+  return whole(await new Response(stream).json());
+}
+
+/**
+ * Give each text that another one is the same as its lines back.
+ *
+ * @param {Payload} payload
+ */
+function whole(payload) {
+  const { artifacts } = payload;
+  for (const artifact of artifacts)
+    if (artifact.same_text !== undefined) artifact.text = artifacts[artifact.same_text].text;
+  return payload;
 }
 
 /** @param {DataView<ArrayBuffer> | ArrayBuffer} data */

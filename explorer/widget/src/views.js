@@ -1,5 +1,6 @@
 // The views beside the rail, in the order of their tabs; one is left out where a trace has nothing for it.
 
+import { Autotuning } from "./autotuning.js";
 import { Compare } from "./compare.js";
 import { Dynamo } from "./dynamo.js";
 import { Fusion } from "./fusion.js";
@@ -34,6 +35,7 @@ import { Traces } from "./traces.js";
  *   traces: Traces,
  *   graph: GraphView,
  *   kernels: Kernels,
+ *   autotuning: Autotuning,
  *   fusion: Fusion,
  *   passes: Passes,
  *   compare: Compare,
@@ -78,8 +80,15 @@ export const VIEWS = [
     name: "kernels",
     title: "Kernels",
     about: "the generated kernels and library calls, and what they cost",
-    has: ({ payload: { kernels, calls, choices } }) => kernels.length + calls.length + choices.length > 0,
+    has: ({ payload: { kernels, calls } }) => kernels.length + calls.length > 0,
     make: (parts) => new Kernels(parts),
+  },
+  {
+    name: "autotuning",
+    title: "Autotuning",
+    about: "what Inductor chose among for each operation, with settings, times and texts",
+    has: (store) => store.payload.choices.length > 0,
+    make: (parts) => new Autotuning(parts),
   },
   {
     name: "fusion",

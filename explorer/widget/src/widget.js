@@ -1,6 +1,8 @@
 // The view in a notebook: traits of explorer/widget/__init__.py on the one side, the view on the other.
 
 import { Changed } from "./changed.js";
+import { keepKeys } from "./dom.js";
+import { Memory, isLed, keep, kept, placeOf } from "./remembered.js";
 import { bytesOf, unpack } from "./unpack.js";
 
 /** @import { App } from "./app.js" */
@@ -68,11 +70,7 @@ export function holderIn(el) {
   holder.style.cssText =
     "height:680px;min-height:320px;resize:vertical;overflow:auto;" +
     "border:1px solid var(--jp-border-color2,#d9dde3);border-radius:6px";
-  // A notebook in command mode takes letters as commands: what is typed in the view stays in it. Notebook 7
-  // looks at keys before they come here, and leaves alone what is marked so.
-  holder.dataset.lmSuppressShortcuts = "true";
-  for (const kind of ["keydown", "keyup", "keypress"])
-    holder.addEventListener(kind, (event) => event.stopPropagation());
+  keepKeys(holder);
   el.append(holder);
   return holder;
 }
@@ -91,7 +89,11 @@ async function shown(model, holder, mount) {
   holder.app = app; // for consoles and tests
   const disconnect = connect(model, app);
   const changed = new Changed(model, holder, mount);
+  const memory = new Memory(app);
+  const place = placeOf(holder, ".explorer-host");
+  memory.restore(kept(place), isLed(model));
   return () => {
+    keep(place, memory.state);
     changed.close();
     holder.app = null;
     disconnect();
@@ -143,7 +145,8 @@ class Link {
     app.hub.on("moved", () => this.tell());
     this.grow();
     this.obey();
-    this.select();
+    // Python has selected nothing yet: what the view has selected by now stays
+    if (this.model.get("selected").artifact) this.select();
     this.tell();
   }
 

@@ -110,7 +110,8 @@ export interface LayoutsInfo {
  * it, "made_by" the function of the compiler that made it. "rows" is the table of a stage that has one, such
  * as guards. "layouts" are those of a TTGIR's values. "before" is the text before a pass, or the index of the
  * artifact with that text; "idle" and "idle_after" are (name, seconds) of the passes before it and after it
- * that changed nothing.
+ * that changed nothing. A text that is the same in several traces travels once: "same_text" is the index of
+ * the artifact that has it, and "text" is "" then.
  */
 export interface ArtifactInfo {
   id: string;
@@ -121,6 +122,7 @@ export interface ArtifactInfo {
   title: string;
   language: string;
   text: string;
+  same_text?: number;
   lines: number;
   seconds: number | null;
   time: number;
@@ -378,6 +380,9 @@ export interface FusionInfo {
 /**
  * One way of doing an operation, a row of `Trace.choices`, and its line in a text; "ms" is None where it was
  * not timed.
+ *
+ * "settings" is "config" by name. "forms" are the stages that it can have a text in, from its source down;
+ * where there are none "no_source" says why. The texts that the trace has are those of the stage "choice".
  */
 export interface ChoiceInfo {
   frame: string;
@@ -387,6 +392,9 @@ export interface ChoiceInfo {
   choice: string;
   kind: string;
   config: string;
+  settings: { [key: string]: unknown };
+  forms: string[];
+  no_source: string;
   ms: number | null;
   fastest: boolean;
   taken?: boolean;
@@ -447,9 +455,11 @@ export interface MemoryInfo {
   unread?: UnreadRow[];
 }
 
-/** Something that went wrong. */
+/** Something that went wrong: its stage, also as people call it, and the step, also in words. */
 export interface FailureInfo {
   stage: string;
+  title: string;
+  what: string;
   step: string;
   message: string;
   fatal: boolean;
@@ -643,6 +653,13 @@ export interface MakeQuestion {
   stage: string;
 }
 
+/** Make the texts of choices in one stage; "rows" are their numbers in the payload's "choices". */
+export interface ChoiceQuestion {
+  ask: "choice";
+  rows: number[];
+  stage: string;
+}
+
 /** Say what the passes of a kernel do. */
 export interface PassesQuestion {
   ask: "passes";
@@ -676,7 +693,7 @@ export interface Action {
  *
  * `inlined` where it runs inside another's compile, `launches` where it launches Triton kernels itself,
  * `unseen` where only line numbers are shown: "changed" or "none". `not_compiled` counts the resume functions
- * that were never compiled.
+ * that were never compiled. `cell` names the cell of a notebook that `file` stands for, such as "In[5]".
  */
 export interface Source {
   function: string;
@@ -690,6 +707,7 @@ export interface Source {
   launches?: boolean;
   unseen?: string;
   not_compiled?: number;
+  cell?: string;
 }
 
 /** Why a graph ended, what Dynamo suggests, and the user's line. */
@@ -750,6 +768,24 @@ export interface FxPass {
   users?: { [key: string]: string[] };
   idle?: [string, number][];
   idle_after?: [string, number][];
+}
+
+/**
+ * One text of a choice: `choice` as its row names it, `form` "kernel" for its source, else a form of a Triton
+ * kernel.
+ *
+ * `name` is what the text is called, such as "triton_mm_7.ttgir". `language` is that of the source. `file`
+ * and `first_line` say where its source's lines are in the locations of its other forms; "" and 1 in the
+ * source itself.
+ */
+export interface ChoiceForm {
+  name: string;
+  choice: string;
+  form: string;
+  operation: string;
+  language: string;
+  file: string;
+  first_line: number;
 }
 
 /**
@@ -829,4 +865,4 @@ export type LinkGroup = [number, number, number, number[]];
 
 export type Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand;
 
-export type Question = MakeQuestion | PassesQuestion | WhatIfQuestion | Action;
+export type Question = MakeQuestion | ChoiceQuestion | PassesQuestion | WhatIfQuestion | Action;

@@ -1,0 +1,94 @@
+"""What the tests of the view do in a tab of the browser: show, wait, select, read, and ask axe-core."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer import page
+
+#: The front end of a page, from its outside.
+APP = "document.querySelector('#explorer').app"
+#: The ES modules of the front end.
+SOURCES = Path(page.__file__).parent / "widget" / "src"
+#: What each row of a table has in one column, by the column's number.
+CELLS = "(rows, column) => rows.map((row) => row.cells[column].textContent)"
+
+_AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def show(tab: Any, name: str) -> Any:
+    """Show a view, by its tab; its panel."""
+    tab.get_by_role("tab", name=name).click()
+    return tab.get_by_role("tabpanel", name=name)
+
+
+def drawn(tab: Any) -> None:
+    """Wait until the browser has drawn two frames, after which the editors have what they show in the page."""
+    tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def wait_for_colours(tab: Any) -> None:
+    """Wait until user lines have their colours."""
+    tab.wait_for_function(f"() => {APP}.parts.colours.swatches.size")
+
+
+def selected(tab: Any) -> tuple[str, int]:
+    """The id of the text with the selected line, and the line, as Python hears of it."""
+    place = tab.evaluate(f"() => {APP}.selection.placed()")
+    return place["artifact"], place["line"]
+
+
+def texts_shown(tab: Any) -> list[str]:
+    """The ids of the texts in the panes."""
+    ids: list[str] = tab.evaluate(f"() => {APP}.panes.list.map((pane) => pane.store.artifact(pane.artifact).id)")
+    return ids
+
+
+def go_to_line(text: Any, line: int) -> None:
+    """Bring the caret of an editor's text to a line by keys, as a user without a pointer does."""
+    keyboard = text.page.keyboard
+    text.focus()
+    keyboard.press("Alt+g")
+    text.page.locator(".cm-panel input").first.fill(str(line))
+    keyboard.press("Enter")
+    text.focus()
+
+
+def reveal(tab: Any, pane: int, line: int) -> None:
+    """Scroll a pane, by its number from 0, to a line."""
+    tab.evaluate(f"([pane, line]) => {APP}.panes.list[pane].editor.reveal(line)", [pane, line])
+
+
+def name_nodes(panel: Any, first: str, second: str) -> None:
+    """Type the names of two nodes into the fusion view."""
+    for which, name in (("first", first), ("second", second)):
+        panel.get_by_label(f"{which} node").fill(name)
+        panel.get_by_label(f"{which} node").press("Enter")
+
+
+def functions(browser: Any, *modules: str) -> Any:
+    """A blank tab in which `js` holds what those modules of the front end export; they import nothing but each other."""
+    texts = [(SOURCES / name).read_text(encoding="utf-8") for name in modules]
+    whole = "".join(re.sub(r"^export ", "", re.sub(r"^import .*;\n", "", text, flags=re.M), flags=re.M) for text in texts)
+    names = [name for text in texts for name in re.findall(r"^export (?:const|function|class) (\w+)", text, re.M)]
+    tab = browser.new_page()
+    tab.evaluate("code => { window.js = new Function(code)() }", f"{whole}; return {{ {', '.join(names)} }}")
+    return tab
+
+
+def load_axe(tab: Any) -> None:
+    """Load axe-core into a tab; a test without it is skipped."""
+    if not _AXE.exists():
+        pytest.skip("axe-core is not installed: make node_modules/.installed")
+    tab.evaluate(_AXE.read_text(encoding="utf-8"))
+
+
+def serious(tab: Any) -> list[str]:
+    """What axe-core calls serious or critical of what a tab shows, with the elements; `load_axe` comes first."""
+    told = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    found = [v for v in told["violations"] if v["impact"] in ("serious", "critical")]
+    return [f"{v['id']} {n['target']} {n['failureSummary']}" for v in found for n in v["nodes"][:3]]

@@ -1,0 +1,97 @@
+"""Graph breaks and recompiles by the calls that led to them, and a limit that was reached, in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+#: The entries of the tree, each with its depth; an entry's text without those below it.
+ENTRIES = """tree => [...tree.querySelectorAll('li')].map(item => {
+    let depth = 0;
+    for (let at = item.parentElement; at !== tree; at = at.parentElement) depth += at.localName === 'ul';
+    const own = [...item.childNodes].filter(node => node.localName !== 'ul');
+    return [depth, own.map(node => node.textContent).join('').trim()];
+})"""
+
+
+def breaks(tab: Any) -> Any:
+    tab.get_by_role("tab", name="Guards").click()
+    return tab.get_by_role("tabpanel", name="Guards")
+
+
+def entries(panel: Any) -> list[tuple[int, str]]:
+    return [(depth, text) for depth, text in panel.locator(".call-tree").evaluate(ENTRIES)]
+
+
+def test_breaks_and_recompiles_stand_below_the_call_that_led_to_them(opened, replayed) -> None:
+    """The program's call, the frame, what happened there, how it goes on, and the functions that it calls; as Dynamo compiled."""
+    panel = breaks(opened(replayed("views/limit-torch2.13-cpu")))
+    found = entries(panel)
+    assert found[0][0] == 0 and found[0][1].startswith("called at programs.py:") and "compiled(torch.ones(n" in found[0][1]
+    assert [depth for depth, _ in found].count(0) == 1, "one line calls; also that which is not compiled is called there"
+    assert [text for depth, text in found if depth == 1] == ["0/0 times", "0/1 times", "0/2 times"]
+    first = found[: found.index((1, "0/1 times"))]
+    at = next(n for n, (_, text) in enumerate(first) if text.startswith("goes on in 1/0 torch_dynamo_resume_in_times"))
+    assert first[at][0] == 2 and "graph break" in first[at - 1][1]
+    call = next(n for n, (_, text) in enumerate(first) if text.endswith("return cosine(y)"))
+    assert first[call][0] == 3 and first[call + 1] == (4, "2/0 cosine"), "the break in what is inlined: called by itself"
+    again = found[found.index((1, "0/1 times")) :]
+    assert again[1] == (2, "↻ a guard of 0/0 failed: n == 2")
+    last = found[found.index((1, "0/2 times")) :]
+    assert (2, "↻ recompile_limit (2) is reached: times is not compiled for this call") in last
+    panel.get_by_role("button", name="0/0 times").click()
+    assert panel.page.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true"
+
+
+def test_a_limit_that_is_reached_is_a_card_with_the_way_there(opened, replayed) -> None:
+    """It names the function, the setting and its value, what to do, and for each compile the guard that failed."""
+    trace = replayed("views/limit-torch2.13-cpu")
+    panel = breaks(opened(trace))
+    card = panel.locator("article", has_text="recompile_limit reached")
+    assert card.count() == 1 and "times (programs.py" in card.locator("h3").inner_text()
+    assert "2 compiles" in card.locator("h3").inner_text() and "or raise the limit" in card.inner_text()
+    assert card.locator(".way li").all_inner_texts() == [
+        "0/1, since a guard of 0/0 failed: n == 2",
+        "0/2 is not compiled, since a guard of 0/1 failed: n == 3",
+    ]
+    again = panel.locator("article", has_text="times (programs.py").filter(has_text="compiled again").first
+    assert "compiled again, 1 time" in again.inner_text(), "a call that is not compiled is no recompile"
+    card.get_by_role("button", name="0/2").click()
+    assert panel.page.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true"
+
+
+def test_a_trace_without_breaks_has_no_tree(opened, replayed) -> None:
+    """Nothing broke, and nothing was compiled again."""
+    assert breaks(opened(replayed("sin_cos-torch2.13-cpu"))).locator(".call-tree").count() == 0
+
+
+def test_a_tree_without_calls_says_nothing_that_the_cards_say(opened, replayed) -> None:
+    """An older recording lacks the calls: where nothing is known of who called, there are only the cards."""
+    panel = breaks(opened(replayed("toy_example-torch2.13-cpu")))
+    assert panel.locator("article", has_text="Data-dependent branching").count() == 1
+    assert panel.locator(".call-tree").count() == 0
+
+
+def test_header_and_chip_count_the_same_breaks(opened, replayed) -> None:
+    """A break in a function with several callers is one, which each of these frames has a text of."""
+    trace = replayed("views/limit-torch2.13-cpu")
+    places = len(trace.graph_breaks)
+    assert len(trace.find("graph_break")) > places > 1
+    header = opened(trace).locator("header")
+    assert f"{places} graph breaks" in header.locator(".counts").inner_text()
+    assert header.get_by_role("button", name=f"{places} graph breaks").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_the_tree(opened, replayed, scheme: str) -> None:
+    """The tree and the card of the limit."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm ci")
+    tab = opened(replayed("views/limit-torch2.13-cpu"), color_scheme=scheme)
+    breaks(tab)
+    tab.evaluate(AXE.read_text(encoding="utf-8"))
+    told = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    assert [v["id"] for v in told["violations"] if v["impact"] in ("serious", "critical")] == []

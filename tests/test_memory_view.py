@@ -1,0 +1,130 @@
+"""The chart of memory names what is live where the pointer is, in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.traced import Trace
+
+AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def trained(replayed) -> Trace:
+    """A training step compiled for a GPU."""
+    return replayed("mlp_train-torch2.11-cuda")
+
+
+def memory(tab: Any) -> Any:
+    tab.get_by_role("tab", name="Memory").click()
+    return tab.get_by_role("tabpanel", name="Memory")
+
+
+def own_names(trace: Trace, graph: str, step: int) -> set[str]:
+    """What is live after a step beside the inputs, as Memory counts it: by the order in which the statements run."""
+    from explorer.questions.memory import Memory
+
+    ((_, storages),) = [(a, s) for a, s in Memory(trace)._graphs if a.graph == graph]
+    return {" → ".join(storage.names) for storage in storages if storage.lives(step) and storage.kind != "input"}
+
+
+@pytest.mark.parametrize("graph", ["forward", "backward"])
+def test_the_pointer_on_the_chart_is_told_what_is_live(opened, trained: Trace, graph: str) -> None:
+    """At each point: the line, the bytes, and the buffers that Python counts there, largest first."""
+    panel = memory(opened(trained))
+    chart = panel.get_by_role("slider").nth(["forward", "backward"].index(graph))
+    now = panel.locator(".memory-now").nth(["forward", "backward"].index(graph))
+    points = trained.memory.timeline(graph=graph)
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    first, last = points[0]["line"], points[-1]["line"]
+    told = []
+    for point in points:
+        x = box["x"] + (point["line"] - first + 0.5) / (last - first + 1) * box["width"]
+        panel.page.mouse.move(x, box["y"] + 3)
+        assert now.locator("p").first.inner_text().startswith(f"After line {point['line']}")
+        names = [name.rpartition(" = ")[2] for name in now.locator("li button").all_inner_texts()]
+        assert set(names) == own_names(trained, graph, point["step"])
+        sizes = {row["names"]: row["bytes"] for row in trained.memory.table(graph=graph)}
+        listed = [sizes[tuple(name.split(" → "))] for name in names]
+        assert listed == sorted(listed, reverse=True)
+        told.append(names)
+    assert len({tuple(names) for names in told}) > 2, "the names change over the lines"
+    lines = {line.rpartition("/")[2] for row in trained.memory.table(graph=graph) for line in row["lines"]}
+    assert any(line in now.inner_text() for line in lines), "the user's lines"
+
+
+def test_the_chart_is_read_by_keys(opened, trained: Trace) -> None:
+    """It stands at the peak; arrows go from point to point and say what is live, Enter goes to the line."""
+    tab = opened(trained)
+    panel = memory(tab)
+    points = trained.memory.timeline(graph="forward")
+    peak = max(range(len(points)), key=lambda n: points[n]["allocated"])
+    chart = panel.get_by_role("slider").first
+    assert chart.get_attribute("aria-valuenow") == str(peak)
+    assert f"After line {points[peak]['line']}, the peak" in (chart.get_attribute("aria-valuetext") or "")
+    chart.focus()
+    tab.keyboard.press("Home")
+    for _ in range(2):
+        tab.keyboard.press("ArrowRight")
+    said = chart.get_attribute("aria-valuetext") or ""
+    assert said.startswith(f"After line {points[2]['line']}:") and all(
+        n in said for n in own_names(trained, "forward", points[2]["step"])
+    )
+    tab.keyboard.press("Enter")
+    assert tab.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true"
+
+
+def test_what_lies_below_the_chart_stays_while_the_pointer_moves(opened, trained: Trace) -> None:
+    """The room for all that is said of a point is kept; a bar begins where the one before it ends, at a whole pixel."""
+    panel = memory(opened(trained))
+    chart, below = panel.get_by_role("slider").first, panel.locator(".memory-now + *, .memory-now").first
+    tops = set()
+    box = chart.bounding_box()
+    for step in range(0, 100, 4):
+        panel.page.mouse.move(box["x"] + box["width"] * step / 100, box["y"] + 3)
+        size = below.bounding_box()
+        tops.add(round(size["y"] + size["height"]))
+    assert len(tops) == 1
+    edges = chart.locator("i").evaluate_all("""bars => bars.map((bar) => {
+        const [{ left, right }, chart] = [bar.getBoundingClientRect(), bar.parentElement.getBoundingClientRect()];
+        return [left - chart.left, right - chart.left];
+    })""")
+    ends = [end for _, end in edges[:-1]]
+    assert ends == [pytest.approx(begin, abs=0.02) for begin, _ in edges[1:]]
+    assert ends == [pytest.approx(round(end), abs=0.02) for end in ends]
+
+
+def test_the_chart_has_the_keys_of_a_slider(opened, trained: Trace) -> None:
+    """Up and right go on, down and left go back, Page Up and Page Down by several points, none beyond the ends."""
+    tab = opened(trained)
+    chart = memory(tab).get_by_role("slider").first
+    last = len(trained.memory.timeline(graph="forward")) - 1
+    chart.focus()
+    keys = {
+        "Home": 0,
+        "ArrowUp": 1,
+        "ArrowRight": 2,
+        "ArrowDown": 1,
+        "PageUp": min(11, last),
+        "End": last,
+        "PageDown": max(0, last - 10),
+    }
+    for key, point in keys.items():
+        tab.keyboard.press(key)
+        assert chart.get_attribute("aria-valuenow") == str(point), key
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_the_chart(opened, trained: Trace, scheme: str) -> None:
+    """The chart as a slider, and the list below it."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm ci")
+    tab = opened(trained, color_scheme=scheme)
+    memory(tab)
+    tab.evaluate(AXE.read_text(encoding="utf-8"))
+    told = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    assert [v["id"] for v in told["violations"] if v["impact"] in ("serious", "critical")] == []

@@ -1,0 +1,88 @@
+"""Names that do not fit are cut in the middle, and never so that two of them look alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import explorer
+from explorer.model.artifacts import ARTIFACTS
+from explorer.model.records import blank
+from explorer.model.values import Artifact
+from explorer.traced import Trace
+
+#: Dispatches as IREE names them: alike at the beginning and at the end.
+DISPATCHES = [f"main_graph$async_dispatch_{n}_matmul_like_64x64x128_f32" for n in (0, 1, 10, 11)]
+#: What is read of a name: the whole of it, its parts that stay, how many letters are hidden, and whether a part that stays is.
+READ = """all => all.map((one) => {
+    const parts = [...one.querySelectorAll('.cut, .stays')];
+    const hides = (part) => {  // by less than a pixel too: the browser writes "…" for that
+        const text = document.createRange();
+        text.selectNodeContents(part);
+        return text.getBoundingClientRect().width > part.getBoundingClientRect().width + 0.03;
+    };
+    const stays = parts.filter((part) => part.className === 'stays');
+    return [one.textContent, stays.map((part) => part.textContent).join('|'), parts.some(hides), stays.some(hides)];
+})"""
+
+
+def read(names: Any) -> list[tuple[str, str, bool, bool]]:
+    return [(whole, stays, cut, lost) for whole, stays, cut, lost in names.evaluate_all(READ)]
+
+
+def kernels(names: list[str]) -> Trace:
+    data = blank(ARTIFACTS["kernel"])
+    return Trace(artifacts=tuple(Artifact(n, "kernel", "0/0", "inference", n, "triton", "x", n, data=data) for n in names))
+
+
+def test_names_in_the_rail_are_told_apart(opened):
+    """Kernels that begin and end alike keep the number between, however narrow the rail; the whole name can be read by others."""
+    tab = opened(kernels(DISPATCHES))
+    splitter = tab.get_by_role("separator", name="beside the stages")
+    splitter.focus()
+    for _ in range(3):
+        tab.keyboard.press("ArrowLeft")
+    found = read(tab.locator('.item[aria-level="4"] .label'))
+    assert [whole for whole, *_ in found] == DISPATCHES
+    assert all(cut and not lost for *_, cut, lost in found), found
+    assert len({stays for _, stays, *_ in found}) == len(DISPATCHES)
+
+
+def test_the_texts_of_two_traces_are_told_apart(opened, rotary):
+    """Of three narrow panes each says of which trace and of which kernel its text is."""
+    tab = opened(explorer.compare(rotary, rotary, names=("before", "after")))
+    tab.set_viewport_size({"width": 1100, "height": 700})
+    tab.locator(".pane .picker .stays").nth(3).wait_for(state="attached")
+    first, second = read(tab.locator(".pane .picker .shown"))[1:]
+    assert first[2] and second[2] and not first[3] and not second[3], (first, second)
+    assert (first[1], second[1]) == ("before · |Kernel|_0", "after · |Kernel|_0")
+    picked = tab.locator(".pane select").evaluate_all("all => all.map((one) => one.selectedOptions[0].textContent)")
+    assert picked[1:] == [first[0], second[0]], "as the select has it, which is what is read aloud"
+    box = tab.locator(".picker").nth(1).bounding_box()
+    over = tab.evaluate(
+        "([x, y]) => document.elementFromPoint(x, y).shadowRoot.elementFromPoint(x, y).tagName", [box["x"] + 9, box["y"] + 9]
+    )
+    assert over == "SELECT", "a click meets the select"
+
+
+def test_the_pane_of_each_trace_says_which_trace_it_is(opened, replayed):
+    """Whatever else of its text's name stays, in two panes beside the rail; the counts of both traces are whole too."""
+    trace = replayed("mlp_train-torch2.11-cuda")
+    tab = opened(explorer.compare(trace, trace, names=("train=True", "train=False")))
+    tab.set_viewport_size({"width": 1400, "height": 800})
+    tab.locator(".pane .picker .stays").filter(has_text="train=False").wait_for(state="attached")
+    found = read(tab.locator(".pane .picker .shown"))
+    assert [stays.split("|")[0] for _, stays, *_ in found[-2:]] == ["train=True · ", "train=False · "]
+    assert not any(lost for *_, lost in found), found
+    counts = tab.locator(".counts")
+    assert counts.evaluate("one => one.scrollWidth <= one.clientWidth"), counts.inner_text()
+
+
+def test_kernels_of_one_number_are_told_apart_in_the_table(opened):
+    """A forward and a backward graph number their kernels each from 0."""
+    names = ["triton_per_fused_native_layer_norm_4", "triton_per_fused_native_layer_norm_backward_4"]
+    tab = opened(kernels(names))
+    tab.set_viewport_size({"width": 700, "height": 600})
+    tab.get_by_role("tab", name="Kernels").click()
+    found = read(tab.locator(".costs td .in-parts"))
+    assert [whole for whole, *_ in found] == names
+    assert found[0][1] != found[1][1] and not any(lost for *_, lost in found), found

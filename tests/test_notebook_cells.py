@@ -1,0 +1,94 @@
+"""A program in a notebook: its lines are of cells, named as the notebook names them, wherever the view shows one."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer import page
+from explorer.payload import payload
+from explorer.questions.memory import memory_of
+from explorer.traced import Trace
+from tests.in_tab import show
+
+#: Runs cells as a kernel of a notebook does, by IPython with ipykernel's names of files; the third one saves the trace.
+CELLS = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+from ipykernel.compiler import XCachingCompiler
+
+shell = InteractiveShell.instance(compiler_class=XCachingCompiler)
+for cell in (
+    "import torch, explorer",
+    "def f(x):\\n    y = torch.sin(x) + 1\\n    return y @ y",
+    f"t = explorer.trace(f, torch.randn(32, 32), target='h100')\\nt.save({sys.argv[1]!r})",
+):
+    shell.run_cell(cell, store_history=True).raise_error()
+"""
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """The trace of a function of the second cell, in a process of its own, for whatever imports ipykernel is a notebook."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
+    if importlib.util.find_spec("ipykernel") is None:
+        pytest.skip("ipykernel is not installed")
+    file = tmp_path_factory.mktemp("cells") / "t.explorer"
+    environment = {**os.environ, "IPYTHONDIR": str(file.parent), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    subprocess.run([sys.executable, "-c", CELLS, str(file)], check=True, env=environment, timeout=300)
+    return explorer.load(file)
+
+
+def temporary(trace: Trace) -> str:
+    """The name of the file that stands for the cell."""
+    (file,) = {str(a.data["file"]) for a in trace.find("source")}
+    assert "ipykernel_" in file
+    return Path(file).name
+
+
+def test_a_source_names_its_cell(trace):
+    """The title of the source has the name that the notebook shows beside the cell."""
+    assert [a.title for a in trace.find("source")] == ["f (In[2]:1)"]
+
+
+def test_no_user_line_of_the_payload_names_a_temporary_file(trace):
+    """Tooltips, the memory table, titles and rows say In[2]; the texts of the compiler are left as they are."""
+    made, name = payload(trace), temporary(trace)
+    assert name in "".join(a.text for a in trace.artifacts), "what torch wrote has it"
+    shown = [made["strings"], made["memory"], made["failures"], [{**a, "text": "", "before": ""} for a in made["artifacts"]]]
+    assert name not in str(shown)
+    assert {line for row in made["memory"]["table"] for line in row["lines"]} == {"In[2]:2", "In[2]:3"}
+    assert "In[2]:2 in f" in made["strings"]
+    assert "In[2]:2" in page.static_summary(trace) and name not in page.static_summary(trace).partition("<details")[0]
+
+
+def test_the_view_names_cells(opened, trace):
+    """The memory table's user lines, the tooltip of a line of the graph, and the program's heading."""
+    tab = opened(trace)
+    memory = show(tab, "Memory").get_by_role("table").first.inner_text()
+    assert "In[2]:2" in memory and "ipykernel" not in memory
+    guards = show(tab, "Guards").inner_text()
+    assert temporary(trace) not in guards
+    show_code(tab)
+    assert "f (In[2]:1)" in tab.locator(".pane select").first.evaluate("one => one.selectedOptions[0].textContent")
+
+
+def show_code(tab: Any) -> None:
+    """Go back to the texts."""
+    tab.get_by_role("tab", name="Code").click()
+
+
+def test_a_file_is_named_without_its_folders(trace, replayed):
+    """Outside of notebooks a user line of the memory table and of a tooltip has the file's name, as the sources' titles have."""
+    rotary = replayed("views/rotary-torch2.13-h100")
+    lines = [line for row in payload(rotary)["memory"]["table"] for line in row["lines"]]
+    assert lines and all(line.startswith("programs.py:") for line in lines)
+    assert any("tests/programs.py:" in line for row in memory_of(rotary).table() for line in row["lines"]), "t.memory keeps them"
+    assert [place for place in payload(rotary)["strings"] if place.startswith("programs.py:")]
