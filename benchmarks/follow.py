@@ -72,15 +72,16 @@ def rows(trace: Any, within: float) -> list[tuple[str, ...]]:
     gc.freeze()
     stages: dict[str, list[float]] = {}
     most: dict[str, int] = {}
+    places = order(trace)
     end = time.monotonic() + within
-    for artifact, line in order(trace):
+    for artifact, line in places:
         if time.monotonic() > end:
             break
         took, found = timed(trace.follow, artifact.id, line)
         stages.setdefault(artifact.stage, []).append(took)
         most[artifact.stage] = max(most.get(artifact.stage, 0), len(found))
     every = [took for times in stages.values() for took in times]
-    of = Counter(stage for artifact in trace.artifacts for stage in [artifact.stage] * len(artifact.lines))
+    of = Counter(artifact.stage for artifact, _ in places)
     in_order = [stage for stage in dict.fromkeys(artifact.stage for artifact in trace.artifacts) if stage in stages]
     body = [row(stage, stages[stage], of[stage], most[stage]) for stage in in_order]
     whole = row("all", every, of.total(), max(most.values()))

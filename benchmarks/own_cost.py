@@ -3,13 +3,15 @@
     python benchmarks/own_cost.py                       GPT-2 of 12 layers, inference and training, for the CPU
     python benchmarks/own_cost.py --workloads gpt2-12 gpt2-48 --target h100 --modes inference
 
-Every few milliseconds of processor time a signal looks at the stack. Time counts as explorer's where its recorder or its
-replay is under way, whoever's functions they call, or where a function of explorer's is innermost, but for what it
-merely stands around: torch's functions that a hook calls in their own place. It counts as links or verdicts by the
-file, as torch's otherwise. Time in other processes, g++ and triton's workers, is not seen. A trace is replayed when it is
-first read; that is no part of the compile, and has a column of its own. Other programs change these shares little, since
-the signal comes by processor time. Each measurement runs in a process of its own, with fresh caches
-but for the C++ header.
+Every two milliseconds of processor time a signal looks at the stack. Time counts as explorer's where its recorder is under
+way, with all that it calls, or where a function of explorer's is innermost. Torch's functions that a hook calls in their own
+place count as torch's. The file of explorer's function says whether its time is for links, for verdicts or for neither. Time
+in other processes, g++ and triton's workers, is not seen. Other programs change these shares little, since the signal comes by
+processor time.
+
+A trace is replayed when it is first read: that reads the texts, links them and decompiles the frames. It is no part of the
+compile, is not sampled, and has a column of its own. Each measurement runs in a process of its own, with fresh caches but for
+the C++ header.
 """
 
 from __future__ import annotations
@@ -30,21 +32,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 import compile_cost as cost
 
 PERIOD = 0.002
-TORCH, TEXTS, LINKS, VERDICTS, REST = "torch's own", "texts and tables", "links", "verdicts", "hooks, decompiler, the rest"
+TORCH, TEXTS, LINKS, VERDICTS, REST = "torch's own", "texts and tables", "links", "verdicts", "hooks, the rest"
 OWN = (TEXTS, LINKS, VERDICTS, REST)
-#: A file of explorer's and the beginning of a function's name in it → what its time counts as; the first found counts.
+#: A file of explorer's that runs while a program compiles, and the beginning of a function's name in it → what its time counts
+#: as; the first found counts.
 FILES = (
     ("observe/scheduler.py", "", VERDICTS),
     ("observe/scheduler_log.py", "", VERDICTS),
     ("observe/refusals.py", "", VERDICTS),
     ("observe/realized.py", "", VERDICTS),
-    ("stages/inductor/fusion.py", "", VERDICTS),
     ("observe/kernel_lines.py", "", LINKS),
-    ("questions/provenance.py", "", LINKS),
-    ("stages/", "link", LINKS),
-    ("observe/bytecode.py", "decompiled_text", REST),
     ("recording/recorder.py", "_append", TEXTS),
-    ("replay.py", "", TEXTS),
 )
 #: While one of these is under way all is explorer's, also what of torch it calls.
 WHOLE = (("recording/recorder.py", "_append"), ("recording/recorder.py", "finish"), ("recording/finish.py", "finished"))

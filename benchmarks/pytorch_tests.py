@@ -1,6 +1,7 @@
-"""PyTorch's own tests, each plain and inside `explorer.record()`: the outcomes must be the same.
+"""Run PyTorch's own tests, each plain and inside `explorer.record()`: the outcomes must be the same.
 
-    python benchmarks/pytorch_tests.py FOLDER_OR_FILES… [--jobs 2] [--select "not cuda"] [--rerun] [--deadline 500] [--part 1/2]
+    python benchmarks/pytorch_tests.py FOLDER_OR_FILES… [--jobs 2] [--select "not cuda"] [--rerun]
+        [--deadline 500] [--part 1/2] [--skip 9]
 
 The tests are not part of explorer: take `test/dynamo` and `test/inductor` of a checkout of PyTorch, best of the release that
 is installed. `--path` names folders for PYTHONPATH, `--plugin` modules to import before the tests, such as one that gives
@@ -277,8 +278,11 @@ def files_of(given: Sequence[str]) -> list[str]:
     return [str(f.resolve()) for f in sorted(found, key=lambda f: -f.stat().st_size)]
 
 
-def part_of(batches: Sequence[Batch], part: str, sample: int) -> list[Batch]:
-    """The batches of one part of several, in an order that is mixed and always the same; a sample of so many tests."""
+def part_of(batches: Sequence[Batch], part: str, sample: int, skip: int = 0) -> list[Batch]:
+    """The batches of one part of several, but for the first `skip` of them, in an order that is mixed and always the same.
+
+    With `sample`, the batches of a sample of so many tests.
+    """
     number, parts = map(int, part.split("/"))
     mixed = sorted(batches, key=lambda batch: random.Random("".join(batch.names)).random())
     if sample:
@@ -286,7 +290,7 @@ def part_of(batches: Sequence[Batch], part: str, sample: int) -> list[Batch]:
         chosen = sorted(random.Random(0).sample(tests, min(sample, len(tests))))
         files = sorted({file for file, _ in chosen})
         mixed = [Batch(file, tuple(name for of, name in chosen if of == file)) for file in files]
-    return mixed[number - 1 :: parts]
+    return mixed[number - 1 :: parts][skip:]
 
 
 def options_of() -> argparse.Namespace:
@@ -298,6 +302,7 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=120, help="seconds for a test")
     parser.add_argument("--deadline", type=float, default=0, help="seconds after which nothing is begun and all is ended")
     parser.add_argument("--part", default="1/1", help="such as 1/2: the first half of the batches")
+    parser.add_argument("--skip", type=int, default=0, help="so many batches of the part are left out: an earlier run had them")
     parser.add_argument("--sample", type=int, default=0, help="so many tests of all, always the same")
     parser.add_argument("--select", default="", help="an expression for pytest's -k")
     parser.add_argument("--path", nargs="*", default=[], help="folders for PYTHONPATH")
@@ -319,7 +324,7 @@ def main() -> int:
     total = Sum()
     with ThreadPoolExecutor(options.jobs) as pool:
         files = pool.map(lambda file: batches_of(file, options), files_of(options.files))
-        chosen = part_of([batch for batches in files for batch in batches], options.part, options.sample)
+        chosen = part_of([batch for batches in files for batch in batches], options.part, options.sample, options.skip)
         print(f"{sum(len(batch.names) for batch in chosen)} tests in {len(chosen)} batches", flush=True)
         list(pool.map(lambda batch: compare(batch, options, total), chosen))
     same, tests = total.same.total(), total.same.total() + len(total.different)
