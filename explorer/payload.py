@@ -87,8 +87,9 @@ def addition(trace: TraceData, artifacts: int, links: int) -> wire.Addition:
     strings: dict[str, int] = {}
     index = {(a.kernel, a.frame, a.graph): n for n, a in enumerate(trace.artifacts) if a.stage == "kernel"}
     fresh = list(enumerate(trace.artifacts))[artifacts:]
+    cells = cells_of(trace)
     return {
-        "artifacts": [renamed(_artifact(trace, a, strings, {}), cells_of(trace)) for _, a in fresh],
+        "artifacts": [renamed(_artifact(trace, a, strings, {}), cells) for _, a in fresh],
         "stages": list(stages(trace)),
         "hows": hows,
         "links": list(_links(replace(trace, links=trace.links[links:]), hows)),

@@ -38,8 +38,7 @@ def _event(trace: TraceData, live: Live, row: Mapping[str, Plain], source: Mappi
     }
     if stage != "kernel":
         ladder = live.choice(str(row["source"]))
-        has_sass = ladder.target.vendor == "nvidia"
-        if stage not in (*ladder.texts, *(("sass",) if has_sass else ())):
+        if stage not in live.choice_stages:
             raise unknown_name("stage of this choice", stage, ("kernel", *live.choice_stages))
         text = ladder.sass() if stage == "sass" else ladder.texts[stage]
         facts |= {"text": text, "file": ladder.file, "first_line": ladder.first_line}

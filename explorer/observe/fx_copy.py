@@ -169,15 +169,15 @@ _PLAIN_META = (str, bool, int)
 
 def _meta(node: Any, meta: Any, kinds: _Kinds) -> dict[str, Any]:
     """What the texts and rows of a graph show of a node's meta."""
+    if meta.get("custom"):
+        raise NotCopied
     kept = {key: value for key, value in meta.items() if type(value) in _PLAIN_META}
     if "val" in meta:
         kept["val"] = _value(meta["val"], kinds)
-    elif meta.get("tensor_meta") is not None or meta.get("custom"):
+    elif meta.get("tensor_meta") is not None:
         raise NotCopied
     elif "example_value" in meta:
         kept["example_value"] = _value(meta["example_value"], kinds)
-    if meta.get("custom"):
-        raise NotCopied
     if modules := meta.get("nn_module_stack"):
         kept["nn_module_stack"] = {"": (str(next(reversed(modules.values()))[0]),)}
     if (operator := meta.get("original_aten")) is not None:
@@ -299,10 +299,8 @@ def _module(graph_copy: GraphCopy, stacks: dict[Any, str]) -> Any:
     for each in graph_copy.nodes:
         args, kwargs = _restored(each.args, nodes), _restored(each.kwargs, nodes)
         node = graph.create_node(each.op, each.target, args, kwargs, each.name, each.type)
-        node.name, node.meta = (
-            each.name,
-            _restored(each.meta, nodes),
-        )  # a name that the graph would not give, it may have got otherwise
+        node.name = each.name  # the graph itself might give another one
+        node.meta = _restored(each.meta, nodes)
         nodes[each] = node
         if each.stack:
             stacks[node] = each.stack

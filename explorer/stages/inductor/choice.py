@@ -43,9 +43,8 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     if source is None or data.form not in _ORIGINS:
         return
     chains, how = _ORIGINS[data.form]
-    for number, chain in chains(artifact.text):
-        if line := origins.own_line(chain, data, len(source.lines)):
-            yield Link(artifact.id, (number,), source.id, (line,), how)
+    for number, line in origins.own_lines(chains, artifact, source, data):
+        yield Link(artifact.id, (number,), source.id, (line,), how)
 
 
 def _is_source(artifact: Artifact, choice: str) -> bool:

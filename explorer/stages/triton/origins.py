@@ -77,9 +77,11 @@ def links(chains: Callable[[str], Chains], how: str) -> Callable[[Artifact, Trac
     return link
 
 
-def own_lines(chains: Callable[[str], Chains], artifact: Artifact, kernel: Artifact) -> Iterator[tuple[int, int]]:
-    """Each line of a text that leads to one of the kernel's own source, and that."""
-    form, length = typed(KernelForm, artifact.data), len(kernel.lines)
+def own_lines(
+    chains: Callable[[str], Chains], artifact: Artifact, source: Artifact, form: Located | None = None
+) -> Iterator[tuple[int, int]]:
+    """Each line of a text that leads to one of its own source, and that; `form` says where that is, if it is no kernel's."""
+    form, length = form or typed(KernelForm, artifact.data), len(source.lines)
     found: dict[Chain, int] = {}  # a few places of the source have all of the lines
     for number, chain in llvm_origins(artifact) if chains is llvm_chains else chains(artifact.text):
         line = found.get(chain)

@@ -44,10 +44,7 @@ export class Arrangement {
   sides() {
     return {
       element: this.element,
-      sizes: () => {
-        const side = this.splitter.isStacked ? "offsetHeight" : "offsetWidth";
-        return [this.rail[side], this.stage[side]];
-      },
+      parts: [this.rail, this.stage],
       least: LEAST,
       resize: (pixels) => {
         this[this.splitter.isStacked ? "height" : "width"] = Math.round(pixels);

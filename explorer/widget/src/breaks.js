@@ -1,7 +1,7 @@
 // Where Dynamo ended a graph, one card for each place in the program, and what it compiled again, by
 // function: each version with the guard of every earlier one that failed.
 
-import { bare, recompilesOf } from "./calltree.js";
+import { bare, functionNumber, recompilesOf } from "./calltree.js";
 import { element, plural } from "./dom.js";
 import { grouped } from "./tree.js";
 
@@ -96,7 +96,7 @@ function place(store, navigation, a, index) {
  * @param {Navigation} navigation
  */
 export function recompileCards(store, navigation) {
-  const functions = grouped(textsOf(store, "recompile"), ({ a }) => a.frame.split("/")[0]);
+  const functions = grouped(textsOf(store, "recompile"), ({ a }) => functionNumber(a.frame));
   /** @type {Set<string>} the failures that are part of a card */
   const said = new Set();
   const cards = functions.flatMap(([frame, texts]) => {
@@ -129,7 +129,7 @@ const isLimit = (text) => guards(text).some(({ guard }) => REACHED.test(guard));
  */
 function limitCard(store, navigation, text, way, said) {
   const [, limit, value] = REACHED.exec(guards(text)[0].guard) ?? [];
-  const name = nameOf(store, text.a.frame.split("/")[0]);
+  const name = nameOf(store, functionNumber(text.a.frame));
   const failure = failureOf(store, limit, name);
   said.add(failure);
   return element(
@@ -178,7 +178,7 @@ function failureOf({ payload: { failures } }, limit, name) {
  */
 function nameOf(store, frame) {
   const source = store.payload.artifacts.find(
-    (a) => a.stage === "source" && a.frame.split("/")[0] === frame && a.data.compiled !== false,
+    (a) => a.stage === "source" && functionNumber(a.frame) === frame && a.data.compiled !== false,
   );
   return source ? source.title : `frame ${frame}`;
 }

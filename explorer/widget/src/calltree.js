@@ -70,10 +70,17 @@ function sourceOf(artifacts, frame) {
     const { stage, data } = artifacts[index];
     return stage === "source" && data.compiled !== false && data.inlined !== true;
   });
-  const [number] = frame.split("/");
+  const number = functionNumber(frame);
   const same = sources.find((index) => artifacts[index].frame === frame);
-  return same ?? sources.find((index) => artifacts[index].frame.split("/")[0] === number) ?? -1;
+  return same ?? sources.find((index) => functionNumber(artifacts[index].frame) === number) ?? -1;
 }
+
+/**
+ * The number of the function whose compile a frame is: 1 of "1/2".
+ *
+ * @param {string} frame
+ */
+export const functionNumber = (frame) => frame.split("/")[0];
 
 /** @param {ArtifactInfo} a */
 const codeOf = (a) => /** @type {Partial<Code>} */ (a.data);
@@ -153,7 +160,7 @@ function siteOf(artifacts, compile, compiles, roots) {
   } = /** @type {Partial<Call>} */ (artifacts[index]?.data ?? {});
   const around = artifacts.slice(0, compile.source).findLast((a) => {
     const { file: own, first_line: first = 0 } = codeOf(a);
-    const isFunction = a.stage === "source" && a.frame.split("/")[0] !== compile.id.split("/")[0];
+    const isFunction = a.stage === "source" && functionNumber(a.frame) !== functionNumber(compile.id);
     return isFunction && own === file && line >= first && line < first + a.lines;
   });
   const sites = compiles.get(around?.frame ?? "")?.sites ?? roots;
@@ -178,7 +185,7 @@ function callOf(artifacts, id) {
   const [number] = id.split("/");
   const others = [...artifacts.keys()].filter((index) => {
     const { stage, frame } = artifacts[index];
-    return stage === "compile_call" && frame.split("/")[0] === number;
+    return stage === "compile_call" && functionNumber(frame) === number;
   });
   const places = others.map((index) =>
     JSON.stringify([artifacts[index].data.called_file, artifacts[index].data.called_line]),

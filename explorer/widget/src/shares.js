@@ -44,12 +44,9 @@ export class Shares {
   splitter(before, after, at) {
     const splitter = new Splitter(`between the ${before.name} and the ${after.name} text`, {
       element: this.element,
-      sizes: () => {
-        const side = splitter.isStacked ? "offsetHeight" : "offsetWidth";
-        return [before.element[side], after.element[side]];
-      },
+      parts: [before.element, after.element],
       least: LEAST,
-      resize: (pixels) => this.resize(at, pixels, splitter.sides.sizes()),
+      resize: (pixels) => this.resize(at, pixels, splitter.sizes),
       reset: () => this.apply(this.panes.map(() => 1)),
     });
     after.element.before(splitter.element);

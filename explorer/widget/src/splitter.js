@@ -3,14 +3,14 @@
 import { element } from "./dom.js";
 
 /**
- * What lies on both sides of it: "element" holds both in a flexbox, side by side or one above the other;
- * "sizes" are theirs in pixels along it, "least" the smallest that each may get. "resize" gives the first
- * part a size, "reset" both the sizes of the beginning. A part that can be hidden has its name and "act":
+ * What lies on both sides of it: "element" holds both "parts" in a flexbox, side by side or one above the
+ * other; "least" are the pixels that each keeps. "resize" gives the first part a size, "reset" both the sizes
+ * of the beginning. A part that can be hidden has its name and "act":
  * then the Enter key hides it in place of a reset, and so does a drag to nothing.
  *
  * @typedef {{
  *   element: HTMLElement,
- *   sizes: () => [before: number, after: number],
+ *   parts: [before: HTMLElement, after: HTMLElement],
  *   least: [before: number, after: number],
  *   resize: (pixels: number) => void,
  *   reset: () => void,
@@ -57,6 +57,13 @@ export class Splitter {
     return getComputedStyle(this.sides.element).flexDirection === "column";
   }
 
+  /** @returns {[before: number, after: number]} pixels of the parts, in the direction in which it moves */
+  get sizes() {
+    const [before, after] = this.sides.parts;
+    const side = this.isStacked ? "offsetHeight" : "offsetWidth";
+    return [before[side], after[side]];
+  }
+
   /** @param {PointerEvent} event */
   at(event) {
     return this.isStacked ? event.clientY : event.clientX;
@@ -65,7 +72,7 @@ export class Splitter {
   /** @param {PointerEvent} event */
   hold(event) {
     if (event.button) return;
-    this.begun = this.sides.sizes()[0];
+    this.begun = this.sizes[0];
     this.grip = this.at(event) - this.begun;
     this.element.setPointerCapture(event.pointerId);
     event.preventDefault(); // no text is selected on the way
@@ -86,7 +93,7 @@ export class Splitter {
   /** @param {KeyboardEvent} event */
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const [before, after] = this.sides.sizes();
+    const [before, after] = this.sizes;
     const by = ACROSS.includes(event.key) === this.isStacked ? STEPS[event.key] : 0;
     if (by) this.move(before + by * STEP * (event.shiftKey ? 4 : 1));
     else if (event.key === "Home") this.move(0);
@@ -103,7 +110,7 @@ export class Splitter {
    * @param {number} pixels
    */
   move(pixels) {
-    const [before, after] = this.sides.sizes();
+    const [before, after] = this.sizes;
     const [least, other] = this.sides.least;
     const most = Math.max(least, before + after - other);
     this.set(() => this.sides.resize(Math.min(most, Math.max(least, pixels))));
@@ -117,7 +124,7 @@ export class Splitter {
 
   // Say where it stands, and which way it moves.
   tell() {
-    const [before, after] = this.sides.sizes();
+    const [before, after] = this.sizes;
     const share = Math.round((100 * before) / Math.max(1, before + after));
     this.element.setAttribute("aria-valuenow", String(share));
     this.element.setAttribute("aria-orientation", this.isStacked ? "horizontal" : "vertical");
