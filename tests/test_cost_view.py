@@ -102,6 +102,15 @@ def test_what_matters_is_never_cut(opened, rotary: Trace, width: int) -> None:
     assert cut == []
 
 
+def test_a_call_is_named_by_its_operator(opened, rotary: Trace) -> None:
+    """What stands before most names, such as "extern_kernels.", is left out of the table; it is found and read aloud with it."""
+    table = show(opened(rotary), "Kernels").get_by_role("table", name="kernels")
+    calls = [(f"{row['call']} {row['node']}", row["call"].removeprefix("extern_kernels.")) for row in rotary.library_calls]
+    for name, operator in calls:
+        button = table.get_by_role("button", name=name, exact=True)
+        assert button.inner_text().split() == [operator, name.split()[1]] and operator != name.split()[0]
+
+
 def test_without_a_time_the_shares_are_of_the_bytes(opened, replayed) -> None:
     """On a CPU nothing estimates a time: the view says so, and shares what is moved."""
     trace = replayed("mlp_train-torch2.13-cpu")

@@ -6,7 +6,11 @@ import re
 from typing import Any
 
 import explorer
-from tests.in_tab import wait_for_colours
+from explorer.model.artifacts import Source
+from explorer.model.records import blank
+from explorer.model.values import Artifact
+from explorer.traced import Trace
+from tests.in_tab import APP, show, wait_for_colours
 
 LINES = "rows => rows.map((row) => [Number(row.dataset.line), row.dataset.source, row.textContent])"
 
@@ -86,3 +90,32 @@ def test_the_bars_of_the_panes_stand_beside_what_they_hold(opened, rotary):
         }).map((one) => one.getAttribute('aria-label'));
     }"""
     assert tab.evaluate(met) == []
+
+
+def test_a_frame_is_called_by_the_module_not_by_the_wrapper_around_it(opened):
+    """Around a module of torch's own Dynamo compiles a wrapper: the rail names the first other function."""
+
+    def source(id: str, name: str, file: str) -> Artifact:
+        data = blank(Source, function=name, qualname=name, file=f"site-packages/torch/{file}", first_line=1, compiled=True)
+        return Artifact(id, "source", "0/0", "", name, "python", f"def {name}(): ...", data=data)
+
+    texts = (
+        source("a", "wrap_inline.<locals>.inner", "_dynamo/external_utils.py"),
+        source("b", "Sequential.forward", "nn/modules/container.py"),
+    )
+    frame = opened(Trace(artifacts=texts)).locator('.item[aria-level="1"] .label', has_text="0/0")
+    assert frame.inner_text().startswith("0/0 Sequential.forward")
+
+
+def test_the_groups_of_a_long_graph_open_where_their_names_can_be_read(opened, for_h100):
+    """The map of scheduler nodes begins at its top, at a scale at which boxes have their text, though the whole would fit."""
+    tab = opened(for_h100)
+    height = tab.viewport_size["height"]
+    tab.set_viewport_size({"width": 1400, "height": height + 180})
+    show(tab, "Fusion")
+    canvas = f"{APP}.tabs.views.get('fusion').canvas"
+    scale, top, whole, room = tab.evaluate(
+        f"() => {{ const one = {canvas}; return [one.scale, one.y, one.graph.height, one.element.clientHeight]; }}"
+    )
+    assert whole * 0.45 > room - 40 > whole * 0.3, "a graph of which a smaller picture had no names"
+    assert scale >= 0.45 and top == 20

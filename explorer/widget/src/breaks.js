@@ -3,7 +3,7 @@
 
 import { bare, functionNumber, recompilesOf } from "./calltree.js";
 import { element, plural } from "./dom.js";
-import { grouped } from "./tree.js";
+import { compiledSource, grouped } from "./tree.js";
 
 /** @import { Navigation } from "./navigation.js" */
 /** @import { Store } from "./store.js" */
@@ -177,8 +177,8 @@ function failureOf({ payload: { failures } }, limit, name) {
  * @param {string} frame
  */
 function nameOf(store, frame) {
-  const source = store.payload.artifacts.find(
-    (a) => a.stage === "source" && functionNumber(a.frame) === frame && a.data.compiled !== false,
+  const source = compiledSource(
+    store.payload.artifacts.filter((a) => functionNumber(a.frame) === frame && a.data.compiled !== false),
   );
   return source ? source.title : `frame ${frame}`;
 }

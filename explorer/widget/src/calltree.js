@@ -2,7 +2,7 @@
 // it, what happened there, and the calls from there.
 
 import { baseName, element } from "./dom.js";
-import { grouped } from "./tree.js";
+import { compiledSource, grouped } from "./tree.js";
 
 /** @import { Navigation } from "./navigation.js" */
 /** @import { Store } from "./store.js" */
@@ -48,7 +48,8 @@ export function callTree(store) {
     const happened = texts.flatMap((index) => events(artifacts[index], index));
     const source = sourceOf(artifacts, frame);
     if (source < 0) continue;
-    const name = codeOf(artifacts[source]).qualname || artifacts[source].title;
+    const named = compiledSource(texts.map((index) => artifacts[index])) ?? artifacts[source];
+    const name = codeOf(named).qualname || named.title;
     compiles.set(frame, { id: frame, name, source, happened, sites: [], resumed: [] });
   }
   for (const compile of compiles.values()) {

@@ -2,7 +2,7 @@
 // wheel zooms, keys walk.
 
 import { element, eachFrame } from "./dom.js";
-import { LINES, Painter, pen } from "./painter.js";
+import { LINES, Painter, TEXT, pen } from "./painter.js";
 import { WheelGate } from "./wheelgate.js";
 
 /** @import { Box, Layout } from "./graph.js" */
@@ -119,8 +119,8 @@ export class Canvas {
     if (!w) return;
     const { width, height } = this.graph;
     this.scale = Math.min(1.1, Math.max(0.02, Math.min((w - 40) / width, (h - 40) / height)));
-    if (this.scale < 0.3 && width < w * 3)
-      // a tall graph begins at its top
+    if (this.scale < TEXT && width < w * 3)
+      // a tall graph begins at its top, where it can be read
       this.scale = Math.min(0.8, Math.max(this.scale, (w - 40) / Math.max(width, w / 3)));
     this.x = (w - width * this.scale) / 2;
     this.y = height * this.scale < h ? (h - height * this.scale) / 2 : 20;

@@ -195,22 +195,18 @@ export class CostTable {
   }
 }
 
-// What stands before the name of an operator that is called, the name, and what stands after most.
-const SPLIT = /^(extern_kernels\.|torch\.ops\.)?(.+?)(\.default)?$/;
+const BEFORE = /^(?:extern_kernels|torch\.ops)\./; // the names of most operators that are called
 
 /**
- * What a library call is called, and the node that tells it from others. Where the column is narrow, what
- * stands before most names goes first.
+ * What a library call is called, without what stands before most names, and the node that tells it from
+ * others.
  *
  * @param {string} name
  * @param {string} node
  */
 function called(name, node) {
-  const [, lead = "", operator = name, tail = ""] = SPLIT.exec(name) ?? [];
   return [
-    element("span", { class: "lead" }, lead),
-    element("span", { class: "head" }, operator),
-    element("span", { class: "lead" }, tail),
+    element("span", { class: "head" }, name.replace(BEFORE, "")),
     element("span", { class: "node" }, ` ${node}`),
   ];
 }

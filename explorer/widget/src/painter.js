@@ -30,7 +30,7 @@ const HALVES = [
 const STRIPE = 9; // the length after which a texture repeats, as in style.css
 /** @type {{ [texture: string]: number }} */
 const FILLED = { dashed: 2 / 3, dotted: 1 / 3 };
-const TEXT = 0.45; // from this scale on boxes have their text
+export const TEXT = 0.45; // from this scale on boxes have their text
 export const LINES = 0.12; // and from this one edges are curves
 const LONG = 420; // an edge further than this is faint
 

@@ -7,6 +7,8 @@ import { PROGRAM } from "./program.js";
 /** @import { Store } from "./store.js" */
 /** @import { ArtifactInfo, StageInfo } from "./wire.js" */
 
+const WRAPPER = /[\\/]torch[\\/]_dynamo[\\/]external_utils\.py$/;
+
 /**
  * A node of the tree: a text ("artifact"), a text that a live process can make ("make"), or what holds
  * others. "artifacts" are all texts in it, "lines" and "seconds" their sums.
@@ -62,9 +64,21 @@ export function texts(node) {
   return node.children ? node.children.flatMap(texts) : node.make ? [] : [node];
 }
 
+/**
+ * The source of the function that a frame compiles, of those in the frame. Around a module of torch's own,
+ * such as Sequential, Dynamo compiles a wrapper, which nobody wrote.
+ *
+ * @template {{ stage: string, data: ArtifactInfo["data"] }} Text
+ * @param {Text[]} artifacts
+ */
+export function compiledSource(artifacts) {
+  const sources = artifacts.filter(({ stage }) => stage === "source");
+  return sources.find(({ data }) => !WRAPPER.test(String(data.file))) ?? sources[0];
+}
+
 /** @param {string} frame @param {ArtifactInfo[]} artifacts */
 function frameLabel(frame, artifacts) {
-  const name = artifacts.find((a) => a.stage === "source")?.data.qualname;
+  const name = compiledSource(artifacts)?.data.qualname;
   return frame ? `${frame} ${typeof name === "string" ? name : ""}`.trim() : "no frame";
 }
 
