@@ -31,6 +31,7 @@ from explorer.questions.summary import counts, target_words
 from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines, short
 from explorer.stages.onnxrt.graph import lines_of
+from explorer.stages.program_names import joined_name
 
 FORMAT = 3
 #: The most characters of JSON for one entry of an artifact's `data`; longer entries stay in the trace.
@@ -262,7 +263,7 @@ def _with_modules(nodes: Sequence[Mapping[str, Plain]]) -> Sequence[Mapping[str,
         return nodes
     paths = module_paths(nodes)
     lacking = {name for node in nodes if node.get("module") is None and (name := node["name"]) in paths}
-    return [{**node, "module": ".".join(paths[name])} if (name := node["name"]) in lacking else node for node in nodes]
+    return [{**node, "module": joined_name(paths[name])} if (name := node["name"]) in lacking else node for node in nodes]
 
 
 def _facts(node: Mapping[str, Plain]) -> dict[str, str]:

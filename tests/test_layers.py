@@ -30,9 +30,9 @@ def node(name: str, target: str, *inputs: str, module: str = "", **more: str) ->
     return {"name": name, "op": "call_function", "target": target, "inputs": inputs, "module": module, "dtype": "f32", **more}
 
 
-def layer(number: int, before: str, act: str = "aten.relu.default") -> list[dict[str, Any]]:
+def layer(number: int, before: str, act: str = "aten.relu.default", name: str = "model.h.{}") -> list[dict[str, Any]]:
     """A block with a view, a linear layer, what the linear layer's result is made to, and an addition."""
-    here = f"model.h.{number}"
+    here = name.format(number)
     return [
         node(f"view_{number}", "aten.view.default", before, module=f"{here}.lin", args=f"({before}, [4])"),
         node(f"mm_{number}", "aten.mm.default", f"view_{number}", "w", module=f"{here}.lin", args=f"(view_{number}, w)"),
@@ -41,11 +41,11 @@ def layer(number: int, before: str, act: str = "aten.relu.default") -> list[dict
     ]
 
 
-def stack(*acts: str) -> Trace:
+def stack(*acts: str, name: str = "model.h.{}") -> Trace:
     """Layers one after the other, each with its activation."""
     nodes = [{"name": name, "op": "placeholder", "target": name, "inputs": (), "dtype": "f32"} for name in ("x", "w")]
     for number, act in enumerate(acts):
-        nodes += layer(number, f"add_{number - 1}" if number else "x", act)
+        nodes += layer(number, f"add_{number - 1}" if number else "x", act, name)
     nodes.append(node("head", "aten.sum.default", f"add_{len(acts) - 1}", module="model"))
     text = "\n".join(["class G:", "    def forward(self):", *(f"        {n['name']}: f32 = {n['target']}()" for n in nodes)])
     return Trace(artifacts=(Artifact("g", "post_grad", "0/0", "inference", "g", "fx", text, data=plain({"nodes": nodes})),))
@@ -88,6 +88,20 @@ def test_twelve_equal_layers_are_one_box_that_opens_to_one_of_them(opened) -> No
     panel.get_by_label("layer of h.0 … h.11 that is shown").select_option("h.7")
     assert "h.7 of h.0 … h.11 ×12" in tab.evaluate(GROUPS) and {"act_7", "add_7"} <= set(tab.evaluate(NODES))
     assert not [edge for edge in tab.evaluate(EDGES) if edge[1] == "add_7" and edge[0] not in ("act_7", "x")]
+
+
+def test_equal_layers_of_a_plain_list_are_one_box(opened) -> None:
+    """As those of a ModuleList; those of a dict whose keys are texts stay by themselves."""
+    tab = opened(stack(*[RELU] * 12, name="blocks[{}]"))
+    panel = graph_of(tab)
+    assert tab.evaluate(GROUPS) == ["blocks[0] … blocks[11] ×12", "model"]
+    open_box(tab, "blocks[0] … blocks[11] ×12")
+    panel.get_by_label("layer of blocks[0] … blocks[11] that is shown").select_option("blocks[7]")
+    assert {"act_7", "add_7"} <= set(tab.evaluate(NODES)) and "lin" in tab.evaluate(GROUPS)
+    tab = opened(stack(*[RELU] * 3, name="blocks['{}.a']"))
+    graph_of(tab)
+    titles = [title for title in tab.evaluate(GROUPS) if title != "lin"]
+    assert titles == ["blocks['0.a']", "blocks['1.a']", "blocks['2.a']", "model"]
 
 
 def test_a_layer_that_differs_is_shown_by_itself(opened) -> None:

@@ -48,9 +48,10 @@ class FxNode(Record):
     `op`, `target`, `args` and `kwargs` are torch.fx's, as text; `inputs` names the nodes it uses. `shape`, `stride`, `dtype` and
     `device` are those of the tensor it gives, `outputs` those of several, `value` the text of anything else. `stack` is the
     place of its Python stack in the graph's `stacks`; `file`, `line`, `function` and `code` are the innermost place of it,
-    which the stage adds. `module` is the path of the nn.Module, `original` the ATen operator it was decomposed from and
-    `decomposition` where that is defined. `seq_nr` is autograd's number of the forward operator, `from_` names the nodes
-    of the graph before that it was traced for, and `input` says what an input is to the program.
+    which the stage adds. `module` is the nn.Module as the program calls it, in an event as Dynamo reaches it. `original` is the
+    ATen operator it was decomposed from and `decomposition` where that is defined. `seq_nr` is autograd's number of the
+    forward operator, `from_` names the nodes of the graph before that it was traced for, and `input` says what an input is
+    to the program.
     """
 
     name: str

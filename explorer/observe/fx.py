@@ -140,12 +140,8 @@ def target_name(target: Any) -> str:
 
 
 def module_path(stack: Any) -> str:
-    """The innermost nn.Module path of a node, such as "h.0.attn.c_attn"."""
-    path = list(stack.values())[-1][0]
-    name = str(path).replace("._modules", "")
-    for traced in ("L['self']", "L['fn']"):  # "fn" is a module of torch's own, which Dynamo compiles inside a wrapper
-        name = name.removeprefix(f"{traced}.").removeprefix(traced)
-    return name
+    """The innermost nn.Module of a node as Dynamo reaches it, such as "L['self'].h.0.attn"."""
+    return str(list(stack.values())[-1][0])
 
 
 def stacks_of(nodes: Iterable[Any]) -> dict[str, str]:

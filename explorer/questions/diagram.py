@@ -10,7 +10,8 @@ from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
 from explorer.questions.missing import explain_place
-from explorer.questions.modules import Path, boxes_in_order, module_paths
+from explorer.questions.modules import boxes_in_order, module_paths
+from explorer.stages.program_names import Path, joined_name
 
 Row = Mapping[str, Plain]
 #: The most boxes of a diagram by default: as many as fit on a screen.
@@ -62,7 +63,7 @@ def modules(nodes: Sequence[Row], boxes: int) -> dict[str, str]:
 
 
 def _boxes(nodes: Sequence[Row], paths: Mapping[str, Path], depth: int) -> dict[str, str]:
-    return boxes_in_order(nodes, {name: ".".join(path[:depth]) or "(no module)" for name, path in paths.items()})
+    return boxes_in_order(nodes, {name: joined_name(path[:depth]) or "(no module)" for name, path in paths.items()})
 
 
 def collapsed_diagram(nodes: Sequence[Row], boxes: Mapping[str, str], contents: Any) -> Any:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
 from explorer.model.values import Plain
+from explorer.stages.program_names import Path, split_name
 
 Row = Mapping[str, Plain]
-#: The names of the modules around a node, outermost first: "h.0.attn" is ("h", "0", "attn").
-Path = tuple[str, ...]
 #: What an FX graph has beside the nodes that compute.
 NOT_COMPUTED = ("placeholder", "get_attr", "output")
-_LOCAL = re.compile(r"^L\['\w+'\]\.?")
-_BRACKETS = re.compile(r"\._modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
 
 
 def module_paths(nodes: Sequence[Row]) -> dict[str, Path]:
@@ -24,7 +20,7 @@ def module_paths(nodes: Sequence[Row]) -> dict[str, Path]:
     A pass may make a node without a module. It belongs to the innermost module that has what it reads and what reads it.
     """
     computing = [node for node in nodes if node.get("op") not in NOT_COMPUTED]
-    split = {module: split_path(str(module)) for module in {node.get("module") for node in computing} if module is not None}
+    split = {module: split_name(str(module)) for module in {node.get("module") for node in computing} if module is not None}
     paths = {str(node["name"]): split[node["module"]] for node in computing if node.get("module") is not None}
     read_by = _readers(computing, paths)
     for node in computing:
@@ -50,12 +46,6 @@ def _common(paths: Sequence[Path]) -> Path:
     """The innermost module around all of these paths."""
     first, last = min(paths, default=()), max(paths, default=())
     return first[: next((n for n, parts in enumerate(zip(first, last, strict=False)) if parts[0] != parts[1]), len(first))]
-
-
-def split_path(module: str) -> Path:
-    """Split a module path: "L['self'].h[0].attn" is ("h", "0", "attn")."""
-    text = _BRACKETS.sub(lambda m: f".{m[1] or m[2] or m[3]}", _LOCAL.sub("", module))
-    return tuple(part for part in text.split(".") if part)
 
 
 def boxes_in_order(nodes: Iterable[Row], labels: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import COARSE, Plain, Rows, once
 from explorer.questions.link_index import Bits, Chosen, Index, Ways, index
 from explorer.stages.fx_graph import node_lines
+from explorer.stages.program_names import is_inside
 
 Route = tuple[str, ...]
 
@@ -134,12 +135,13 @@ def follow_module(trace: TraceData, path: str) -> Rows:
     paths = {str(node["module"]) for a in trace.artifacts for node in (*a.nodes, *a.inner) if node.get("module")}
     if not paths:
         raise InputError(f"no node of this trace is in an nn.Module, so there is nothing to follow for {path!r}")
-    if not any(other == path or other.startswith(f"{path}.") for other in paths):
+    inside = {name for name in paths if is_inside(name, path)}
+    if not inside:
         raise unknown_name("module of this trace", path, paths)
     start: dict[str, list[int]] = {}
     for artifact in trace.artifacts:
         nodes = (*artifact.nodes, *artifact.inner)
-        named = [n["name"] for n in nodes if n.get("module") == path or str(n.get("module", "")).startswith(f"{path}.")]
+        named = [n["name"] for n in nodes if n.get("module") in inside]
         if named:
             lines = node_lines(artifact)
             start[artifact.id] = [lines[name] for name in named if name in lines]

@@ -16,6 +16,7 @@ from explorer.model.rows import FxNode
 from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import CALL_STACK, CALLED_FROM, Artifact, Event, Link, Plain, once, text_lines
+from explorer.stages.program_names import module_name, program_name
 
 _COMMENT = re.compile(r"^\s*# (?:File: (?P<file>.+?):(?P<line>\d+) in .*|No stacktrace found.*)$")
 
@@ -63,14 +64,9 @@ def _with_places(graph: FxGraphText) -> FxGraphText:
 def _placed(node: FxNode, places: Sequence[StackPlace | None]) -> FxNode:
     """The node with its place, and with its module's path as the program writes it."""
     place = None if node.stack is None else places[node.stack]
-    if node.module and "[" in node.module:
-        node = changed(node, module=module_of_program(node.module))
+    if node.module and (module := module_name(node.module)) != node.module:
+        node = changed(node, module=module)
     return node if place is None else changed(node, file=place.file, line=place.line, function=place.function, code=place.code)
-
-
-def module_of_program(path: str) -> str:
-    """The program's name for a module that Dynamo reaches by a variable: "model.h.0" for "L['model'].h[0]"."""
-    return _ITEM.sub(lambda item: f".{item[1] or item[2]}", _ROOT.sub(r"\1", path))
 
 
 def of_graph(path: str | None) -> str:
@@ -246,11 +242,6 @@ def level_of(target: str, stage: str) -> str:
     return "torch" if stage in ("dynamo", "pre_grad") else "other"
 
 
-#: A part of a module in Dynamo's name for a value, such as `._modules['0']`.
-_MODULE_PART = re.compile(r"\._(?:modules|parameters|buffers)\['([^']*)'\]")
-_ROOT = re.compile(r"^[LG]\['([^']*)'\]")
-#: An entry of a list or a dict: "[0]", "['a']".
-_ITEM = re.compile(r"\['([^']*)'\]|\[(\d+)\]")
 #: An input of Dynamo's graph in AOTAutograd's name for one of its own.
 _ARGUMENT = re.compile(r"\bargs\[(\d+)\]")
 _OF_A_MODULE = re.compile(r"^self\.get_(?:parameter|buffer)\('(.*)'\)$")
@@ -283,7 +274,7 @@ def names_of_inputs(
     """The program's names for the inputs of each compiled graph, by (frame, graph), of the nodes of Dynamo's graphs by frame."""
     sources_by_frame: dict[str, list[str]] = {}
     for frame, nodes in captured:
-        sources_by_frame[frame] = [of_program(node.input or "") for node in nodes if node.op == "placeholder"]
+        sources_by_frame[frame] = [program_name(node.input or "") for node in nodes if node.op == "placeholder"]
     names_by_graph: dict[tuple[str, str], dict[str, str]] = {}
     for place, nodes in compiled:
         names = names_by_graph.setdefault(place, {})
@@ -291,18 +282,6 @@ def names_of_inputs(
             if node.op == "placeholder" and (name := _of_input(node.input or "", sources_by_frame.get(place[0], ()))):
                 names[node.name] = name
     return names_by_graph
-
-
-def of_program(source: str) -> str:
-    """The program's name for a value of Dynamo's: "0.weight" for "L['self']._modules['0']._parameters['weight']"."""
-    name = _MODULE_PART.sub(r".\1", source)
-    root = _ROOT.match(name)
-    if root is None:
-        return name
-    rest = name[root.end() :]
-    if root[1] in ("self", "fn") and rest.startswith("."):  # the module itself; "fn" where torch wraps one of its own
-        return rest[1:]
-    return root[1] + rest
 
 
 def _of_input(expression: str, sources: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.stages.fx_graph import level_of, of_program
+from explorer.stages.fx_graph import level_of
 
 
 class Net(nn.Module):
@@ -135,20 +134,3 @@ def test_the_files_that_inductor_wrote_are_listed(trained: explorer.Trace) -> No
     assert len(rows) >= 2 and None not in sizes
     assert {len(code.text.encode()) for code in trained.find("output_code")} <= {s + n for s in sizes for n in (-2, -1, 0, 1, 2)}
     assert all(Path(row["path"]).is_absolute() for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("source", "name"),
-    [
-        ("L['self']._modules['h']._modules['0']._parameters['weight']", "h.0.weight"),
-        ("L['fn']._modules['1']._buffers['running_mean']", "1.running_mean"),
-        ("G['model']._modules['up']._parameters['bias']", "model.up.bias"),
-        ("L['x']", "x"),
-        ("L['args'][0]", "args[0]"),
-        ("L['self'].scale", "scale"),
-        ("", ""),
-    ],
-)
-def test_values_are_called_as_the_program_calls_them(source: str, name: str) -> None:
-    """Dynamo's names for parameters, buffers, arguments and attributes."""
-    assert of_program(source) == name and not re.search(r"_modules|_parameters", of_program(source))

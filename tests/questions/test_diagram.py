@@ -21,11 +21,11 @@ def node(name: str, *inputs: str, module: str | None = None, op: str = "call_fun
 
 GRAPH = (
     node("x", op="placeholder"),
-    node("mm_1", "x", module="L['self'].layers.0.up"),
+    node("mm_1", "x", module="layers.0.up"),
     node("permute", "mm_1"),
-    node("relu", "permute", module="L['self'].layers.0.act"),
-    node("mm_2", "relu", module="L['self'].layers.1.up"),
-    node("head", "mm_2", module="L['self'].head"),
+    node("relu", "permute", module="layers.0.act"),
+    node("mm_2", "relu", module="layers.1.up"),
+    node("head", "mm_2", module="head"),
     node("output", "head", op="output"),
 )
 

@@ -119,7 +119,7 @@ def test_what_a_pass_made_is_in_the_module_around_it() -> None:
     """Around all that it reads and all that reads it, over others without a module; never simply where its first input is."""
     nodes = (
         node("x", op="placeholder"),
-        node("mm", "x", module="L['self'].h.0.up"),
+        node("mm", "x", module="h.0.up"),
         node("permute", "mm"),
         node("clone", "permute"),
         node("relu", "clone", module="h.0.act"),

@@ -15,7 +15,6 @@ from explorer.stages.fx_graph import (
     file_comments,
     link_files,
     link_stacks,
-    module_of_program,
     node_lines,
     nodes_of_calls,
     render_graph,
@@ -199,18 +198,3 @@ def test_nodes_of_a_graph_that_is_an_argument_may_state_the_call_only() -> None:
     )
     graph = Artifact("g", "forward", "0/0", "", "", "fx", "", data=FxGraph(nodes=nodes, inner=inner, stacks=("a", "b")))
     assert nodes_of_calls(graph, Trace(artifacts=(graph,))) == {"sdpa_score0.mul"}
-
-
-@pytest.mark.parametrize(
-    ("dynamos", "program"),
-    [
-        ("L['model'].h.0.attn", "model.h.0.attn"),
-        ("G['net'].experts['a'].up", "net.experts.a.up"),
-        ("L['layers'][1].lin", "layers.1.lin"),
-        ("h[0].extra['x']", "h.0.extra.x"),
-        ("h.0.attn", "h.0.attn"),
-    ],
-)
-def test_a_module_is_called_as_the_program_calls_it(dynamos: str, program: str) -> None:
-    """By the variable that holds the model, and its attributes and entries."""
-    assert module_of_program(dynamos) == program

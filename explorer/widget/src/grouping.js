@@ -1,6 +1,7 @@
 // Which groups the nodes of a graph stand in: their modules, or the kernel they were fused into.
 
 import { inOrder } from "./inorder.js";
+import { groupsOf } from "./modules.js";
 
 /** @import { Store } from "./store.js" */
 /** @typedef {"module" | "kernel" | "none"} Grouping */
@@ -53,25 +54,9 @@ function byModule(store, index) {
   const paths = kind.map((op, node) => {
     const module = store.fact(index, node, "module");
     if (op === "placeholder") return many ? [INPUTS] : [];
-    return op === "output" || !module ? [] : parts(module);
+    return op === "output" || !module ? [] : groupsOf(module);
   });
   return inOrder(paths, nodes.inputs);
-}
-
-/**
- * "transformer.h.0.attn" → transformer, h.0, attn: a number stays with the list it counts.
- *
- * @param {string} module
- * @returns {string[]}
- */
-function parts(module) {
-  /** @type {string[]} */
-  const found = [];
-  for (const part of module.split(".")) {
-    if (/^\d+$/.test(part) && found.length) found[found.length - 1] += `.${part}`;
-    else found.push(part);
-  }
-  return found;
 }
 
 /** @param {Store} store @param {number} index @returns {string[][]} */

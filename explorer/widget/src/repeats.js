@@ -5,7 +5,7 @@
 /** @import { Store } from "./store.js" */
 
 const LEAST = 3; // equal layers: two are as quickly seen beside each other
-const OF_LIST = /^(?:(.*)\.)?(\d+)( \(\d+\))?$/s; // "h.3", "0", "h.3 (2)"
+const OF_LIST = /^(?:(?:(.*)\.)?(\d+)|(.*\[)(\d+)\])( \(\d+\))?$/s; // "h.3", "0", "h.3 (2)", "h[3]"
 const MOST_WRITTEN = 400; // characters of a node's arguments, as in explorer/payload.py
 const NAME = /[A-Za-z_][\w.]*/g;
 const NUMBERED = /lookup_seed/; // an argument is the number of a seed, of which each layer has its own
@@ -133,8 +133,9 @@ function equalLayers(group, structure) {
 
 /** @param {Group} group @returns {Layer[]} */
 function layerIn(group) {
-  const [, name = "", number, again = ""] = OF_LIST.exec(group.label) ?? [];
-  return number === undefined ? [] : [{ list: `${name}${again}`, number: Number(number), group }];
+  const [, name = "", child, list = name, entry, again = ""] = OF_LIST.exec(group.label) ?? [];
+  const number = child ?? entry;
+  return number === undefined ? [] : [{ list: `${list}${again}`, number: Number(number), group }];
 }
 
 /**
