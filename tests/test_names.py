@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import explorer
 from explorer.model.artifacts import ARTIFACTS
 from explorer.model.records import blank
 from explorer.model.values import Artifact
 from explorer.traced import Trace
+from tests.in_tab import show
 
 #: Dispatches as IREE names them: alike at the beginning and at the end.
 DISPATCHES = [f"main_graph$async_dispatch_{n}_matmul_like_64x64x128_f32" for n in (0, 1, 10, 11)]
@@ -21,7 +24,8 @@ READ = """all => all.map((one) => {
         return text.getBoundingClientRect().width > part.getBoundingClientRect().width + 0.03;
     };
     const stays = parts.filter((part) => part.className === 'stays');
-    return [one.textContent, stays.map((part) => part.textContent).join('|'), parts.some(hides), stays.some(hides)];
+    const whole = parts.map((part) => part.textContent).join('');
+    return [whole, stays.map((part) => part.textContent).join('|'), parts.some(hides), stays.some(hides)];
 })"""
 
 
@@ -86,3 +90,14 @@ def test_kernels_of_one_number_are_told_apart_in_the_table(opened):
     found = read(tab.locator(".costs td .in-parts"))
     assert [whole for whole, *_ in found] == names
     assert found[0][1] != found[1][1] and not any(lost for *_, lost in found), found
+
+
+@pytest.mark.parametrize(("view", "names"), [("Passes", ".step .name"), ("Time", ".bars .name")])
+def test_passes_and_phases_are_told_apart(opened, for_h100, view, names):
+    """Of the names in a list no two that differ show the same: passes that begin alike keep what tells them apart."""
+    tab = opened(for_h100)
+    tab.set_viewport_size({"width": 1200, "height": 800})
+    found = read(show(tab, view).locator(names))
+    assert any(cut for _, _, cut, _ in found) and not any(lost for *_, lost in found), found
+    shown = {(whole, whole if not cut else stays) for whole, stays, cut, _ in found}
+    assert len({text for _, text in shown}) == len({whole for whole, _ in shown}), found

@@ -7,7 +7,7 @@ import { element } from "./dom.js";
 /** @typedef {[from: number, to: number]} Word where it stands in a name */
 
 const ROUNDS = 3; // in which names that are still alike get one more word each
-const FITS = 24; // letters that are not cut anywhere
+const FITS = 24; // letters that are not cut anywhere where nobody says how many
 const SHORT = 6; // letters that are not worth a cut
 const NUMBER = /_\d+(?!\w)/; // that of a kernel
 const WORD = /[A-Za-z0-9]/;
@@ -166,8 +166,9 @@ function wordAt(name, at) {
  *
  * @param {string} name
  * @param {Map<string, Parts>} parts those of the names beside it
+ * @param {number} fits letters that are not cut anywhere
  */
-export const inParts = (name, parts) =>
-  (name.length > FITS ? (parts.get(name) ?? [name]) : ["", name]).map((part, at) =>
+export const inParts = (name, parts, fits = FITS) =>
+  (name.length > fits ? (parts.get(name) ?? [name]) : ["", name]).map((part, at) =>
     part ? element("span", { class: at % 2 ? "stays" : "cut" }, part) : null,
   );

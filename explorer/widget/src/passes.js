@@ -2,13 +2,17 @@
 // is live the MLIR passes of a kernel. ↑ ↓ step.
 
 import { element, plural, seconds, within } from "./dom.js";
+import { inParts, parted } from "./names.js";
 import { quietLines } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
 import { splitLines } from "./text.js";
 
 /** @import { Parts } from "./app.js" */
+/** @import { Parts as NameParts } from "./names.js" */
 /** @import { Store } from "./store.js" */
 /** @import { ArtifactInfo, FxPass, MlirPasses, PassesInfo, PassFacts, PatternMatch } from "./wire.js" */
+
+const FITS = 12; // letters of a name that the list has room for beside what the pass changed
 
 /**
  * Whether a trace has passes to show: of FX, of triton over a kernel, of another compiler.
@@ -165,7 +169,8 @@ export class Passes {
   show(steps, note) {
     this.steps = steps;
     this.note.textContent = note;
-    this.rows = steps.map(row);
+    const names = parted(steps.map(({ name }) => name));
+    this.rows = steps.map((step, at) => row(step, at, names));
     let group = "";
     const rows = steps.flatMap((step, at) => {
       if (step.inner || !step.group || step.group === group) return [this.rows[at]];
@@ -233,8 +238,12 @@ export class Passes {
   }
 }
 
-/** @param {Step} step @param {number} at */
-function row(step, at) {
+/**
+ * @param {Step} step
+ * @param {number} at
+ * @param {Map<string, NameParts>} names those of all steps, in parts
+ */
+function row(step, at, names) {
   const time = step.seconds === undefined ? "" : seconds(step.seconds);
   return element(
     "div",
@@ -244,8 +253,9 @@ function row(step, at) {
       id: `step-${at}`,
       "data-at": at,
       "aria-selected": "false",
+      title: step.name,
     },
-    element("span", { class: "name" }, step.name),
+    element("span", { class: "name in-parts" }, ...inParts(step.name, names, FITS)),
     element("span", { class: "note" }, step.inner ? "" : step.note),
     element("span", { class: "time" }, time),
   );
@@ -301,7 +311,7 @@ function passSteps(store, a, index, fired) {
     (passes ?? []).map(([title, duration]) => ({
       name: title,
       group: section,
-      note: "changed nothing",
+      note: "unchanged",
       seconds: duration,
       changed: false,
       before: lines(),
@@ -398,7 +408,7 @@ function mlirSteps({ texts, rows }) {
   return rows.map((pass) => ({
     name: pass.name,
     group: pass.stage,
-    note: pass.error || (pass.changed === false ? "changed nothing" : ""),
+    note: pass.error || (pass.changed === false ? "unchanged" : ""),
     changed: pass.changed !== false,
     before: lines[pass.before],
     after: () => lines[pass.after],

@@ -1,6 +1,7 @@
 // Where the compiler's time went, by its own clock: each phase as a bar on one time line.
 
 import { element, seconds } from "./dom.js";
+import { inParts, parted } from "./names.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Phase } from "./wire.js" */
@@ -42,23 +43,29 @@ function frame(name, phases) {
   const start = Math.min(...rows.map((row) => row.start));
   const end = Math.max(...rows.map((row) => row.start + row.seconds));
   const total = rows.reduce((sum, row) => sum + (row.depth === 0 ? row.seconds : 0), 0);
-  const bars = rows.map((row) => phaseBar(row, start, end - start || 1));
+  const names = parted(rows.map((row) => row.name));
+  const bars = rows.map((row) => phaseBar(row, inParts(row.name, names), start, end - start || 1));
   const title = element("h3", {}, `frame ${name}, ${seconds(total)}`);
   return element("section", {}, title, element("ol", { class: "bars" }, ...bars));
 }
 
-/** @param {Timed} row @param {number} start @param {number} span */
-function phaseBar(row, start, span) {
+/**
+ * @param {Timed} row
+ * @param {(HTMLElement | null)[]} parts of its name
+ * @param {number} start
+ * @param {number} span
+ */
+function phaseBar(row, parts, start, span) {
   const bar = element("i", { "aria-hidden": "true" });
   bar.style.left = `${((row.start - start) / span) * 100}%`;
   bar.style.width = `${Math.max(0.15, (row.seconds / span) * 100)}%`;
   const name = element(
     "span",
-    { class: "name", title: [row.name, row.function].filter(Boolean).join("\n") },
-    row.name,
+    { class: "name in-parts", title: [row.name, row.function].filter(Boolean).join("\n") },
+    ...parts,
     row.graph ? element("small", {}, ` ${row.graph}`) : null,
   );
-  name.style.paddingLeft = `${row.depth * 10}px`;
+  name.style.paddingLeft = `${row.depth * 8}px`;
   const amount = element("span", { class: "amount" }, seconds(row.seconds));
   return element("li", {}, name, amount, element("span", { class: "lane" }, bar));
 }
