@@ -1,6 +1,7 @@
 """Make a trace of recorded events. Pure: without torch, the same events give the same trace on any machine.
 
-events → renumber frames → gather (several events, one artifact) → render → link → keep the stages that were asked for
+events → facts not made yet → renumber frames → gather (several events, one artifact) → render → link
+       → keep the stages that were asked for
 
 Every stage is gathered, rendered and linked, whichever are asked for: what a stage says does not depend on the others.
 """
@@ -13,6 +14,7 @@ from typing import TypeVar
 
 from explorer.model.stage import Frames, Stage
 from explorer.model.trace_data import TraceData, merged
+from explorer.model.unread import read
 from explorer.model.values import Artifact, Event, Failure, Link, Plain, plain
 from explorer.stages import STAGES, stage_of
 from explorer.stages.torch_compile import phase
@@ -28,9 +30,12 @@ def replay(
 ) -> TraceData:
     """Make the trace of recorded events, with the artifacts of `stages`. One of them replaces explorer's of the same name.
 
-    An error in a stage's `gather`, `render` or `link` becomes a Failure of that stage.
+    Facts that are not made yet are made now. An error in that, or in a stage's `gather`, `render` or `link`, becomes a Failure
+    of that stage.
     """
-    replayed = _Replay(events, plain(meta or {}), {stage.name: stage for stage in (*STAGES, *stages)})
+    read_events = read(events)
+    failures = (*failures, *(failure for failure in read_events.failures if failure not in failures))
+    replayed = _Replay(read_events.events, plain(meta or {}), {stage.name: stage for stage in (*STAGES, *stages)})
     whole = replayed.trace()
     asked = list(dict.fromkeys(stage.name for stage in stages))
     artifacts = tuple(a for name in asked for a in whole.artifacts if a.stage == name)

@@ -180,7 +180,7 @@ def test_facts_that_are_made_when_read_are_made_once() -> None:
     @contextmanager
     def watch(emit: Emit) -> Iterator[None]:
         for text in ("first", "bad", "last"):
-            emit.when_read("fx_graph_runnable", partial(facts, text))
+            emit("fx_graph_runnable", partial(partial, facts, text))
         yield
 
     mine = replace(next(stage for stage in explorer.STAGES if stage.name == "fx_graph_runnable"), watch=watch)

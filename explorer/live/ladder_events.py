@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import NamedTuple
 
 from explorer.absent.launches import Launches, Specialized
@@ -15,6 +16,8 @@ from explorer.ladder.sass_lines import ptx_lines
 from explorer.ladder.triton_tools import disassemble, makers, missing_backend, no_sass
 from explorer.live.ladders import Ladders
 from explorer.model.events import KernelText, SourceText, event_data
+from explorer.model.rows import Launch
+from explorer.model.unread import UnreadFacts
 from explorer.model.values import Event, Failure, Plain
 from explorer.observe.launched import Find
 from explorer.stages.inductor.definitions import kernel_events
@@ -37,7 +40,8 @@ def ladder_events(
 
     The result has events of kinds "ttir", "ttgir", "llir", "ptx" or "amdgcn", and with `sass` "sass", each with the frame and
     graph of its kernel, and a Failure for each kernel that did not compile. SASS costs 0.3 s a kernel; `Ladder.sass` makes it
-    later. `find` finds what the attached GPU launched of a kernel, which then is its ladder. If triton has no backend for the
+    later. The facts of the events are made when they are read (`unread.read`), since the launches are, but with `sass` now.
+    `find` finds what the attached GPU launched of a kernel, which then is its ladder. If triton has no backend for the
     target, a Failure for each stage says so.
     """
     with LadderCompiles(target, workers, find) as compiles:
@@ -85,7 +89,11 @@ class LadderCompiles:
             else:
                 ladders.by_source[str(kernel.data["text"])] = ladder
                 code = ladder.with_own_name(codes.get(ladder.binary, ""))
-                ladder_texts += events_of(ladder, kernel, str(wrapper.data["text"]), code, lines.get(ladder.binary, ()))
+                rows = _launches(ladder, str(wrapper.data["text"]))
+                if code:
+                    ladder_texts += events_of(ladder, kernel, code, lines.get(ladder.binary, ()), launches=rows())
+                else:
+                    ladder_texts += unread_events_of(ladder, kernel, rows)
         return Compiled(ladder_texts, [*failures, *without_sass(self._target, ladder_texts)], ladders)
 
     def _without_backend(self) -> Compiled:
@@ -197,26 +205,45 @@ def _ptx_lines(results: Sequence[Ladder | ExplorerError]) -> dict[bytes, tuple[i
     return dict(zip(ladders, ptx_lines(list(ladders.values())), strict=True))
 
 
-def events_of(
-    ladder: Ladder, kernel: Event, wrapper: str = "", sass: str = "", lines: Sequence[int] = (), **more: Plain
-) -> Iterator[Event]:
+def events_of(ladder: Ladder, kernel: Event, sass: str = "", lines: Sequence[int] = (), **more: Plain) -> Iterator[Event]:
     """Make an event of each text of a ladder, and of `sass` if given, for the event of its kernel; `more` are facts.
 
     `lines` has the line of the PTX that each instruction of the SASS was assembled from.
     """
     calls = makers(ladder.target)
-    facts = {"name": ladder.name, **ladder_facts(ladder, wrapper), **more}
-    for stage, text in ladder.texts.items():
-        data = event_data(stage, {**facts, "text": text, "stage_seconds": ladder.seconds.get(stage)})
+    for stage, facts in _facts_by_stage(ladder).items():
+        data = event_data(stage, {**facts, **more})
         event = Event(stage, kernel.time, kernel.frame, kernel.graph, data, calls.get(stage, ()))
         yield event
     if sass:
         yield event_of(event, sass, lines, calls.get("sass", ()))
 
 
-def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:
-    """The facts of every event of a ladder: where its lines are, its config and candidates, metadata, launches."""
-    launch_rows = launches(wrapper, ladder.name, ladder.arguments, ladder.grid, ladder.prefix) if wrapper else ()
+def unread_events_of(ladder: Ladder, kernel: Event, rows: Callable[[], Sequence[Launch]]) -> Iterator[Event]:
+    """Make the events of a ladder's texts with the `rows` of its launches, which are asked for when one is read."""
+    calls = makers(ladder.target)
+    for stage, facts in _facts_by_stage(ladder).items():
+        data = UnreadFacts(partial(_with_launches, facts, rows))
+        yield Event(stage, kernel.time, kernel.frame, kernel.graph, data, calls.get(stage, ()))
+
+
+def _with_launches(facts: Mapping[str, Plain], rows: Callable[[], Sequence[Launch]]) -> dict[str, Plain]:
+    return {**facts, "launches": rows()}
+
+
+def _launches(ladder: Ladder, wrapper: str) -> Callable[[], Sequence[Launch]]:
+    """What finds the launches of a kernel, once: the whole wrapper is parsed for it."""
+    return cache(partial(launches, wrapper, ladder.name, ladder.arguments, ladder.grid, ladder.prefix))
+
+
+def _facts_by_stage(ladder: Ladder) -> dict[str, dict[str, Plain]]:
+    """The facts of the event of each text of a ladder, without launches."""
+    facts = {"name": ladder.name, **ladder_facts(ladder)}
+    return {stage: {**facts, "text": text, "stage_seconds": ladder.seconds.get(stage)} for stage, text in ladder.texts.items()}
+
+
+def ladder_facts(ladder: Ladder) -> dict[str, Plain]:
+    """The facts of every event of a ladder: where its lines are, its config and candidates, metadata; and no launches."""
     return {
         "file": ladder.file,
         "first_line": ladder.first_line,
@@ -227,7 +254,7 @@ def ladder_facts(ladder: Ladder, wrapper: str = "") -> dict[str, Plain]:
         "launched": ladder.launched,
         "chosen": chosen(ladder),
         "metadata": ladder.metadata,
-        "launches": launch_rows,
+        "launches": (),
     }
 
 

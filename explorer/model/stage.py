@@ -29,17 +29,12 @@ class Emit(Protocol):
     def __call__(self, kind: str, facts: Callable[[], Facts | Unmade], *, time: float | None = None) -> None:
         """Record an event of `kind` now; `facts` is called at once, and an error in it becomes a Failure.
 
-        It may copy what it needs and give a function that makes the facts of the copies: see `when_read`.
+        It may copy what it needs and give a function that makes the facts of the copies. That is called when the recording is
+        first read, which may be never: it holds nothing that changes, and nothing that ran.
         """
 
     def later(self, kind: str, facts: Callable[[], Facts]) -> None:
         """Record an event of `kind` when the recording ends, for what is not known before."""
-
-    def when_read(self, kind: str, facts: Callable[[], Facts]) -> None:
-        """Record an event of `kind` now, and make its facts when the recording is first read, which may be never.
-
-        `facts` holds copies of what it needs: nothing that changes after this call, and nothing that ran.
-        """
 
     def during(self, graph: str) -> AbstractContextManager[None]:
         """Name the graph ("forward", "backward", "inference", "joint") that events inside belong to."""

@@ -38,7 +38,7 @@ def bytecode(emit: Emit) -> Iterator[None]:
         emit_function(emit, code)
         emit("dynamo_bytecode", lambda: _transformed(transformed, code))
         if decompile:
-            emit.attempt("decompiled", "copy", lambda: emit.when_read("decompiled", decompiling(transformed, code)))
+            emit("decompiled", lambda: decompiling(transformed, code))
 
     handle = register_bytecode_hook(guarded(lambda code, transformed: None, lambda _: hook, "bytecode hook"))
     try:

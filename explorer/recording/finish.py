@@ -14,7 +14,6 @@ from explorer.model.values import Event, Failure, Plain, plain
 from explorer.process.garbage import collection_paused
 from explorer.recording.cells import with_cells
 from explorer.recording.recorder import Recorder
-from explorer.recording.unread import UnreadEvents
 from explorer.replay import replay
 from explorer.traced import Trace
 from explorer.traced.trace import lost
@@ -32,7 +31,7 @@ def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Sta
         whole_meta = plain({**meta, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
     except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
         return Trace.of(lost(error, meta, failures), live)
-    make = partial(_read_and_replayed, replay, events, recorder.unread, failures, whole_meta, tuple(stages))
+    make = partial(_replayed, replay, events, failures, whole_meta, tuple(stages))
     return Trace.of_later(whole_meta, make, live, failures)
 
 
@@ -41,16 +40,13 @@ def failures_of(recorder: Recorder) -> tuple[Failure, ...]:
     return (*recorder.failures, *recorder.guard.failures(recorder.failures))
 
 
-def _read_and_replayed(
+def _replayed(
     replay: Callable[..., TraceData],
     events: Sequence[Event],
-    unread: UnreadEvents,
     failures: Sequence[Failure],
     meta: Mapping[str, Plain],
     stages: Sequence[Stage],
 ) -> TraceData:
-    """Make the facts that are not made yet, and the data of the trace of all events."""
+    """Make the data of the trace of all events."""
     with collection_paused():
-        read = unread.read(events)
-        new = (failure for failure in read.failures if failure not in failures)
-        return replay(read.events, (*failures, *new), meta, stages)
+        return replay(events, failures, meta, stages)

@@ -12,6 +12,7 @@ from explorer.compilers import torch_compile as compiling
 from explorer.errors import InputError
 from explorer.gpus.figures import Target
 from explorer.model.stage import Stage
+from explorer.model.unread import read
 from explorer.model.values import Event, Failure, Plain
 from explorer.observe.patch import Guard, shielded
 from explorer.process.progress import progress
@@ -21,7 +22,6 @@ from explorer.recording.compile_failures import note_failures
 from explorer.recording.finish import finished
 from explorer.recording.kernels import recording_kernels
 from explorer.recording.recorder import Recorder, recording
-from explorer.recording.unread import Read
 from explorer.stages import STAGES
 from explorer.traced import Trace
 
@@ -37,16 +37,12 @@ class Recording:
     @property
     def events(self) -> list[Event]:
         """All that the probes saw in the block; empty while it still runs."""
-        return [*self._read(self._recorder).events] if self._recorder is not None else []
+        return [*read(self._recorder.events).events] if self._recorder is not None else []
 
     @property
     def failures(self) -> list[Failure]:
         """All that went wrong in the recording itself; empty while it still runs."""
-        return [*self._recorder.failures, *self._read(self._recorder).failures] if self._recorder is not None else []
-
-    @staticmethod
-    def _read(recorder: Recorder) -> Read:
-        return recorder.unread.read(recorder.events)
+        return [*self._recorder.failures, *read(self._recorder.events).failures] if self._recorder is not None else []
 
     @property
     def trace(self) -> Trace:

@@ -22,6 +22,7 @@ from explorer.errors import BusyError
 from explorer.model.context import Context
 from explorer.model.events import CompileError, event_data
 from explorer.model.stage import Facts, Stage, Unmade, Watch, watch_nothing
+from explorer.model.unread import UnreadFacts
 from explorer.model.values import Call, Event, Failure
 from explorer.observe.context import current_compile_id
 from explorer.observe.fresh import cold_compile, every_lookup_misses
@@ -30,7 +31,6 @@ from explorer.observe.patch import Guard, guarding, shielded
 from explorer.observe.places import CallPaths
 from explorer.observe.probes import PROBES
 from explorer.observe.wishes import Changes
-from explorer.recording.unread import UnreadEvents
 from explorer.replay import renumber
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ class Recorder:
         self._frames: set[str] = set()
         self._here = _Here()
         self.guard = Guard(self.covers, {}, here=True)
-        self.unread = UnreadEvents()
         self._deferred: list[tuple[str, str, Callable[[], Facts | Unmade], float]] = []
         self._progress = progress
         self._paths = CallPaths()
@@ -80,10 +79,6 @@ class Recorder:
         frame = self._frame()
         if frame is not None and not self._here.muted:
             self._deferred.append((kind, frame, facts, clock.perf_counter() - self._began))
-
-    def when_read(self, kind: str, facts: Callable[[], Facts]) -> None:
-        """Record an event of `kind` now, and make its facts when the recording is first read."""
-        self(kind, lambda: facts)
 
     @contextmanager
     def during(self, graph: str) -> Iterator[None]:
@@ -163,12 +158,8 @@ class Recorder:
     def _append(self, kind: str, frame: str, facts: Callable[[], Facts | Unmade], time: float, path: tuple[Call, ...]) -> None:
         def add() -> None:
             made = facts()
-            if callable(made):
-                event = Event(kind, time, frame, self._here.graph, path=path)
-                self.unread.add(event, made)
-            else:
-                event = Event(kind, time, frame, self._here.graph, event_data(kind, made), path)
-            self.events.append(event)
+            data = UnreadFacts(made) if callable(made) else event_data(kind, made)
+            self.events.append(Event(kind, time, frame, self._here.graph, data, path))
             if self._progress is not None and kind == "phase":
                 self._progress(str(self.events[-1].data.get("name", "")))
 

@@ -16,6 +16,7 @@ from explorer.ladder import ladder as ladders
 from explorer.ladder.ladder import Ladder, compile_ladder, compile_ladders
 from explorer.ladder.triton_pool import MOST_WORKERS, Pool, Worker
 from explorer.live.ladder_events import LadderCompiles, ladder_events
+from explorer.model.unread import read
 from explorer.model.values import Event
 from explorer.stages import STAGES
 from explorer.stages.inductor.definitions import kernel_events
@@ -175,7 +176,7 @@ def test_kernels_begun_early_are_not_begun_again(source: str, monkeypatch: pytes
         assert asked == [NAME]
         made = compiles.finish([first, second])
     assert asked == [NAME] and not made.failures
-    assert {(e.graph, e.data["name"]) for e in made.events if e.kind == "ptx"} == {
+    assert {(e.graph, e.data["name"]) for e in read(made.events).events if e.kind == "ptx"} == {
         ("forward", NAME),
         ("backward", "triton_poi_fused_mul_7"),
     }
@@ -381,7 +382,7 @@ def test_a_users_own_kernel_in_a_compiled_function_is_taken_down_too() -> None:
     )
     made = ladder_events([Event("output_code", 0.0, "0/0", "inference", {"text": wrapper, "file": ""})], H100)
     assert not made.failures
-    (ptx,) = [e for e in made.events if e.kind == "ptx"]
+    (ptx,) = [e for e in read(made.events).events if e.kind == "ptx"]
     assert ".entry scale(" in ptx.data["text"] and [c["BLOCK"] for c in ptx.data["candidates"]] == [256, 512]
     assert ptx.data["launches"][0]["grid"] == (4, 1, 1)
 
@@ -407,7 +408,7 @@ def test_a_source_for_another_gpu_is_compiled_for_the_one_asked_for(source: str)
 def test_the_launch_of_each_kernel_is_read_from_the_wrapper() -> None:
     """The grid follows from the sizes that the wrapper passes and the config's blocks; a dynamic size stays a formula."""
     made = ladder_events(recorded("recompile"), H100)
-    launches = [e.data["launches"][0] for e in made.events if e.kind == "ptx"]
+    launches = [e.data["launches"][0] for e in read(made.events).events if e.kind == "ptx"]
     assert launches[0]["grid"] == (1, 1, 1) and launches[0]["arguments"]["xnumel"].isdigit()
     dynamic = launches[-1]
     assert not dynamic["arguments"]["xnumel"].isdigit() and "xnumel" in dynamic["grid"][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 
 from explorer.model.events import KernelText, OutputCodeText
 from explorer.model.records import typed
@@ -13,6 +14,9 @@ from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 
 #: async_compile's methods, and the language of the source each is given.
 LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "cuda", "rocm": "hip", "halide": "halide"}
+
+#: What Inductor writes after the last kernel.
+_WAIT = "\nasync_compile.wait(globals())\n"
 
 
 def kernel_events(event: Event) -> Iterator[Event]:
@@ -24,9 +28,21 @@ def kernel_events(event: Event) -> Iterator[Event]:
 
 def _in_python(wrapper: str) -> Iterator[KernelText]:
     """The kernels of a wrapper in Python."""
-    for statement in parsed(wrapper).body:
+    for statement in _head(wrapper).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
             yield from _defined_by(statement, statement.value, wrapper)
+
+
+def _head(wrapper: str) -> ast.Module:
+    """The tree of a wrapper up to where it waits for its kernels, which are defined before; of all of it where they are not.
+
+    To parse the calls behind takes most of the time, and this is done while the program compiles.
+    """
+    head, wait, rest = wrapper.partition(_WAIT)
+    if wait and "async_compile." not in rest.replace("\ndel async_compile\n", ""):
+        with suppress(SyntaxError):  # in the middle of a string
+            return parsed(head)
+    return parsed(wrapper)
 
 
 def _defined_by(statement: ast.Assign, call: ast.Call, wrapper: str) -> Iterator[KernelText]:

@@ -1,0 +1,42 @@
+"""Facts that are made when a recording is first read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from explorer.model.unread import UnreadFacts, read
+from explorer.model.values import Event
+
+
+def test_an_event_that_is_copied_keeps_the_facts_that_it_will_have() -> None:
+    """They go with the event's data, not with the one object that was recorded; both copies are read, the facts made once."""
+    asked: list[str] = []
+
+    def facts() -> dict[str, str]:
+        asked.append("asked")
+        return {"text": "made"}
+
+    event = Event("own", 0.0, "0/0", data=UnreadFacts(facts))
+    renamed = replace(event, frame="1/0")
+    assert dict(event.data) == {} and not asked
+    assert [(e.frame, dict(e.data)) for e in read([event, renamed]).events] == [
+        ("0/0", {"text": "made"}),
+        ("1/0", {"text": "made"}),
+    ]
+    assert asked == ["asked"]
+
+
+def test_two_events_without_facts_are_not_equal() -> None:
+    """What they will say is not known yet."""
+    make = partial(dict, text="made")
+    assert Event("own", 0.0, data=UnreadFacts(make)) != Event("own", 0.0, data=UnreadFacts(make))
+
+
+def test_facts_that_cannot_be_made_are_one_failure() -> None:
+    """However often they are read; the other events are there."""
+    bad, good = Event("own", 0.0, data=UnreadFacts(lambda: dict([()]))), Event("own", 1.0)  # type: ignore[list-item]
+    for _ in range(2):
+        found = read([bad, bad, good])
+        assert found.events == (good,)
+        assert [(f.stage, f.step) for f in found.failures] == [("own", "record")]
