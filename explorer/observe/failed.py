@@ -12,7 +12,7 @@ from typing import Any
 
 from explorer.model.events import CompileError, CompileSwallowed, Stance, Text
 from explorer.model.stage import Emit
-from explorer.observe.patch import followed, replaced
+from explorer.observe.patch import Guard, followed, guard_here, guarding, replaced
 from explorer.observe.versions import compiles_backward_apart, compiles_in_stages
 
 #: The settings that limit how often a frame is compiled.
@@ -158,8 +158,11 @@ class FailedCompiles:
 
     @contextmanager
     def stances(self) -> Iterator[None]:
-        """Watch under which stance compiled functions are called: under some of them nothing is compiled."""
-        from torch._dynamo import eval_frame
+        """Watch under which stance compiled functions are called: under some of them nothing is compiled.
+
+        Dynamo asks for the stance ten thousand times a compile. That is followed only while there is another than the default.
+        """
+        from torch._dynamo import decorators, eval_frame
 
         def asked(_: Any, callback: Any) -> None:
             stance = eval_frame._stance.stance
@@ -167,7 +170,20 @@ class FailedCompiles:
                 self._stances.add(stance)
                 self._emit("stance", lambda: Stance(stance=stance))
 
-        with followed(eval_frame, "_callback_from_stance", asked):
+        guard = guard_here()
+        every_thread = Guard(lambda: True, guard.losses, stage=guard.stage)  # a stance is the whole process's
+
+        with ExitStack() as stack, ExitStack() as following:
+
+            def changed(*_: Any) -> None:
+                following.close()
+                if eval_frame._stance.stance != "default":
+                    with guarding(guard):
+                        following.enter_context(followed(eval_frame, "_callback_from_stance", asked))
+
+            changed()
+            with guarding(every_thread):
+                stack.enter_context(followed(decorators, "_set_stance", changed))
             yield
 
 

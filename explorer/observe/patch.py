@@ -157,9 +157,6 @@ class _Calls(threading.local):
 class _Layer:
     """One replacement of a function, with its guard."""
 
-    follows = precedes = False  # whether it is only what runs after the function, or before it
-    is_pure = False  # whether it may call the function twice
-
     def __init__(self, slot: _Slot, step: str, guard: Guard) -> None:
         self.slot, self.step, self.guard = slot, step, guard
         self.ours: Callable[..., Any] = slot.original
@@ -221,6 +218,21 @@ class _Layer:
         if self.guard.essential:
             raise error
 
+    def standing(self, slot: _Slot) -> Callable[..., Any]:
+        """What stands in the function's place, made for this replacement, which is the only one there as nearly always."""
+
+        def in_place(*args: Any, **kwargs: Any) -> Any:
+            only = slot.only
+            try:
+                if only is not None and only.guard.thread == get_ident():
+                    return only.call(slot.original, (), args, kwargs)
+                return slot.through(args, kwargs)
+            except BaseException as error:
+                error.__traceback__ = _without_own_frames(error.__traceback__)
+                raise
+
+        return in_place
+
     def without(
         self,
         error: Exception,
@@ -242,8 +254,6 @@ class _Layer:
 class _Following(_Layer):
     """What runs after each call of a function that returned; nothing of the call itself is to be kept or put right."""
 
-    follows = True
-
     def call(self, original: Callable[..., Any], under: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call what is below, then what follows it, whose error is lost."""
         result = _through(original, under, args, kwargs) if under else original(*args, **kwargs)
@@ -253,11 +263,32 @@ class _Following(_Layer):
             self.lose(error)
         return result
 
+    def standing(self, slot: _Slot) -> Callable[..., Any]:
+        """The same as `call` in the function's place, which spares a call."""
+        original, after, thread = slot.original, self.ours, self.guard.thread
+
+        def in_place(*args: Any, **kwargs: Any) -> Any:
+            try:
+                if slot.only is not self or thread != get_ident():
+                    return slot.through(args, kwargs)
+                result = original(*args, **kwargs) if kwargs else original(*args)  # without it no empty mapping is made
+                try:
+                    if kwargs:
+                        after(result, *args, **kwargs)
+                    else:
+                        after(result, *args)
+                except Exception as error:  # noqa: BLE001 rule 5
+                    self.lose(error)
+                return result
+            except BaseException as error:
+                error.__traceback__ = _without_own_frames(error.__traceback__)
+                raise
+
+        return in_place
+
 
 class _Preceding(_Layer):
     """What runs before each call of a function; of the call itself nothing is seen."""
-
-    precedes = True
 
     def call(self, original: Callable[..., Any], under: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run what precedes, whose error is lost, then call what is below."""
@@ -267,11 +298,31 @@ class _Preceding(_Layer):
             self.lose(error)
         return _through(original, under, args, kwargs) if under else original(*args, **kwargs)
 
+    def standing(self, slot: _Slot) -> Callable[..., Any]:
+        """The same as `call` in the function's place, which spares a call."""
+        original, before, thread = slot.original, self.ours, self.guard.thread
+
+        def in_place(*args: Any, **kwargs: Any) -> Any:
+            try:
+                if slot.only is not self or thread != get_ident():
+                    return slot.through(args, kwargs)
+                try:
+                    if kwargs:
+                        before(*args, **kwargs)
+                    else:
+                        before(*args)
+                except Exception as error:  # noqa: BLE001 rule 5
+                    self.lose(error)
+                return original(*args, **kwargs) if kwargs else original(*args)
+            except BaseException as error:
+                error.__traceback__ = _without_own_frames(error.__traceback__)
+                raise
+
+        return in_place
+
 
 class _Pure(_Layer):
     """What is called in place of a function that only computes something, and so may be called again where this fails."""
-
-    is_pure = True
 
     def call(self, original: Callable[..., Any], under: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the replacement; where it fails, give what the original gives."""
@@ -279,6 +330,24 @@ class _Pure(_Layer):
             return self.ours(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 rule 5
             return self.without(error, original, under, args, kwargs)
+
+    def standing(self, slot: _Slot) -> Callable[..., Any]:
+        """The same as `call` in the function's place, which spares a call."""
+        original, instead, thread = slot.original, self.ours, self.guard.thread
+
+        def in_place(*args: Any, **kwargs: Any) -> Any:
+            try:
+                if slot.only is not self or thread != get_ident():
+                    return slot.through(args, kwargs)
+                try:
+                    return instead(*args, **kwargs) if kwargs else instead(*args)
+                except Exception as error:  # noqa: BLE001 rule 5
+                    return self.without(error, original, (), args, kwargs)
+            except BaseException as error:
+                error.__traceback__ = _without_own_frames(error.__traceback__)
+                raise
+
+        return in_place
 
 
 class _Outermost(_Layer):
@@ -316,42 +385,18 @@ class _Slot:
         """The replacements under one; all that are on where it is on no more."""
         return self.layers[: self.layers.index(layer)] if layer in self.layers else self.layers
 
-    def function(self) -> Callable[..., Any]:
-        """What stands in the function's place; a plain function, so that it binds as a method does."""
+    def function(self, first: _Layer) -> Callable[..., Any]:
+        """What stands in the function's place; a plain function, so that it binds as a method does.
 
-        original = self.original
-
-        def in_place(*args: Any, **kwargs: Any) -> Any:
-            only = self.only
-            try:
-                if only is None or only.guard.thread != get_ident():
-                    return _through(original, self.layers, args, kwargs)
-                if only.follows:  # as in `_Following.call`, which spares a call
-                    result = original(*args, **kwargs)
-                    try:
-                        only.ours(result, *args, **kwargs)
-                    except Exception as error:  # noqa: BLE001 rule 5
-                        only.lose(error)
-                    return result
-                if only.precedes:
-                    try:
-                        only.ours(*args, **kwargs)
-                    except Exception as error:  # noqa: BLE001 rule 5
-                        only.lose(error)
-                    return original(*args, **kwargs)
-                if only.is_pure:
-                    try:
-                        return only.ours(*args, **kwargs)
-                    except Exception as error:  # noqa: BLE001 rule 5
-                        return only.without(error, original, (), args, kwargs)
-                return only.call(original, (), args, kwargs)
-            except BaseException as error:
-                error.__traceback__ = _without_own_frames(error.__traceback__)
-                raise
-
-        made = _like(in_place, self.original)
+        While `first` is the only replacement and acts for the thread that calls, it goes the quick way of its kind.
+        """
+        made = _like(first.standing(self), self.original)
         made.explorer_slot = self  # type: ignore[attr-defined]
         return made
+
+    def through(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the topmost replacement that acts for this thread, by the general way."""
+        return _through(self.original, self.layers, args, kwargs)
 
 
 def _without_own_frames(place: types.TracebackType | None) -> types.TracebackType | None:
@@ -385,7 +430,7 @@ def guarded(original: Callable[..., Any], make: Callable[[Any], Any], step: str)
     layer = _Layer(slot, step, guard_here())
     layer.ours = make(layer.original())
     slot.hold((layer,))
-    return slot.function()
+    return slot.function(layer)
 
 
 def guarded_always(original: Callable[..., Any], make: Callable[[Any], Any], step: str) -> Callable[..., Any]:
@@ -523,7 +568,8 @@ def _put_on(owner: Any, name: str, make: Callable[[Any], Any], kind: type[_Layer
         layer.ours = made.__get__(None, owner) if static else made
         if not slot.layers:
             slot.own = own
-            setattr(owner, name, staticmethod(slot.function()) if static else slot.function())
+            in_place = slot.function(layer)
+            setattr(owner, name, staticmethod(in_place) if static else in_place)
         slot.hold(tuple(sorted((*slot.layers, layer), key=lambda layer: isinstance(layer, _Outermost))))
         return layer
 

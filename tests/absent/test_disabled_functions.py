@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.absent.disabled_functions import _is_plainly_torchs, is_of_program
+from explorer.absent.disabled_functions import _is_plainly_torchs, disabled_functions, is_of_program
 
 
 def own(x: torch.Tensor) -> torch.Tensor:
@@ -61,3 +61,42 @@ def test_what_torch_disables_most_is_known_the_quick_way() -> None:
 
     endless.__wrapped__ = endless  # type: ignore[attr-defined]
     assert not _is_plainly_torchs(endless)
+
+
+def test_what_begins_ends_also_inside_another_and_with_an_error() -> None:
+    """Each of the program's functions under way ends once, before Dynamo goes on; torch's own are left out."""
+    from torch._dynamo import eval_frame
+
+    log: list[str] = []
+
+    def begin() -> Callable[[], None]:
+        number = sum(entry.startswith("begin") for entry in log)
+        log.append(f"begin {number}")
+        return lambda: log.append(f"end {number}")
+
+    @torch.compiler.disable
+    def inner(*, fail: bool) -> None:
+        log.append("inner")
+        if fail:
+            raise ValueError("the program's own")
+
+    @torch.compiler.disable
+    def outer(*, fail: bool) -> None:
+        inner(fail=fail)
+        log.append("outer")
+
+    own = eval_frame._maybe_set_eval_frame
+    both = ["begin 0", "begin 1", "inner", "end 1", "outer", "end 0"]
+    with disabled_functions(begin):
+        torch.compiler.disable(torch.nn.functional.dropout)(torch.ones(2))
+        assert not log
+        outer(fail=False)
+        assert log == both
+        assert eval_frame._maybe_set_eval_frame is own  # ten thousand of torch's own functions call it in a compile
+        log.clear()
+        with pytest.raises(ValueError, match="own"):
+            outer(fail=True)
+        assert log == ["begin 0", "begin 1", "inner", "end 1", "end 0"]
+    log.clear()
+    outer(fail=False)
+    assert log == ["inner", "outer"]
