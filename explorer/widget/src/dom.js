@@ -173,20 +173,40 @@ export function bytes(value) {
 }
 
 /**
+ * Run once after the code that runs now, with the arguments of the last call: what reads where something
+ * stands comes before what changes it, and the browser lays the page out once.
+ *
+ * @template {unknown[]} Given
+ * @param {(...given: Given) => void} action
+ * @returns {(...given: Given) => void}
+ */
+export const afterwards = (action) => once(action, queueMicrotask);
+
+/**
  * Run at most once a frame, with the arguments of the last call.
  *
  * @template {unknown[]} Given
  * @param {(...given: Given) => void} action
  * @returns {(...given: Given) => void}
  */
-export function eachFrame(action) {
-  let waiting = 0;
+export const eachFrame = (action) => once(action, requestAnimationFrame);
+
+/**
+ * @template {unknown[]} Given
+ * @param {(...given: Given) => void} action
+ * @param {(run: () => void) => void} later
+ * @returns {(...given: Given) => void}
+ */
+function once(action, later) {
+  let waits = false;
   /** @type {Given} */
   let latest;
   return (...given) => {
     latest = given;
-    waiting ||= requestAnimationFrame(() => {
-      waiting = 0;
+    if (waits) return;
+    waits = true;
+    later(() => {
+      waits = false;
       action(...latest);
     });
   };

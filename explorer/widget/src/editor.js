@@ -38,7 +38,7 @@ import { hasNoise, noiseIn, noiseLines } from "./noise.js";
 import { occurrences, tokens } from "./text.js";
 import { lineTooltips } from "./tooltip.js";
 
-/** @import { Extension, Line, Range } from "@codemirror/state" */
+/** @import { Extension, Line, Range, TransactionSpec } from "@codemirror/state" */
 /** @import { BlockInfo, DecorationSet, KeyBinding, ViewUpdate } from "@codemirror/view" */
 /** @import { Look } from "./colours.js" */
 /** @import { Hovered } from "./hovering.js" */
@@ -163,6 +163,9 @@ export class Editor {
     this.program = null;
     /** @type {Uint32Array | null} where each line's fold ends */
     this.ends = null;
+    /** @type {TransactionSpec[]} what is to be changed, all of it in one update */
+    this.waiting = [];
+    this.goal = 0; // the line that they bring to the middle, 0 for none
     this.view = new EditorView({
       root: root instanceof ShadowRoot ? root : undefined,
       state: EditorState.create({ doc: "" }),
@@ -178,6 +181,7 @@ export class Editor {
     this.lines = lines;
     this.program = program;
     this.ends = null;
+    this.forget();
     this.view.setState(
       EditorState.create({ doc: Text.of(lines.length ? lines : [""]), extensions: this.extensions() }),
     );
@@ -255,6 +259,31 @@ export class Editor {
     ];
   }
 
+  // Changes -------------------------------------------------------------------------------------------------
+
+  /**
+   * Change what is shown, together with all else that is changed until the code that runs now is done: after
+   * each update CodeMirror asks for the selection, for which the browser lays out the whole page.
+   *
+   * @param {TransactionSpec} change
+   */
+  change(change) {
+    if (!this.waiting.length) queueMicrotask(() => this.update());
+    this.waiting.push(change);
+  }
+
+  // Show what waits.
+  update() {
+    const { waiting } = this;
+    this.forget();
+    if (waiting.length) this.view.dispatch(...waiting);
+  }
+
+  forget() {
+    this.waiting = [];
+    this.goal = 0;
+  }
+
   // Marks ---------------------------------------------------------------------------------------------------
 
   /** @param {Marks} changes */
@@ -265,10 +294,11 @@ export class Editor {
       now.chosen === changes.chosen &&
       now.query === changes.query &&
       !now.lit.size &&
-      !changes.lit.size
+      !changes.lit.size &&
+      !this.waiting.length
     )
       return;
-    this.view.dispatch({ effects: setMarks.of(changes) });
+    this.change({ effects: setMarks.of(changes) });
   }
 
   /** @param {EditorView} view @param {BlockInfo} block */
@@ -349,8 +379,9 @@ export class Editor {
    */
   hover(changes) {
     const now = this.view.state.field(hovered, false);
-    if (!now || (now.line === changes.line && !now.linked.size && !changes.linked.size)) return;
-    this.view.dispatch({ effects: setHovered.of(changes) });
+    const isSame = now?.line === changes.line && !now.linked.size && !changes.linked.size;
+    if (!now || (isSame && !this.waiting.length)) return;
+    this.change({ effects: setHovered.of(changes) });
   }
 
   /** @param {EditorView} view @param {Line} line @returns {Iterable<Range<Decoration>>} */
@@ -383,6 +414,7 @@ export class Editor {
    */
   foldLines(first, last) {
     const { doc } = this.view.state;
+    this.update(); // what is revealed next is looked for where the fold leaves it
     this.view.dispatch({
       effects: foldEffect.of({ from: doc.line(first - 1).to, to: doc.line(last).to }),
     });
@@ -434,7 +466,7 @@ export class Editor {
   }
 
   /**
-   * The first and last line in view.
+   * The first and last line in view; where another line is about to be brought there, those about it.
    *
    * @returns {[first: number, last: number]}
    */
@@ -444,20 +476,55 @@ export class Editor {
     const top = scrollDOM.scrollTop - this.view.documentPadding.top;
     /** @param {number} height */
     const line = (height) => doc.lineAt(this.view.lineBlockAtHeight(Math.max(0, height)).from).number;
-    return [line(top), line(top + scrollDOM.clientHeight - 20)];
+    const [first, last] = [line(top), line(top + scrollDOM.clientHeight - 20)];
+    const moved = this.goal ? this.goal - Math.round((first + last) / 2) : 0;
+    return [Math.max(1, first + moved), Math.min(doc.lines, last + moved)];
   }
 
   /**
-   * The lines in view, without those that are folded away.
+   * The lines in view, without those that are folded away; where another line is about to be brought there,
+   * those about it.
    *
    * @returns {number[]}
    */
   linesInView() {
     const { scrollDOM, state } = this.view;
-    const top = scrollDOM.scrollTop - this.view.documentPadding.top;
-    return this.view.viewportLineBlocks
-      .filter((block) => block.bottom > top && block.top < top + scrollDOM.clientHeight)
+    const high = scrollDOM.clientHeight;
+    const top = this.goal
+      ? this.topAbout(this.goal, high)
+      : scrollDOM.scrollTop - this.view.documentPadding.top;
+    const blocks = this.goal ? this.blocksFrom(top, high) : this.view.viewportLineBlocks;
+    return blocks
+      .filter((block) => block.bottom > top && block.top < top + high)
       .map((block) => state.doc.lineAt(block.from).number);
+  }
+
+  /**
+   * Where what is in view begins once a line is in its middle.
+   *
+   * @param {number} line
+   * @param {number} high pixels that are in view
+   */
+  topAbout(line, high) {
+    const { view } = this;
+    const { top, height } = view.lineBlockAt(view.state.doc.line(line).from);
+    return Math.max(0, Math.min(view.contentHeight - high, top + (height - high) / 2));
+  }
+
+  /**
+   * @param {number} top
+   * @param {number} high
+   */
+  blocksFrom(top, high) {
+    /** @type {BlockInfo[]} */
+    const blocks = [];
+    for (let at = top; at < top + high;) {
+      const block = this.view.lineBlockAtHeight(at);
+      if (blocks.at(-1)?.from === block.from) break;
+      blocks.push(block);
+      at = block.bottom + 1;
+    }
+    return blocks;
   }
 
   /**
@@ -472,9 +539,11 @@ export class Editor {
     const [first, last] = this.view.scrollDOM.clientHeight ? this.inView() : [0, 0];
     /** @type {StateEffect<unknown>[]} */
     const effects = unfolding(this.view.state, at);
-    if (effects.length || line < first || line > last)
+    if (effects.length || line < first || line > last) {
       effects.push(EditorView.scrollIntoView(at, { y: "center", x: "nearest" }));
-    this.view.dispatch({ effects, ...(caret ? { selection: { anchor: at } } : {}) });
+      this.goal = line;
+    }
+    if (effects.length || caret) this.change({ effects, ...(caret ? { selection: { anchor: at } } : {}) });
   }
 
   goToLine() {
@@ -483,7 +552,7 @@ export class Editor {
 
   // Other user lines have colours.
   recolour() {
-    this.view.dispatch({ effects: recoloured.of(null) });
+    this.change({ effects: recoloured.of(null) });
   }
 
   /** @param {ViewUpdate} update */

@@ -14,7 +14,10 @@ export class Following {
     this.count = 0; // panes
     this.closed = false; // by the user, who wants no pane to be opened
     hub.on("opened", (shown) => this.opened(shown));
-    hub.on("selected", ({ by }) => this.follow(by));
+    hub.on("selected", ({ by }) => {
+      this.follow(by);
+      panes.colour(); // at once, for what is about to be in sight: one update shows lines and colours
+    });
   }
 
   /**

@@ -1,7 +1,7 @@
 // A text pane: a bar to choose and handle a text, the text itself, and beside it a map of its lit lines.
 
 import { sightOf } from "./colours.js";
-import { button, eachFrame, element, plural, seconds, toggle } from "./dom.js";
+import { afterwards, button, eachFrame, element, plural, seconds, toggle } from "./dom.js";
 import { Editor } from "./editor.js";
 import { LayoutPanel } from "./layoutpanel.js";
 import { Picker } from "./picker.js";
@@ -78,6 +78,7 @@ export class Pane {
     this.quiet = pressed("locations", `show locations, ${label}`, (isOn) => this.editor.setQuiet(!isOn));
     this.layouts = new LayoutPanel(label);
     this.element = this.build(label);
+    this.say = afterwards(() => this.tell());
     // Once a frame: asked for its height at once, the browser would lay out all that has changed so far.
     this.drawMap = eachFrame(() => this.paintMap());
     this.observer = new ResizeObserver(() => this.drawMap());
@@ -173,17 +174,22 @@ export class Pane {
     this.chosen = chosen;
     this.pointer = 0;
     this.sorted = [...lit.keys()].sort((a, b) => a - b);
+    this.editor.mark({ lit, chosen, query });
+    this.say();
+    this.drawMap();
+  }
+
+  // Say how many lines are lit, and show the layout of the first that names one.
+  tell() {
+    const { lit, chosen, layouts } = this;
     this.count.textContent = lit.size ? `◆ ${lit.size}` : "";
     this.count.title = lit.size ? plural(lit.size, "linked line") : "";
     this.up.disabled = this.down.disabled = !lit.size;
-    this.editor.mark({ lit, chosen, query });
-    const { layouts } = this;
     const shut = layouts.element.hidden;
     layouts.select([chosen, ...this.sorted].find((line) => layouts.naming.has(line)) ?? 0);
     // the panel takes room from the text, whose line stays in sight
     if (shut && chosen && !layouts.element.hidden)
       requestAnimationFrame(() => chosen === this.chosen && this.editor.reveal(chosen));
-    this.drawMap();
   }
 
   /**

@@ -165,7 +165,6 @@ export class Panes {
       if (line) pane.editor.reveal(line, true);
       else pane.revealLit();
     }
-    this.settle();
   }
 
   /** @param {Pane} pane */

@@ -1,6 +1,6 @@
 // The stage rail: the tree of texts with sizes and times, and beside each what is linked, found and shown.
 
-import { element, focusedBeside, seconds, within } from "./dom.js";
+import { afterwards, element, focusedBeside, seconds, within } from "./dom.js";
 import { inParts, parted } from "./names.js";
 import { texts, tree } from "./tree.js";
 
@@ -52,6 +52,9 @@ export class Rail {
       onclick: (event) => this.click(event),
     });
     this.element = element("nav", { class: "rail", "aria-label": "stages of the compile" }, this.list);
+    this.sayAll = afterwards(() => {
+      for (const row of this.drawn) if (row.shownText !== this.textBeside(row.node)) this.say(row);
+    });
     this.roots = tree(store, live);
     this.begin(this.roots, 0);
     this.draw();
@@ -113,7 +116,7 @@ export class Rail {
    */
   mark(shown = this.shown) {
     this.shown = shown;
-    for (const row of this.drawn) if (row.shownText !== this.textBeside(row.node)) this.say(row);
+    this.sayAll();
   }
 
   /**

@@ -1,7 +1,7 @@
 // One instance of a module: a line of the program that several instances run leads to the nodes of all of
 // them, and this leaves the links of one.
 
-import { element } from "./dom.js";
+import { afterwards, element } from "./dom.js";
 import { artifactOf, lineOf, place } from "./links.js";
 
 /** @import { Parts } from "./app.js" */
@@ -21,7 +21,10 @@ export class Scope {
       onchange: () => this.restrict(this.select.value),
     });
     this.element = element("label", { class: "soft scope", hidden: true }, "links of ", this.select);
-    hub.on("selected", () => this.offer());
+    hub.on(
+      "selected",
+      afterwards(() => this.offer()),
+    );
     hub.on("grown", () => this.module && this.restrict(this.module));
   }
 

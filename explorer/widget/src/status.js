@@ -1,6 +1,6 @@
 // The status line: the selected line and how its links are known, or what a part has to say.
 
-import { element, plural } from "./dom.js";
+import { afterwards, element, plural } from "./dom.js";
 
 /** @import { Parts } from "./app.js" */
 
@@ -16,7 +16,10 @@ export class Status {
     this.store = store;
     this.selection = selection;
     this.element = element("p", { class: "status", role: "status" });
-    hub.on("selected", () => this.tell());
+    hub.on(
+      "selected",
+      afterwards(() => this.tell()),
+    );
   }
 
   /** @param {string} text */
