@@ -1,17 +1,15 @@
 """One self-contained HTML file for a trace, or for several beside each other, and the static summary that notebooks keep. Pure.
 
-The file loads nothing from a network. It holds the trace as gzipped, base64 JSON. Its script, the same bundle that the widget
-runs, unpacks the JSON and shows it as text nodes only. Its Content-Security-Policy allows this one script and this one style
-sheet, by their hashes. The script builds the view's own style sheet behind a shadow root.
+The file loads nothing from a network. It holds the trace as gzipped JSON in base64, in parts (`packing.py`). Its script, the same
+bundle that the widget runs, unpacks the JSON and shows it as text nodes only. Its Content-Security-Policy allows this one script
+and this one style sheet, by their hashes. The script builds the view's own style sheet behind a shadow root.
 """
 
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import html
-import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
@@ -21,6 +19,7 @@ from explorer.compared import payload_of_comparison
 from explorer.files.trace_file import write
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
+from explorer.packing import pack
 from explorer.payload import payload
 from explorer.questions.cells import cells_of, place
 from explorer.questions.comparison import Comparison
@@ -68,9 +67,8 @@ def document(shown: TraceData | Comparison) -> str:
 
 
 def packed(shown: TraceData | Comparison) -> bytes:
-    """Return the payload as gzipped JSON, for the page and the widget."""
-    whole = payload_of_comparison(shown) if isinstance(shown, Comparison) else payload(shown)
-    return gzip.compress(json.dumps(whole, separators=(",", ":")).encode(), compresslevel=9, mtime=0)
+    """Return the packed payload, for the page and the widget."""
+    return pack(payload_of_comparison(shown) if isinstance(shown, Comparison) else payload(shown))
 
 
 def _title(shown: TraceData | Comparison) -> str:

@@ -142,6 +142,7 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
     }
     if a.nodes:
         info["nodes"] = columns(a, strings)
+        info["operators"] = sum(map(_calls_an_operator, with_inner(a)))
         if a.stage == "post_grad" and (rows := by_node(trace, a.frame, a.graph)):
             info["nodes"]["lowered"] = lowered_columns(info["nodes"]["name"], rows, strings)
     if a.stage == "ttgir" and (layouts := _layouts(a.text)):
@@ -283,6 +284,11 @@ def _facts(node: Mapping[str, Plain]) -> dict[str, str]:
         "code": str(node.get("code", "")),
         "args": f"{node.get('args', '')}{node.get('kwargs', '')}"[:SMALL],
     }
+
+
+def _calls_an_operator(node: Mapping[str, Plain]) -> bool:
+    facts = _facts(node)
+    return facts["op"] == "call_function" and not facts["target"].endswith("getitem")
 
 
 def lines_of_nodes(a: Artifact) -> Mapping[str, int]:

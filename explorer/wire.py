@@ -141,10 +141,11 @@ class ArtifactInfo(TypedDict):
     """A text of the trace.
 
     "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in it, "made_by"
-    the function of the compiler that made it. "rows" is the table of a stage that has one, such as guards. "layouts" are those
-    of a TTGIR's values. "before" is the text before a pass, or the index of the artifact with that text; "idle" and
-    "idle_after" are (name, seconds) of the passes before it and after it that changed nothing. A text that is the same in several
-    traces travels once: "same_text" is the index of the artifact that has it, and "text" is "" then.
+    the function of the compiler that made it. "operators" is how many operators a graph calls. "rows" is the table of a stage
+    that has one, such as guards. "layouts" are those of a TTGIR's values. "before" is the text before a pass, or the index of the
+    artifact with that text; "idle" and "idle_after" are (name, seconds) of the passes before and after it that changed nothing.
+    A text that is the same in several traces travels once: "same_text" is the index of the artifact that has it, and "text" is ""
+    then.
     """
 
     id: str
@@ -163,6 +164,7 @@ class ArtifactInfo(TypedDict):
     made_by: str
     data: Facts
     nodes: NotRequired[Nodes]
+    operators: NotRequired[int]
     rows: NotRequired[list[Facts]]
     layouts: NotRequired[LayoutsInfo]
     before: NotRequired[str | int]
@@ -427,6 +429,19 @@ class Payload(TypedDict):
     comparison: NotRequired[ComparisonInfo]
 
 
+#: Where the objects are of which a part of the payload has fields.
+HeldIn = Literal["artifacts", "fusion", "memory"]
+#: (where, index, fields) of one object; the index is 0 in "memory", which is one.
+Held = tuple[HeldIn, int, Names]
+
+
+class Opening(TypedDict):
+    """The first part of a packed payload: all but the fields that "parts" names, a list for each further part."""
+
+    payload: Payload
+    parts: list[list[Held]]
+
+
 class Addition(TypedDict):
     """Texts made on demand; "forms" are (index of the kernel, stage, index of its new text) for the payload's "kernels"."""
 
@@ -594,4 +609,4 @@ DATA = {
 OF_PASSES = PassFacts
 ROWS = {"phase": Phase, "guards": Guard, "recompile": Recompile, "symbol": Symbol}
 #: All that travels.
-MESSAGES = (Payload, Addition, Selected, Command, Progress, MlirPasses, Question)
+MESSAGES = (Payload, Opening, Addition, Selected, Command, Progress, MlirPasses, Question)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import html
 import json
 import re
@@ -12,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from explorer import kept, page
+from explorer.packing import unpack
 from explorer.payload import payload
 from explorer.questions.user_lines import compiled_kernels
 from explorer.traced import Trace
@@ -211,7 +211,7 @@ def test_the_trace_is_held_once(trained):
     """An output has one copy of the payload, packed, and it is the payload of the trace."""
     text = output_of(trained)
     (held,) = re.findall(r'class="explorer-trace">([^<]*)<', text)
-    assert json.loads(gzip.decompress(base64.b64decode(held))) == json.loads(json.dumps(payload(trained)))
+    assert unpack(base64.b64decode(held)) == json.loads(json.dumps(payload(trained)))
     assert len(text) < len(held) + len(page.static_summary(trained)) + len(page.bundle()) / 2, "and the packed front end"
 
 

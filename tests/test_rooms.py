@@ -38,6 +38,7 @@ ROOMS = (
     "files",
     "wire",
     "payload",
+    "packing",
     "compared",
     "page",
     "kept",

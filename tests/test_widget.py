@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gc
-import gzip
 import json
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from explorer.errors import InputError
 from explorer.model.events import AssemblyText
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event, Rows
+from explorer.packing import unpack
 from explorer.page import bundle, packed
 from explorer.payload import payload
 from explorer.process import hosts
@@ -52,8 +52,8 @@ def by_front_end(view: Explorer) -> None:
 
 
 def test_the_payload_travels_once_and_compressed(view, trace):
-    """A widget holds the trace's payload as gzipped JSON, and the committed bundle as its front end."""
-    assert json.loads(gzip.decompress(view.payload)) == json.loads(json.dumps(payload(trace)))
+    """A widget holds the trace's payload, packed, and the committed bundle as its front end."""
+    assert unpack(view.payload) == json.loads(json.dumps(payload(trace)))
     committed = Path(explorer.__file__).parent / "widget" / "static" / "explorer.js"
     assert view._esm == committed.read_text(encoding="utf-8")
     assert not view.is_live

@@ -18,8 +18,6 @@ again finds its views live.
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import uuid
 from functools import cached_property
@@ -31,6 +29,7 @@ import traitlets
 
 from explorer import kept, wire
 from explorer.errors import InputError, unknown_name
+from explorer.packing import unpack
 from explorer.page import bundle, packed
 from explorer.payload import lines_of_nodes
 from explorer.process.hosts import needs_view
@@ -195,7 +194,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
 
     @cached_property
     def _views(self) -> list[str]:
-        return views_of(json.loads(gzip.decompress(self.payload)))
+        return views_of(unpack(self.payload))
 
     @staticmethod
     def _check_line(text: Artifact, line: object) -> None:

@@ -172,6 +172,18 @@ export function bytes(value) {
   return `${power && amount < 100 ? amount.toFixed(1) : Math.round(amount)} ${UNITS[power]}`;
 }
 
+const SOON = 500; // milliseconds after which something is done even if the browser is never idle
+
+/**
+ * Do something when the browser has nothing else to do.
+ *
+ * @param {() => void} action
+ */
+export function whenIdle(action) {
+  if ("requestIdleCallback" in globalThis) requestIdleCallback(action, { timeout: SOON });
+  else setTimeout(action, SOON); // Safari
+}
+
 /**
  * Run once after the code that runs now, with the arguments of the last call: what reads where something
  * stands comes before what changes it, and the browser lays the page out once.

@@ -139,10 +139,10 @@ export class GraphView {
   begin(inPanes) {
     const { artifacts, kernels } = this.store.payload;
     artifacts.forEach((a, index) => {
-      if (!a.nodes) return;
+      if (!("nodes" in a)) return;
       this.source.append(element("option", { value: index }, `${a.frame} ${this.store.name(index)}`));
     });
-    const shown = inPanes.find((index) => index >= 0 && this.store.artifact(index).nodes);
+    const shown = inPanes.find((index) => index >= 0 && "nodes" in this.store.artifact(index));
     const [kernel = null] = kernels;
     const last = artifacts.findIndex(
       ({ stage, frame, graph }) =>
@@ -154,7 +154,7 @@ export class GraphView {
 
   /** @param {number} index */
   open(index) {
-    if (!this.store.artifact(index).nodes) return false;
+    if (!("nodes" in this.store.artifact(index))) return false;
     this.show(index);
     return true;
   }
@@ -227,7 +227,7 @@ export class GraphView {
   /** @param {Grouped} grouped */
   regroup({ id, by, open, hides = false, folds = true, shown = {} }) {
     const index = this.store.byId.get(id);
-    if (index === undefined || !this.store.artifact(index).nodes) return;
+    if (index === undefined || !("nodes" in this.store.artifact(index))) return;
     this.take(index);
     this.hides.setAttribute("aria-pressed", String(hides));
     this.folds.setAttribute("aria-pressed", String(folds));

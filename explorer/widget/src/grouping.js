@@ -81,7 +81,7 @@ function byKernel(store, index) {
 export function fusedInto(store, index) {
   const { frame, graph, stage } = store.artifact(index);
   const fused = store.payload.artifacts.find(
-    (a) => a.stage === "ir_post_fusion" && a.frame === frame && a.graph === graph && a.nodes,
+    (a) => a.stage === "ir_post_fusion" && a.frame === frame && a.graph === graph && "nodes" in a,
   );
   if (!fused?.nodes || stage === "ir_post_fusion") return null;
   const { name: kernels, fused: members, origins } = fused.nodes;

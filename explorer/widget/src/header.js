@@ -64,18 +64,12 @@ export class Header {
   graphs() {
     const { artifacts, calls, comparison } = this.store.payload;
     const lists = GRAPHS.map((stage) =>
-      artifacts.flatMap((a, at) => (a.stage === stage && a.nodes ? [at] : [])),
+      artifacts.flatMap((a, at) => (a.stage === stage && "nodes" in a ? [at] : [])),
     );
     const graphs = lists.find((list) => list.length);
     if (comparison || !graphs) return null;
-    /** @param {number} at @param {number} node */
-    const isOperator = (at, node) =>
-      this.store.fact(at, node, "op") === "call_function" &&
-      !this.store.fact(at, node, "target").endsWith("getitem");
-    const operators = graphs.flatMap((at) =>
-      this.store.nodes(at).name.filter((_, node) => isOperator(at, node)),
-    );
-    const size = `${plural(graphs.length, "graph")} of ${plural(operators.length, "operator")}`;
+    const operators = graphs.reduce((sum, at) => sum + (artifacts[at].operators ?? 0), 0);
+    const size = `${plural(graphs.length, "graph")} of ${plural(operators, "operator")}`;
     const { title } = this.store.stage(graphs[0]);
     const parts = [size, calls.length ? plural(calls.length, "library call") : ""].filter(Boolean);
     return element("li", { title: `counted in: ${title}` }, parts.join(", "));

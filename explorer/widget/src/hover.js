@@ -143,7 +143,7 @@ function* partFacts(store, index, names) {
   yield ["FX nodes", listed(names, MOST)];
   const { frame, graph } = store.artifact(index);
   const at = store.payload.artifacts.findIndex(
-    (a) => a.stage === "post_grad" && a.frame === frame && a.graph === graph && a.nodes,
+    (a) => a.stage === "post_grad" && a.frame === frame && a.graph === graph && "nodes" in a,
   );
   if (at < 0) return;
   const { name } = store.nodes(at);

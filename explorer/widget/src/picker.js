@@ -1,14 +1,12 @@
 // The picker of a pane's text. A trace has hundreds of texts and a view several pickers: the texts that are
 // not shown become options when the browser has nothing else to do, or when somebody comes to the picker.
 
-import { element } from "./dom.js";
+import { element, whenIdle } from "./dom.js";
 import { inParts } from "./names.js";
 
 /** @import { Parts } from "./names.js" */
 
 /** @typedef {() => HTMLElement[]} Options */
-
-const SOON = 500; // milliseconds after which the options are made even if the browser is never idle
 
 export class Picker {
   /**
@@ -74,10 +72,4 @@ export class Picker {
   close() {
     this.missing = null;
   }
-}
-
-/** @param {() => void} action */
-function whenIdle(action) {
-  if ("requestIdleCallback" in globalThis) requestIdleCallback(action, { timeout: SOON });
-  else setTimeout(action, SOON); // Safari
 }

@@ -16,15 +16,13 @@ export class Status {
     this.store = store;
     this.selection = selection;
     this.element = element("p", { class: "status", role: "status" });
-    hub.on(
-      "selected",
-      afterwards(() => this.tell()),
-    );
+    this.write = afterwards((/** @type {string} */ text) => (this.element.textContent = text));
+    hub.on("selected", () => this.tell());
   }
 
   /** @param {string} text */
   say(text) {
-    this.element.textContent = text;
+    this.write(text);
   }
 
   // Say what is selected, and how to select where nothing is.

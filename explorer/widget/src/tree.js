@@ -39,7 +39,10 @@ const WRAPPER = /[\\/]torch[\\/]_dynamo[\\/]external_utils\.py$/;
  */
 export function tree(store, live) {
   const known = { stages: store.stages, live };
-  const indexed = store.payload.artifacts.map((artifact, index) => ({ ...artifact, text: "", index }));
+  // no copy of an artifact: that would unpack its text
+  const indexed = store.payload.artifacts.map(
+    (artifact, index) => /** @type {Indexed} */ (Object.create(artifact, { index: { value: index } })),
+  );
   const { program } = store;
   const all = program ? [leaf({ ...program.info, index: PROGRAM }, "All source", program.info.title)] : [];
   const frames = grouped(indexed, (a) => a.frame).map(([frame, ofFrame]) => {

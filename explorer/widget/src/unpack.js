@@ -1,11 +1,120 @@
-// The payload as it travels: gzipped JSON, in a page as base64.
+// The payload as it travels: explorer/packing.py packs it, in a page as base64. What the first screen needs
+// is unpacked at once, the other parts when the browser has nothing else to do, or when one is asked for.
 
-/** @import { Payload } from "./wire.js" */
+import { gunzipSync, strFromU8 } from "fflate";
+import { whenIdle } from "./dom.js";
+
+/** @import { Opening, Payload } from "./wire.js" */
+/** @typedef {Opening["parts"][0][0]} Held fields of one object */
+
+const GZIP = 0x1f; // the first byte of a payload that is not in parts
+const LINE = 0x0a;
 
 /** @param {Uint8Array<ArrayBuffer>} bytes @returns {Promise<Payload>} */
 export async function unpack(bytes) {
+  if (bytes[0] === GZIP) return whole(/** @type {Payload} */ (await inflated(bytes)));
+  const [first, ...others] = membersOf(bytes);
+  const { payload, parts } = /** @type {Opening} */ (await inflated(first));
+  const held = parts.map((fields, at) => new Part(payload, fields, others[at]));
+  whenIdle(() => void openInTurn(held));
+  return whole(payload);
+}
+
+/**
+ * The parts of a packed payload, each gzipped.
+ *
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ */
+function membersOf(bytes) {
+  let at = bytes.indexOf(LINE) + 1;
+  /** @type {number[]} */
+  const sizes = JSON.parse(strFromU8(bytes.subarray(0, at)));
+  return sizes.map((size) => bytes.subarray(at, (at += size)));
+}
+
+/** @param {Uint8Array<ArrayBuffer>} bytes */
+function inflated(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return whole(await new Response(stream).json());
+  return new Response(stream).json();
+}
+
+/** @param {Part[]} parts */
+async function openInTurn(parts) {
+  for (const part of parts) {
+    await part.open();
+    await new Promise((done) => whenIdle(() => done(null)));
+  }
+}
+
+/**
+ * The fields of a payload that one part of it has. Who reads one before the part was unpacked waits for that:
+ * a browser unpacks a stream only while other code runs, so this is done by code of ours.
+ */
+class Part {
+  /** @param {Payload} payload @param {Held[]} fields @param {Uint8Array<ArrayBuffer>} bytes */
+  constructor(payload, fields, bytes) {
+    /** @type {Uint8Array<ArrayBuffer> | null} null where they are unpacked */
+    this.bytes = bytes;
+    /** @type {[owner: { [name: string]: unknown }, names: string[]][]} */
+    this.owners = fields.map(([where, index, names]) => [objectAt(payload, where, index), names]);
+    for (const [owner, names] of this.owners) for (const name of names) this.hold(owner, name);
+  }
+
+  /** @param {{ [name: string]: unknown }} owner @param {string} name */
+  hold(owner, name) {
+    const get = () => {
+      this.openNow();
+      return owner[name];
+    };
+    Object.defineProperty(owner, name, { get, enumerable: true, configurable: true });
+  }
+
+  openNow() {
+    if (this.bytes) this.fill(JSON.parse(strFromU8(gunzipSync(this.bytes))));
+  }
+
+  async open() {
+    if (!this.bytes) return;
+    const values = await inflated(this.bytes);
+    if (this.bytes) this.fill(values);
+  }
+
+  /** @param {unknown[][]} values */
+  fill(values) {
+    this.bytes = null;
+    this.owners.forEach(([owner, names], at) =>
+      names.forEach((name, n) =>
+        Object.defineProperty(owner, name, {
+          value: values[at][n],
+          writable: true,
+          enumerable: true,
+          configurable: true,
+        }),
+      ),
+    );
+    this.owners = [];
+  }
+}
+
+/**
+ * @param {Payload} payload
+ * @param {Held[0]} where
+ * @param {number} index
+ */
+function objectAt(payload, where, index) {
+  const found = /** @type {object} */ (where === "memory" ? payload.memory : payload[where][index]);
+  return /** @type {{ [name: string]: unknown }} */ (found);
+}
+
+/**
+ * Whether a list of an object has items, without unpacking it: only those that have some are in other parts.
+ *
+ * @param {object} owner
+ * @param {string} name
+ */
+export function hasItems(owner, name) {
+  const field = Object.getOwnPropertyDescriptor(owner, name);
+  return Boolean(field?.get || field?.value?.length);
 }
 
 /**
@@ -15,8 +124,11 @@ export async function unpack(bytes) {
  */
 function whole(payload) {
   const { artifacts } = payload;
-  for (const artifact of artifacts)
-    if (artifact.same_text !== undefined) artifact.text = artifacts[artifact.same_text].text;
+  for (const artifact of artifacts) {
+    const { same_text: same } = artifact;
+    if (same === undefined) continue;
+    Object.defineProperty(artifact, "text", { get: () => artifacts[same].text, enumerable: true });
+  }
   return payload;
 }
 

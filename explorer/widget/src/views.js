@@ -11,6 +11,7 @@ import { Passes, hasPasses } from "./passes.js";
 import { Run } from "./run.js";
 import { Timings } from "./timings.js";
 import { Traces } from "./traces.js";
+import { hasItems } from "./unpack.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Store } from "./store.js" */
@@ -73,7 +74,7 @@ export const VIEWS = [
     name: "graph",
     title: "Graph",
     about: "FX graphs and the scheduler's graph, collapsed by module or kernel",
-    has: (store) => store.payload.artifacts.some((a) => a.nodes),
+    has: (store) => store.payload.artifacts.some((a) => "nodes" in a),
     make: (parts) => new GraphView(parts),
   },
   {
@@ -122,7 +123,7 @@ export const VIEWS = [
     name: "memory",
     title: "Memory",
     about: "what is live when, and why",
-    has: ({ payload: { memory } }) => [memory.table, memory.unread].some((rows) => rows && rows.length > 0),
+    has: ({ payload: { memory } }) => hasItems(memory, "table") || hasItems(memory, "unread"),
     make: (parts) => new Memory(parts),
   },
   {

@@ -107,11 +107,11 @@ export interface LayoutsInfo {
  * A text of the trace.
  *
  * "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in
- * it, "made_by" the function of the compiler that made it. "rows" is the table of a stage that has one, such
- * as guards. "layouts" are those of a TTGIR's values. "before" is the text before a pass, or the index of the
- * artifact with that text; "idle" and "idle_after" are (name, seconds) of the passes before it and after it
- * that changed nothing. A text that is the same in several traces travels once: "same_text" is the index of
- * the artifact that has it, and "text" is "" then.
+ * it, "made_by" the function of the compiler that made it. "operators" is how many operators a graph calls.
+ * "rows" is the table of a stage that has one, such as guards. "layouts" are those of a TTGIR's values.
+ * "before" is the text before a pass, or the index of the artifact with that text; "idle" and "idle_after"
+ * are (name, seconds) of the passes before and after it that changed nothing. A text that is the same in
+ * several traces travels once: "same_text" is the index of the artifact that has it, and "text" is "" then.
  */
 export interface ArtifactInfo {
   id: string;
@@ -130,6 +130,7 @@ export interface ArtifactInfo {
   made_by: string;
   data: { [key: string]: unknown };
   nodes?: Nodes;
+  operators?: number;
   rows?: { [key: string]: unknown }[];
   layouts?: LayoutsInfo;
   before?: string | number;
@@ -550,6 +551,14 @@ export interface Payload {
   links: [number, number, number, number[]][];
   failures: FailureInfo[];
   comparison?: ComparisonInfo;
+}
+
+/**
+ * The first part of a packed payload: all but the fields that "parts" names, a list for each further part.
+ */
+export interface Opening {
+  payload: Payload;
+  parts: ["artifacts" | "fusion" | "memory", number, string[]][][];
 }
 
 /**

@@ -1,0 +1,104 @@
+"""A payload is packed in parts: the first has what a first screen shows, the others are unpacked later."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer import page
+from explorer.compared import payload_of_comparison
+from explorer.packing import pack, unpack
+from explorer.payload import payload
+
+#: The texts that are not unpacked, and all texts, which are unpacked by being read.
+HELD = """(app) => app.store.payload.artifacts.flatMap((artifact, index) =>
+    Object.getOwnPropertyDescriptor(artifact, "text").get ? [index] : [])"""
+TEXTS = "(app) => app.store.payload.artifacts.map((artifact) => artifact.text)"
+
+
+def plain(value: object) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def sizes(packed: bytes) -> list[int]:
+    found: list[int] = json.loads(packed.partition(b"\n")[0])
+    return found
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Any]:
+    """A tab whose browser is never idle: what is not asked for stays packed."""
+    context = browser.new_context(viewport={"width": 1400, "height": 800})
+    context.add_init_script("window.requestIdleCallback = () => 0")
+    made = context.new_page()
+    made.set_default_timeout(15_000)
+    yield made
+    context.close()
+
+
+def test_what_was_packed_is_unpacked(rotary):
+    """Packing keeps the payload, of one trace and of several, and changes nothing in the one that it is given."""
+    both = explorer.compare(rotary, rotary, names=("one", "other"))
+    for whole in (payload(rotary), payload_of_comparison(both)):
+        before = plain(whole)
+        assert unpack(pack(whole)) == before
+        assert plain(whole) == before
+
+
+def test_equal_payloads_are_packed_equally(rotary):
+    """The bytes depend on the payload alone, and their first line has the sizes of all parts."""
+    packed = pack(payload(rotary))
+    assert packed == pack(payload(rotary))
+    assert sum(sizes(packed)) == len(packed.partition(b"\n")[2])
+
+
+def test_a_part_ends_after_so_much_json(rotary, monkeypatch):
+    """A large trace has more parts than a small one."""
+    monkeypatch.setattr("explorer.packing.PART", 10_000_000)
+    assert len(sizes(pack(payload(rotary)))) == 2
+    monkeypatch.setattr("explorer.packing.PART", 10_000)
+    assert len(sizes(pack(payload(rotary)))) > 5
+
+
+@pytest.mark.parametrize("traces", [1, 2])
+def test_the_first_screen_unpacks_no_other_part(tab, rotary, tmp_path, monkeypatch, traces):
+    """A page shows the program and the kernel without the other parts; each text is there as soon as it is asked for."""
+    monkeypatch.setattr("explorer.packing.PART", 1)
+    shown = rotary if traces == 1 else explorer.compare(rotary, rotary, names=("one", "other"))
+    page.save(shown, tmp_path / "page.html")
+    tab.goto((tmp_path / "page.html").as_uri())
+    tab.wait_for_selector("#explorer[data-state=ready]")
+    app = tab.evaluate_handle("document.querySelector('#explorer').app")
+    whole = payload(rotary) if traces == 1 else payload_of_comparison(shown)
+    artifacts = whole["artifacts"]
+    first = set(tab.evaluate("(app) => app.panes.list.map((pane) => pane.artifact)", app))
+    wanted = {n for n, a in enumerate(artifacts) if a["text"] and a["stage"] != "source" and n not in first}
+    same = {n for n, a in enumerate(artifacts) if "same_text" in a}
+    assert set(tab.evaluate(HELD, app)) - same == wanted
+    assert tab.evaluate(TEXTS, app) == [artifacts[a.get("same_text", n)]["text"] for n, a in enumerate(artifacts)]
+    assert set(tab.evaluate(HELD, app)) == same
+
+
+def test_the_other_parts_are_unpacked_in_time(opened, rotary):
+    """A browser that has nothing else to do unpacks all parts, and what it then has is the payload."""
+    tab = opened(rotary)
+    app = tab.evaluate_handle("document.querySelector('#explorer').app")
+    tab.wait_for_function(f"(app) => !({HELD})(app).length", arg=app)
+    assert tab.evaluate("(app) => app.store.payload", app) == plain(payload(rotary))
+
+
+def test_a_payload_that_is_not_in_parts_opens(shown, rotary):
+    """A trace packed by an earlier version, which is one gzipped payload, is shown."""
+    old = base64.b64encode(gzip.compress(json.dumps(payload(rotary)).encode())).decode()
+    html = re.sub(r'(id="explorer-payload">)[^<]*', lambda match: match[1] + old, page.document(rotary), count=1)
+    tab = shown(html)
+    tab.wait_for_selector("#explorer[data-state=ready]")
+    texts = tab.evaluate(f"({TEXTS})(document.querySelector('#explorer').app)")
+    assert texts == [a.text for a in rotary.artifacts]
