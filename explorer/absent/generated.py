@@ -90,6 +90,18 @@ class Generated:
             return guarded(graph, lambda _: generated, "generated")
 
 
+#: Why generated code is not interpreted where Dynamo would compile, before any of it ran and after.
+COMPILED_ANEW = (
+    "the function would be compiled anew: it does not do what it did when it was traced, or torch._dynamo.reset() dropped what "
+    "was compiled; trace it again"
+)
+COMPILED_ANEW_LATER = (
+    "the function would be compiled anew after a part of it ran: a number that it took from a tensor, as by .item(), is not to "
+    "the last bit the one that it was traced with, or it does not do what it did then; check the functions on both sides of the "
+    "graph break"
+)
+
+
 class _Here(threading.local):
     """This thread's interpreter of generated code; None in a thread that does not interpret."""
 
@@ -119,10 +131,7 @@ def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrapp
     from torch._dynamo.exc import BackendCompilerFailed
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise InputError(
-            "the function would be compiled anew: it does not do what it did when it was traced, or torch._dynamo.reset() "
-            "dropped what was compiled; trace it again"
-        )
+        raise InputError(COMPILED_ANEW_LATER if wrappers.spaces else COMPILED_ANEW)
 
     with guarding(Guard()), ExitStack() as stack:
         wrappers = Wrappers(stack.enter_context(interpreting(progress)))

@@ -129,6 +129,20 @@ def test_what_is_not_the_traced_function_any_more_says_so() -> None:
         made.check()
 
 
+def test_a_number_that_is_another_to_the_last_bit_says_so() -> None:
+    """Dynamo goes on after `.item()` for that very number. Where the interpreter rounds to another, the program is not blamed."""
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x * x.sum().item()
+
+    assert equal(explorer.trace(scaled, torch.ones(8), target="h100")) == {"output": True}
+    order_matters = torch.tensor([1.0, 1e8, 1.0, -1e8, 3.0, 1e7, -1e7, 0.1])
+    made = explorer.trace(scaled, order_matters, target="h100")
+    assert len(made.graph_breaks) == 1
+    with pytest.raises(InputError, match=r"after a part of it ran.*\.item\(\).*both sides of the graph break"):
+        made.check()
+
+
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_a_complex_output_of_16_bits_is_differentiated() -> None:
     """A CPU makes such numbers and cannot sum them: the sum is taken in 32 bits."""
