@@ -520,11 +520,26 @@ class Progress(TypedDict, total=False):
     """What the live process is doing, `done` of `of` steps, and in the end "rows" or "error"; {} where nothing was asked."""
 
     what: str
+    phase: str
     done: int
     of: int
     rows: list[Facts]
     error: str
     stopped: bool
+
+
+class Called(TypedDict, total=False):
+    """A verb of the trace that the program itself called, as in a cell, while it works; {} where there is none.
+
+    "seconds" is how long it has worked by now, "stopping" that it was asked to end.
+    """
+
+    what: str
+    phase: str
+    done: int
+    of: int
+    stopping: bool
+    seconds: float
 
 
 class MlirPass(TypedDict):
@@ -587,9 +602,9 @@ class WhatIfQuestion(TypedDict):
 
 
 class Action(TypedDict):
-    """Do something with the compiled function, or stop that."""
+    """Do something with the compiled function, or stop that; "interrupt" stops what a cell has called."""
 
-    ask: Literal["run", "check", "benchmark", "stop"]
+    ask: Literal["run", "check", "benchmark", "stop", "interrupt"]
 
 
 #: What the front end asks of the live process.
@@ -609,4 +624,4 @@ DATA = {
 OF_PASSES = PassFacts
 ROWS = {"phase": Phase, "guards": Guard, "recompile": Recompile, "symbol": Symbol}
 #: All that travels.
-MESSAGES = (Payload, Opening, Addition, Selected, Command, Progress, MlirPasses, Question)
+MESSAGES = (Payload, Opening, Addition, Selected, Command, Progress, Called, MlirPasses, Question)

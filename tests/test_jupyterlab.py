@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,10 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def write_notebook(path: Path) -> None:
+def write_notebook(path: Path, texts: Sequence[str] = CELLS) -> None:
     cells = [
         {"cell_type": "code", "id": f"c{n}", "metadata": {}, "source": text, "outputs": [], "execution_count": None}
-        for n, text in enumerate(CELLS)
+        for n, text in enumerate(texts)
     ]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     path.write_text(json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
@@ -208,6 +208,39 @@ def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
     view.get_by_role("tab", name="Run").click()
     view.get_by_role("button", name="check").click()
     view.get_by_role("table", name="check").wait_for(timeout=60_000)
+
+
+#: A verb that takes half an hour, called in a cell below the view.
+LONG = (
+    """import explorer, torch
+
+def f(x):
+    return torch.sin(x) * 2 + 1
+
+t = explorer.trace(f, torch.randn(1000), backend="aot_eager")
+w = explorer.show(t)
+""",
+    "t.benchmark(10_000_000)",
+)
+
+
+@pytest.mark.parametrize("server", ["lab", "notebook"])
+def test_a_view_shows_what_a_cell_does_with_its_trace(browser: Any, tmp_path: Path, server: str) -> None:
+    """While a cell runs a verb, the view shows how far it is; an interrupt of the kernel ends both, and the trace can go on."""
+    notebook_in(tmp_path)
+    write_notebook(tmp_path / "first.ipynb", LONG)
+    with shown(browser, server, tmp_path) as tab:
+        tab.wait_for_function(READY, timeout=90_000)
+        tab.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        bar = tab.locator(".explorer-host").first.get_by_role("group", name="called in a cell")
+        bar.get_by_text("in a cell: benchmark()").wait_for(timeout=180_000)
+        bar.get_by_text("timing").wait_for()
+        tab.wait_for_function("bar => bar.value > 0", arg=bar.locator("progress").element_handle(), timeout=60_000)
+        tab.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
+        bar.wait_for(state="hidden", timeout=60_000)
+        tab.locator(".jp-OutputArea", has_text="KeyboardInterrupt").first.wait_for(timeout=60_000)
+        tab.wait_for_function(READY, timeout=60_000)
+        assert run(tab, "[len(t.benchmark(3)), w.called]") == [2, {}]
 
 
 def saved_and_shut(tab: Any) -> None:

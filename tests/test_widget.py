@@ -27,6 +27,7 @@ from explorer.page import bundle, packed
 from explorer.payload import payload
 from explorer.process import hosts
 from explorer.process.stopping import interruptible
+from explorer.process.under_way import Watchers
 from explorer.recording import display
 from explorer.stages.cpp import assembly
 from explorer.traced import Trace
@@ -244,6 +245,9 @@ class FakeLive:
     error = None
     absent = None
     shown_in: object = None
+
+    def __init__(self) -> None:
+        self.watchers = Watchers()
 
     def check(self, *_: object, **__: object) -> Rows:
         return Rows([{"output": "output", "max_abs": 0.0}])

@@ -9,6 +9,7 @@ from explorer.live.protocol import Live
 from explorer.model.events import event_data
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
+from explorer.process.under_way import step
 from explorer.questions.choices import recorded_forms
 from explorer.replay import rendered
 
@@ -21,7 +22,10 @@ def choice_texts(trace: TraceData, live: Live, row: Mapping[str, Plain], stages:
     """
     source = live.choice_source(str(row["source"]))
     lacking = [stage for stage in dict.fromkeys(("kernel", *stages)) if stage not in recorded_forms(trace, row)]
-    events = [_event(trace, live, row, source, stage) for stage in lacking]
+    events = []
+    for number, stage in enumerate(lacking):
+        step(f"making {stage} of {row['choice']}", number, len(lacking))
+        events.append(_event(trace, live, row, source, stage))
     return list(rendered(trace, events))
 
 

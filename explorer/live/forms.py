@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from explorer.errors import InputError
 from explorer.live.protocol import Live, no_verb
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
+from explorer.process.under_way import step
 from explorer.replay import rendered
 from explorer.stages import STAGES
 from explorer.stages.triton import sass
@@ -16,16 +17,24 @@ from explorer.stages.triton import sass
 def forms_of(trace: TraceData, live: Live, kernels: Sequence[Artifact], stage: str) -> list[Artifact]:
     """Make the texts of some kernels in `stage`, "sass" or "assembly"; NoVerbError where there is nothing to make one of."""
     if stage == "assembly":
-        return [live.assembly(kernel) for kernel in kernels]
+        return [live.assembly(kernel) for kernel in _each(kernels, "compiling")]
     if stage != "sass":
         on_demand = " and ".join(repr(each.name) for each in STAGES if each.on_demand_of)
         raise InputError(f"{stage!r} is not made on demand; {on_demand} are")
     ptx = [_ptx_of(trace, kernel) for kernel in kernels]
     lines = live.ptx_lines(kernels) if kernels else ()
     events = [
-        sass.event_of(artifact, live.sass(kernel), places) for artifact, kernel, places in zip(ptx, kernels, lines, strict=True)
+        sass.event_of(artifact, live.sass(kernel), places)
+        for artifact, kernel, places in zip(ptx, _each(kernels, "assembling"), lines, strict=True)
     ]
     return list(rendered(trace, events))
+
+
+def _each(kernels: Sequence[Artifact], doing: str) -> Iterator[Artifact]:
+    """Give one kernel after the other, and say which one it is that something is done with."""
+    for number, kernel in enumerate(kernels):
+        step(f"{doing} {kernel.kernel}", number, len(kernels))
+        yield kernel
 
 
 def without_form(trace: TraceData, kernels: Sequence[Artifact], stage: str) -> list[Artifact]:

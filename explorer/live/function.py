@@ -25,6 +25,7 @@ from explorer.live.protocol import Live, TraceAgain, no_verb
 from explorer.live.timing import median_seconds
 from explorer.model.values import Artifact, Failure, Plain, Rows
 from explorer.observe.without_data import NO_DATA
+from explorer.process.under_way import Watchers, step
 
 
 @dataclass
@@ -49,6 +50,7 @@ class LiveFunction(Live):
     begun: bool = False
     late_losses: Callable[[], Sequence[Failure]] = tuple
     shown_in: object = None
+    watchers: Watchers = field(default_factory=Watchers, compare=False, repr=False)
     assembly_by_kernel: dict[str, Artifact] = field(default_factory=dict)
 
     @property
@@ -116,9 +118,11 @@ class LiveFunction(Live):
         compiled = self._compiled()
 
         def eager_outcome(seed: int) -> Outcome:
+            step("calling it eagerly")
             return outcome_of(self.call.function, self.call, seed=seed)
 
         def compiled_outcome(seed: int) -> Outcome:
+            step("calling what was compiled")
             return once_nothing_traces(lambda: outcome_of(compiled, self.call, seed=seed, within=within))
 
         expected, given = eager_outcome(0), compiled_outcome(0)
@@ -130,6 +134,7 @@ class LiveFunction(Live):
 
     def _eager_in_types_of(self, target: Target, seed: int) -> Outcome:
         """What eager gives, in the types that its operators' results have on the target."""
+        step("calling it eagerly, in the types of the GPU")
         return outcome_of(self.call.function, self.call, seed=seed, within=lambda: types_of_the_gpu(target))
 
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
@@ -177,7 +182,12 @@ class LiveFunction(Live):
     def _outcomes(self, live: LiveFunction) -> Callable[[int], Outcome]:
         """What calls the compiled function of `live` with the inputs of this trace and a seed."""
         compiled, call = live._compiled(), replace(self.call, function=live.call.function)
-        return lambda seed: once_nothing_traces(lambda: outcome_of(compiled, call, seed=seed))
+
+        def outcome(seed: int) -> Outcome:
+            step("comparing the results")
+            return once_nothing_traces(lambda: outcome_of(compiled, call, seed=seed))
+
+        return outcome
 
     def race(self, other: Live, repeats: int) -> tuple[float, float]:
         """Time this and another compiled function in turn: the median seconds of a call of each."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from explorer.errors import CompileError, InputError
@@ -14,6 +14,7 @@ from explorer.live.kernel_call import KernelCall, matched
 from explorer.live.ladders import lines_of_ptx, mlir_passes, sass_of
 from explorer.live.protocol import Live, TraceAgain, no_verb
 from explorer.model.values import Artifact, Plain, Rows
+from explorer.process.under_way import Watchers
 
 
 @dataclass
@@ -29,6 +30,7 @@ class LiveKernel(Live):
     error: BaseException | None = None
     absent: Target | None = None
     shown_in: object = None
+    watchers: Watchers = field(default_factory=Watchers, compare=False, repr=False)
 
     # The traced call -----------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from explorer.errors import NoVerbError
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder
 from explorer.model.values import Artifact, Force, Plain, Rows, Veto
+from explorer.process.under_way import Watchers
 
 if TYPE_CHECKING:
     from explorer.traced.trace import Trace
@@ -45,6 +46,8 @@ class Live(Protocol):
     absent: Target | None
     #: The number of the notebook cell that has shown the trace already, until that cell ends; else None.
     shown_in: object
+    #: The open views of the trace, which are told what a verb is doing.
+    watchers: Watchers
 
     # The traced call -----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from explorer.live.other_threads import once_nothing_traces
+from explorer.process.under_way import step
 
 
 class Seconds(NamedTuple):
@@ -25,7 +26,8 @@ def median_seconds(calls: Sequence[Callable[[], object]], repeats: int) -> list[
     is timed anew, from its start.
     """
     seconds: list[list[Seconds]] = [[] for _ in calls]
-    for _ in range(repeats):
+    for done in range(repeats):
+        step("timing", done, repeats)
         for call, times in zip(calls, seconds, strict=True):
             times.append(once_nothing_traces(partial(_seconds, call)))
     return [Seconds(*map(statistics.median, zip(*times, strict=True))) for times in seconds]

@@ -1,4 +1,4 @@
-"""Show progress while compiling or checking, in a terminal or a notebook only."""
+"""Show progress while compiling or checking, in a terminal, a notebook, and the open views of the trace."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from explorer.process.under_way import under_way
 
 
 def interactive() -> bool:
@@ -17,15 +19,20 @@ def interactive() -> bool:
 
 @contextmanager
 def progress(label: str, verb: str = "compiling") -> Iterator[Callable[[str], None] | None]:
-    """Give a function to call with each phase's name; None if output is not interactive."""
+    """Give a function to call with each phase's name; None if nobody watches."""
+    work, view = f"{verb} {label}", under_way()
+    if view is not None:
+        view.show(work)
     if not interactive():
-        yield None
+        yield None if view is None else lambda phase: view.show(f"{work}: {phase}")
         return
-    with _bar(f"{verb} {label}") as bar:
+    with _bar(work) as bar:
 
         def show(phase: str) -> None:
-            bar.set_description_str(f"{verb} {label}: {phase}", refresh=False)
+            bar.set_description_str(f"{work}: {phase}", refresh=False)
             bar.update()
+            if view is not None:
+                view.show(f"{work}: {phase}")
 
         yield show
 

@@ -100,6 +100,13 @@ def interruptible() -> Iterator[None]:
         yield
 
 
+def raise_if_stopped() -> None:
+    """Raise Stopped if this thread runs under a `Stopping` that was asked; for a place between two parts of its work."""
+    stopping = _UNDER_WAY.get()
+    if stopping is not None and stopping.asked:
+        raise Stopped
+
+
 def _raise_in(thread: int, error: type[BaseException]) -> None:
     """Raise an error in a thread at its next bytecode, in place of one that is still pending there."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))

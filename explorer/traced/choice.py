@@ -135,7 +135,9 @@ class Choice:
     def passes(self) -> Rows:
         """One row a pass of MLIR that a Triton template goes through; see `Kernel.passes`."""
         self._needs_triton()
-        return self.trace.needs_live("passes of a choice").choice_passes(str(self.row["source"]))
+        live = self.trace.needs_live("passes of a choice")
+        with live.watchers.verb(f"{self.name}.passes()"):
+            return live.choice_passes(str(self.row["source"]))
 
     def check_stages(self, stages: Sequence[str]) -> None:
         """Raise InputError for a choice without a source, and for a stage that it has no text in."""
@@ -160,7 +162,9 @@ class Choice:
     def _ladder(self) -> Ladder:
         """The choice compiled down the ladder."""
         self._needs_triton()
-        return self.trace.needs_live("compiling a choice").choice(str(self.row["source"]))
+        live = self.trace.needs_live("compiling a choice")
+        with live.watchers.verb(f"compiling {self.name}"):
+            return live.choice(str(self.row["source"]))
 
     def __repr__(self) -> str:
         time = f"{self.ms:.4f} ms" if self.ms is not None else "not timed"

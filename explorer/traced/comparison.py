@@ -54,7 +54,8 @@ class Comparison(comparison.Comparison):
         if not isinstance(repeats, int):
             raise InputError(f"repeats is a number of calls, not {repeats!r}")
         first, *others = (trace.needs_live("timing") for trace in self.traces)
-        rows = first.benchmark(repeats, others)
+        with first.watchers.verb("benchmark()"):
+            rows = first.benchmark(repeats, others)
         names = ("not compiled", *self.names)
         return Rows({**row, "what": name, "cores": _cores()} for name, row in zip(names, rows, strict=True))
 

@@ -39,7 +39,9 @@ class Kernel(KernelData):
             if artifact.stage == stage:
                 return artifact.text
         if stage == "assembly":
-            return self.trace.needs_live("the assembly").assembly(self.artifact).text
+            live = self.trace.needs_live("the assembly")
+            with live.watchers.verb(f"{self.name}.text('assembly')"):
+                return live.assembly(self.artifact).text
         explain_missing(self.trace, stage)
         if stage == "sass" and any(a.stage == "ptx" for a in texts_of_kernel(self.trace, self.artifact)):
             return self.trace.needs_live("SASS").sass(self.artifact)
@@ -74,7 +76,9 @@ class Kernel(KernelData):
 
         LiveError for a loaded trace. InputError for a config that the kernel does not have.
         """
-        return self.trace.needs_live("compiling another candidate").candidate(self.artifact, config)
+        live = self.trace.needs_live("compiling another candidate")
+        with live.watchers.verb(f"{self.name}.candidate()"):
+            return live.candidate(self.artifact, config)
 
     def passes(self) -> Rows:
         """One row an MLIR pass of this Triton kernel: stage, name, whether it changed anything, text before and after.
@@ -82,7 +86,9 @@ class Kernel(KernelData):
         The passes run in a process of their own, so a crash of MLIR or LLVM harms nothing: the rows end with the pass that
         crashed, whose `error` says how. LiveError for a loaded trace, NoVerbError for a C++ kernel.
         """
-        return self.trace.needs_live("passes").passes(self.artifact)
+        live = self.trace.needs_live("passes")
+        with live.watchers.verb(f"{self.name}.passes()"):
+            return live.passes(self.artifact)
 
     def layout(self, name: str, line: int = 0) -> Layout:
         """Which thread, warp and register holds which element of a value of the TTGIR; of shared memory, which byte.

@@ -379,7 +379,9 @@ class Trace(TraceData):
         if not lacking:
             return self
         missing.explain_missing(self, stage)
-        return replay.extended(self, forms_of(self, self.needs_live(what), lacking, stage))
+        live = self.needs_live(what)
+        with live.watchers.verb(f"with_{stage}()"):
+            return replay.extended(self, forms_of(self, live, lacking, stage))
 
     def with_choice(self, which: int | str, *stages: str) -> Trace:
         """Return this trace with the texts of one of `choices`, so that it is saved with them and the view has them.
@@ -394,7 +396,8 @@ class Trace(TraceData):
             return self
         choice.check_stages(stages)
         live = self.needs_live("the texts of a choice")
-        return replay.extended(self, choice_texts(self, live, choice.row, stages))
+        with live.watchers.verb("with_choice()"):
+            return replay.extended(self, choice_texts(self, live, choice.row, stages))
 
     # Fusion --------------------------------------------------------------------------------------------------------
 
@@ -439,9 +442,15 @@ class Trace(TraceData):
         For a GPU you don't have the result is checked as `check` does, unless that takes more than `limit` seconds.
         LiveError for a loaded trace, NoVerbError for a hand-written kernel; InputError for names that this trace does not have.
         """
-        return what_if.what_if(
-            self, fusion=fusion, without_pass=without_pass, without_pattern=without_pattern, options=options or {}, limit=limit
-        )
+        with self.needs_live("what if").watchers.verb("what_if()"):
+            return what_if.what_if(
+                self,
+                fusion=fusion,
+                without_pass=without_pass,
+                without_pattern=without_pattern,
+                options=options or {},
+                limit=limit,
+            )
 
     def follow_module(self, path: str) -> Rows:
         """Every line that is linked to what an nn.Module such as "h.0.attn" computes, the modules inside it included.
@@ -529,7 +538,9 @@ class Trace(TraceData):
         copies of its arguments, interpreted if these are on the CPU; it returns the tensors that it wrote, by the names of its
         arguments. LiveError for a loaded trace, CompileError if the compile failed.
         """
-        return self.needs_live("running").run(*args, **kwargs)
+        live = self.needs_live("running")
+        with live.watchers.verb("run()"):
+            return live.run(*args, **kwargs)
 
     def check(self, limit: float | None = None, *, expected: Any = None) -> Rows:
         """Compare eager and compiled on the trace's inputs: one row an output, gradient, or tensor that either changed.
@@ -552,7 +563,9 @@ class Trace(TraceData):
         """
         if limit is not None and not isinstance(limit, (int, float)):
             raise InputError(f"limit is a number of seconds, not {limit!r}")
-        return self.needs_live("checking").check(limit, expected)
+        live = self.needs_live("checking")
+        with live.watchers.verb("check()"):
+            return live.check(limit, expected)
 
     def benchmark(self, repeats: int = 30) -> Rows:
         """Time eager and compiled in turn on copies of the arguments: the median seconds of each, and the ratio to eager.
@@ -561,7 +574,9 @@ class Trace(TraceData):
         """
         if not isinstance(repeats, int):
             raise InputError(f"repeats is a number of calls, not {repeats!r}")
-        return self.needs_live("timing").benchmark(repeats)
+        live = self.needs_live("timing")
+        with live.watchers.verb("benchmark()"):
+            return live.benchmark(repeats)
 
     # Showing -------------------------------------------------------------------------------------------------------
 

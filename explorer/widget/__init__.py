@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -39,6 +40,7 @@ from explorer.widget.worker import Worker
 
 if TYPE_CHECKING:
     from explorer.model.values import Artifact
+    from explorer.process.under_way import Report
     from explorer.questions.comparison import Comparison
     from explorer.traced import Trace
 
@@ -66,6 +68,8 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     additions = traitlets.List().tag(sync=True)
     #: The progress of the live process, a `wire.Progress`.
     progress = traitlets.Dict().tag(sync=True)
+    #: The verb of the trace that a cell has called and that is under way, a `wire.Called`; {} for none.
+    called = traitlets.Dict().tag(sync=True)
     #: The MLIR passes of the last requested kernel, a `wire.MlirPasses`.
     passes = traitlets.Dict().tag(sync=True)
     #: The changed trace of the last "what if" beside this one, as `page.packed` returns a comparison; empty for none.
@@ -84,6 +88,11 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         data = packed(comparison or trace)
         super().__init__(_esm=bundle(), payload=data, is_live=trace.live is not None, key=key, **more)
         self._worker = Worker(self)
+        traces = comparison.traces if comparison is not None else (trace,)
+        lives = [live for one in traces if (live := getattr(one, "live", None)) is not None]
+        self._watchers = [live.watchers for live in lives]
+        for watchers in self._watchers:
+            watchers.add(self._hear)
         self.on_msg(lambda _, message, __: self._worker.answer(message))
 
     def close(self) -> None:
@@ -91,7 +100,18 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         # there is no worker where __init__ failed on the payload
         if worker := getattr(self, "_worker", None):
             worker.close()
+        for watchers in getattr(self, "_watchers", ()):
+            watchers.remove(self._hear)
         super().close()
+
+    def _hear(self, report: Report | None) -> None:
+        """Show what a verb of the trace does that was not asked for in the view."""
+        self.called = {} if report is None else asdict(report)
+
+    def stop_called(self) -> None:
+        """Stop the verb that a cell has called, as the kernel's own interrupt does."""
+        for watchers in self._watchers:
+            watchers.stop()
 
     @traitlets.observe("comm")  # type: ignore[untyped-decorator]
     def _comm_opened(self, change: Any) -> None:

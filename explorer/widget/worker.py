@@ -20,6 +20,7 @@ from explorer.observe.tensors import named_tensors
 from explorer.page import packed
 from explorer.payload import addition
 from explorer.process.stopping import Stopped, Stopping
+from explorer.process.under_way import Report, UnderWay
 from explorer.questions.comparison import compare
 from explorer.questions.figures import shown
 from explorer.replay import extended
@@ -48,11 +49,14 @@ class Worker:
     def answer(self, message: Mapping[str, Any]) -> None:
         """Queue a message of the view, a `wire.Question`; a browser sends it, so it may hold anything.
 
-        "stop" ends the task under way and drops those that wait. If `MOST_WAITING` questions wait, the next is refused.
+        "stop" ends the task under way and drops those that wait; "interrupt" ends what a cell has called. If `MOST_WAITING`
+        questions wait, the next is refused.
         """
         ask = message.get("ask")
         if ask == "stop":
             self._stop()
+        elif ask == "interrupt":
+            self._widget.stop_called()
         elif ask in ("make", "choice", "passes", "run", "check", "benchmark", "what_if"):
             self._waiting = [future for future in self._waiting if not future.done()]
             if len(self._waiting) > MOST_WAITING:
@@ -87,7 +91,7 @@ class Worker:
             "what_if": self._what_if,
         }
         try:
-            with self._stopping.during():
+            with self._stopping.during(), UnderWay(ask, self._hear).told():
                 rows = actions[ask](message)
                 stopped = self._stopping.asked
         except Stopped:
@@ -101,6 +105,11 @@ class Worker:
 
     def _tell(self, **progress: Unpack[wire.Progress]) -> None:
         self._widget.progress = progress
+
+    def _hear(self, report: Report | None) -> None:
+        """Say what the task under way is doing; a benchmark itself says how far it is."""
+        if report is not None and report.what != "benchmark":
+            self._tell(what=report.what, phase=report.phase, done=report.done, of=report.of)
 
     # The actions ----------------------------------------------------------------------------------------------------------
 

@@ -73,6 +73,7 @@ ASK: dict[str, Callable[[Case], object]] = {
     "error": lambda case: case.live.error,
     "absent": lambda case: case.live.absent,
     "shown_in": lambda case: case.live.shown_in,
+    "watchers": lambda case: case.live.watchers,
     "result": lambda case: case.live.result,
     "gradients": lambda case: case.live.gradients,
     "run": lambda case: case.live.run(),

@@ -3,6 +3,7 @@
 
 import { Arrangement } from "./arrangement.js";
 import { Beside } from "./beside.js";
+import { Called } from "./called.js";
 import { Colours } from "./colours.js";
 import { element } from "./dom.js";
 import { Following } from "./following.js";
@@ -48,6 +49,7 @@ import { VIEWS } from "./views.js";
  *   beside: Beside,
  *   permalink: Permalink,
  *   progress: Progress,
+ *   called: Called,
  *   make: (kernel: number, stage: string) => void,
  * }} Parts
  */
@@ -80,7 +82,7 @@ export class App {
   }
 
   build() {
-    const { tabs, panes, status, permalink, progress } = this.parts;
+    const { tabs, panes, status, permalink, progress, called } = this.parts;
     const { arrangement, fullScreen } = this;
     const viewbar = element(
       "div",
@@ -93,7 +95,8 @@ export class App {
       permalink.copier,
       fullScreen.button,
     );
-    const parts = [this.header.element, viewbar, arrangement.element, progress.element, status.element];
+    const below = [progress.element, called.element, status.element];
+    const parts = [this.header.element, viewbar, arrangement.element, ...below];
     const attributes = { class: "explorer", "data-jp-suppress-context-menu": true };
     const view = element("div", { ...attributes, onkeydown: (event) => this.key(event) }, ...parts);
     const touched = () => (panes.isUntouched = false);
@@ -173,6 +176,7 @@ export class App {
     this.arrangement.close();
     this.parts.live.detach();
     this.parts.progress.end();
+    this.parts.called.detach();
     for (const pane of this.panes.list) pane.close();
     this.tabs.close();
     this.element.remove();
@@ -215,7 +219,8 @@ function assembled(root, payload, viewed) {
   const following = new Following({ store, hub, selection, panes });
   const permalink = new Permalink({ store, hub, selection, panes, tabs, navigation, status });
   const progress = new Progress({ hub, live, status });
-  const seen = { rail, panes, following, status, tabs, navigation, beside, permalink, progress };
+  const called = new Called();
+  const seen = { rail, panes, following, status, tabs, navigation, beside, permalink, progress, called };
   const parts = { store, hub, selection, hovering, search, colours, live, make, ...seen };
   return parts;
 }

@@ -5,7 +5,8 @@
 /** @import { ArtifactInfo, Progress, Question, StageOnDemand } from "./wire.js" */
 /** @import { Model } from "./widget.js" */
 
-const ENDED = "The process that compiled this has ended: its kernel was restarted, shut down, or died.";
+export const ENDED =
+  "The process that compiled this has ended: its kernel was restarted, shut down, or died.";
 const ENDINGS = ["autorestarting", "restarting", "terminating", "dead"]; // states of a kernel
 
 export class Live {
@@ -37,20 +38,9 @@ export class Live {
     const { hub } = this;
     const progress = () => hub.tell("progress", model.get("progress"));
     const passes = () => hub.tell("passes", model.get("passes"));
-    const end = () => this.detach(ENDED);
     model.on("change:progress", progress);
     model.on("change:passes", passes);
-    model.on("comm_live_update", end);
-    // a kernel that dies, or is shut down, closes no comm
-    const { statusChanged: states, disposed } = model.widget_manager?.kernel ?? {};
-    /** @param {unknown} _ @param {string} state */
-    const heard = (_, state) => ENDINGS.includes(state) && end();
-    states?.connect(heard);
-    disposed?.connect(end);
     this.unlisten = () => {
-      states?.disconnect(heard);
-      disposed?.disconnect(end);
-      model.off("comm_live_update", end);
       model.off("change:progress", progress);
       model.off("change:passes", passes);
       this.unlisten = () => {}; // or it would keep the whole trace
@@ -102,4 +92,30 @@ export class Live {
   get progress() {
     return this.model?.get("progress") ?? {};
   }
+}
+
+/**
+ * Call `action` once when the process behind a model ends, unless the returned function is called before.
+ *
+ * @param {Model} model
+ * @param {() => void} action
+ */
+export function whenEnded(model, action) {
+  // a kernel that dies, or is shut down, closes no comm
+  const { statusChanged: states, disposed } = model.widget_manager?.kernel ?? {};
+  const end = () => {
+    forget();
+    action();
+  };
+  /** @param {unknown} _ @param {string} state */
+  const heard = (_, state) => ENDINGS.includes(state) && end();
+  const forget = () => {
+    states?.disconnect(heard);
+    disposed?.disconnect(end);
+    model.off("comm_live_update", end);
+  };
+  model.on("comm_live_update", end);
+  states?.connect(heard);
+  disposed?.connect(end);
+  return forget;
 }

@@ -1,7 +1,7 @@
-// What the live process is doing, in sight whatever view is shown, with a button that stops it; and how it
-// ended where that is not what was asked for.
+// What the live process is doing for the view, in sight whatever view is shown, with a button that stops it;
+// and how it ended where that is not what was asked for.
 
-import { element } from "./dom.js";
+import { UnderWay } from "./underway.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Progress as Said } from "./wire.js" */
@@ -13,7 +13,6 @@ const WORDS = {
   passes: "asking triton for its passes",
   what_if: "compiling with the change",
 };
-const LONG = 300; // milliseconds after which it is shown that something is under way
 
 export class Progress {
   /** @param {Pick<Parts, "hub" | "live" | "status">} parts */
@@ -21,62 +20,48 @@ export class Progress {
     this.live = live;
     this.status = status;
     this.what = ""; // what is under way, "" for nothing
-    this.began = 0;
-    this.timer = 0;
-    this.label = element("span", {});
-    this.bar = element("progress", { max: 1, "aria-label": "progress of the process" });
-    const onclick = () => this.stop();
-    this.button = element("button", { type: "button", class: "quiet", onclick }, "stop");
-    this.element = element(
-      "div",
-      { class: "under-way", hidden: true, role: "group", "aria-label": "under way" },
-      this.bar,
-      this.label,
-      this.button,
-    );
+    this.stopping = false;
+    /** @type {Said} */
+    this.last = {};
+    this.underWay = new UnderWay("under way", () => this.stop());
+    this.element = this.underWay.element;
     hub.on("progress", (said) => this.said(said));
     hub.on("process", () => this.process());
   }
 
   /** @param {Said} said */
-  said({ what = "", rows, error, done = 0, of = 0, stopped = false }) {
+  said(said) {
+    const { what = "", rows, error, stopped = false } = said;
+    const words = WORDS[what] ?? what;
     if (error || rows) {
       this.end();
-      if (error) this.status.say(`${WORDS[what] ?? what}: ${error}`);
-      else if (stopped) this.status.say(`${WORDS[what] ?? what}: stopped`);
+      if (error) this.status.say(`${words}: ${error}`);
+      else if (stopped) this.status.say(`${words}: stopped`);
       return;
     }
     if (!what) return;
-    if (!this.what) this.begin();
     this.what = what;
-    if (of) this.bar.value = done / of;
-    else this.bar.removeAttribute("value");
-    this.tick();
+    this.last = said;
+    this.show();
   }
 
-  begin() {
-    this.began = performance.now();
-    this.button.disabled = false;
-    this.timer = setInterval(() => this.tick(), LONG);
-  }
-
-  tick() {
-    const seconds = (performance.now() - this.began) / 1000;
-    const state = this.button.disabled ? ", stopping" : "";
-    this.label.textContent = `${WORDS[this.what] ?? this.what} … ${Math.floor(seconds)} s${state}`;
-    this.element.hidden = seconds * 1000 < LONG;
+  show() {
+    const { what = "", phase, done, of } = this.last;
+    const more = `${phase ? `, ${phase}` : ""}${this.stopping ? ", stopping" : ""}`;
+    this.underWay.show({ what: WORDS[what] ?? what, more, done, of });
   }
 
   stop() {
-    this.button.disabled = true;
+    this.stopping = true;
+    this.underWay.button.disabled = true;
     this.live.ask({ ask: "stop" });
-    this.tick();
+    this.show();
   }
 
   end() {
-    clearInterval(this.timer);
+    this.underWay.end();
     this.what = "";
-    this.element.hidden = true;
+    this.stopping = false;
   }
 
   // The process is there or no longer: what it was doing is not done any more.

@@ -2,12 +2,13 @@
 
 import { Changed } from "./changed.js";
 import { keepKeys } from "./dom.js";
+import { ENDED, whenEnded } from "./live.js";
 import { Memory, isLed, keep, kept, placeOf } from "./remembered.js";
 import { bytesOf, unpack } from "./unpack.js";
 
 /** @import { App } from "./app.js" */
 /** @import { Holder, Mount } from "./index.js" */
-/** @import { Addition, Command, MlirPasses, Progress, Question, Selected } from "./wire.js" */
+/** @import { Addition, Called, Command, MlirPasses, Progress, Question, Selected } from "./wire.js" */
 
 /**
  * The traits; a DataView by Jupyter's protocol, other notebooks have handed over the buffer itself.
@@ -21,6 +22,7 @@ import { bytesOf, unpack } from "./unpack.js";
  *   command: Command | Record<string, never>,
  *   additions: Addition[],
  *   progress: Progress,
+ *   called: Called,
  *   passes: MlirPasses,
  *   beside: DataView<ArrayBuffer> | ArrayBuffer,
  * }} Traits
@@ -111,12 +113,20 @@ async function shown(model, holder, mount) {
  * @returns {() => void}
  */
 export function connect(model, app) {
+  const { live, called } = app.parts;
   const link = new Link(model);
-  if (model.get("is_live")) app.parts.live.attach(model);
+  if (model.get("is_live")) live.attach(model);
+  called.attach(model);
   link.attach(app);
+  const forget = whenEnded(model, () => {
+    live.detach(ENDED);
+    called.detach();
+  });
   return () => {
+    forget();
     link.close();
-    app.parts.live.detach();
+    live.detach();
+    called.detach();
   };
 }
 

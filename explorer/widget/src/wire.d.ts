@@ -630,11 +630,26 @@ export interface GoCommand {
  */
 export interface Progress {
   what?: string;
+  phase?: string;
   done?: number;
   of?: number;
   rows?: { [key: string]: unknown }[];
   error?: string;
   stopped?: boolean;
+}
+
+/**
+ * A verb of the trace that the program itself called, as in a cell, while it works; {} where there is none.
+ *
+ * "seconds" is how long it has worked by now, "stopping" that it was asked to end.
+ */
+export interface Called {
+  what?: string;
+  phase?: string;
+  done?: number;
+  of?: number;
+  stopping?: boolean;
+  seconds?: number;
 }
 
 /** A pass of triton over one kernel, its texts by index; "changed" is None where the pass did not end. */
@@ -692,9 +707,9 @@ export interface WhatIfQuestion {
   without_pass?: string;
 }
 
-/** Do something with the compiled function, or stop that. */
+/** Do something with the compiled function, or stop that; "interrupt" stops what a cell has called. */
 export interface Action {
-  ask: "run" | "check" | "benchmark" | "stop";
+  ask: "run" | "check" | "benchmark" | "stop" | "interrupt";
 }
 
 /**

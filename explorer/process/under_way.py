@@ -1,0 +1,142 @@
+"""What a verb of a trace is doing, told to the open views of the trace, and how a view stops it.
+
+    watchers = Watchers()            # each live trace has one
+    watchers.add(view.hear)          # a view is opened
+    with watchers.verb("check"):     # in the verb
+        step("calling it eagerly")   # deep inside
+        step("timing", 3, 30)
+    watchers.stop()                  # in another thread: the verb ends with KeyboardInterrupt
+
+A thread tells the views, because the one that works may be in a call of C code for long. Where no view is open, as in a
+terminal, nothing happens at all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, replace
+from threading import Event, Thread
+
+from explorer.process.stopping import Stopped, Stopping, raise_if_stopped
+
+#: The seconds after which a verb is long, and between two reports of it.
+INTERVAL = 0.3
+
+
+@dataclass(frozen=True)
+class Report:
+    """A verb that is under way: its name, what it is doing, `done` of `of` steps, whether it was asked to stop, its seconds."""
+
+    what: str
+    phase: str = ""
+    done: int = 0
+    of: int = 0
+    stopping: bool = False
+    seconds: float = 0.0
+
+
+#: What hears of a verb; None says that it has ended.
+Hear = Callable[[Report | None], object]
+
+
+class Watchers:
+    """The open views of one trace, and the verbs of it that are under way."""
+
+    def __init__(self) -> None:
+        self._views: list[Hear] = []
+        self._verbs: list[UnderWay] = []
+
+    def add(self, hear: Hear) -> None:
+        """Tell a view of each verb from now on."""
+        self._views = [*self._views, hear]
+
+    def remove(self, hear: Hear) -> None:
+        """Tell a view nothing more; one that was never added is no error."""
+        self._views = [view for view in self._views if view != hear]
+
+    def stop(self) -> None:
+        """Stop the verbs under way, each at its next call or step; one that has ended is not disturbed."""
+        for verb in self._verbs:
+            verb.stopping.ask()
+
+    @contextmanager
+    def verb(self, what: str) -> Iterator[None]:
+        """Tell the views of the work in the block. A verb inside another is a part of that one.
+
+        KeyboardInterrupt, as from the notebook's own button, where a view stops it.
+        """
+        if not self._views or _VERB.get() is not None:
+            yield
+            return
+        verb = UnderWay(what, self._tell)
+        self._verbs = [*self._verbs, verb]
+        try:
+            with verb.stopping.during(), verb.told():
+                yield
+        except Stopped:
+            raise KeyboardInterrupt(f"{what} was stopped in a view of its trace") from None
+        finally:
+            self._verbs = [other for other in self._verbs if other is not verb]
+
+    def _tell(self, report: Report | None) -> None:
+        for hear in self._views:
+            hear(report)
+
+
+class UnderWay:
+    """One verb while it works; `hear` is told what it does, in a thread of its own, if it takes longer than `INTERVAL`."""
+
+    def __init__(self, what: str, hear: Hear) -> None:
+        self.stopping = Stopping()
+        self._report = Report(what)
+        self._hear = hear
+        self._began = time.monotonic()
+        self._ended = Event()
+
+    def show(self, phase: str, done: int = 0, of: int = 0) -> None:
+        """Say what the verb does now."""
+        self._report = replace(self._report, phase=phase, done=done, of=of)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Report what the block does, and that it has ended."""
+        token = _VERB.set(self)
+        # Jupyter answers to the cell of the context in which a message is sent
+        reporter = Thread(target=copy_context().run, args=(self._tell,), name="explorer-progress", daemon=True)
+        reporter.start()
+        try:
+            yield
+        finally:
+            _VERB.reset(token)
+            self._ended.set()
+            reporter.join()
+
+    def _tell(self) -> None:
+        """Tell what has changed, until the verb has ended."""
+        told: Report | None = None
+        while not self._ended.wait(INTERVAL):
+            now = replace(self._report, stopping=self.stopping.asked)
+            if now != told:
+                self._hear(replace(now, seconds=time.monotonic() - self._began))
+                told = now
+        if told is not None:
+            self._hear(None)
+
+
+_VERB: ContextVar[UnderWay | None] = ContextVar("verb", default=None)
+
+
+def under_way() -> UnderWay | None:
+    """The verb that this thread works for, where a view hears of it."""
+    return _VERB.get()
+
+
+def step(phase: str, done: int = 0, of: int = 0) -> None:
+    """Begin another part of the verb under way: `done` of `of` are behind it. A verb that was asked to stop ends here."""
+    raise_if_stopped()
+    verb = _VERB.get()
+    if verb is not None:
+        verb.show(phase, done, of)

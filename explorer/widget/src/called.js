@@ -1,0 +1,70 @@
+// What a cell does with the trace of this view, such as t.check(): how far it is, and a button that stops it.
+// While a cell runs, not every notebook lets the kernel hear of the button: the view then says what to do.
+
+import { UnderWay } from "./underway.js";
+
+/** @import { Model } from "./widget.js" */
+
+const UNHEARD = 1500; // milliseconds after which a kernel that has not answered hears nothing
+const INTERRUPT =
+  "the kernel hears no view while it runs this cell: interrupt it to stop (Kernel → Interrupt)";
+
+export class Called {
+  constructor() {
+    /** @type {Model | null} */
+    this.model = null;
+    this.note = ""; // what became of the press on "stop"
+    this.timer = 0;
+    this.underWay = new UnderWay("called in a cell", () => this.stop());
+    this.element = this.underWay.element;
+    this.heard = () => this.hear();
+  }
+
+  /** @param {Model} model */
+  attach(model) {
+    this.detach();
+    this.model = model;
+    model.on("change:called", this.heard);
+    this.hear();
+  }
+
+  detach() {
+    this.model?.off("change:called", this.heard);
+    this.model = null;
+    this.end();
+  }
+
+  hear() {
+    const { what, phase, done, of, stopping, seconds } = this.model?.get("called") ?? {};
+    if (!what) return this.end();
+    if (stopping) this.say("stopping");
+    const more = [phase, this.note].filter(Boolean).map((text) => `, ${text}`);
+    this.underWay.show({ what: `in a cell: ${what}`, more: more.join(""), done, of, seconds });
+  }
+
+  stop() {
+    this.underWay.button.disabled = true;
+    this.say("asked to stop");
+    this.timer = setTimeout(() => {
+      this.say(INTERRUPT);
+      this.hear();
+    }, UNHEARD);
+    try {
+      this.model?.send({ ask: "interrupt" });
+    } catch {
+      return this.end(); // the comm of a kernel that died refuses
+    }
+    this.hear();
+  }
+
+  /** @param {string} note */
+  say(note) {
+    clearTimeout(this.timer);
+    this.note = note;
+  }
+
+  end() {
+    this.say("");
+    this.underWay.end();
+  }
+}
