@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from explorer.model.artifacts import Fusion, SchedulerGraph
+from explorer.model.artifacts import CompileCall, Fusion, SchedulerGraph
 from explorer.model.integers import evaluated
 from explorer.model.records import typed
 from explorer.model.rows import TensorLayout
@@ -20,6 +20,7 @@ from explorer.model.syntax import parsed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.questions.missing import explain_place
+from explorer.questions.modules import NOT_COMPUTED
 from explorer.questions.rows import MomentRow, PeakRow, StorageRow, UnreadRow
 from explorer.questions.tables import symbols
 from explorer.stages.fx_graph import input_names, node_lines
@@ -81,8 +82,9 @@ class Memory:
         `names` are the buffers that use it one after the other; `kind` is "input", "temporary", "output",
         "saved for backward" or "constant"; `born`, `last_use` and `freed` are lines of the output code, `freed` None for what
         is returned; `bytes` is None where a size is not known. `made_by` is the kernel or call that first fills it, `nodes` the
-        FX nodes of the post-grad graph it holds, `lines` the user's lines these come from, "file:line". `inputs` are those of
-        `names` that come from the program, as it calls them: "h.0.attn.weight" for a parameter, "x" for an argument.
+        FX nodes of the post-grad graph it holds, `lines` the user's lines these come from, "file:line"; of a frame that is all a
+        library's, the line that called it. `inputs` are those of `names` that come from the program, as it calls them:
+        "h.0.attn.weight" for a parameter, "x" for an argument.
         """
         rows = (dict(row) for artifact, storages in self._of(frame, graph) for row in self._rows(artifact, storages))
         return Rows(rows, StorageRow.__annotations__)
@@ -257,11 +259,12 @@ def _returned_names(trace: TraceData, artifact: Artifact) -> tuple[set[str], set
 def _origins(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Shape, Shape]]:
     """Map each buffer to the FX nodes whose values it holds, and to their user lines."""
     graphs = trace.find("post_grad", artifact.frame, artifact.graph)
-    places = {n["name"]: f"{n['file']}:{n['line']}" for g in graphs for n in g.nodes if n.get("file")}
+    called_from = _called_from(trace, artifact.frame)
+    places = {n["name"]: place for g in graphs for n in g.nodes if (place := _place(n, called_from))}
     inputs = {n["name"] for g in graphs for n in g.nodes if n.get("op") == "placeholder"}
     if artifact.graph == "backward":  # a saved tensor has in backward the name of its node in forward
-        saved = (n for g in trace.find("forward", artifact.frame) for n in g.nodes if n["name"] in inputs and n.get("file"))
-        places = {**{n["name"]: f"{n['file']}:{n['line']}" for n in saved}, **places}
+        saved = (n for g in trace.find("forward", artifact.frame) for n in g.nodes if n["name"] in inputs)
+        places = {**{n["name"]: place for n in saved if (place := _place(n, called_from))}, **places}
     order = {name: n for g in graphs for name, n in node_lines(g).items()}
     origins: dict[str, tuple[Shape, Shape]] = {name: ((name,), (places[name],) if name in places else ()) for name in inputs}
     for ir in trace.find("ir_pre_fusion", artifact.frame, artifact.graph):
@@ -270,6 +273,25 @@ def _origins(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Shape, Sha
             lines = tuple(dict.fromkeys(places[name] for name in names if name in places))
             origins.update(dict.fromkeys(node["writes"], (names, lines)))
     return origins
+
+
+def _place(node: Mapping[str, Plain], called_from: str) -> str:
+    """The user line of a node, "file:line"; "" where it has none."""
+    if node.get("file"):
+        return f"{node['file']}:{node['line']}"
+    return "" if node.get("op") in NOT_COMPUTED else called_from
+
+
+def _called_from(trace: TraceData, frame: str) -> str:
+    """The line that called a frame without a user line inside, such as a compiled nn.TransformerEncoder; "" for others.
+
+    Dynamo's graph states the library's own lines, which AOTAutograd leaves out.
+    """
+    graphs = (*trace.find("forward", frame), *trace.find("post_grad", frame))
+    if any(node.get("file") for graph in graphs for node in graph.nodes):
+        return ""
+    calls = (typed(CompileCall, a.data) for a in trace.find("compile_call", frame))
+    return next((f"{call.called_file}:{call.called_line}" for call in calls if call.called_line), "")
 
 
 # Sizes -----------------------------------------------------------------------------------------------------------------

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from inspect import currentframe
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import explorer
 from explorer.model.records import blank
@@ -306,6 +309,36 @@ return (buf2, )
         (("buf3",), 3, 8, "temporary"),
     ]
     assert max(row["live"] for row in memory.timeline()) == 48
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_what_a_library_computes_is_of_the_line_that_called_it(train: bool) -> None:
+    """A compiled module of torch's own has no user line inside; the line that calls it stands for all that it holds."""
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+    here = currentframe()
+    assert here is not None
+    trace, line = explorer.trace(encoder, torch.randn(2, 4, 16), train=train), here.f_lineno
+    rows = trace.memory.table()
+    held = [row for row in rows if row["nodes"] and not all(re.match("(arg|primals_|tangents_)", name) for name in row["nodes"])]
+    assert len(held) > 5 and {row["lines"] for row in held} == {(f"{__file__}:{line}",)}
+    assert not any(row["lines"] for row in rows if row not in held)
+
+
+def test_a_called_library_takes_no_line_of_the_program_away() -> None:
+    """Where a line of the frame's own calls the library, that line is what its values are of."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(16, 16), nn.Sigmoid())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x)  # type: ignore[no-any-return]
+
+    lines = {line for row in explorer.trace(Net(), torch.randn(2, 16)).memory.table() for line in row["lines"]}
+    first = Net.forward.__code__.co_firstlineno
+    assert lines == {f"{__file__}:{first + 1}"}
 
 
 def test_sizes_that_only_the_run_knows_are_named_beside_the_peak() -> None:
