@@ -18,32 +18,51 @@ from explorer.questions.memory import memory_of
 from explorer.traced import Trace
 from tests.in_tab import show
 
-#: Runs cells as a kernel of a notebook does, by IPython with ipykernel's names of files; the third one saves the trace.
-CELLS = """
-import sys
+#: Runs cells as a kernel of a notebook does, by IPython with ipykernel's names of files; the last one saves the trace.
+RUN = """
+import ast, sys
 from IPython.core.interactiveshell import InteractiveShell
 from ipykernel.compiler import XCachingCompiler
 
 shell = InteractiveShell.instance(compiler_class=XCachingCompiler)
-for cell in (
-    "import torch, explorer",
-    "def f(x):\\n    y = torch.sin(x) + 1\\n    return y @ y",
-    f"t = explorer.trace(f, torch.randn(32, 32), target='h100')\\nt.save({sys.argv[1]!r})",
-):
+for cell in (*ast.literal_eval(sys.argv[2]), f"t.save({sys.argv[1]!r})"):
     shell.run_cell(cell, store_history=True).raise_error()
 """
+CELLS = (
+    "import torch, explorer",
+    "def f(x):\n    y = torch.sin(x) + 1\n    return y @ y",
+    "t = explorer.trace(f, torch.randn(32, 32), target='h100')",
+)
+#: The third cell has no function that is compiled, and calls the one that is.
+RECORDED = (
+    "import torch, explorer",
+    "def f(x):\n    y = torch.sin(x) + 1\n    torch._dynamo.graph_break()\n    return y.cos()",
+    "def call(compiled, x):\n    return compiled(x)",
+    "with explorer.record() as recording:\n    call(torch.compile(f, backend='eager'), torch.randn(8))\nt = recording.trace",
+)
+
+
+def run(cells: tuple[str, ...], folder: Path) -> Trace:
+    """The trace `t` of these cells, in a process of its own, for whatever imports ipykernel is a notebook."""
+    if importlib.util.find_spec("ipykernel") is None:
+        pytest.skip("ipykernel is not installed")
+    file = folder / "t.explorer"
+    environment = {**os.environ, "IPYTHONDIR": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    subprocess.run([sys.executable, "-c", RUN, str(file), repr(cells)], check=True, env=environment, timeout=300)
+    return explorer.load(file)
 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """The trace of a function of the second cell, in a process of its own, for whatever imports ipykernel is a notebook."""
+    """The trace of a function of the second cell."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
-    if importlib.util.find_spec("ipykernel") is None:
-        pytest.skip("ipykernel is not installed")
-    file = tmp_path_factory.mktemp("cells") / "t.explorer"
-    environment = {**os.environ, "IPYTHONDIR": str(file.parent), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    subprocess.run([sys.executable, "-c", CELLS, str(file)], check=True, env=environment, timeout=300)
-    return explorer.load(file)
+    return run(CELLS, tmp_path_factory.mktemp("cells"))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """A recording of a function with a graph break, which a function of another cell calls."""
+    return run(RECORDED, tmp_path_factory.mktemp("recorded"))
 
 
 def temporary(trace: Trace) -> str:
@@ -78,6 +97,27 @@ def test_the_view_names_cells(opened, trace):
     assert temporary(trace) not in guards
     show_code(tab)
     assert "f (In[2]:1)" in tab.locator(".pane select").first.evaluate("one => one.selectedOptions[0].textContent")
+
+
+def test_the_cell_that_calls_a_compiled_function_is_named(recorded):
+    """Each place of the call: where torch.compile stands, and the line that called it, in a cell without a source."""
+    row = next(row for row in recorded.compile_calls if row["frame"] == "0/0")
+    assert (row["file"], row["line"]) == ("In[4]", 2) and (row["called_file"], row["called_line"]) == ("In[3]", 2)
+    (text, *_) = [a.text for a in recorded.find("compile_call")]
+    assert "compiled by: In[4]:2 " in text and "called from: In[3]:2  return compiled(x)" in text
+    (shown, *_) = [a["data"] for a in payload(recorded)["artifacts"] if a["stage"] == "compile_call"]
+    assert (shown["file"], shown["called_file"]) == ("In[4]", "In[3]")
+
+
+def test_a_graph_break_names_its_cell_in_python_too(recorded):
+    """Its row, the table as text and as HTML, and its title; the link to the source goes by the file, as before."""
+    assert [(row["file"], row["line"]) for row in recorded.graph_breaks] == [("In[2]", 3)]
+    breaks = recorded.find("graph_break")
+    assert [a.title.partition(": ")[0] for a in breaks] == ["Graph break at In[2]:3"]
+    rows, table = recorded.graph_breaks, recorded.table("graph_break")
+    shown = [repr(rows), rows._repr_html_(), repr(table), repr(recorded)]
+    assert "ipykernel_" not in "".join(shown) and all("In[2]" in text for text in shown[:3])
+    assert [link for link in recorded.links if link.source == breaks[0].id]
 
 
 def show_code(tab: Any) -> None:

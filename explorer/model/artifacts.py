@@ -56,7 +56,8 @@ class Nothing(Record):
 class CompileCall(Record):
     """The torch.compile call that a frame came from, and the line that called the function.
 
-    `options` are Inductor's, as Python writes their values; `dynamic` is None where it was not given.
+    `options` are Inductor's, as Python writes their values; `dynamic` is None where it was not given. `cell` and `called_cell`
+    name the cells of a notebook that the files stand for, such as "In[5]".
     """
 
     file: str
@@ -68,6 +69,8 @@ class CompileCall(Record):
     called_line: int
     called_code: str
     dynamic: bool | None = None
+    cell: str | None = None
+    called_cell: str | None = None
 
 
 @record
@@ -284,13 +287,14 @@ class Symbols(Record):
 
 @record
 class GraphBreak(Record):
-    """Why a graph ended, what Dynamo suggests, and the user's line."""
+    """Why a graph ended, what Dynamo suggests, and the user's line; `cell` as in `Source`."""
 
     reason: str
     explanation: str
     hints: Names
     file: str
     line: int
+    cell: str | None = None
 
 
 # FX graphs ---------------------------------------------------------------------------------------------------------------

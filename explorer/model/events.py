@@ -71,9 +71,16 @@ from explorer.model.values import Plain, plain
 
 @record
 class Text(Record):
-    """A text alone, such as the runnable graph, a graph break's message, or the reasons of a recompile."""
+    """A text alone, such as the runnable graph, or the reasons of a recompile."""
 
     text: str
+
+
+@record
+class GraphBreakText(Text):
+    """A graph break's message; `cell` names the cell of a notebook that the user's file stands for."""
+
+    cell: str | None = None
 
 
 # torch.compile -----------------------------------------------------------------------------------------------------------
@@ -448,7 +455,7 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "decompiled": DecompiledText,
         "guards": GuardTree,
         "recompile": Text,
-        "graph_break": Text,
+        "graph_break": GraphBreakText,
         "symbol": Symbol,
         **dict.fromkeys(GRAPHS, FxGraphText),
         "aot_metadata": AotMetadata,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from explorer.model.events import Frame, PhaseMark, Text
+from explorer.model.events import Frame, GraphBreakText, PhaseMark, Text
 from explorer.model.rows import Place
 from explorer.model.stage import Emit
 from explorer.model.values import text_lines
@@ -45,7 +45,7 @@ def graph_breaks(emit: Emit) -> Iterator[None]:
     """Record Dynamo's message for each graph break, without explorer's own calls among the user's."""
 
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
-        emit("graph_break", lambda: Text(text=without_own_calls(payload)))
+        emit("graph_break", lambda: GraphBreakText(text=without_own_calls(payload)))
 
     with listening(emit, {"dynamo_graph_break_reason": heard}):
         yield

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from explorer.model.artifacts import Source
+from explorer.model.artifacts import CompileCall, GraphBreak, Source
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.stages.fx_graph import short
@@ -17,9 +17,18 @@ _TEXTS = ("text", "before", "nodes", "layouts")
 
 def cells_of(trace: TraceData) -> dict[str, str]:
     """Map the files that are cells of a notebook, with their folders and without, to the names of the cells."""
-    sources = (typed(Source, a.data) for a in trace.find("source"))
-    names = {source.file: source.cell for source in sources if source.cell}
+    names = {file: cell for file, cell in _files(trace) if cell}
     return {**{short(file): cell for file, cell in names.items()}, **names}
+
+
+def _files(trace: TraceData) -> Iterator[tuple[str, str | None]]:
+    """Yield each file of the program that a trace names, and the cell that it stands for."""
+    for source in (typed(Source, a.data) for a in trace.find("source")):
+        yield source.file, source.cell
+    for call in (typed(CompileCall, a.data) for a in trace.find("compile_call")):
+        yield from ((call.file, call.cell), (call.called_file, call.called_cell))
+    for broken in (typed(GraphBreak, a.data) for a in trace.find("graph_break")):
+        yield broken.file, broken.cell
 
 
 def place(cells: Mapping[str, str], file: str, line: int) -> str:

@@ -12,6 +12,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.rows import FunctionRow
 from explorer.stages import stage_of
+from explorer.stages.dynamo import graph_break
 from explorer.stages.fx_graph import OPERATOR_COUNTS
 from explorer.stages.fx_graph import operator_counts as counts_of
 from explorer.stages.inductor import fx_pass
@@ -68,8 +69,8 @@ def graph_breaks(trace: TraceData) -> Rows:
         _, _, frames = breaks.setdefault((data.reason, data.file, data.line), (a.frame, data, []))
         if a.frame not in frames:
             frames.append(a.frame)
-    rows = ({"frame": first, **data, "frames": tuple(frames)} for first, data, frames in breaks.values())
-    return Rows(rows, ("frame", *keys_of(GraphBreak), "frames"))
+    rows = ({"frame": first, **graph_break.row_of(data), "frames": tuple(frames)} for first, data, frames in breaks.values())
+    return Rows(rows, ("frame", *graph_break.COLUMNS, "frames"))
 
 
 def symbols(trace: TraceData) -> Rows:

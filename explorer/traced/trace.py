@@ -173,7 +173,8 @@ class Trace(TraceData):
     def graph_breaks(self) -> Rows:
         """One row a graph break: the first frame that it ended, reason, explanation, hints, the user's file and line, all frames.
 
-        A break in a function ends each frame that calls it: `frames` has them all.
+        A break in a function ends each frame that calls it: `frames` has them all. A file that is a cell of a notebook has its
+        name, "In[5]".
         """
         return tables.graph_breaks(self)
 
@@ -243,7 +244,7 @@ class Trace(TraceData):
         """One row a frame: file, line and code of the torch.compile call that compiled it, its backend and options.
 
         `called_file`, `called_line` and `called_code` are those of the program's line that called the compiled function. A
-        torch.compile call from before the recording has no file.
+        torch.compile call from before the recording has no file. A file that is a cell of a notebook has its name, "In[5]".
         """
         return tables.table(self, "compile_call")
 

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from explorer.model.artifacts import GraphBreak
-from explorer.model.events import Text
-from explorer.model.records import typed
+from explorer.model.events import GraphBreakText
+from explorer.model.records import changed, keys_of, typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
@@ -46,9 +46,10 @@ def _dedented(text: str) -> str:
 
 def render(event: Event, id: str) -> Artifact:
     """Dynamo's own message, without Python's empty traceback at its end."""
-    text = typed(Text, event.data).text.removesuffix("NoneType: None\n").strip()
-    data = facts(text)
-    title = f"Graph break at {short(data.file)}:{data.line}: {data.reason}"
+    told = typed(GraphBreakText, event.data)
+    text = told.text.removesuffix("NoneType: None\n").strip()
+    data = changed(facts(text), cell=told.cell)
+    title = f"Graph break at {data.cell or short(data.file)}:{data.line}: {data.reason}"
     return text_artifact(event, id, title, "text", text=text, data=data)
 
 
@@ -64,7 +65,7 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
     """Keep each break of a frame once: Dynamo reports it again when it restarts the frame."""
     seen: set[tuple[str, str]] = set()
     for event in events:
-        key = (event.frame, typed(Text, event.data).text)
+        key = (event.frame, typed(GraphBreakText, event.data).text)
         if key not in seen:
             seen.add(key)
             yield event
@@ -77,7 +78,16 @@ def summary(artifacts: Sequence[Artifact]) -> str:
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:
     """The break is one row."""
-    return (artifact.data,)
+    return (row_of(typed(GraphBreak, artifact.data)),)
+
+
+def row_of(data: GraphBreak) -> GraphBreak:
+    """The break as a row: its file is the cell of the notebook, where it is one."""
+    return changed(data, file=data.cell or data.file, cell=None)
+
+
+#: The keys of a row.
+COLUMNS = tuple(key for key in keys_of(GraphBreak) if key != "cell")
 
 
 STAGE = Stage(
@@ -86,6 +96,7 @@ STAGE = Stage(
     language="text",
     render=render,
     rows=rows,
+    columns=COLUMNS,
     summary=summary,
     gather=gather,
     link=link,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from explorer.model.artifacts import CompileCall
-from explorer.model.records import keys_of, typed
+from explorer.model.records import changed, keys_of, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
@@ -22,8 +22,8 @@ def readable(row: CompileCall) -> str:
     options = "".join(f", {name}={value}" for name, value in row.options.items())
     how = f"backend {row.backend or 'not known'}{options}"
     unknown = "a call before the recording began, or another way to compile than torch.compile"
-    compiled = f"{row.file}:{row.line}  {row.code}" if row.file else unknown
-    called = f"{row.called_file}:{row.called_line}  {row.called_code}" if row.called_file else "not known"
+    compiled = f"{row.cell or row.file}:{row.line}  {row.code}" if row.file else unknown
+    called = f"{row.called_cell or row.called_file}:{row.called_line}  {row.called_code}" if row.called_file else "not known"
     return f"compiled by: {compiled}  ({how})\ncalled from: {called}"
 
 
@@ -36,8 +36,10 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:
-    """The call is one row."""
-    return (artifact.data,)
+    """The call is one row; a file in it is the cell of the notebook, where it is one."""
+    data = typed(CompileCall, artifact.data)
+    files = {"file": data.cell or data.file, "called_file": data.called_cell or data.called_file}
+    return (changed(data, **files, cell=None, called_cell=None),)
 
 
 STAGE = Stage(
@@ -46,7 +48,7 @@ STAGE = Stage(
     language="text",
     render=render,
     rows=rows,
-    columns=keys_of(CompileCall),
+    columns=tuple(key for key in keys_of(CompileCall) if not key.endswith("cell")),
     link=link,
     about="Which call of torch.compile the frame came from, with its backend and options, and which line called the function.",
 )

@@ -734,13 +734,14 @@ export interface Source {
   cell?: string;
 }
 
-/** Why a graph ended, what Dynamo suggests, and the user's line. */
+/** Why a graph ended, what Dynamo suggests, and the user's line; `cell` as in `Source`. */
 export interface GraphBreak {
   reason: string;
   explanation: string;
   hints: string[];
   file: string;
   line: number;
+  cell?: string;
 }
 
 /**
