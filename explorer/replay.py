@@ -33,7 +33,7 @@ def replay(
     Facts that are not made yet are made now. An error in that, or in a stage's `gather`, `render` or `link`, becomes a Failure
     of that stage.
     """
-    read_events = read(events)
+    read_events = read(events, names_of(events))
     failures = (*failures, *(failure for failure in read_events.failures if failure not in failures))
     replayed = _Replay(read_events.events, plain(meta or {}), {stage.name: stage for stage in (*STAGES, *stages)})
     whole = replayed.trace()

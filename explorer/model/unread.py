@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from explorer.model.events import event_data
 from explorer.model.values import Event, Failure, Plain
+
+#: The compiler's own names for its frames.
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 class UnreadFacts(Mapping[str, Plain]):
@@ -52,18 +56,21 @@ class Read:
     failures: tuple[Failure, ...] = ()
 
 
-def read(events: Sequence[Event]) -> Read:
-    """These events, each with its facts."""
-    found = [_whole(event) for event in events]
+def read(events: Sequence[Event], names: Mapping[str, str] = NO_NAMES) -> Read:
+    """These events, each with its facts; a Failure says by `names` of which frame it is, as the trace calls the compiler's."""
+    found = [_whole(event, names) for event in events]
     failures = dict.fromkeys(each for each in found if isinstance(each, Failure))
     return Read(tuple(each for each in found if isinstance(each, Event)), tuple(failures))
 
 
-def _whole(event: Event) -> Event | Failure:
+def _whole(event: Event, names: Mapping[str, str]) -> Event | Failure:
     if not isinstance(event.data, UnreadFacts):
         return event
     data = event.data.read(event.kind)
-    return data if isinstance(data, Failure) else replace(event, data=data)
+    if not isinstance(data, Failure):
+        return replace(event, data=data)
+    place = " ".join(part for part in (names.get(event.frame, event.frame), event.graph) if part)
+    return replace(data, message=f"{place}: {data.message}") if place else data
 
 
 def _made(kind: str, make: Callable[[], Mapping[str, Plain]]) -> Mapping[str, Plain] | Failure:

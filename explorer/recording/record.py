@@ -22,6 +22,7 @@ from explorer.recording.compile_failures import note_failures
 from explorer.recording.finish import finished
 from explorer.recording.kernels import recording_kernels
 from explorer.recording.recorder import Recorder, recording
+from explorer.replay import names_of
 from explorer.stages import STAGES
 from explorer.traced import Trace
 
@@ -42,7 +43,10 @@ class Recording:
     @property
     def failures(self) -> list[Failure]:
         """All that went wrong in the recording itself; empty while it still runs."""
-        return [*self._recorder.failures, *read(self._recorder.events).failures] if self._recorder is not None else []
+        if self._recorder is None:
+            return []
+        events = self._recorder.events
+        return [*self._recorder.failures, *read(events, names_of(events)).failures]
 
     @property
     def trace(self) -> Trace:

@@ -7,6 +7,7 @@ from functools import partial
 
 from explorer.model.unread import UnreadFacts, read
 from explorer.model.values import Event
+from explorer.replay import replay
 
 
 def test_an_event_that_is_copied_keeps_the_facts_that_it_will_have() -> None:
@@ -40,3 +41,16 @@ def test_facts_that_cannot_be_made_are_one_failure() -> None:
         found = read([bad, bad, good])
         assert found.events == (good,)
         assert [(f.stage, f.step) for f in found.failures] == [("own", "record")]
+
+
+def test_facts_that_cannot_be_made_name_their_frame_and_graph() -> None:
+    """As the trace calls the frame; the same facts of two frames are lost in both."""
+
+    def facts() -> dict[str, str]:
+        raise RuntimeError("boom")
+
+    event = Event("post_grad", 1.0, "7/0", "forward", data=UnreadFacts(facts))
+    events = [Event("phase", 0.0, "7/0"), event, replace(event, time=2.0, frame="9/1", graph="")]
+    messages = ["0/0 forward: RuntimeError: boom", "1/0: RuntimeError: boom"]
+    assert [f.message for f in replay(events).failures if f.stage == "post_grad"] == messages
+    assert [f.message for f in read(events).failures] == ["7/0 forward: RuntimeError: boom", "9/1: RuntimeError: boom"]
