@@ -95,7 +95,7 @@ class Launches:
         self.target = target
         self.kernels: list[Specialized] = []
         self.callers: dict[CodeType, SourceText] = {}
-        self.notes: dict[str, str] = {}
+        self.notes: dict[tuple[str, str], str] = {}  # by step and kernel
         self._began = time.perf_counter()
         self._pool: Pool | None = None
         self._copies: dict[int, tuple[Any, Any]] = {}
@@ -201,10 +201,10 @@ class Launches:
             self.callers[code] = _caller(code)
         return code.co_filename, frame.f_lineno, code.co_qualname
 
-    def note(self, step: str, message: str) -> bool:
-        """Keep a message on what was lost, once for each step; True the first time."""
-        new = step not in self.notes
-        self.notes.setdefault(step, message)
+    def note(self, step: str, message: str, *, kernel: str = "") -> bool:
+        """Keep a message on what was lost, once for each step and kernel; True the first time."""
+        new = (step, kernel) not in self.notes
+        self.notes.setdefault((step, kernel), message)
         return new
 
     def close(self) -> None:

@@ -116,7 +116,7 @@ def _noted(launches: Launches | None, kernel: Any, args: tuple[Any, ...], consta
         return launches.launched(kernel, args, constants, grid)
     except (ExplorerError, TypeError, KeyError, ValueError, AttributeError) as error:
         name = function_name(kernel)
-        launches.note(name, f"this launch was not recorded: {type(error).__name__}: {error}")
+        launches.note("record", f"this launch was not recorded: {type(error).__name__}: {error}", kernel=name)
         return None
 
 

@@ -1,8 +1,8 @@
-"""Trace files: gzipped JSON, format 2. Loading one runs no code.
+"""Trace files: gzipped JSON, format 3. Loading one runs no code.
 
 A file is the gzip of one JSON object:
 
-    {"explorer": "trace", "format": 2, "sha256": hex, "trace": {"meta", "artifacts", "links", "failures"}}
+    {"explorer": "trace", "format": 3, "sha256": hex, "trace": {"meta", "artifacts", "links", "failures"}}
 
 `sha256` is the checksum of the compact JSON of "trace" with sorted keys; it reveals an altered file. A record leaves out fields
 that hold their default. A reader refuses a higher format, and ignores no field. The table in `model/upgrades.py` upgrades a
@@ -31,7 +31,7 @@ from explorer.model.artifacts import artifact_data
 from explorer.model.events import event_data
 from explorer.model.records import FieldError
 from explorer.model.trace_data import TraceData
-from explorer.model.upgrades import FORMAT, upgraded, with_sections
+from explorer.model.upgrades import FORMAT, upgraded, upgraded_failure, with_sections
 from explorer.model.values import Artifact, Event, Failure, Link, calls, jsonable, plain, record_from_json, record_to_json
 
 #: The most memory, in bytes, that reading a file may take, unless the caller allows more. A training trace of GPT-2 with
@@ -61,8 +61,12 @@ def from_json(value: dict[str, Any], number: int = FORMAT) -> TraceData:
         plain({**value["meta"]}),
         tuple(_artifact(a, number) for a in value["artifacts"]),
         tuple(_link(*link) for link in value["links"]),
-        tuple(record_from_json(Failure, f) for f in value["failures"]),
+        tuple(_failure(f, number) for f in value["failures"]),
     )
+
+
+def _failure(value: dict[str, Any], number: int) -> Failure:
+    return record_from_json(Failure, upgraded_failure(value, number))
 
 
 def _artifact_json(artifact: Artifact) -> dict[str, Any]:
@@ -201,7 +205,7 @@ def load_events(data: bytes, name: str = "events") -> tuple[list[Event], list[Fa
     def read(value: dict[str, Any], number: int) -> tuple[list[Event], list[Failure], dict[str, Any]]:
         events = [_event(e, number) for e in value["events"]]
         events = with_sections(events) if number == 1 else events
-        return events, [record_from_json(Failure, f) for f in value["failures"]], value["meta"]
+        return events, [_failure(f, number) for f in value["failures"]], value["meta"]
 
     return _read(data, "events", name, read)
 

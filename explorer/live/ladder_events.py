@@ -85,7 +85,7 @@ class LadderCompiles:
         ladders = Ladders(target=self._target)
         for (wrapper, kernel), ladder in zip(self._kernels, results, strict=True):
             if isinstance(ladder, ExplorerError):
-                failures.append(Failure("kernel", str(kernel.data["name"]), str(ladder)))
+                failures.append(Failure("kernel", "ladder", str(ladder), kernel=str(kernel.data["name"])))
             else:
                 ladders.by_source[str(kernel.data["text"])] = ladder
                 code = ladder.with_own_name(codes.get(ladder.binary, ""))
@@ -124,7 +124,7 @@ def launch_events(launches: Launches, ladders: Ladders) -> Compiled:
         try:
             ladder = kernel.ladder()
         except ExplorerError as error:
-            failures.append(Failure("kernel", kernel.name, str(error)))
+            failures.append(Failure("kernel", "ladder", str(error), kernel=kernel.name))
             continue
         ladders.launched[kernel.name] = ladder
         code = ladder.sass() if target.vendor == "nvidia" and not no_sass(target) else ""
@@ -132,7 +132,7 @@ def launch_events(launches: Launches, ladders: Ladders) -> Compiled:
         events += events_of(ladder, kernel_event, sass=code, lines=lines, launches=kernel.launches(), name=kernel.name)
         failures += _too_large(kernel.name, ladder)
     failures += without_sass(target, events)
-    failures += [Failure("launch", step, message) for step, message in launches.notes.items()]
+    failures += [Failure("launch", step, message, kernel=kernel) for (step, kernel), message in launches.notes.items()]
     return Compiled(events, failures, ladders)
 
 
@@ -175,9 +175,10 @@ def _too_large(name: str, ladder: Ladder) -> Iterator[Failure]:
     if needed > available:
         yield Failure(
             "launch",
-            name,
+            "resources",
             f"{ladder.target.name} could not launch it: a block needs {needed} bytes of shared memory, and it has {available}; "
             "triton raises OutOfResources there, and autotuning takes another config",
+            kernel=name,
         )
 
 

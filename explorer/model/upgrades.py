@@ -1,7 +1,8 @@
 """What files of an older format say differently: one function for each kind that changed, by the format it changed from.
 
 Format 1 did not say what stands in its texts: the targets of nodes, which round of passes a pattern fired in, the layouts of
-buffers. They are read out of the texts here, and nowhere else.
+buffers. They are read out of the texts here, and nowhere else. Format 2 had the name of a kernel that failed as the step of its
+Failure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from explorer.model.events import event_data
 from explorer.model.values import Event, Plain, text_lines
 
 #: The format that is written now.
-FORMAT = 2
+FORMAT = 3
 Data = Mapping[str, Plain]
 #: A node of an FX graph as a line: name = target(arguments), the kind of node before the target of all but calls of functions.
 _NODE = re.compile(r"^\s*(?P<name>\w+) = (?:(?:placeholder|get_attr|call_module|call_method) )?(?P<target>[^\s(]+)\(")
@@ -81,6 +82,13 @@ def _scheduler_graph(data: Data) -> Data:
         for node in data["nodes"]
     ]
     return {**data, "nodes": nodes}
+
+
+def upgraded_failure(data: Data, number: int) -> Data:
+    """A Failure from a file of format `number`: in format 2 the step was often a kernel's name, told from others by the stage."""
+    if number > 2 or data["stage"] not in ("kernel", "launch") or data["step"] in ("gather", "render", "link", "do_bench"):
+        return data
+    return {**data, "step": "ladder" if data["stage"] == "kernel" else "launch", "kernel": data["step"]}
 
 
 def _parts(text: str) -> list[str]:

@@ -210,7 +210,7 @@ class Link:
         return self.how in COARSE
 
 
-#: What it means that a step of explorer's own work failed. All other steps are names: of a kernel, an error, a tool.
+#: What it means that a step of explorer's own work failed. All other steps are names: of an error, a tool.
 _STEPS = {
     "record": "not recorded",
     "copy": "not recorded",
@@ -237,19 +237,20 @@ _STEPS = {
 class Failure:
     """Something that went wrong, as a value: the stage, the step and the message.
 
-    `fatal` is True where the compile itself stopped, False where only the explorer lost a view.
+    `fatal` is True where the compile itself stopped, False where only the explorer lost a view. `kernel` names the Triton kernel
+    that has no forms or cannot be launched.
     """
 
     stage: str
     step: str
     message: str
     fatal: bool = False
+    kernel: str = ""
 
     @property
     def what(self) -> str:
-        """The step in words, such as "not recorded"; of other steps their name, as of a kernel, whatever it is called."""
-        named = self.stage in ("kernel", "launch") and self.step not in ("gather", "render", "link")
-        return self.step if named else _STEPS.get(self.step, self.step)
+        """The kernel, else the step in words, such as "not recorded"; of other steps their name."""
+        return self.kernel or _STEPS.get(self.step, self.step)
 
     def __str__(self) -> str:
         return f"{self.stage}, {self.what}: {self.message}"

@@ -70,7 +70,7 @@ def trace_kernel(
         events += events_of(ladder, events[0], sass=code, lines=lines, launches=(launch,))
         failures += without_sass(gpu, events)
     except ExplorerError as error:
-        failures.append(Failure("kernel", lowered.name, str(error), fatal=True))
+        failures.append(Failure("kernel", "ladder", str(error), fatal=True, kernel=lowered.name))
         live.error = error
     meta = {"name": lowered.name, "target": gpu.name, "backend": "triton", **compiling.torch_versions()}
     return Trace.of(replay(with_cells(events), failures, meta), live)
@@ -88,6 +88,6 @@ def _ladder(written: LoweredCall, failures: list[Failure]) -> Ladder:
         try:
             ladder = replace(of_launch(lowered, written.launch()), seconds=ladder.seconds)
         except ExplorerError as error:
-            failures.append(Failure("launch", lowered.name, str(error)))
+            failures.append(Failure("launch", "run", str(error), kernel=lowered.name))
     why = f"measured the fastest of {len(written.measured)}" if written.measured else "measured the fastest, by triton"
     return replace(ladder, measured=written.measured, chosen=why if written.tuned else "")

@@ -147,7 +147,7 @@ def test_a_recording_of_format_1_is_upgraded() -> None:
 def test_the_format_is_the_documented_one(saved: Path) -> None:
     """A file is gzipped JSON with the four keys that the docstring names, and the checksum is that of sorted compact JSON."""
     whole = json.loads(gzip.decompress(saved.read_bytes()))
-    assert (whole["explorer"], whole["format"]) == ("trace", 2)
+    assert (whole["explorer"], whole["format"]) == ("trace", 3)
     assert sorted(whole) == ["explorer", "format", "sha256", "trace"]
     assert sorted(whole["trace"]) == ["artifacts", "failures", "links", "meta"]
     assert rewritten(saved.read_bytes(), lambda w: w.update(sha256="")) != rewritten(saved.read_bytes(), lambda w: None)
@@ -286,14 +286,27 @@ def test_an_altered_field_is_refused(saved: Path, change: Callable[[dict[str, An
 )
 def test_a_file_of_the_wrong_shape_is_refused(saved: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """A file whose checksum fits, but that does not hold what the format promises, is a FileError that says so."""
-    with pytest.raises(FileError, match="does not hold what format 2 promises"):
+    with pytest.raises(FileError, match="does not hold what format 3 promises"):
         loads(rewritten(saved.read_bytes(), change, checksum=True))
+
+
+def test_a_failure_of_format_2_names_its_kernel() -> None:
+    """The name was the step, told from other steps by the stage; other failures are as they were."""
+    steps = [("kernel", "triton_poi_0"), ("launch", "copy"), ("kernel", "render"), ("launch", "do_bench"), ("dynamo", "link")]
+    failures = [{"stage": stage, "step": step, "message": "no"} for stage, step in steps]
+    value = {"meta": {}, "artifacts": [], "links": [], "failures": failures}
+    whole = {"explorer": "trace", "format": 2, "sha256": files._digest(value), "trace": value}
+    read = loads(gzip.compress(json.dumps(whole).encode())).failures
+    assert [(f.step, f.kernel) for f in read[:2]] == [("ladder", "triton_poi_0"), ("launch", "copy")]
+    assert [f.what for f in read] == ["triton_poi_0", "copy", "not shown", "do_bench", "lines not linked"]
+    assert [(f.stage, f.step, f.kernel) for f in read[2:]] == [(stage, step, "") for stage, step in steps[2:]]
+    assert loads(files.dumps(Trace(failures=read))).failures == read
 
 
 def test_a_newer_format_is_refused_with_what_to_do(saved: Path) -> None:
     """A file of a later explorer says to upgrade, before anything in it is looked at."""
-    newer = rewritten(saved.read_bytes(), lambda w: w.update(format=3, trace="something new"))
-    with pytest.raises(FileError, match="has format 3, this explorer reads up to 2: upgrade explorer"):
+    newer = rewritten(saved.read_bytes(), lambda w: w.update(format=4, trace="something new"))
+    with pytest.raises(FileError, match="has format 4, this explorer reads up to 3: upgrade explorer"):
         loads(newer)
 
 

@@ -174,7 +174,7 @@ def test_a_failure_reads_as_stage_what_failed_and_message() -> None:
     """A Failure's text says where and what, the steps of explorer's own work in words."""
     assert str(Failure("guards", "render", "KeyError: 'x'")) == "guards, not shown: KeyError: 'x'"
     assert str(Failure("decompiled", "record", "no")) == "decompiled, not recorded: no"
-    assert str(Failure("kernel", "triton_poi_0", "no")) == "kernel, triton_poi_0: no"
+    assert str(Failure("kernel", "ladder", "no", kernel="triton_poi_0")) == "kernel, triton_poi_0: no"
     assert not Failure("guards", "render", "KeyError: 'x'").fatal
 
 
@@ -308,4 +308,5 @@ def test_a_kernel_s_name_is_no_step() -> None:
     """What explorer's own steps are called in words; a kernel that is called as a step keeps its name."""
     assert Failure("dynamo", "link", "").what == "lines not linked"
     assert Failure("kernel", "render", "").what == "not shown"
-    assert [Failure(stage, "copy", "").what for stage in ("kernel", "launch", "dynamo")] == ["copy", "copy", "not recorded"]
+    assert [Failure(stage, "copy", "").what for stage in ("kernel", "launch", "dynamo")] == ["not recorded"] * 3
+    assert Failure("kernel", "ladder", "", kernel="copy").what == "copy"
