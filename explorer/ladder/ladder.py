@@ -177,6 +177,7 @@ class LadderWorkers:
         self._pending: dict[str, tuple[str, PendingLadder]] = {}
         self._launched: dict[tuple[str, str], Launched] = {}
         self._pool = Pool(workers or 1, assembler(target))
+        self._dialects = Dialects()
 
     def submit(self, kernels: Sequence[tuple[str, str]], launches: Sequence[Launched | None] = ()) -> None:
         """Take each (name, source) through triton's front end and hand it to a worker, once if identical.
@@ -188,7 +189,16 @@ class LadderWorkers:
         for kernel in kernels:
             if (key := self._key(kernel)) not in self._pending:
                 name, source = kernel
-                self._pending[key] = source, _start(source, name, self._target, self._pool, self._launched.get(kernel))
+                self._pending[key] = source, self._start(source, name, self._launched.get(kernel))
+
+    def _start(self, source: str, name: str, launch: Launched | None) -> PendingLadder:
+        try:
+            if launch is not None:
+                return of_launch(lower(source, name, self._target, launch.config, self._dialects), launch)
+            lowered = lower(source, name, self._target, None, self._dialects)
+        except ExplorerError as error:
+            return error
+        return lowered, self._pool.submit(lowered.job)
 
     def _key(self, kernel: tuple[str, str]) -> str:
         """The key that identical kernels share; a kernel that the attached GPU launched has its own."""
@@ -229,16 +239,6 @@ def assembler(target: Target) -> dict[str, str]:
         if before is None:
             os.environ.pop(name, None)
     return {name: path} if path else {}
-
-
-def _start(source: str, name: str, target: Target, pool: Pool, launch: Launched | None) -> PendingLadder:
-    try:
-        if launch is not None:
-            return of_launch(lower(source, name, target, launch.config), launch)
-        lowered = lower(source, name, target)
-    except ExplorerError as error:
-        return error
-    return lowered, pool.submit(lowered.job)
 
 
 def _result(pending: PendingLadder, pool: Pool, source: str) -> Ladder | ExplorerError:
@@ -346,7 +346,31 @@ def _occupancy(target: Target, facts: Mapping[str, Any]) -> dict[str, Plain]:
 # The front end -------------------------------------------------------------------------------------------------------
 
 
-def lower(source: str, name: str, target: Target, config: int | Mapping[str, Plain] | None = None) -> Lowered:
+class Dialects:
+    """The context of MLIR with one target's dialects, in which several kernels can be: to load them takes a millisecond."""
+
+    def __init__(self) -> None:
+        self._context: Any = None
+
+    def context(self, backend: Any) -> Any:
+        """The context, made when first asked for."""
+        from triton._C.libtriton import ir
+
+        if self._context is None:
+            context = ir.context()
+            ir.load_dialects(context)
+            backend.load_dialects(context)
+            self._context = context
+        return self._context
+
+
+def lower(
+    source: str,
+    name: str,
+    target: Target,
+    config: int | Mapping[str, Plain] | None = None,
+    dialects: Dialects | None = None,
+) -> Lowered:
     """Execute a kernel's source, as Inductor writes it, and take its function through triton's front end."""
     file = f"{name}.py"
     with ExitStack() as stack:
@@ -358,7 +382,7 @@ def lower(source: str, name: str, target: Target, config: int | Mapping[str, Pla
         chosen = choose(tuner.configs, config)
         src, options = inductor_compile_call(tuner, chosen, name)
         grid, prefix = grid_of(tuner, chosen)
-        ttir = front_end(src, options, target, name)
+        ttir = front_end(src, options, target, name, dialects)
 
     def scaled(registers: int) -> tuple[Mapping[str, Plain], ...]:
         with triton_driver_of(target), inductor_heuristics_for(target):
@@ -491,12 +515,11 @@ def capture_compile_call(action: Callable[[], object], *modules: Any) -> tuple[A
     raise CompileError("triton was not asked to compile anything")
 
 
-def front_end(src: Any, options: Mapping[str, Any], target: Target, name: str) -> str:
+def front_end(src: Any, options: Mapping[str, Any], target: Target, name: str, dialects: Dialects | None = None) -> str:
     """The unoptimized TTIR of an ASTSource; InputError, with the line, if triton's front end rejects it.
 
     CompileError if the installed triton has no backend for the target.
     """
-    from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import make_backend
     from triton.compiler.errors import CompilationError
@@ -507,9 +530,7 @@ def front_end(src: Any, options: Mapping[str, Any], target: Target, name: str) -
     backend = make_backend(gpu)
     try:
         chosen = backend.parse_options({**options, **src.parse_options()})
-        context = ir.context()
-        ir.load_dialects(context)
-        backend.load_dialects(context)
+        context = (dialects or Dialects()).context(backend)
         code, modules = backend.get_codegen_implementation(chosen), backend.get_module_map()
         module = src.make_ir(gpu, chosen, code, modules, context)
     except CompilationError as error:

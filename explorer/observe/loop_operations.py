@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AnySet
 from typing import Any
 
 from explorer.observe.scheduler_nodes import hint, is_loops, iterations, written_names
@@ -122,15 +123,26 @@ def _reduction(part: Any) -> str:
     return str((inner.get_reduction_type() if hasattr(inner, "get_reduction_type") else "") or "")
 
 
-def by_dtype(parts: Sequence[Any], *, in_one_block: bool) -> dict[str, int]:
-    """Count the instructions of some loop bodies, those of double precision as "float64" and all others as "float32"."""
+def by_dtype(parts: Sequence[Any]) -> tuple[dict[str, int], dict[str, int]]:
+    """Count the instructions of some loop bodies, in loops and in one block a row.
+
+    Those of double precision count as "float64" and all others as "float32".
+    """
     reductions = {_reduction(part) for part in parts} - {""}
+    per_row = [tuple(_per_row(part)) if reductions else () for part in parts]
+    in_loops, in_one_block = (_by_dtype(parts, per_row, reductions, in_one_block=one_block) for one_block in (False, True))
+    return in_loops, in_one_block
+
+
+def _by_dtype(
+    parts: Sequence[Any], per_row: Sequence[Sequence[tuple[str, int]]], reductions: AnySet[str], *, in_one_block: bool
+) -> dict[str, int]:
     shared = [name for reduction in reductions for name in SHARED.get(reduction, ())] if in_one_block else []
     loops: dict[str, int] = {}
     loaded: set[str] = set()
-    for part in parts:
+    for part, fewer in zip(parts, per_row, strict=True):
         each = _each(part, () if _reduction(part) else shared, in_one_block=in_one_block)
-        count = _elementwise(part, each, _per_row(part) if reductions else ())
+        count = _elementwise(part, each, fewer)
         count += -_loaded_before(part, loaded) if in_one_block else _combined(part)
         dtype = _loop_dtype(part)
         loops[dtype] = loops.get(dtype, 0) + count

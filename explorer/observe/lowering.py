@@ -351,8 +351,14 @@ def _is_box(value: Any) -> bool:
 
 def _classes(value: Any) -> tuple[str, ...]:
     """The class of an IR node, and those that it is derived from in Inductor, without those that say nothing of it."""
-    names = [kind.__name__ for kind in type(value).__mro__ if kind.__module__.startswith("torch._inductor")]
-    return tuple(name for name in names if name == names[0] or name not in GENERAL) or (type(value).__name__,)
+    kind: Any = type(value)
+    return _names(kind)
+
+
+@lru_cache(maxsize=1024)
+def _names(own: type) -> tuple[str, ...]:
+    names = [kind.__name__ for kind in own.__mro__ if kind.__module__.startswith("torch._inductor")]
+    return tuple(name for name in names if name == names[0] or name not in GENERAL) or (own.__name__,)
 
 
 def _is_fallback(classes: Sequence[str]) -> bool:

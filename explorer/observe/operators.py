@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from operator import getitem
 from typing import Any, TypedDict
 
+from explorer.model.records import changed
 from explorer.model.rows import OperatorCall, TensorLayout
 from explorer.observe.scheduler_nodes import hint, inputs, is_loops, is_result, written_names
 
@@ -29,7 +29,7 @@ def operator_call(part: Any) -> OperatorCall | None:
     count = _operations(node, called, arguments)
     dtype = _dtype(arguments)
     strides = [tuple(map(hint, tensor.get_stride())) for tensor in inputs(inner) if hasattr(tensor, "get_stride")]
-    return replace(
+    return changed(
         call,
         operator=called,
         operations=None if count is None else count * _numbers_each(dtype),

@@ -39,19 +39,16 @@ class Texts:
     @contextmanager
     def _made_once(self) -> Iterator[None]:
         """Inside the block no text is made twice, and some parts are left out."""
-        from sympy.printing.defaults import Printable
+        from sympy.printing import str as expressions
         from torch._inductor import ir, scheduler
         from torch._inductor.loop_body import LoopBody
         from torch._inductor.utils import IndentedBuffer
 
         with ExitStack() as stack:
             pformat, body = partial(self._formatted, scheduler.pformat), partial(self._body, LoopBody, LoopBody.debug_str)
-            for owner, name, key in (
-                (Printable, "__str__", _expression),
-                (Printable, "__repr__", _expression),
-                (ir.Layout, "__str__", _layout_key),
-            ):
-                stack.enter_context(replaced_pure(owner, name, partial(self._once, key)))
+            # not the method of expressions that calls it: Python tells each of sympy's classes of a method that is replaced
+            stack.enter_context(replaced_pure(expressions, "sstr", self._expression))
+            stack.enter_context(replaced_pure(ir.Layout, "__str__", partial(self._once, _layout_key)))
             stack.enter_context(replaced_pure(scheduler, "pformat", pformat))
             stack.enter_context(replaced_pure(LoopBody, "debug_str", body))
             stack.enter_context(replaced(IndentedBuffer, "splice", partial(_spliced, IndentedBuffer)))
@@ -71,6 +68,11 @@ class Texts:
             return text
 
         return write
+
+    def _expression(self, original: Callable[..., str]) -> Callable[..., str]:
+        """Replace `sstr`: write an expression once, in the way of its `__str__`."""
+        once = self._once(_expression, lambda value: original(value, order=None))
+        return lambda value, **settings: once(value) if settings == {"order": None} else original(value, **settings)
 
     def _formatted(self, pformat: Callable[[Any], str], original: Callable[[Any], str]) -> Callable[[Any], str]:
         """Replace `pformat`: leave sets of dependencies out, and write a layout once."""

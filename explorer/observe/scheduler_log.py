@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from explorer.model.artifacts import Fusion
+from explorer.model.records import changed
 from explorer.model.rows import FinalNode, Group, MadeBuffer, Round, Rule, Setting, VerdictRow
 from explorer.model.values import Call
 from explorer.observe import work
@@ -176,7 +177,7 @@ class Log:
         lowered = str(getattr(getattr(self.graph, "current_node", None), "name", ""))
         calls, buffer = made_buffer(name, lowered, frame, loops)
         number = self._paths.setdefault(calls, len(self._paths))
-        self.buffers.append(dataclasses.replace(buffer, path=number))
+        self.buffers.append(changed(buffer, path=number))
 
     def kernel(self, name: str, nodes: Any) -> None:
         """Note the kernel that was written for these nodes. Markers between them are left out."""

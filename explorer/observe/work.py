@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from explorer.model.records import changed
 from explorer.model.rows import FinalNode
 from explorer.observe.bytes_moved import moved, shortest_run
 from explorer.observe.loop_operations import by_dtype, distinct_loops, rows
@@ -21,17 +21,17 @@ UNREAD = "its accesses could not be read"
 def with_bytes(row: FinalNode, node: Any) -> FinalNode:
     """The row of a node after fusion, with the bytes that it reads and writes."""
     read, written, unsized = moved(node)
-    return replace(row, read=read, written=written, unsized=unsized)
+    return changed(row, read=read, written=written, unsized=unsized)
 
 
 def with_operations(row: FinalNode, node: Any) -> FinalNode:
     """The row of a node after fusion, with its library calls and templates and the operations of its loops."""
-    loops = list(distinct_loops(node))
-    return replace(
+    elementwise, one_block = by_dtype(list(distinct_loops(node)))
+    return changed(
         row,
         calls=tuple(call for part in node.get_nodes() if (call := operator_call(part)) is not None),
-        elementwise=by_dtype(loops, in_one_block=False),
-        one_block=by_dtype(loops, in_one_block=True),
+        elementwise=elementwise,
+        one_block=one_block,
         rows=rows(node),
         run=shortest_run(node),
     )

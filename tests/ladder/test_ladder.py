@@ -13,7 +13,7 @@ import explorer
 from explorer.files.trace_file import load_events
 from explorer.gpus.figures import NAMED, Target
 from explorer.ladder import ladder as ladders
-from explorer.ladder.ladder import Ladder, compile_ladder, compile_ladders
+from explorer.ladder.ladder import Dialects, Ladder, compile_ladder, compile_ladders
 from explorer.ladder.triton_pool import MOST_WORKERS, Pool, Worker
 from explorer.live.ladder_events import LadderCompiles, ladder_events
 from explorer.model.unread import read
@@ -180,6 +180,16 @@ def test_kernels_begun_early_are_not_begun_again(source: str, monkeypatch: pytes
         ("forward", NAME),
         ("backward", "triton_poi_fused_mul_7"),
     }
+
+
+def test_kernels_in_one_context_of_mlir_are_lowered_as_each_in_its_own() -> None:
+    """Also after one that triton's front end rejects in the middle."""
+    dialects = Dialects()
+    for name, text in kernels("mlp_train"):
+        with pytest.raises(explorer.InputError):
+            ladders.lower(text.replace("tl.store(", "tl.sqrt(1, 2, 3, ", 1), name, H100, None, dialects)
+        own, shared = ladders.lower(text, name, H100), ladders.lower(text, name, H100, None, dialects)
+        assert shared.ttir == own.ttir and "tt.store" in shared.ttir
 
 
 def test_a_pool_grows_no_further_than_it_may(source: str) -> None:

@@ -27,14 +27,13 @@ def several(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 
 def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that nodes share are written once; each node's text is, letter by letter, what Inductor writes for it."""
-    from sympy.printing.defaults import Printable
+    from sympy.printing import str as expressions
     from torch._inductor import ir, scheduler
     from torch._inductor.loop_body import LoopBody
     from torch._inductor.utils import IndentedBuffer
 
     places = [
-        (Printable, "__str__"),
-        (Printable, "__repr__"),
+        (expressions, "sstr"),
         (ir.Layout, "__str__"),
         (scheduler, "pformat"),
         (LoopBody, "debug_str"),

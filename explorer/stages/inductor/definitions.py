@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from explorer.model.events import KernelText, OutputCodeText
@@ -28,9 +28,10 @@ def kernel_events(event: Event) -> Iterator[Event]:
 
 def _in_python(wrapper: str) -> Iterator[KernelText]:
     """The kernels of a wrapper in Python."""
+    lines = text_lines(wrapper)
     for statement in _head(wrapper).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-            yield from _defined_by(statement, statement.value, wrapper)
+            yield from _defined_by(statement, statement.value, lines)
 
 
 def _head(wrapper: str) -> ast.Module:
@@ -45,7 +46,7 @@ def _head(wrapper: str) -> ast.Module:
     return parsed(wrapper)
 
 
-def _defined_by(statement: ast.Assign, call: ast.Call, wrapper: str) -> Iterator[KernelText]:
+def _defined_by(statement: ast.Assign, call: ast.Call, lines: Sequence[str]) -> Iterator[KernelText]:
     """The kernel that a statement of the wrapper defines; none where it defines something else."""
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     texts = [a for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
@@ -59,7 +60,7 @@ def _defined_by(statement: ast.Assign, call: ast.Call, wrapper: str) -> Iterator
         language=LANGUAGES[method],
         text=text.strip("\n"),
         wrapper_line=source.lineno + len(text) - len(text.lstrip("\n")),
-        comment=_comment_above(wrapper, statement.lineno),
+        comment=_comment_above(lines, statement.lineno),
     )
 
 
@@ -83,10 +84,9 @@ def _comment_at_call(text: str, kernel: str) -> str:
     return next((line for line in reversed(above) if line.startswith("// ") and "Original ATen" in line), "")
 
 
-def _comment_above(text: str, line: int) -> str:
+def _comment_above(lines: Sequence[str], line: int) -> str:
     """The comment lines right above a line: Inductor notes there which operators the kernel is made of."""
-    lines = text_lines(text)[: line - 1]
     comment: list[str] = []
-    while lines and lines[-1].startswith("#"):
-        comment.append(lines.pop())
+    while len(comment) < line - 1 and lines[line - 2 - len(comment)].startswith("#"):
+        comment.append(lines[line - 2 - len(comment)])
     return "\n".join(reversed(comment))
