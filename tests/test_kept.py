@@ -229,3 +229,30 @@ def test_an_output_without_its_trace_shows_the_summary(shown, trained, monkeypat
     tab.wait_for_function("globalThis[Symbol.for('explorer.kept')]?.views.has('abc')")  # the front end runs
     assert tab.locator(".explorer-summaries", has_text="to_html").is_visible()
     assert tab.locator(".explorer-host").count() == 0
+
+
+#: An output as Colab shows it: a frame of another origin, which may run scripts and nothing else.
+SANDBOXED = '<!doctype html><body><iframe sandbox="allow-scripts" style="width:1200px;height:760px" srcdoc="{}"></iframe>'
+#: What such a frame may do: reach the page around it, keep something in the browser.
+ALLOWED = """() => [() => parent.document, () => localStorage.length, () => sessionStorage.length].map((ask) => {
+    try { ask(); return true } catch { return false }
+})"""
+
+
+def test_an_output_shows_itself_in_a_frame_that_may_only_run_scripts(shown, trained):
+    """As in Colab: no access to the page around, no storage; the view is there, a click marks the linked texts, views open."""
+    framed = f"<!doctype html><body>{output_of(trained)}</body>"
+    tab = shown(SANDBOXED.format(html.escape(framed)))
+    frame = tab.frames[1]
+    view = frame.locator(".explorer-host")
+    view.locator(".pane").first.wait_for()
+    assert frame.evaluate(ALLOWED) == [False, False, False], "the frame is as narrow as Colab's"
+    code = compiled_kernels(trained)[0].user_lines[0].code
+    view.locator(".pane").first.locator(".line", has_text=code).first.click()
+    view.locator(".item.linked").nth(3).wait_for()  # the links are unpacked after the first screen
+    assert view.locator(".line.chosen").count() == 1
+    view.get_by_role("tab", name="Kernels").click()
+    assert view.get_by_role("tabpanel", name="Kernels").is_visible()
+    view.get_by_role("button", name="full screen").click()
+    assert view.evaluate("host => getComputedStyle(host).position") == "fixed", "it fills the frame, where no screen is given"
+    assert not frame.locator(".explorer-summaries").is_visible()

@@ -71,7 +71,8 @@ export function holderIn(el) {
   holder.className = "explorer-host";
   holder.style.cssText =
     "height:680px;min-height:320px;resize:vertical;overflow:auto;" +
-    "border:1px solid var(--jp-border-color2,#d9dde3);border-radius:6px";
+    "border:1px solid var(--jp-border-color2,var(--vscode-notebook-cellBorderColor,#d9dde3));" +
+    "border-radius:6px";
   keepKeys(holder);
   el.append(holder);
   return holder;
