@@ -144,7 +144,8 @@ export function arrange(root, open, inputs, measure) {
   const visible = new Map();
   const top = boxOf(root, open, visible, true);
   const edges = lifted(inputs, visible);
-  place(top, edges, measure);
+  connect(edges);
+  place(top, measure);
   /** @type {Box[]} */
   const boxes = [];
   settle(top, -GAP.inside, -GAP.inside, boxes, 0);
@@ -251,16 +252,14 @@ function isIn(box, region) {
  * Give every box its size and its place within the box it stands in.
  *
  * @param {Box} box
- * @param {Edge[]} edges
  * @param {Measure} measure
  */
-function place(box, edges, measure) {
+function place(box, measure) {
   if (box.kind !== "region") {
     [box.w, box.h] = measure(box);
     return;
   }
-  for (const child of box.children) place(child, edges, measure);
-  between(box, edges);
+  for (const child of box.children) place(child, measure);
   const layers = layered(box.children);
   order(layers);
   const [width, height] = spread(layers);
@@ -269,32 +268,30 @@ function place(box, edges, measure) {
 }
 
 /**
- * What of the edges runs between two children of this box: child → the children that it feeds.
+ * Say of each edge which box feeds which, of the two that stand in one and have its ends in them.
  *
- * @param {Box} box
  * @param {Edge[]} edges
  */
-function between(box, edges) {
-  /** @type {Map<Box, Box>} the child that each shown box stands in */
-  const inside = new Map();
-  /** @param {Box} child @param {Box} own */
-  const mark = (child, own) => {
-    inside.set(own, child);
-    own.children.forEach((c) => mark(child, c));
-  };
-  for (const child of box.children) {
-    child.out = new Set();
-    child.in = new Set();
-    mark(child, child);
+function connect(edges) {
+  for (const { from, to } of edges) {
+    const [above, below] = [wayUp(from), wayUp(to)];
+    let [a, b] = [above.length - 1, below.length - 1]; // both are at the root
+    while (a >= 0 && b >= 0 && above[a] === below[b]) [a, b] = [a - 1, b - 1];
+    if (a < 0 || b < 0) continue; // one stands in the other
+    above[a].out.add(below[b]);
+    below[b].in.add(above[a]);
   }
-  for (const { from, to } of box.parent
-    ? edges.filter((e) => inside.has(e.from) && inside.has(e.to))
-    : edges) {
-    const [a, b] = [inside.get(from), inside.get(to)];
-    if (!a || !b || a === b) continue;
-    a.out.add(b);
-    b.in.add(a);
-  }
+}
+
+/**
+ * A box, the one that it stands in, and so on to the root.
+ *
+ * @param {Box} box
+ */
+function wayUp(box) {
+  const way = [box];
+  for (let outer = box.parent; outer; outer = outer.parent) way.push(outer);
+  return way;
 }
 
 /**

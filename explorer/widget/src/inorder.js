@@ -1,7 +1,10 @@
 // Groups that no arrow leads back to. A flat block's first addition feeds its second through a norm: these
 // stand in two groups, "h.0" and "h.0 (2)". explorer/questions/modules.py does the same.
 
-/** @typedef {{ group: number, above: Uint32Array }} Place a node's group, a bit for each that leads to it */
+/** @typedef {number[]} Bits a bit for each of some groups; as long as the last of them asks for */
+/** @typedef {{ group: number, above: Bits }} Place a node's group, and those that lead to it */
+
+const WORD = 30; // bits of a number that takes no memory of its own
 
 /**
  * The paths of nodes, each group numbered where it would stand above and below another: `paths[n]` names the
@@ -36,12 +39,11 @@ export function inOrder(paths, inputs) {
  * @returns {[name: string, nodes: number[]][]}
  */
 function contract(nodes, labelOf, inputs) {
-  const words = Math.ceil(nodes.filter((node) => labelOf(node) !== undefined).length / 32);
   /** @type {Map<string, number[]>} */
   const named = new Map();
   /** @type {[name: string, nodes: number[]][]} */
   const groups = [];
-  /** @type {Uint32Array[]} for each group a bit for each of those that lead to it */
+  /** @type {Bits[]} for each group those that lead to it */
   const above = [];
   /** @type {Map<number, Place>} */
   const placeOf = new Map();
@@ -49,19 +51,19 @@ function contract(nodes, labelOf, inputs) {
     const before = inputs[node].flatMap((source) => placeOf.get(source) ?? []);
     const label = labelOf(node);
     if (label === undefined) {
-      placeOf.set(node, { group: -1, above: joined(before, -1, words) });
+      placeOf.set(node, { group: -1, above: joined(before, -1) });
       continue;
     }
     const same = named.get(label) ?? [];
     named.set(label, same);
     const open = same.filter((one) => !before.some((place) => place.group !== one && has(place.above, one)));
     const group = open.at(-1) ?? groups.length;
-    const added = joined(before, group, words);
+    const added = joined(before, group);
     if (group === groups.length) {
       same.push(group);
       groups.push([same.length > 1 ? `${label} (${same.length})` : label, []]);
       above.push(added);
-    } else if (added.some((bits, word) => bits & ~above[group][word])) {
+    } else if (added.some((bits, word) => bits & ~(above[group][word] ?? 0))) {
       spread(added, group, [...above.map((bits, at) => ({ group: at, above: bits })), ...placeOf.values()]);
     }
     placeOf.set(node, { group, above: above[group] });
@@ -70,22 +72,28 @@ function contract(nodes, labelOf, inputs) {
   return groups;
 }
 
-/** @param {Uint32Array} bits @param {number} at */
-const has = (bits, at) => (bits[at >> 5] >>> (at & 31)) & 1;
+/** @param {Bits} bits @param {number} at */
+const has = (bits, at) => ((bits[Math.floor(at / WORD)] ?? 0) >>> (at % WORD)) & 1;
+
+/** @param {Bits} bits @param {number} word @param {number} more */
+function add(bits, word, more) {
+  while (bits.length <= word) bits.push(0);
+  bits[word] |= more;
+}
 
 /**
  * Those that lead to a group: the groups of what it reads, and all that lead to these.
  *
  * @param {Place[]} before
  * @param {number} group
- * @param {number} words
  */
-function joined(before, group, words) {
-  const found = new Uint32Array(words);
+function joined(before, group) {
+  /** @type {Bits} */
+  const found = [];
   for (const place of before) {
     if (place.group === group && group >= 0) continue;
-    for (let word = 0; word < words; word++) found[word] |= place.above[word];
-    if (place.group >= 0) found[place.group >> 5] |= 1 << (place.group & 31);
+    place.above.forEach((bits, word) => add(found, word, bits));
+    if (place.group >= 0) add(found, Math.floor(place.group / WORD), 1 << (place.group % WORD));
   }
   return found;
 }
@@ -93,14 +101,14 @@ function joined(before, group, words) {
 /**
  * Let what leads to a group lead to all below it as well.
  *
- * @param {Uint32Array} added
+ * @param {Bits} added
  * @param {number} group
  * @param {Place[]} places
  */
 function spread(added, group, places) {
   for (const place of places)
     if (place.group === group || has(place.above, group))
-      for (let word = 0; word < added.length; word++) place.above[word] |= added[word];
+      added.forEach((bits, word) => add(place.above, word, bits));
 }
 
 /**
