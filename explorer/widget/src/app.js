@@ -75,10 +75,12 @@ export class App {
     this.arrangement = new Arrangement(parts);
     this.fullScreen = new FullScreen(/** @type {HTMLElement} */ (root.host));
     this.element = this.build();
+    // In the document only with its texts: each change of a text there lays the page out.
+    const reveal = this.begin();
     root.append(this.element);
     /** @type {() => void} */
     this.unfollow = followTheme(this.element, () => parts.hub.tell("themed", null));
-    this.begin();
+    reveal();
   }
 
   build() {
@@ -115,18 +117,20 @@ export class App {
     this.hub.tell("viewed", name);
   }
 
-  // Two panes with the texts that say most at first, or one for each of several traces.
+  // Two panes with the texts that say most at first, or one for each of several traces; what is returned
+  // brings the first linked lines of each into view.
   begin() {
-    const { store, panes, status, tabs, beside, permalink } = this.parts;
-    if (store.payload.comparison && store.count) beside.begin();
-    else {
-      panes.add();
-      panes.add();
-      if (store.count) this.open();
-    }
+    const { store, tabs, status, beside } = this.parts;
+    const reveal = store.payload.comparison && store.count ? beside.begin() : this.open();
     tabs.show("code");
     status.tell();
-    if (store.count) return;
+    if (!store.count) this.leaveEmpty();
+    return reveal;
+  }
+
+  // Nothing was recorded: what there is to do about it.
+  leaveEmpty() {
+    const { panes, status, tabs, permalink } = this.parts;
     tabs.code.replaceChildren(emptyNotice());
     this.arrangement.leaveOut();
     const useless = [panes.adder, permalink.copier, this.fullScreen.button, status.element];
@@ -135,13 +139,18 @@ export class App {
 
   open() {
     const { store, panes } = this.parts;
+    panes.add();
+    panes.add();
+    if (!store.count) return () => {};
     const [left, right] = panes.list;
     const last = firstText(store);
     const [source, line] = sourceOf(store, last);
     panes.show(left, source);
-    if (line) left.editor.reveal(line);
     panes.show(right, last);
-    showFirstLinked(store, right);
+    return () => {
+      if (line) left.editor.reveal(line);
+      showFirstLinked(store, right);
+    };
   }
 
   /**

@@ -30,7 +30,8 @@ export class Beside {
     if (store.payload.comparison) hub.on("selected", ({ by }) => this.follow(by));
   }
 
-  // A pane with the program, and one for each trace with the text that says most of it.
+  // A pane with the program, and one for each trace with the text that says most of it; what is returned
+  // brings the first linked lines of each into view.
   begin() {
     const { store, panes } = this;
     const { traces = [] } = store.payload.comparison ?? {};
@@ -38,12 +39,11 @@ export class Beside {
     while (panes.list.length <= traces.length) panes.add();
     const [source, line] = sourceOf(store, Math.max(0, firsts[0]));
     panes.show(panes.list[0], source);
-    if (line) panes.list[0].editor.reveal(line);
-    firsts.forEach((text, trace) => {
-      const pane = panes.list[trace + 1];
-      panes.show(pane, text);
-      if (text >= 0) showFirstLinked(store, pane);
-    });
+    firsts.forEach((text, trace) => panes.show(panes.list[trace + 1], text));
+    return () => {
+      if (line) panes.list[0].editor.reveal(line);
+      firsts.forEach((text, trace) => text >= 0 && showFirstLinked(store, panes.list[trace + 1]));
+    };
   }
 
   /**

@@ -68,7 +68,7 @@ export class Links {
       append(this.groups.down, group[0], group);
       append(this.groups.up, group[1], group);
     }
-    /** @type {{ [way in Way]: Map<number, Map<number, Run[]>> }} */
+    /** @type {{ [way in Way]: Map<number, Run[][]> }} */
     this.tables = { down: new Map(), up: new Map() };
   }
 
@@ -134,7 +134,7 @@ export class Links {
    * @returns {number}
    */
   heirs(artifact, line) {
-    return (this.table("up", artifact).get(line) || []).length;
+    return (this.table("up", artifact)[line] ?? []).length;
   }
 
   /**
@@ -187,7 +187,7 @@ export class Links {
    * @returns {[place: number, how: number][]}
    */
   beside(way, key) {
-    const runs = this.table(way, artifactOf(key)).get(lineOf(key)) || [];
+    const runs = this.table(way, artifactOf(key))[lineOf(key)] ?? [];
     return runs.flatMap(([group, at]) => across(group, at, way, lineOf(key)));
   }
 
@@ -196,7 +196,7 @@ export class Links {
    *
    * @param {Way} way
    * @param {number} artifact
-   * @returns {Map<number, Run[]>}
+   * @returns {Run[][]}
    */
   table(way, artifact) {
     const table = this.tables[way].get(artifact) ?? this.makeTable(way, artifact);
@@ -204,16 +204,18 @@ export class Links {
     return table;
   }
 
-  /** @param {Way} way @param {number} artifact @returns {Map<number, Run[]>} */
+  /** @param {Way} way @param {number} artifact @returns {Run[][]} */
   makeTable(way, artifact) {
-    /** @type {Map<number, Run[]>} */
-    const table = new Map();
+    /** @type {Run[][]} */
+    const table = [];
     for (const group of this.groups[way].get(artifact) || []) {
       const runs = group[3];
       for (let at = 0; at < runs.length; at += 4) {
         const first = way === "down" ? runs[at] : runs[at + 2];
         const count = way === "down" ? runs[at + 1] : runs[at + 3] || runs[at + 1];
-        for (let line = first; line < first + count; line++) append(table, line, [group, at]);
+        /** @type {Run} */
+        const run = [group, at];
+        for (let line = first; line < first + count; line++) (table[line] ??= []).push(run);
       }
     }
     return table;
