@@ -3,11 +3,12 @@
     python benchmarks/own_cost.py                       GPT-2 of 12 layers, inference and training, for the CPU
     python benchmarks/own_cost.py --workloads gpt2-12 gpt2-48 --target h100 --modes inference
 
-Every two milliseconds of processor time a signal looks at the stack. Time counts as explorer's where its recorder is under
-way, with all that it calls, or where a function of explorer's is innermost. Torch's functions that a hook calls in their own
-place count as torch's. The file of explorer's function says whether its time is for links, for verdicts or for neither. Time
-in other processes, g++ and triton's workers, is not seen. Other programs change these shares little, since the signal comes by
-processor time.
+Every millisecond a signal looks at the stack, which counts for the processor time of the compiling thread since the last look.
+A timer of processor time would be no finer than the kernel's ticks, which are 4 ms on many machines. Time counts as explorer's
+where its recorder is under way, with all that it calls, or where a function of explorer's is innermost. Torch's functions that
+a hook calls in their own place count as torch's. The file of explorer's function says whether its time is for links, for
+verdicts or for neither. Time in other processes, g++ and triton's workers, is not seen, and the looks themselves are left out.
+Other programs change these shares little, since what counts is processor time.
 
 A trace is replayed when it is first read: that reads the texts, links them and decompiles the frames. It is no part of the
 compile, is not sampled, and has a column of its own. Each measurement runs in a process of its own, with fresh caches but for
@@ -26,12 +27,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import compile_cost as cost
 
-PERIOD = 0.002
+PERIOD = 0.001
 TORCH, TEXTS, LINKS, VERDICTS, REST = "torch's own", "texts and tables", "links", "verdicts", "hooks, the rest"
 OWN = (TEXTS, LINKS, VERDICTS, REST)
 #: A file of explorer's that runs while a program compiles, and the beginning of a function's name in it → what its time counts
@@ -55,23 +55,27 @@ class Sampler:
     """Counts what the processor's time is spent on while it is on; `folder` is the package's."""
 
     def __init__(self, folder: Path) -> None:
-        self.found: collections.Counter[str] = collections.Counter()
+        self.found: collections.defaultdict[str, float] = collections.defaultdict(float)  # seconds
         self._folder = f"{folder}/"
+        self._last = 0.0
 
     def __enter__(self) -> Sampler:
-        signal.signal(signal.SIGPROF, self._look)
-        signal.setitimer(signal.ITIMER_PROF, PERIOD, PERIOD)
+        signal.signal(signal.SIGALRM, self._look)
+        self._last = time.thread_time()
+        signal.setitimer(signal.ITIMER_REAL, PERIOD, PERIOD)
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _look(self, _: int, frame: FrameType | None) -> None:
+        seconds = time.thread_time() - self._last
         stack = []
         while frame is not None:
             stack.append(frame.f_code)
             frame = frame.f_back
-        self.found[self._kind(stack)] += 1
+        self.found[self._kind(stack)] += seconds
+        self._last = time.thread_time()
 
     def _kind(self, stack: Sequence[CodeType]) -> str:
         """What a stack, innermost function first, is spent on."""
@@ -105,15 +109,11 @@ def measured(name: str, target: str, train: bool) -> cost.Result:
     function, args = cost.built(name, "cpu", train)
     import explorer
 
-    began = time.process_time()
     with Sampler(Path(explorer.__file__).parent) as sampler:
         trace = explorer.trace(function, *args, target=target, train=train)
-    seconds = time.process_time() - began
-    whole = sampler.found.total() or 1
-    found: dict[str, Any] = {kind: number / whole * seconds for kind, number in sampler.found.items()}
     began = time.process_time()
     failures = [str(f) for f in trace.failures if f.fatal]
-    return {"seconds": seconds, "found": found, "replay": time.process_time() - began, "failures": failures}
+    return {"found": sampler.found, "replay": time.process_time() - began, "failures": failures}
 
 
 # In the parent ----------------------------------------------------------------------------------------------------
