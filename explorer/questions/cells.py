@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from explorer.model.artifacts import CompileCall, GraphBreak, Source
@@ -13,6 +13,7 @@ from explorer.stages.fx_graph import short
 
 #: What is shown as it is: the texts of the compiler.
 _TEXTS = ("text", "before", "nodes", "layouts")
+_FOLDER = r"[^\s\"'()]*[\\/]"
 
 
 def cells_of(trace: TraceData) -> dict[str, str]:
@@ -40,13 +41,19 @@ def renamed(value: Any, cells: Mapping[str, str]) -> Any:
     """A JSON-able value with each file of a cell named as the cell, other than in the compiler's texts."""
     if not cells:
         return value
-    files = re.compile("|".join(map(re.escape, sorted(cells, key=len, reverse=True))))
-    return _renamed(value, files, cells)
+    return _renamed(value, _any_of(cells), cells)
+
+
+def _any_of(files: Iterable[str]) -> re.Pattern[str]:
+    """What matches one of these files; one without its folder also behind a part of a folder, to which torch cuts long paths."""
+    longest_first = sorted(files, key=len, reverse=True)
+    named = (f"(?:{_FOLDER})?({re.escape(file)})" if file == short(file) else f"({re.escape(file)})" for file in longest_first)
+    return re.compile("|".join(named))
 
 
 def _renamed(value: Any, files: re.Pattern[str], cells: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        return files.sub(lambda found: cells[found[0]], value)
+        return files.sub(lambda found: cells[found[found.lastindex or 0]], value)
     if isinstance(value, list):
         return [_renamed(each, files, cells) for each in value]
     if isinstance(value, dict):

@@ -15,6 +15,7 @@ from explorer.gpus.figures import NAMED, Target
 from explorer.ladder import ladder as ladders
 from explorer.ladder.ladder import Dialects, Ladder, compile_ladder, compile_ladders
 from explorer.ladder.triton_pool import MOST_WORKERS, Pool, Worker
+from explorer.live.function import LiveFunction
 from explorer.live.ladder_events import LadderCompiles, ladder_events
 from explorer.model.unread import read
 from explorer.model.values import Event
@@ -308,7 +309,7 @@ def test_a_kernel_tells_its_resources_candidates_and_launches() -> None:
     """From the trace's value alone: resources, every candidate with the one taken, the launch; more needs the process."""
     events = recorded("mlp_train")
     made = ladder_events(events, H100)
-    kernel = Trace.of_events([*events, *made.events], live=made.ladders).kernels[0]
+    kernel = Trace.of_events([*events, *made.events], live=LiveFunction(None, ladders=made.ladders)).kernels[0]
     assert kernel.resources["registers"] > 0 and kernel.resources["occupancy"]["fraction"] > 0
     assert [row["taken"] for row in kernel.candidates] == [True, False]
     assert kernel.launches[0]["grid"][1:] == (1, 1)

@@ -13,6 +13,7 @@ import pytest
 from explorer.files.trace_file import load_events
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import compile_ladder
+from explorer.live.function import LiveFunction
 from explorer.live.ladder_events import ladder_events
 from explorer.model.values import Event
 from explorer.observe.launched import Launched, described, launched, loaded_kernels, measured
@@ -129,7 +130,9 @@ def kernel(launch: tuple[str, Launched]) -> Any:
     events = recorded()
     made = ladder_events(events, H200, find=lambda file, name: launch[1] if name == launch[0] else None)
     return next(
-        k for k in Trace.of_events([*events, *made.events], made.failures, live=made.ladders).kernels if k.name == launch[0]
+        k
+        for k in Trace.of_events([*events, *made.events], made.failures, live=LiveFunction(None, ladders=made.ladders)).kernels
+        if k.name == launch[0]
     )
 
 
