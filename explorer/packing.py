@@ -88,10 +88,10 @@ def _held(payload: wire.Payload) -> Iterator[wire.Held]:
 
 def _opened(payload: wire.Payload) -> Iterator[int]:
     """Yield the artifact that a view of each trace opens with, as `widget/src/opening.js` chooses it."""
+    opens_at = {stage["name"]: stage["opens_at"] for stage in payload["stages"]}
     artifacts = payload["artifacts"]
     at = 0
     for count in [trace["texts"] for trace in payload["comparison"]["traces"]] if "comparison" in payload else [len(artifacts)]:
-        opens_at = {stage["name"]: stage["opens_at"] for stage in payload["stages"]}
         ranks = [opens_at.get(a["stage"], 0) for a in artifacts[at : at + count]]
         if ranks:
             opened = at + (ranks.index(max(ranks)) if max(ranks) else count - 1)

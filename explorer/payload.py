@@ -288,7 +288,7 @@ def _facts(node: Mapping[str, Plain]) -> dict[str, str]:
 
 def _calls_an_operator(node: Mapping[str, Plain]) -> bool:
     facts = _facts(node)
-    return facts["op"] == "call_function" and not facts["target"].endswith("getitem")
+    return facts["op"].startswith("call_") and "getitem" not in facts["target"]
 
 
 def lines_of_nodes(a: Artifact) -> Mapping[str, int]:

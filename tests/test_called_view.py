@@ -177,6 +177,6 @@ def test_a_kernel_that_cannot_hear_is_said_to_be(tab: Any) -> None:
     bar = tab.get_by_role("group", name="called in a cell")
     tab.evaluate(CALLED, {"what": "check()", "phase": "calling it eagerly", "seconds": 1})
     bar.get_by_role("button", name="stop").click()
-    bar.get_by_text("interrupt it to stop (Kernel → Interrupt)").wait_for()
+    bar.get_by_text("to stop it, interrupt the kernel").wait_for()
     tab.evaluate("window.model.listeners.get('comm_live_update')()")
     assert bar.is_hidden(), "the kernel was restarted"

@@ -95,16 +95,22 @@ def test_the_bars_of_the_panes_stand_beside_what_they_hold(opened, rotary):
 def test_a_frame_is_called_by_the_module_not_by_the_wrapper_around_it(opened):
     """Around a module of torch's own Dynamo compiles a wrapper: the rail names the first other function."""
 
-    def source(id: str, name: str, file: str) -> Artifact:
+    def source(id: str, name: str, file: str, frame: str = "0/0") -> Artifact:
         data = blank(Source, function=name, qualname=name, file=f"site-packages/torch/{file}", first_line=1, compiled=True)
-        return Artifact(id, "source", "0/0", "", name, "python", f"def {name}(): ...", data=data)
+        return Artifact(id, "source", frame, "", name, "python", f"def {name}(): ...", data=data)
 
     texts = (
         source("a", "wrap_inline.<locals>.inner", "_dynamo/external_utils.py"),
         source("b", "Sequential.forward", "nn/modules/container.py"),
+        source("c", "wrap_inline.<locals>.inner", "_dynamo/external_utils.py", "0/1"),
+        source("d", "other", "nn/other.py", "1/0"),
     )
-    frame = opened(Trace(artifacts=texts)).locator('.item[aria-level="1"] .label', has_text="0/0")
-    assert frame.inner_text().startswith("0/0 Sequential.forward")
+    labels = opened(Trace(artifacts=texts)).locator('.item[aria-level="1"] .label').all_inner_texts()
+    assert [label.split("×")[0].strip() for label in labels[1:]] == [
+        "0/0 Sequential.forward",
+        "0/1 Sequential.forward",
+        "1/0 other",
+    ]
 
 
 def test_the_groups_of_a_long_graph_open_where_their_names_can_be_read(opened, for_h100):

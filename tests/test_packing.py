@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -94,11 +93,35 @@ def test_the_other_parts_are_unpacked_in_time(opened, rotary):
     assert tab.evaluate("(app) => app.store.payload", app) == plain(payload(rotary))
 
 
-def test_a_payload_that_is_not_in_parts_opens(shown, rotary):
-    """A trace packed by an earlier version, which is one gzipped payload, is shown."""
-    old = base64.b64encode(gzip.compress(json.dumps(payload(rotary)).encode())).decode()
-    html = re.sub(r'(id="explorer-payload">)[^<]*', lambda match: match[1] + old, page.document(rotary), count=1)
-    tab = shown(html)
+def packed_page(packed: bytes, trace: Any) -> str:
+    """The page of a trace with another payload in it."""
+    held = base64.b64encode(packed).decode()
+    return re.sub(r'(id="explorer-payload">)[^<]*', lambda match: match[1] + held, page.document(trace), count=1)
+
+
+def test_a_payload_that_was_cut_is_not_opened(shown, rotary):
+    """What lacks its end says so; it does not open and fail at a text that is read later."""
+    tab = shown(packed_page(pack(payload(rotary))[:-100], rotary))
+    tab.wait_for_selector("#explorer[data-state=failed]")
+    assert "This page cannot be opened: Error: it is not whole" in tab.locator("#explorer").inner_text()
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_damaged_part_says_so_and_the_others_are_there(shown, rotary, monkeypatch, idle):
+    """One bit of a part is another: its texts say that they are damaged, asked for at once or unpacked in idle time."""
+    monkeypatch.setattr("explorer.packing.PART", 20_000)
+    packed = pack(payload(rotary))
+    first, second = sizes(packed)[:2]
+    wrong = bytearray(packed)
+    wrong[packed.index(b"\n") + 1 + first + second // 2] ^= 1
+    tab = shown(packed_page(bytes(wrong), rotary))
     tab.wait_for_selector("#explorer[data-state=ready]")
-    texts = tab.evaluate(f"({TEXTS})(document.querySelector('#explorer').app)")
-    assert texts == [a.text for a in rotary.artifacts]
+    app = tab.evaluate_handle("document.querySelector('#explorer').app")
+    if idle:
+        tab.wait_for_function(f"(app) => !({HELD})(app).length", arg=app)
+    texts = tab.evaluate(TEXTS, app)
+    lost = [text.startswith("a part of this trace is damaged") for text in texts]
+    assert any(lost) and not all(lost)
+    assert [text for text, gone in zip(texts, lost, strict=True) if not gone] == [
+        a.text for a, gone in zip(rotary.artifacts, lost, strict=True) if not gone
+    ]

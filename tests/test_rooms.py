@@ -88,6 +88,7 @@ CATCHES_EVERYTHING = {
     "replay.py": "what one stage cannot render must not take the rest away",
     "recording/trace.py": "the trace up to an error goes with the error",
     "recording/record.py": "an error of the program is given a note on an absent GPU, and goes through",
+    "process/under_way.py": "a view that cannot hear of a verb must not silence the others",
     "model/unread.py": "facts that cannot be made when the recording is read must not take the others away",
     "traced/trace.py": "a trace that cannot be replayed when it is read says so",
     "recording/finish.py": "a program whose recording cannot be replayed gets a trace that says so",

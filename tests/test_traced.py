@@ -18,6 +18,7 @@ from explorer.model.artifacts import Assembly, Source
 from explorer.model.artifacts import Kernel as KernelData
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain
+from explorer.process.under_way import Watchers
 from explorer.questions.summary import summary_rows
 from explorer.traced import Trace, loads
 from explorer.traced.choice import Choice
@@ -394,7 +395,12 @@ def test_a_loaded_trace_says_what_it_cannot_do(what: str, mlp: Trace) -> None:
 def test_live_verbs_ask_the_live_part(mlp: Trace) -> None:
     """With a live part the verbs hand their arguments on and give back what it says."""
     live = SimpleNamespace(
-        result=1, gradients={"x": 2}, run=lambda *a, **k: (a, k), check=lambda *a: a, benchmark=lambda repeats: repeats
+        result=1,
+        gradients={"x": 2},
+        run=lambda *a, **k: (a, k),
+        check=lambda *a: a,
+        benchmark=lambda repeats: repeats,
+        watchers=Watchers(),
     )
     trace = dataclasses.replace(mlp, live=live)
     assert (trace.result, trace.gradients) == (1, {"x": 2})

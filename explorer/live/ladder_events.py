@@ -40,7 +40,7 @@ def ladder_events(
 
     The result has events of kinds "ttir", "ttgir", "llir", "ptx" or "amdgcn", and with `sass` "sass", each with the frame and
     graph of its kernel, and a Failure for each kernel that did not compile. SASS costs 0.3 s a kernel; `Ladder.sass` makes it
-    later. The facts of the events are made when they are read (`unread.read`), since the launches are, but with `sass` now.
+    later. With `sass` the facts of the events are made now, else when they are read (`unread.read`): the launches take long.
     `find` finds what the attached GPU launched of a kernel, which then is its ladder. If triton has no backend for the
     target, a Failure for each stage says so.
     """

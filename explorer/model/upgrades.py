@@ -84,9 +84,13 @@ def _scheduler_graph(data: Data) -> Data:
     return {**data, "nodes": nodes}
 
 
+#: Steps that are not the names of kernels.
+_STEPS_OF_FORMAT_2 = ("gather", "render", "link", "do_bench", "compile", "launch", "watch", "unwatch", "record")
+
+
 def upgraded_failure(data: Data, number: int) -> Data:
-    """A Failure from a file of format `number`: in format 2 the step was often a kernel's name, told from others by the stage."""
-    if number > 2 or data["stage"] not in ("kernel", "launch") or data["step"] in ("gather", "render", "link", "do_bench"):
+    """A Failure from a file of format `number`: in format 2 those of stages "kernel" and "launch" had a kernel's name as step."""
+    if number > 2 or data["stage"] not in ("kernel", "launch") or data["step"] in _STEPS_OF_FORMAT_2:
         return data
     return {**data, "step": "ladder" if data["stage"] == "kernel" else "launch", "kernel": data["step"]}
 

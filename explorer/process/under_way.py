@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
 from threading import Event, Thread
@@ -48,6 +48,7 @@ class Watchers:
     def __init__(self) -> None:
         self._views: list[Hear] = []
         self._verbs: list[UnderWay] = []
+        self._told: Report | None = None
 
     def add(self, hear: Hear) -> None:
         """Tell a view of each verb from now on."""
@@ -74,56 +75,69 @@ class Watchers:
         verb = UnderWay(what, self._tell)
         self._verbs = [*self._verbs, verb]
         try:
-            with verb.stopping.during(), verb.told():
+            with verb.stopping.during(), verb.reported():
                 yield
         except Stopped:
             raise KeyboardInterrupt(f"{what} was stopped in a view of its trace") from None
         finally:
             self._verbs = [other for other in self._verbs if other is not verb]
+            self._tell_the_end()
+
+    def _tell_the_end(self) -> None:
+        """Say that a verb has ended; while another is under way, what that one does."""
+        self._tell(self._verbs[-1].told if self._verbs else None)
 
     def _tell(self, report: Report | None) -> None:
+        if report == self._told:
+            return
+        self._told = report
         for hear in self._views:
-            hear(report)
+            try:
+                hear(report)
+            except Exception:  # noqa: BLE001 rule 5: a view that cannot hear must not silence the others, nor end the verb
+                self.remove(hear)
 
 
 class UnderWay:
     """One verb while it works; `hear` is told what it does, in a thread of its own, if it takes longer than `INTERVAL`."""
 
-    def __init__(self, what: str, hear: Hear) -> None:
+    def __init__(self, what: str, hear: Callable[[Report], object]) -> None:
         self.stopping = Stopping()
         self._report = Report(what)
         self._hear = hear
         self._began = time.monotonic()
         self._ended = Event()
+        self.told: Report | None = None  # the last that the views were told of it
 
     def show(self, phase: str, done: int = 0, of: int = 0) -> None:
         """Say what the verb does now."""
         self._report = replace(self._report, phase=phase, done=done, of=of)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Report what the block does, and that it has ended."""
-        token = _VERB.set(self)
+    def reported(self) -> Iterator[None]:
+        """Report what the block does."""
         # Jupyter answers to the cell of the context in which a message is sent
         reporter = Thread(target=copy_context().run, args=(self._tell,), name="explorer-progress", daemon=True)
-        reporter.start()
+        token = _VERB.set(self)
         try:
+            with suppress(RuntimeError):  # there is no thread to be had: the views hear nothing of it
+                reporter.start()  # where an interrupt may arrive too
             yield
         finally:
             _VERB.reset(token)
             self._ended.set()
-            reporter.join()
+            if reporter.is_alive():
+                reporter.join()
 
     def _tell(self) -> None:
         """Tell what has changed, until the verb has ended."""
-        told: Report | None = None
+        before: Report | None = None
         while not self._ended.wait(INTERVAL):
             now = replace(self._report, stopping=self.stopping.asked)
-            if now != told:
-                self._hear(replace(now, seconds=time.monotonic() - self._began))
-                told = now
-        if told is not None:
-            self._hear(None)
+            if now != before:
+                self.told = replace(now, seconds=time.monotonic() - self._began)
+                self._hear(self.told)
+                before = now
 
 
 _VERB: ContextVar[UnderWay | None] = ContextVar("verb", default=None)

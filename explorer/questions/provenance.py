@@ -135,7 +135,7 @@ def follow_module(trace: TraceData, path: str) -> Rows:
     paths = {str(node["module"]) for a in trace.artifacts for node in (*a.nodes, *a.inner) if node.get("module")}
     if not paths:
         raise InputError(f"no node of this trace is in an nn.Module, so there is nothing to follow for {path!r}")
-    inside = {name for name in paths if is_inside(name, path)}
+    inside = {name for name in paths if is_inside(name, path)} if path.strip(".") else set()
     if not inside:
         raise unknown_name("module of this trace", path, paths)
     start: dict[str, list[int]] = {}

@@ -91,7 +91,7 @@ class Worker:
             "what_if": self._what_if,
         }
         try:
-            with self._stopping.during(), UnderWay(ask, self._hear).told():
+            with self._stopping.during(), UnderWay(ask, self._hear).reported():
                 rows = actions[ask](message)
                 stopped = self._stopping.asked
         except Stopped:
@@ -106,9 +106,9 @@ class Worker:
     def _tell(self, **progress: Unpack[wire.Progress]) -> None:
         self._widget.progress = progress
 
-    def _hear(self, report: Report | None) -> None:
+    def _hear(self, report: Report) -> None:
         """Say what the task under way is doing; a benchmark itself says how far it is."""
-        if report is not None and report.what != "benchmark":
+        if report.what != "benchmark":
             self._tell(what=report.what, phase=report.phase, done=report.done, of=report.of)
 
     # The actions ----------------------------------------------------------------------------------------------------------

@@ -163,3 +163,54 @@ def test_a_verb_of_another_thread_is_its_own(watched: tuple[Watchers, View]) -> 
         other.join()
         view.wait_for(lambda report: report.phase == "here")
     assert "elsewhere" not in {report.phase for report in view if report is not None}
+
+
+def test_a_view_that_raises_does_not_silence_the_others() -> None:
+    """It hears nothing more; the others hear of the verb and of its end, and the verb goes on."""
+    watchers, heard = Watchers(), View()
+
+    def refuse(report: Report | None) -> None:
+        raise OSError("the comm is closed")
+
+    watchers.add(refuse)
+    watchers.add(heard.hear)
+    with watchers.verb("check()"):
+        time.sleep(0.1)
+    assert [report.what if report else None for report in heard] == ["check()", None]
+
+
+def test_the_end_of_one_verb_leaves_the_other_in_sight() -> None:
+    """Of two verbs in two threads the one that goes on is told again when the other has ended."""
+    watchers, heard = Watchers(), View()
+    watchers.add(heard.hear)
+
+    def long() -> None:
+        with watchers.verb("long"):
+            time.sleep(0.6)
+
+    thread = threading.Thread(target=long)
+    thread.start()
+    time.sleep(0.1)
+    with watchers.verb("short"):
+        time.sleep(0.1)
+    assert [report.what if report else None for report in heard] == ["long", "short", "long"]
+    thread.join()
+    assert heard[-1] is None
+
+
+def test_an_interrupt_while_a_verb_begins_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error from the start of the thread that tells the views ends the verb; the next one is heard of."""
+    watchers, heard = Watchers(), View()
+    watchers.add(heard.hear)
+
+    def interrupted(_: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during, pytest.raises(KeyboardInterrupt):
+        during.setattr(threading.Thread, "start", interrupted)
+        with watchers.verb("check()"):
+            pass
+    assert under_way.under_way() is None
+    with watchers.verb("run()"):
+        time.sleep(0.1)
+    assert [report.what if report else None for report in heard] == ["run()", None]

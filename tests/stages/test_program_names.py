@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import explorer
+from explorer.errors import InputError
 from explorer.payload import payload
 from explorer.stages.fx_graph import input_names
 from explorer.stages.program_names import is_inside, joined_name, module_name, program_name, split_name
@@ -160,3 +161,10 @@ def test_the_view_splits_names_as_python_does(held: Trace) -> None:
     command = [node, "-e", READ + WRITE, SCRIPT.as_uri()]
     told = subprocess.run(command, input=json.dumps(names), capture_output=True, text=True, check=True, timeout=60)
     assert [tuple(parts) for parts in json.loads(told.stdout)] == [split_name(name) for name in names]
+
+
+@pytest.mark.parametrize("path", ["", "."])
+def test_no_module_is_followed_by_a_name_without_parts(held: Trace, path: str) -> None:
+    """It is an error with the valid names, not all modules."""
+    with pytest.raises(InputError, match="unknown module"):
+        held.follow_module(path)

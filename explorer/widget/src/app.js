@@ -227,8 +227,8 @@ function assembled(root, payload, viewed) {
   const beside = new Beside({ store, hub, selection, panes, tabs });
   const following = new Following({ store, hub, selection, panes });
   const permalink = new Permalink({ store, hub, selection, panes, tabs, navigation, status });
-  const progress = new Progress({ hub, live, status });
-  const called = new Called();
+  const progress = new Progress({ hub, live, status, tabs });
+  const called = new Called({ tabs, status });
   const seen = { rail, panes, following, status, tabs, navigation, beside, permalink, progress, called };
   const parts = { store, hub, selection, hovering, search, colours, live, make, ...seen };
   return parts;

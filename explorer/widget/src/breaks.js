@@ -1,9 +1,9 @@
 // Where Dynamo ended a graph, one card for each place in the program, and what it compiled again, by
 // function: each version with the guard of every earlier one that failed.
 
-import { bare, functionNumber, recompilesOf } from "./calltree.js";
+import { bare, recompilesOf } from "./calltree.js";
 import { element, plural } from "./dom.js";
-import { compiledSource, grouped } from "./tree.js";
+import { compiledSource, functionNumber, grouped } from "./tree.js";
 
 /** @import { Navigation } from "./navigation.js" */
 /** @import { Store } from "./store.js" */
@@ -177,9 +177,7 @@ function failureOf({ payload: { failures } }, limit, name) {
  * @param {string} frame
  */
 function nameOf(store, frame) {
-  const source = compiledSource(
-    store.payload.artifacts.filter((a) => functionNumber(a.frame) === frame && a.data.compiled !== false),
-  );
+  const source = compiledSource(store.payload.artifacts, frame);
   return source ? source.title : `frame ${frame}`;
 }
 

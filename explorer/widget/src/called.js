@@ -3,19 +3,25 @@
 
 import { UnderWay } from "./underway.js";
 
+/** @import { Parts } from "./app.js" */
 /** @import { Model } from "./widget.js" */
 
 const UNHEARD = 1500; // milliseconds after which a kernel that has not answered hears nothing
-const INTERRUPT =
-  "the kernel hears no view while it runs this cell: interrupt it to stop (Kernel → Interrupt)";
+const INTERRUPT = "the kernel cannot hear this view while the cell runs: to stop it, interrupt the kernel";
 
 export class Called {
-  constructor() {
+  /** @param {Pick<Parts, "tabs" | "status">} parts */
+  constructor({ tabs, status }) {
+    this.status = status;
     /** @type {Model | null} */
     this.model = null;
     this.note = ""; // what became of the press on "stop"
     this.timer = 0;
-    this.underWay = new UnderWay("called in a cell", () => this.stop());
+    this.underWay = new UnderWay(
+      "called in a cell",
+      () => this.stop(),
+      () => tabs.focus(),
+    );
     this.element = this.underWay.element;
     this.heard = () => this.hear();
   }
@@ -43,10 +49,11 @@ export class Called {
   }
 
   stop() {
-    this.underWay.button.disabled = true;
+    this.underWay.asked();
     this.say("asked to stop");
     this.timer = setTimeout(() => {
       this.say(INTERRUPT);
+      this.status.say(INTERRUPT);
       this.hear();
     }, UNHEARD);
     try {

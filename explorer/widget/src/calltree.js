@@ -2,7 +2,7 @@
 // it, what happened there, and the calls from there.
 
 import { baseName, element } from "./dom.js";
-import { compiledSource, grouped } from "./tree.js";
+import { compiledSource, functionNumber, grouped } from "./tree.js";
 
 /** @import { Navigation } from "./navigation.js" */
 /** @import { Store } from "./store.js" */
@@ -48,7 +48,7 @@ export function callTree(store) {
     const happened = texts.flatMap((index) => events(artifacts[index], index));
     const source = sourceOf(artifacts, frame);
     if (source < 0) continue;
-    const named = compiledSource(texts.map((index) => artifacts[index])) ?? artifacts[source];
+    const named = compiledSource(artifacts, frame) ?? artifacts[source];
     const name = codeOf(named).qualname || named.title;
     compiles.set(frame, { id: frame, name, source, happened, sites: [], resumed: [] });
   }
@@ -75,13 +75,6 @@ function sourceOf(artifacts, frame) {
   const same = sources.find((index) => artifacts[index].frame === frame);
   return same ?? sources.find((index) => functionNumber(artifacts[index].frame) === number) ?? -1;
 }
-
-/**
- * The number of the function whose compile a frame is: 1 of "1/2".
- *
- * @param {string} frame
- */
-export const functionNumber = (frame) => frame.split("/")[0];
 
 /** @param {ArtifactInfo} a */
 const codeOf = (a) => /** @type {Partial<Code>} */ (a.data);
@@ -183,7 +176,7 @@ function siteOf(artifacts, compile, compiles, roots) {
 function callOf(artifacts, id) {
   const own = artifacts.findIndex(({ stage, frame }) => stage === "compile_call" && frame === id);
   if (own >= 0) return own;
-  const [number] = id.split("/");
+  const number = functionNumber(id);
   const others = [...artifacts.keys()].filter((index) => {
     const { stage, frame } = artifacts[index];
     return stage === "compile_call" && functionNumber(frame) === number;

@@ -119,7 +119,7 @@ export class Canvas {
     if (!w) return;
     const { width, height } = this.graph;
     this.scale = Math.min(1.1, Math.max(0.02, Math.min((w - 40) / width, (h - 40) / height)));
-    if (this.scale < TEXT && width < w * 3)
+    if (this.scale < TEXT && width * TEXT <= w - 40)
       // a tall graph begins at its top, where it can be read
       this.scale = Math.min(0.8, Math.max(this.scale, (w - 40) / Math.max(width, w / 3)));
     this.x = (w - width * this.scale) / 2;

@@ -535,13 +535,14 @@ export class Editor {
    */
   reveal(line, caret = false) {
     const { doc } = this.view.state;
-    const at = doc.line(Math.min(doc.lines, Math.max(1, line))).from;
+    const goal = Math.min(doc.lines, Math.max(1, line));
+    const at = doc.line(goal).from;
     const [first, last] = this.view.scrollDOM.clientHeight ? this.inView() : [0, 0];
     /** @type {StateEffect<unknown>[]} */
     const effects = unfolding(this.view.state, at);
-    if (effects.length || line < first || line > last) {
+    if (effects.length || goal < first || goal > last) {
       effects.push(EditorView.scrollIntoView(at, { y: "center", x: "nearest" }));
-      this.goal = line;
+      this.goal = goal;
     }
     if (effects.length || caret) this.change({ effects, ...(caret ? { selection: { anchor: at } } : {}) });
   }

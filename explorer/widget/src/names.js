@@ -7,7 +7,7 @@ import { element } from "./dom.js";
 /** @typedef {[from: number, to: number]} Word where it stands in a name */
 
 const ROUNDS = 3; // in which names that are still alike get one more word each
-const FITS = 24; // letters that are not cut anywhere where nobody says how many
+const FITS = 24; // letters of a name that is not cut, where nobody says how many
 const SHORT = 6; // letters that are not worth a cut
 const NUMBER = /_\d+(?!\w)/; // that of a kernel
 const WORD = /[A-Za-z0-9]/;

@@ -15,15 +15,19 @@ const WORDS = {
 };
 
 export class Progress {
-  /** @param {Pick<Parts, "hub" | "live" | "status">} parts */
-  constructor({ hub, live, status }) {
+  /** @param {Pick<Parts, "hub" | "live" | "status" | "tabs">} parts */
+  constructor({ hub, live, status, tabs }) {
     this.live = live;
     this.status = status;
     this.what = ""; // what is under way, "" for nothing
     this.stopping = false;
     /** @type {Said} */
     this.last = {};
-    this.underWay = new UnderWay("under way", () => this.stop());
+    this.underWay = new UnderWay(
+      "under way",
+      () => this.stop(),
+      () => tabs.focus(),
+    );
     this.element = this.underWay.element;
     hub.on("progress", (said) => this.said(said));
     hub.on("process", () => this.process());
@@ -53,7 +57,7 @@ export class Progress {
 
   stop() {
     this.stopping = true;
-    this.underWay.button.disabled = true;
+    this.underWay.asked();
     this.live.ask({ ask: "stop" });
     this.show();
   }

@@ -52,7 +52,7 @@ export function tree(store, live) {
       const key = `${frame}|${graph}`;
       return branch(key, `${graph} graph`, "", stageNodes(list, known, key));
     });
-    return branch(frame, frameLabel(frame, ofFrame), "", [...stageNodes(alone, known, frame), ...graphs]);
+    return branch(frame, frameLabel(frame, indexed), "", [...stageNodes(alone, known, frame), ...graphs]);
   });
   return [...all.map((node) => ({ ...node, artifacts: [] })), ...frames];
 }
@@ -68,20 +68,35 @@ export function texts(node) {
 }
 
 /**
- * The source of the function that a frame compiles, of those in the frame. Around a module of torch's own,
- * such as Sequential, Dynamo compiles a wrapper, which nobody wrote.
+ * The number of the function whose compile a frame is: 1 of "1/2".
  *
- * @template {{ stage: string, data: ArtifactInfo["data"] }} Text
- * @param {Text[]} artifacts
+ * @param {string} frame
  */
-export function compiledSource(artifacts) {
-  const sources = artifacts.filter(({ stage }) => stage === "source");
-  return sources.find(({ data }) => !WRAPPER.test(String(data.file))) ?? sources[0];
+export const functionNumber = (frame) => frame.replace(/\/[^/]*$/, "");
+
+/**
+ * The source of the function that a frame compiles. Around a module of torch's own, such as Sequential,
+ * Dynamo compiles a wrapper, which nobody wrote: then it is the first function inside, which only the first
+ * compile has.
+ *
+ * @template {Pick<ArtifactInfo, "stage" | "frame" | "data">} Text
+ * @param {Text[]} artifacts
+ * @param {string} frame
+ */
+export function compiledSource(artifacts, frame) {
+  const ofFunction = artifacts.filter(
+    (a) => a.stage === "source" && functionNumber(a.frame) === functionNumber(frame),
+  );
+  const own = ofFunction.find((a) => a.frame === frame) ?? ofFunction[0];
+  return own && isWrapper(own) ? (ofFunction.find((a) => !isWrapper(a)) ?? own) : own;
 }
 
-/** @param {string} frame @param {ArtifactInfo[]} artifacts */
+/** @param {Pick<ArtifactInfo, "data">} source */
+const isWrapper = ({ data }) => WRAPPER.test(String(data.file));
+
+/** @param {string} frame @param {Indexed[]} artifacts */
 function frameLabel(frame, artifacts) {
-  const name = compiledSource(artifacts)?.data.qualname;
+  const name = compiledSource(artifacts, frame)?.data.qualname;
   return frame ? `${frame} ${typeof name === "string" ? name : ""}`.trim() : "no frame";
 }
 

@@ -1,19 +1,28 @@
 // The bar that shows what is under way: what it is, for how long, how far, and a button that stops it.
 
-import { element } from "./dom.js";
+import { element, focusedBeside } from "./dom.js";
 
 const LONG = 300; // milliseconds after which it is shown that something is under way
 
 export class UnderWay {
-  /** @param {string} name what the bar is called @param {() => void} stop */
-  constructor(name, stop) {
+  /**
+   * @param {string} name what the bar is called
+   * @param {() => void} stop
+   * @param {() => void} leave gives the focus to another part of the view
+   */
+  constructor(name, stop, leave) {
+    this.leave = leave;
     this.what = ""; // what is under way, "" for nothing
     this.more = ""; // what is said of it behind its seconds
     this.began = 0;
     this.timer = 0;
     this.label = element("span", {});
-    this.bar = element("progress", { max: 1, "aria-label": `progress of ${name}` });
-    this.button = element("button", { type: "button", class: "quiet", onclick: stop }, "stop");
+    this.bar = element("progress", { max: 1, "aria-label": `${name}: progress` });
+    // not disabled: a button that loses the focus hands the keys to the notebook, where "d" deletes the cell
+    const onclick = () => {
+      if (!this.isAsked) stop();
+    };
+    this.button = element("button", { type: "button", class: "quiet", onclick }, "stop");
     this.element = element(
       "div",
       { class: "under-way", hidden: true, role: "group", "aria-label": name },
@@ -40,7 +49,7 @@ export class UnderWay {
   /** @param {number} seconds */
   begin(seconds) {
     this.began = performance.now() - seconds * 1000;
-    this.button.disabled = false;
+    this.button.removeAttribute("aria-disabled");
     this.timer = setInterval(() => this.tick(), LONG);
   }
 
@@ -50,9 +59,20 @@ export class UnderWay {
     this.element.hidden = milliseconds < LONG;
   }
 
+  /** @returns {boolean} */
+  get isAsked() {
+    return this.button.hasAttribute("aria-disabled");
+  }
+
+  // It was asked to stop, which is asked once.
+  asked() {
+    this.button.setAttribute("aria-disabled", "true");
+  }
+
   end() {
     clearInterval(this.timer);
     this.what = "";
+    if (focusedBeside(this.element) === this.button) this.leave();
     this.element.hidden = true;
   }
 }

@@ -7,12 +7,12 @@ import { whenIdle } from "./dom.js";
 /** @import { Opening, Payload } from "./wire.js" */
 /** @typedef {Opening["parts"][0][0]} Held fields of one object */
 
-const GZIP = 0x1f; // the first byte of a payload that is not in parts
 const LINE = 0x0a;
+const DAMAGED = "a part of this trace is damaged: save it again";
+const POLYNOMIAL = 0xedb88320; // of gzip's CRC-32, RFC 1952
 
 /** @param {Uint8Array<ArrayBuffer>} bytes @returns {Promise<Payload>} */
 export async function unpack(bytes) {
-  if (bytes[0] === GZIP) return whole(/** @type {Payload} */ (await inflated(bytes)));
   const [first, ...others] = membersOf(bytes);
   const { payload, parts } = /** @type {Opening} */ (await inflated(first));
   const held = parts.map((fields, at) => new Part(payload, fields, others[at]));
@@ -29,6 +29,7 @@ function membersOf(bytes) {
   let at = bytes.indexOf(LINE) + 1;
   /** @type {number[]} */
   const sizes = JSON.parse(strFromU8(bytes.subarray(0, at)));
+  if (sizes.reduce((sum, size) => sum + size, at) !== bytes.length) throw new Error("it is not whole");
   return sizes.map((size) => bytes.subarray(at, (at += size)));
 }
 
@@ -70,13 +71,29 @@ class Part {
   }
 
   openNow() {
-    if (this.bytes) this.fill(JSON.parse(strFromU8(gunzipSync(this.bytes))));
+    if (!this.bytes) return;
+    try {
+      const text = gunzipSync(this.bytes);
+      const ends = new DataView(this.bytes.buffer, this.bytes.byteOffset + this.bytes.length - 8);
+      if (checksum(text) !== ends.getUint32(0, true)) throw new Error(DAMAGED);
+      this.fill(JSON.parse(strFromU8(text)));
+    } catch (error) {
+      this.lose();
+      console.error(DAMAGED, error);
+    }
   }
 
   async open() {
     if (!this.bytes) return;
-    const values = await inflated(this.bytes);
-    if (this.bytes) this.fill(values);
+    const values = await inflated(this.bytes).catch(() => null);
+    if (!this.bytes) return;
+    if (values) this.fill(values);
+    else this.lose();
+  }
+
+  // Say where the texts of a damaged part would be that it is one; the other parts are there.
+  lose() {
+    this.fill(this.owners.map(([, names]) => names.map((name) => (name === "text" ? DAMAGED : undefined))));
   }
 
   /** @param {unknown[][]} values */
@@ -95,6 +112,23 @@ class Part {
     this.owners = [];
   }
 }
+
+/**
+ * The CRC-32 of some bytes, which a gzipped part has at its end and fflate does not look at.
+ *
+ * @param {Uint8Array} bytes
+ */
+function checksum(bytes) {
+  let sum = -1;
+  for (const byte of bytes) sum = TABLE[(sum ^ byte) & 255] ^ (sum >>> 8);
+  return ~sum >>> 0;
+}
+
+const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let sum = byte;
+  for (let bit = 0; bit < 8; bit++) sum = sum & 1 ? (sum >>> 1) ^ POLYNOMIAL : sum >>> 1;
+  return sum;
+});
 
 /**
  * @param {Payload} payload
