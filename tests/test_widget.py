@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gc
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -58,6 +59,17 @@ def test_the_payload_travels_once_and_compressed(view, trace):
     committed = Path(explorer.__file__).parent / "widget" / "static" / "explorer.js"
     assert view._esm == committed.read_text(encoding="utf-8")
     assert not view.is_live
+
+
+def test_the_licences_of_what_is_in_the_bundle_go_with_it():
+    """Each package that the front end imports has its licence beside the bundle, those that it needs in turn too."""
+    folder = Path(explorer.__file__).parent / "widget"
+    sources = "".join(file.read_text(encoding="utf-8") for file in (folder / "src").glob("*.js"))
+    imported = set(re.findall(r'from "([@\w][^"]*)"', sources))
+    sections = (folder / "static" / "LICENSES.txt").read_text(encoding="utf-8").split("-" * 80)[1:]
+    licensed = {section.split()[0]: section for section in sections}
+    assert len(imported) > 4 and imported | {"@lezer/highlight", "style-mod"} <= set(licensed)
+    assert all("Copyright" in section and "WITHOUT WARRANTY" in section for section in sections)
 
 
 @pytest.mark.parametrize("closed", [Explorer.close, by_front_end], ids=["by Python", "by the front end"])
