@@ -33,9 +33,11 @@ def replay(
     Facts that are not made yet are made now. An error in that, or in a stage's `gather`, `render` or `link`, becomes a Failure
     of that stage.
     """
-    read_events = read(events, names_of(events))
+    names = names_of(events)  # of all, also of those that cannot be read: their failures name frames too
+    read_events = read(events, names)
     failures = (*failures, *(failure for failure in read_events.failures if failure not in failures))
-    replayed = _Replay(read_events.events, plain(meta or {}), {stage.name: stage for stage in (*STAGES, *stages)})
+    by_name = {stage.name: stage for stage in (*STAGES, *stages)}
+    replayed = _Replay(read_events.events, names, plain(meta or {}), by_name)
     whole = replayed.trace()
     asked = list(dict.fromkeys(stage.name for stage in stages))
     artifacts = tuple(a for name in asked for a in whole.artifacts if a.stage == name)
@@ -47,12 +49,14 @@ def replay(
 class _Replay:
     """One replay: its stages by name, and what failed so far."""
 
-    def __init__(self, events: Sequence[Event], meta: Mapping[str, Plain], stages: Mapping[str, Stage]) -> None:
+    def __init__(
+        self, events: Sequence[Event], names: Mapping[str, str], meta: Mapping[str, Plain], stages: Mapping[str, Stage]
+    ) -> None:
         self.meta = meta
         self.stages = stages
-        self.frames = Frames(names_of(events), fresh=bool(meta.get("fresh")))
+        self.frames = Frames(names, fresh=bool(meta.get("fresh")))
         self.events: dict[str, list[tuple[int, Event]]] = {}
-        for number, event in enumerate(renumber(events)):
+        for number, event in enumerate(_renumbered(events, names)):
             self.events.setdefault(event.kind, []).append((number, event))
         self.failures: list[Failure] = []
         self.timelines = list(self._gathered(stages[phase.STAGE.name]))
@@ -128,7 +132,10 @@ def names_of(events: Sequence[Event]) -> dict[str, str]:
 
 def renumber(events: Sequence[Event]) -> list[Event]:
     """Name the events by the trace's compile ids; functions that were not compiled get ids behind them."""
-    names = names_of(events)
+    return _renumbered(events, names_of(events))
+
+
+def _renumbered(events: Sequence[Event], names: Mapping[str, str]) -> list[Event]:
     frames = len({frame.rpartition("/")[0] for frame in names})
     return [_renamed(event, names, frames) for event in events]
 

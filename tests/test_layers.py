@@ -289,6 +289,15 @@ def in_a_tall_page(tab: Any) -> None:
     tab.wait_for_timeout(100)
 
 
+def assert_the_page_scrolls(tab: Any, scale: float) -> None:
+    """Turn the wheel for a while: the page moves, and the graph keeps its scale."""
+    for _ in range(12):
+        tab.mouse.wheel(0, 100)
+        tab.wait_for_timeout(30)
+    tab.wait_for_timeout(100)
+    assert tab.evaluate("scrollY") > 1200 and tab.evaluate(SCALE) == scale
+
+
 def test_a_page_that_is_scrolled_over_a_graph_scrolls_on(opened) -> None:
     """The graph comes under a pointer that rests: the wheel stays the page's, until the pointer moves and the wheel rests."""
     tab = opened(stack(RELU, GELU))
@@ -296,11 +305,7 @@ def test_a_page_that_is_scrolled_over_a_graph_scrolls_on(opened) -> None:
     in_a_tall_page(tab)
     tab.mouse.move(700, 300)
     before = tab.evaluate(SCALE)
-    for _ in range(12):
-        tab.mouse.wheel(0, 100)
-        tab.wait_for_timeout(30)
-    tab.wait_for_timeout(100)
-    assert tab.evaluate("scrollY") > 1200 and tab.evaluate(SCALE) == before
+    assert_the_page_scrolls(tab, before)
     box = tab.get_by_role("application").first.bounding_box()
     assert box["y"] < 300 < box["y"] + box["height"], "the graph is under the pointer"
     tab.wait_for_timeout(300)
@@ -318,11 +323,7 @@ def test_a_graph_that_has_the_focus_leaves_the_wheel_to_the_page(opened) -> None
     tab.evaluate("scrollTo(0, 300)")
     tab.mouse.move(700, 300)
     before = tab.evaluate(SCALE)
-    for _ in range(12):
-        tab.mouse.wheel(0, 100)
-        tab.wait_for_timeout(30)
-    tab.wait_for_timeout(100)
-    assert tab.evaluate("scrollY") > 1200 and tab.evaluate(SCALE) == before
+    assert_the_page_scrolls(tab, before)
 
 
 # How it reads ------------------------------------------------------------------------------------------------------------

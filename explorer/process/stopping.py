@@ -1,4 +1,4 @@
-"""Stop a verb that runs in another thread, only inside its calls of the user's function.
+"""Stop a verb that runs in another thread, only inside its calls of the user's function or between two steps of its work.
 
     stopping = Stopping()
     with stopping.during():          # in the thread that works
@@ -6,7 +6,8 @@
             function(x)
     stopping.ask()                   # in any other thread: Stopped is raised in the call, or before the next one
 
-explorer replaces attributes of torch, and restores them, outside of these calls. So no interruption can leave them replaced.
+explorer replaces most attributes of torch, and restores them, outside of these calls, so an interruption leaves none of them
+replaced. Few are replaced inside, while a function that the program disables runs or another stance than the default holds.
 A call of C code ends first, as with Ctrl-C.
 """
 

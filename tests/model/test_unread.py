@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from explorer.model.events import EVENTS
+from explorer.model.records import blank
 from explorer.model.unread import UnreadFacts, read
 from explorer.model.values import Event
 from explorer.replay import replay
@@ -54,3 +56,18 @@ def test_facts_that_cannot_be_made_name_their_frame_and_graph() -> None:
     messages = ["0/0 forward: RuntimeError: boom", "1/0: RuntimeError: boom"]
     assert [f.message for f in replay(events).failures if f.stage == "post_grad"] == messages
     assert [f.message for f in read(events).failures] == ["7/0 forward: RuntimeError: boom", "9/1: RuntimeError: boom"]
+
+
+def test_a_failure_names_a_frame_that_no_other_has() -> None:
+    """Of a frame whose only event cannot be read the number is not given to the next one."""
+
+    def facts() -> dict[str, str]:
+        raise RuntimeError("boom")
+
+    events = [
+        Event("post_grad", 1.0, "7/0", "forward", data=UnreadFacts(facts)),
+        Event("recompile", 2.0, "9/1", data=blank(EVENTS["recompile"])),
+    ]
+    trace = replay(events)
+    assert [f.message for f in trace.failures] == ["0/0 forward: RuntimeError: boom"]
+    assert [a.frame for a in trace.artifacts] == ["1/0"]

@@ -40,7 +40,7 @@ def _head(wrapper: str) -> ast.Module:
     To parse the calls behind takes most of the time, and this is done while the program compiles.
     """
     head, wait, rest = wrapper.partition(_WAIT)
-    if wait and "async_compile." not in rest.replace("\ndel async_compile\n", ""):
+    if wait and "async_compile." not in rest:
         with suppress(SyntaxError):  # in the middle of a string
             return parsed(head)
     return parsed(wrapper)
