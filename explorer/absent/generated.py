@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,15 @@ class Code:
     target: Target
     constants: Mapping[str, Any]
     sizes: Mapping[str, int]
+    replacements: dict[str, list[Callable[[Any], Any]]] = field(default_factory=dict, compare=False, repr=False)
+
+    def replace(self, name: str, replacement: Callable[[Any], Any]) -> Callable[[], None]:
+        """Put something else in the place of the kernel `name` wherever the code is executed: see `splice.wrappers.Wrapper`."""
+        if not re.search(rf"^{re.escape(name)} = ", self.text, re.MULTILINE):
+            raise InputError(f"the output code {self.file} has no {name!r}")
+        of_name = self.replacements.setdefault(name, [])
+        of_name.append(replacement)
+        return lambda: of_name.remove(replacement)
 
     def __call__(self, args: Any) -> Any:
         """Run the module's `call` in the interpreter."""
@@ -181,6 +191,9 @@ class Wrappers:
             stack.enter_context(added(torch._C, f"_{code.target.device}_getCurrentRawStream", lambda index: 0))
             exec(compile(code.text, code.file, "exec"), space)
         space.update({**code.constants, **_allocators(space)})
+        for name, replacements in code.replacements.items():
+            for replacement in replacements:
+                space[name] = replacement(space[name])
         return space
 
 

@@ -261,6 +261,12 @@ def mode_options(mode: str) -> dict[str, Any]:
     return dict(torch._inductor.list_mode_options(mode))
 
 
+def options_of(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Inductor's options of a compile with such a mode or such options, by the names of its settings."""
+    given = {**(mode_options(mode) if mode else {}), **(options or {})}
+    return {str(name).replace("-", "_"): value for name, value in given.items()}
+
+
 def torch_versions() -> dict[str, str]:
     """The versions of torch, triton and Python."""
     from explorer.observe.versions import python_version, version_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -26,13 +26,16 @@ from explorer.live.timing import median_seconds
 from explorer.model.values import Artifact, Failure, Plain, Rows
 from explorer.observe.without_data import NO_DATA
 from explorer.process.under_way import Watchers, step
+from explorer.splice.launches import RecordedLaunch, recorded_launches
+from explorer.splice.wrappers import LoadedWrapper, Wrapper
 
 
 @dataclass
 class LiveFunction(Live):
     """What is live of a traced function; `compiled` is None and `error` set where the compile failed.
 
-    `generated` is what Inductor generated for a GPU you don't have. `empty` says that tensors of the call have no data, so
+    `generated` is what Inductor generated for a GPU you don't have, `loaded` its modules elsewhere, by their file, and `options`
+    are those of Inductor that the call was compiled with. `empty` says that tensors of the call have no data, so
     that nothing was computed. `begun` says that the function was called. `late_losses` lists what explorer lost after the trace
     was made.
     """
@@ -46,6 +49,8 @@ class LiveFunction(Live):
     absent: Target | None = None
     retrace: TraceAgain | None = None
     generated: Generated | None = None
+    loaded: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    options: Mapping[str, Any] = field(default_factory=dict)
     empty: bool = False
     begun: bool = False
     late_losses: Callable[[], Sequence[Failure]] = tuple
@@ -57,6 +62,11 @@ class LiveFunction(Live):
     def codes(self) -> Sequence[Code] | None:
         """Inductor's modules for a GPU you don't have; None for an attached device."""
         return self.generated.codes if self.generated is not None else None
+
+    @property
+    def wrappers(self) -> Sequence[Wrapper]:
+        """Inductor's wrappers, in the order in which they were compiled; () where another compiler compiled the call."""
+        return self.codes if self.codes is not None else [LoadedWrapper(m, self.options) for m in self.loaded.values()]
 
     # The traced call -----------------------------------------------------------------------------------------------
 
@@ -136,6 +146,21 @@ class LiveFunction(Live):
         """What eager gives, in the types that its operators' results have on the target."""
         step("calling it eagerly, in the types of the GPU")
         return outcome_of(self.call.function, self.call, seed=seed, within=lambda: types_of_the_gpu(target))
+
+    def launches(
+        self, kernels: Collection[tuple[str, str]], most: int | None = None, limit: float | None = None
+    ) -> list[RecordedLaunch]:
+        """Run the traced call on copies, and record the launches of kernels: see `splice.launches.recorded_launches`."""
+        compiled = self._compiled()
+        self._needs_data("no launch can be recorded")
+        with ExitStack() as stack:
+            within: Callable[[], AbstractContextManager[Any]] = nullcontext
+            if self.codes is not None:
+                within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit))
+            launches = stack.enter_context(recorded_launches(self.wrappers, kernels, most))
+            step("calling what was compiled")
+            once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
+        return launches
 
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
         """Time eager, compiled and others in turn, each on copies of its trace's inputs: the median seconds of each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -15,6 +15,8 @@ from explorer.live.ladders import lines_of_ptx, mlir_passes, sass_of
 from explorer.live.protocol import Live, TraceAgain, no_verb
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.process.under_way import Watchers
+from explorer.splice.launches import RecordedLaunch
+from explorer.splice.wrappers import Wrapper
 
 
 @dataclass
@@ -31,6 +33,11 @@ class LiveKernel(Live):
     absent: Target | None = None
     shown_in: object = None
     watchers: Watchers = field(default_factory=Watchers, compare=False, repr=False)
+
+    @property
+    def wrappers(self) -> Sequence[Wrapper]:
+        """None: Inductor did not compile the kernel."""
+        return ()
 
     # The traced call -----------------------------------------------------------------------------------------------
 
@@ -65,6 +72,16 @@ class LiveKernel(Live):
             raise InputError("a hand-written kernel is checked against what it should write: give expected=, a tensor")
         written, interpreted = self.call.run(limit)
         return Rows({**row.mapping(), "interpreted": interpreted} for row in written_rows(matched(written, expected)))
+
+    def launches(
+        self, kernels: Collection[tuple[str, str]], most: int | None = None, limit: float | None = None
+    ) -> list[RecordedLaunch]:
+        """NoVerbError: there is no wrapper that launches the kernel."""
+        raise no_verb(
+            "the launches of a hand-written kernel are not recorded",
+            "trace_kernel is given the one launch",
+            "its arguments are those that you gave; t.run() gives the tensors that it writes",
+        )
 
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
         """NoVerbError: a kernel is not timed here."""

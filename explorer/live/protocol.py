@@ -7,7 +7,7 @@ says why and what to do instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 from explorer.errors import NoVerbError
@@ -15,6 +15,8 @@ from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder
 from explorer.model.values import Artifact, Force, Plain, Rows, Veto
 from explorer.process.under_way import Watchers
+from explorer.splice.launches import RecordedLaunch
+from explorer.splice.wrappers import Wrapper
 
 if TYPE_CHECKING:
     from explorer.traced.trace import Trace
@@ -49,6 +51,10 @@ class Live(Protocol):
     #: The open views of the trace, which are told what a verb is doing.
     watchers: Watchers
 
+    @property
+    def wrappers(self) -> Sequence[Wrapper]:
+        """Inductor's wrappers, in which kernels can be replaced; () where there are none."""
+
     # The traced call -----------------------------------------------------------------------------------------------
 
     @property
@@ -64,6 +70,14 @@ class Live(Protocol):
 
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
         """Compare what was compiled with what is right, one row a tensor: see `Trace.check`. `limit` is in seconds."""
+
+    def launches(
+        self, kernels: Collection[tuple[str, str]], most: int | None = None, limit: float | None = None
+    ) -> list[RecordedLaunch]:
+        """Run the traced call on copies, and record the launches of kernels, each given by its wrapper's file and its name.
+
+        At most `most` of each are recorded. `limit` is the most seconds that interpreting may be estimated to take.
+        """
 
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
         """Time eager, compiled and others in turn: rows with `what`, median `seconds`, `ratio_to_eager`, `processor_seconds`.

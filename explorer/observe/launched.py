@@ -41,24 +41,29 @@ class Launched:
 
 #: Find a kernel by the file of its output code and its name; None where the GPU has none.
 Find = Callable[[str, str], Launched | None]
+#: Inductor's modules of output code that were loaded, by the name of the file.
+Modules = dict[str, Any]
 
 
 @contextmanager
-def loaded_kernels() -> Iterator[Find]:
-    """Remember the output code that Inductor loads inside the block, and give a function that finds a kernel in it."""
+def loaded_modules() -> Iterator[Modules]:
+    """Collect the modules of output code that Inductor loads inside the block; a graph's module is no other graph's."""
     from torch._inductor.codecache import PyCodeCache
 
-    modules: dict[str, Any] = {}
+    modules: Modules = {}
 
     def loaded(key: str, path: str, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         module = yield
-        modules[Path(path).name] = module
-
-    def find(file: str, name: str) -> Launched | None:
-        return launched(getattr(modules.get(file), name, None))
+        if args or "linemap" in kwargs:  # else it is the source of a kernel
+            modules[Path(path).name] = module
 
     with observed(PyCodeCache, "load_by_key_path", loaded):
-        yield find
+        yield modules
+
+
+def launched_of(modules: Modules, file: str, name: str) -> Launched | None:
+    """What the attached GPU launches of a kernel, by the file of its output code and its name; None where it has none."""
+    return launched(getattr(modules.get(file), name, None))
 
 
 def launched(tuner: Any) -> Launched | None:

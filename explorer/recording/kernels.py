@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from explorer.absent import target as target_room
 from explorer.absent.launches import Launches
 from explorer.gpus.figures import Target
 from explorer.live.ladder_events import Compiled, LadderCompiles, ladder_events, launch_events
 from explorer.live.ladders import Ladders
-from explorer.observe.launched import Find, loaded_kernels
+from explorer.observe.launched import Modules, launched_of, loaded_modules
 from explorer.observe.patch import Guard, guarding
 from explorer.recording.recorder import Recorder
 
@@ -19,16 +20,14 @@ class KernelRecorder:
     """Records each form of a recording's Triton kernels.
 
     For an absent GPU `workers` compile them in processes of their own, and `launches` has those that the program launches
-    outside of torch.compile. For an attached GPU `find` finds what was launched. On the CPU all three are None.
+    outside of torch.compile. `modules` are those that Inductor loads for the CPU and an attached GPU.
     """
 
-    def __init__(
-        self, device: str | Target, workers: LadderCompiles | None, find: Find | None, launches: Launches | None
-    ) -> None:
+    def __init__(self, device: str | Target, workers: LadderCompiles | None, modules: Modules, launches: Launches | None) -> None:
         self.launches = launches
+        self.modules = modules
         self._device = device
         self._workers = workers
-        self._find = find
         self._ladders = Ladders()
 
     def start(self, recorder: Recorder) -> None:
@@ -52,7 +51,7 @@ class KernelRecorder:
             compiled = self._workers.finish(recorder.events)
         else:
             gpu = target_room.attached_gpu() if isinstance(self._device, str) else self._device
-            compiled = ladder_events(recorder.events, gpu, find=self._find)
+            compiled = ladder_events(recorder.events, gpu, find=partial(launched_of, self.modules))
         self._ladders = compiled.ladders
         _add(compiled, recorder)
 
@@ -70,10 +69,9 @@ def _add(compiled: Compiled, recorder: Recorder) -> None:
 @contextmanager
 def recording_kernels(device: str | Target, absent: Target | None, guard: Guard) -> Iterator[KernelRecorder]:
     """Give what records the kernels of a recording; the first worker process for an absent GPU starts now."""
-    attached = device in ("cuda", "auto")
     with ExitStack() as stack:
         workers = stack.enter_context(LadderCompiles(absent)) if absent is not None else None
         with guarding(guard):
-            find = stack.enter_context(loaded_kernels()) if attached else None
+            modules = stack.enter_context(loaded_modules()) if absent is None else {}
         launches = stack.enter_context(Launches(absent)) if absent is not None else None
-        yield KernelRecorder(device, workers, find, launches)
+        yield KernelRecorder(device, workers, modules, launches)

@@ -182,6 +182,8 @@ class _Tracing:
                     raise
                 live.ladders = kernels.finish(recorder).with_choices(recorder.events)
             live.generated = recorder.generated if plan.absent else None
+            live.loaded = kernels.modules
+            live.options = compiling.options_of(plan.request.mode, plan.request.options)
         trace = finished(recorder, meta, plan.request.stages, live)
         live.late_losses = partial(recorder.guard.failures, failures_of(recorder))
         return with_unfulfilled(trace, recorder.events, plan.changes)

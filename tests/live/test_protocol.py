@@ -74,6 +74,8 @@ ASK: dict[str, Callable[[Case], object]] = {
     "absent": lambda case: case.live.absent,
     "shown_in": lambda case: case.live.shown_in,
     "watchers": lambda case: case.live.watchers,
+    "wrappers": lambda case: case.live.wrappers,
+    "launches": lambda case: case.live.launches([]),
     "result": lambda case: case.live.result,
     "gradients": lambda case: case.live.gradients,
     "run": lambda case: case.live.run(),
@@ -100,6 +102,7 @@ OF_KERNEL = {
     "result": r"t\.run\(\) runs it",
     "gradients": r"trace the function that launches it, with train=True",
     "benchmark": "do_bench",
+    "launches": r"t\.run\(\) gives the tensors",
     "trace_again": r"t\.kernels\[0\]\.candidate\(config\)",
     "compare": r"t\.check\(expected=…\)",
     "race": "do_bench",
@@ -143,7 +146,19 @@ def test_every_member_works_or_says_what_to_do_instead(name: str, member: str, c
 def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
     """The cases hold both classes, and neither has a public verb that the Protocol does not name."""
     assert {type(case.live) for case in cases.values()} == {LiveFunction, LiveKernel}
-    own = {"call", "compiled", "returned", "gradients_by_name", "ladders", "retrace", "generated", "empty", "codes"}
+    own = {
+        "call",
+        "compiled",
+        "returned",
+        "gradients_by_name",
+        "ladders",
+        "retrace",
+        "generated",
+        "empty",
+        "codes",
+        "loaded",
+        "options",
+    }
     own |= {"begun", "late_losses", "assembly_by_kernel", "ladder", "compile_with"}
     for kind in (LiveFunction, LiveKernel):
         names = {name for name in (*kind.__annotations__, *vars(kind)) if not name.startswith("_")}

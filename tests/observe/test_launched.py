@@ -16,7 +16,7 @@ from explorer.ladder.ladder import compile_ladder
 from explorer.live.function import LiveFunction
 from explorer.live.ladder_events import ladder_events
 from explorer.model.values import Event
-from explorer.observe.launched import Launched, described, launched, loaded_kernels, measured
+from explorer.observe.launched import Launched, described, launched, launched_of, loaded_modules, measured
 from explorer.stages import STAGES
 from explorer.stages.inductor.definitions import kernel_events
 from explorer.traced import Trace
@@ -97,10 +97,10 @@ def test_the_output_code_that_is_loaded_inside_is_found_by_its_file(tmp_path: Pa
     before = PyCodeCache.__dict__["load_by_key_path"]
     tuner = a_tuner(tmp_path, monkeypatch)
     (tmp_path / "code.py").write_text("kernel_0 = None\n")
-    with loaded_kernels() as find:
+    with loaded_modules() as modules:
         PyCodeCache.load_by_key_path("code", str(tmp_path / "code.py"), [], {"kernel_1": tuner})
-    assert find("code.py", "kernel_0") is None and find("other.py", "kernel_1") is None
-    one = find("code.py", "kernel_1")
+    assert launched_of(modules, "code.py", "kernel_0") is None and launched_of(modules, "other.py", "kernel_1") is None
+    one = launched_of(modules, "code.py", "kernel_1")
     assert one is not None and one.registers == 40
     assert PyCodeCache.__dict__["load_by_key_path"] is before
     PyCodeCache.modules[:] = [m for m in PyCodeCache.modules if getattr(m, "key", "") != "code"]

@@ -1,0 +1,52 @@
+"""The launches of a compiled function, with their arguments from before and after."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import explorer
+
+
+def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = (x.sin() * 2) @ w
+    return torch.softmax(y, -1)
+
+
+@pytest.mark.parametrize("target", ["cpu", "h100"])
+def test_a_launch_has_its_arguments_of_before_and_after(target: str) -> None:
+    """The first kernel reads the input and writes what eager computes; what it reads is unchanged."""
+    x, w = torch.randn(16, 32), torch.randn(32, 48)
+    trace = explorer.trace(program, x, w, target=target)
+    live = trace.needs_live("")
+    launches = live.launches([(live.wrappers[0].file, kernel.name) for kernel in trace.kernels])
+    assert [launch.kernel for launch in launches] == [kernel.name for kernel in trace.kernels]
+    first = launches[0]
+    assert torch.equal(first.before[0], x) and torch.equal(first.after[0], x)
+    (written,) = first.changed
+    assert torch.allclose(first.after[written], x.sin() * 2) and not torch.allclose(first.before[written], x.sin() * 2)
+    assert [row["equal"] for row in trace.check()] == [True]
+
+
+def test_a_backward_is_recorded_too() -> None:
+    """The launches of a training trace are those of forward and backward."""
+    x, w = torch.randn(16, 32, requires_grad=True), torch.randn(32, 48, requires_grad=True)
+    trace = explorer.trace(program, x, w, train=True)
+    live = trace.needs_live("")
+    names = [(wrapper.file, kernel.name) for wrapper in live.wrappers for kernel in trace.kernels if kernel.name in wrapper.text]
+    assert {launch.file for launch in live.launches(names)} == {wrapper.file for wrapper in live.wrappers}
+    assert len(live.wrappers) == 2
+
+
+def test_no_more_launches_are_kept_than_asked_for() -> None:
+    """A kernel that is launched twice is recorded once where one is asked for, and its second launch runs."""
+
+    def twice(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (((x.sin() @ w).sin() @ w).sin() @ w).sin() @ w
+
+    trace = explorer.trace(twice, torch.randn(16, 16), torch.randn(16, 16))
+    live = trace.needs_live("")
+    names = [(live.wrappers[0].file, kernel.name) for kernel in trace.kernels]
+    every = [launch.kernel for launch in live.launches(names)]
+    assert len(every) > len(set(every))
+    assert len(live.launches(names, most=1)) == len(set(every))
