@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from explorer.model.values import Force as Force
     from explorer.model.values import Link as Link
     from explorer.model.values import Veto as Veto
+    from explorer.probing.probe import Probe as Probe
+    from explorer.probing.probe import probe as probe
+    from explorer.probing.vary import Vary as Vary
     from explorer.recording.display import explore as explore
     from explorer.recording.display import show as show
     from explorer.recording.handwritten import trace_kernel as trace_kernel
@@ -66,16 +69,19 @@ _HOMES = {
     "LiveError": "errors",
     "NoKernelError": "errors",
     "NoVerbError": "errors",
+    "Probe": "probing.probe",
     "STAGES": "stages",
     "Stage": "model.stage",
     "Target": "gpus.figures",
     "Trace": "traced",
+    "Vary": "probing.vary",
     "Veto": "model.values",
     "backends": "compilers.backend",
     "compare": "traced.comparison",
     "explain": "help.words",
     "explore": "recording.display",
     "load": "traced",
+    "probe": "probing.probe",
     "record": "recording.record",
     "show": "recording.display",
     "targets": "absent.target",

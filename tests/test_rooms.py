@@ -47,6 +47,7 @@ ROOMS = (
     "widget",
     "traced",
     "recording",
+    "probing",
     "magics",
     "explorer",
     "demo",
@@ -98,6 +99,8 @@ CATCHES_EVERYTHING = {
     "ladder/triton_worker.py": "a process of its own: what fails is its answer",
     "observe/patch.py": "an error of explorer's in place of torch's function must not break the compile: the original answers",
     "compilers/trial_process.py": "a process of its own: what fails is its answer",
+    "probing/session.py": "what a variation of the program raises is what the probe shows of it",
+    "probing/lab.py": "a variation that the program refuses is not tried by itself",
     "absent/retarget.py": "a compile for a GPU you don't have, that explorer breaks is given up: the graph runs",
 }
 

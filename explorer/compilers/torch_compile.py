@@ -63,6 +63,20 @@ def compiled_afresh(function: Any, backend: Any, options: Mapping[str, Any]) -> 
     return compiled
 
 
+def compiled_apart(function: Any, backend: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """Call torch.compile on a copy of the function, so that what Dynamo compiles for it can be let go.
+
+    Dynamo keeps its compiles, and that the recompile limit was reached, with a function's code. A module has a cache of its own
+    where torch can isolate one; elsewhere its forward is copied, and its hooks do not run.
+    """
+    import torch
+
+    copied = with_copied_code(function)
+    if copied is function and isinstance(function, torch.nn.Module) and not isolates_recompiles():
+        copied = with_copied_code(function.forward)
+    return compiled_afresh(copied, backend, options)
+
+
 def with_copied_code(function: Any) -> Any:
     """Copy a function or method with its code object, for which Dynamo then has separate cache entries.
 

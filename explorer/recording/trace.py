@@ -90,7 +90,7 @@ def trace(
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
     """One call to trace: where it runs, what it is compiled for, and how the compile is changed.
 
     `device` is that of the kernels, `absent` the same where it is an absent GPU; the call then runs on the CPU.
@@ -104,7 +104,7 @@ class _Plan:
     without_data: bool
 
     @staticmethod
-    def of(request: TraceRequest) -> _Plan:
+    def of(request: TraceRequest) -> Plan:
         """Find the device and place the call there. InputError for what cannot be compiled or moved."""
         fn, args, kwargs = compiling.unwrapped(request.fn), request.args, request.kwargs or {}
         tensor_without_data = without_data(fn, args, kwargs)
@@ -118,7 +118,7 @@ class _Plan:
         call = _placed(call, "cpu" if absent else str(device), request.target)
         left_out = name_list("without_pattern", request.without_pattern), name_list("without_pass", request.without_pass)
         changes = Changes(fusion_requests(request.fusion), *left_out)
-        return _Plan(replace(request, fn=fn), call, device, absent, changes, bool(tensor_without_data))
+        return Plan(replace(request, fn=fn), call, device, absent, changes, bool(tensor_without_data))
 
     def meta(self) -> dict[str, Plain]:
         """Return what the trace's meta says of the request."""
@@ -159,7 +159,7 @@ class _Tracing:
 
     def trace(self) -> Trace:
         """Compile and call the function with the probes on, and replay what they recorded."""
-        plan = _Plan.of(self.request)
+        plan = Plan.of(self.request)
         meta = plan.meta()
         # a traced function may change its inputs, and the verbs of the trace are asked later
         unchanged = plan.call.copy(State.of(plan.call.function).tensors.values())
@@ -223,7 +223,7 @@ def _is_of_explorer(error: BaseException) -> bool:
     return not isinstance(error, ON_PURPOSE) and all(f.startswith(package) or f == contextlib.__file__ for f in files)
 
 
-def _compile_and_call(live: LiveFunction, plan: _Plan, recorder: Recorder, kernels: KernelRecorder) -> None:
+def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernels: KernelRecorder) -> None:
     """Compile and call with the probes on; an error of the compiler is kept, one of the function goes through."""
     record_it = partial(
         recording,
@@ -253,7 +253,7 @@ def _compile_and_call(live: LiveFunction, plan: _Plan, recorder: Recorder, kerne
             _record_function(plan.call.function, recorder)
 
 
-def _compiled_afresh(plan: _Plan, recorder: Recorder) -> Callable[..., Any]:
+def _compiled_afresh(plan: Plan, recorder: Recorder) -> Callable[..., Any]:
     """Hand the function to the compiler, without what earlier compiles of it left."""
     request, function = plan.request, plan.call.function
     if backends.is_module_compiler(request.backend):
