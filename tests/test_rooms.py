@@ -44,6 +44,7 @@ ROOMS = (
     "page",
     "kept",
     "live",
+    "scripts",
     "widget",
     "traced",
     "recording",
@@ -70,6 +71,8 @@ VERSION = re.compile(r"__version__|version_info|importlib\.metadata|\bhexversion
 VERSIONS_ALLOWED = {
     ("__init__.py", "__version__"): "explorer's own",
     ("cli.py", "__version__"): "explorer's own, printed by --version",
+    ("scripts/kernel_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
+    ("scripts/parts.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("absent/target.py", "__version__"): "torch's, said in a message; nothing is decided by it",
 }
 
@@ -132,7 +135,7 @@ FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.r
 MODULES = {name_of(path): path for path in FILES.values()}
 TREES = {file: ast.parse(path.read_text(encoding="utf-8")) for file, path in FILES.items()}
 #: The rooms that may look inside torch and triton.
-INSIDE_TORCH = ("observe/", "ladder/", "interpret/", "absent/", "compilers/", "splice/")
+INSIDE_TORCH = ("observe/", "ladder/", "interpret/", "absent/", "compilers/", "splice/", "scripts/")
 OUTSIDE_TORCH = [file for file in FILES if not file.startswith(INSIDE_TORCH)]
 
 

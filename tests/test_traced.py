@@ -353,6 +353,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "the binary": lambda t: t.kernels[0].binary,
     "passes": lambda t: t.kernels[0].passes(),
     "compiling another candidate": lambda t: t.kernels[0].candidate(0),
+    "a script": lambda t: t.kernels[0].to_script("kernel.py"),
     "what if": lambda t: t.what_if(options={"max_fusion_size": 1}),
     "SASS": lambda t: with_ptx(t).kernels[0].text("sass"),
     "the source of a choice": lambda t: choice_with_source(t).text("ttir"),

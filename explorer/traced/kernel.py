@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from explorer.ladder.ladder import Ladder
@@ -13,6 +14,8 @@ from explorer.questions.costs import kernel_table
 from explorer.questions.kernels import KernelData, texts_of_kernel
 from explorer.questions.missing import explain_missing, no_form, no_kernel
 from explorer.questions.rows import KernelRow
+from explorer.scripts.kernel_script import Made
+from explorer.scripts.write import kernel_to_script
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 
 if TYPE_CHECKING:
@@ -98,6 +101,22 @@ class Kernel(KernelData):
         that is not known here, LiveError or CompileError as for `text("ttgir")`.
         """
         return layout_named(self.text("ttgir"), name, line)
+
+    def to_script(self, path: str | PathLike[str], *, inputs: str = "auto", launch: int = 0, limit: float | None = None) -> Made:
+        """Write this kernel as a program of its own: it runs the kernel, checks what it writes, and times it.
+
+        The program needs torch, triton for a Triton kernel, and the kernel's device; nothing of explorer's. It has Inductor's
+        definition of the kernel, compiled with the config and the options of the launch, and the arguments of a launch: the
+        first, or number `launch`. `inputs` is "real" for the recorded arguments, saved beside the script, or "random" for
+        arguments of the same layout, which the script makes; by default they are real up to 64 MB. Random integers are in the
+        range of the recorded ones. For a GPU you don't have the launch is recorded by the interpreter, which `limit` bounds as
+        in `check`; the script runs where there is such a GPU. LiveError for a loaded trace.
+        """
+        live = self.trace.needs_live("a script")
+        with live.watchers.verb(f"{self.name}.to_script()"):
+            return kernel_to_script(
+                self.trace, live, self.artifact, path, gpu=self.trace.gpu, inputs=inputs, launch=launch, limit=limit
+            )
 
     def __repr__(self) -> str:
         registers = self.resources.get("registers")

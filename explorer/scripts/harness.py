@@ -1,0 +1,243 @@
+"""What every script needs to run by itself: inputs, a judge and a clock. Its text is copied into scripts, and not run here.
+
+A script imports what the text uses: math, statistics, time, Any, Callable and torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import math
+    import statistics
+    import time
+    from collections.abc import Callable
+
+    import torch
+
+# ---- inputs -----------------------------------------------------------------------------------------------------------
+
+
+def filled(nbytes: int, dtype: Any, device: str, mean: float, std: float, low: float, high: float) -> Any:
+    """Make a storage of random numbers: normal ones between `low` and `high`; for integers any number of these."""
+    count = nbytes // dtype.itemsize
+    generator = torch.Generator().manual_seed(0)
+    if dtype.is_complex:
+        values = torch.view_as_complex(torch.randn(count, 2, generator=generator) * std + mean)
+    elif dtype.is_floating_point:
+        values = torch.randn(count, generator=generator).mul(std).add(mean).clamp(low, high)
+    else:
+        values = torch.randint(int(low), int(high) + 1, (count,), generator=generator)
+    return values.to(dtype).to(device).untyped_storage()
+
+
+def view(storage: Any, dtype: Any, shape: Any, stride: Any, offset: int) -> Any:
+    """Make a tensor on a storage, which other tensors may have too."""
+    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, shape, stride)
+
+
+def copies(values: Any, devices: Any = None) -> list[Any]:
+    """Copy the tensors of a list, to other devices where these are given; tensors that share memory do so in the copies too."""
+    storages: dict[Any, Any] = {}
+    copied = []
+    for number, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            storage = value.untyped_storage()
+            device = devices[number] if devices else value.device
+            key = (storage.data_ptr(), storage.nbytes(), str(device))
+            if key not in storages:
+                whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(storage)
+                storages[key] = whole.to(device, copy=True).untyped_storage()
+            value = view(storages[key], value.dtype, value.shape, value.stride(), value.storage_offset())
+        copied.append(value)
+    return copied
+
+
+def restored(values: Any, before: Any) -> None:
+    """Give tensors the numbers that they had before."""
+    for value, old in zip(values, before, strict=True):
+        if isinstance(value, torch.Tensor):
+            whole, whole_old = (torch.empty(0, dtype=torch.uint8, device=value.device) for _ in range(2))
+            whole.set_(value.untyped_storage()).copy_(whole_old.set_(old.untyped_storage()))
+
+
+# ---- check ------------------------------------------------------------------------------------------------------------
+
+
+def in_float64(function: Callable[..., Any], args: Any) -> Any:
+    """Call a function of ATen's operators with its floats, and those that it makes, in float64; None where one cannot."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_map
+
+    floats = (torch.float16, torch.bfloat16, torch.float32)
+
+    class Float64(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            args, kwargs = tree_map(
+                lambda v: torch.float64 if isinstance(v, torch.dtype) and v in floats else v, (args, kwargs or {})
+            )
+            return operator(*args, **kwargs)
+
+    wide = [v.to(torch.float64) if isinstance(v, torch.Tensor) and v.dtype in floats else v for v in copies(args)]
+    try:
+        with Float64():
+            return function(*wide), wide
+    except (RuntimeError, TypeError, NotImplementedError):
+        return None
+
+
+def compared(name: str, given: Any, right: Any, exact: Any = None) -> bool:
+    """Print how far a tensor is from the right one, and tell whether it is as near as rounding allows.
+
+    `exact` is the right one as computed in float64: then the tensor may be off by what the right one is off, times a few.
+    """
+    if given.shape != right.shape or given.dtype != right.dtype:
+        print(f"{name}: WRONG: {given.dtype} {list(given.shape)}, not {right.dtype} {list(right.shape)}")
+        return False
+    if not right.numel():
+        print(f"{name}: right, it has no element")
+        return True
+    if not right.is_floating_point() and not right.is_complex():
+        wrong, words = int((given != right).sum()), "exactly"
+    else:
+        wrong, words = differing(given, right, exact)
+    print(f"{name}: {f'WRONG at {wrong} of {right.numel()} elements' if wrong else 'right'}, {words}")
+    return not wrong
+
+
+def differing(given: Any, right: Any, exact: Any) -> tuple[int, str]:
+    """Count the elements of a float tensor that are off by more than rounding, and say how far the worst is off."""
+    kind = torch.complex128 if right.is_complex() else torch.float64
+    eps, small = torch.finfo(right.dtype).eps, right.dtype.itemsize < (8 if right.is_complex() else 4)
+    one, other = right.to(kind), given.to(kind)
+    alike = (one == other) | (one.isnan() & other.isnan())
+
+    def apart(x: Any, y: Any) -> Any:
+        return (x - y).abs().masked_fill(alike, 0.0).nan_to_num(nan=math.inf)
+
+    def mean(x: Any) -> float:
+        return float(x.masked_fill(~x.isfinite(), 0.0).square().mean().sqrt())
+
+    off = apart(other, one)
+    size = one.abs().masked_fill(~one.abs().isfinite(), 0.0)
+    if exact is None:
+        each, every = (1e-9, 1e-10) if eps < 1e-12 else (8 * eps, 8 * eps) if small else (1e-3, 1e-4)
+        wrong = int((off > each * size + every * mean(size)).sum())
+        return wrong, f"the largest difference is {float(off.max()):.3g}, beside a mean size of {mean(size):.3g}"
+    of_right = (one - exact.to(kind)).abs()
+    of_right = of_right.masked_fill(~of_right.isfinite(), 0.0)
+    off = torch.minimum(off, apart(other, exact.to(kind)))
+    allowed = 8 * float(of_right.max()) + (2 if small else 32) * eps * size + eps * mean(size)
+    wrong = int((off > allowed).sum())
+    if not wrong and mean(off) > 4 * mean(of_right) + eps * mean(size):
+        wrong = right.numel()
+    return wrong, f"off by {float(off.max()):.3g} at most, eager by {float(of_right.max()):.3g} from float64"
+
+
+# ---- clock ------------------------------------------------------------------------------------------------------------
+
+
+def timed(run: Callable[[], Any], reset: Callable[[], Any], device: str) -> list[float]:
+    """Time calls, each after a reset that is not timed: seconds, from the shortest to the longest."""
+    return sorted(on_cpu(run, reset) if device == "cpu" else on_gpu(run, reset, torch.get_device_module(device)))
+
+
+def on_cpu(run: Callable[[], Any], reset: Callable[[], Any], most: float = 0.5) -> list[float]:
+    """Time calls by the clock for about half a second; the caches are as the reset leaves them."""
+    seconds: list[float] = []
+    begin = time.perf_counter()
+    while len(seconds) < 5 or (time.perf_counter() - begin < most and len(seconds) < 1000):
+        reset()
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return seconds[len(seconds) // 10 :]
+
+
+def on_gpu(run: Callable[[], Any], reset: Callable[[], Any], gpu: Any, most: float = 0.5) -> list[float]:
+    """Time calls by events of the GPU, each with a cold cache: 256 MB are written before it."""
+    flush = torch.empty(256 << 20, dtype=torch.int8, device=gpu.current_device())
+    seconds: list[float] = []
+    begin = time.perf_counter()
+    while len(seconds) < 10 or (time.perf_counter() - begin < most and len(seconds) < 1000):
+        start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+        reset()
+        flush.zero_()
+        start.record()
+        run()
+        end.record()
+        gpu.synchronize()
+        seconds.append(start.elapsed_time(end) / 1e3)
+    return seconds[len(seconds) // 10 :]
+
+
+def in_words(seconds: list[float]) -> str:
+    """The median of sorted times, and from where to where most of them lie."""
+    low, high = seconds[len(seconds) // 10], seconds[-1 - len(seconds) // 10]
+    scale, unit = (1e6, "µs") if seconds[0] < 1e-3 else (1e3, "ms")
+    median = statistics.median(seconds)
+    return f"{median * scale:.4g} {unit}, the median of {len(seconds)} (most from {low * scale:.4g} to {high * scale:.4g})"
+
+
+def sizes(values: Any) -> int:
+    """The bytes of the tensors among some values, each element of a view once."""
+    tensors = [v for v in values if isinstance(v, torch.Tensor)]
+    return sum(min(t.numel() * t.element_size(), t.untyped_storage().nbytes()) for t in tensors)
+
+
+# ---- one kernel -------------------------------------------------------------------------------------------------------
+
+
+def changed(before: Any, after: Any) -> list[int]:
+    """The positions of the tensors of which a bit is another one."""
+
+    def raw(tensor: Any) -> Any:
+        return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.contiguous().untyped_storage())
+
+    pairs = [(n, b, a) for n, (b, a) in enumerate(zip(before, after, strict=True)) if isinstance(b, torch.Tensor)]
+    return [n for n, b, a in pairs if not torch.equal(raw(b.clone()), raw(a.clone()))]
+
+
+def run_kernel(
+    launch: Callable[..., Any],
+    names: Any,
+    args: Any,
+    device: str,
+    recorded: Any = None,
+    eager: Any = None,
+    scratch: Any = (),
+) -> int:
+    """Launch a kernel once, check what it wrote, and time it; the exit status of the script.
+
+    `recorded` has by position what each argument was after the recorded launch, `eager` gives of the arguments what it should
+    be. What is at the positions in `scratch` is the kernel's own memory, and not compared.
+    """
+    before = copies(args)
+    launch(*args)
+    after, right, compares = copies(args), True, False
+    wrote = changed(before, after)
+    print(f"writes {', '.join(names[n] for n in wrote) or 'nothing'}")
+    for number, value in (recorded or {}).items():
+        if number not in scratch:
+            compares = True
+            right &= compared(f"{names[number]} beside the recorded result", after[number], value.to(after[number].device))
+    shared = {after[n].untyped_storage().data_ptr() for n in (recorded or {})}
+    for number in wrote:
+        if recorded is not None and number not in recorded and after[number].untyped_storage().data_ptr() not in shared:
+            right = False
+            print(f"{names[number]}: WRONG: it is changed, and was not at the recorded launch")
+    if eager is not None:
+        exact = in_float64(eager, before)
+        for number, value in eager(copies(before)).items():
+            compares = True
+            given = after[number].as_strided(value.shape, value.stride(), after[number].storage_offset())
+            of_exact = exact[0][number] if exact else None
+            right &= compared(f"{names[number]} beside eager", given, value, of_exact)
+    if not compares:
+        print("nothing is checked: the inputs are random, and what eager computes in place of the kernel is not known")
+    seconds = timed(lambda: launch(*args), lambda: restored(args, before), device)
+    nbytes = sizes(args)
+    print(f"time: {in_words(seconds)}, {'warm' if device == 'cpu' else 'cold'} cache; ", end="")
+    rate = nbytes / statistics.median(seconds) / 1e9
+    print(f"its arguments have {nbytes / 1e6:.3g} MB, {rate:.3g} GB/s if each byte moves once")
+    return 0 if right else 1

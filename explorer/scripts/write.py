@@ -1,0 +1,47 @@
+"""What `Kernel.to_script` and `Trace.to_script` call: record what a script needs, and write it."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from explorer.errors import InputError
+from explorer.live.protocol import Live
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact
+from explorer.scripts import kernel_script
+from explorer.scripts.inputs import keeps
+from explorer.scripts.kernel_script import Made
+
+
+def script_path(path: str | PathLike[str]) -> Path:
+    """The path of a script; InputError for one that is no Python file."""
+    whole = Path(path)
+    if whole.suffix != ".py":
+        raise InputError(f"a script is a Python file: give a path that ends in .py, not {str(path)!r}")
+    return whole
+
+
+def kernel_to_script(
+    trace: TraceData,
+    live: Live,
+    kernel: Artifact,
+    path: str | PathLike[str],
+    *,
+    gpu: Any = None,
+    inputs: str = "auto",
+    launch: int = 0,
+    limit: float | None = None,
+) -> Made:
+    """Write one launch of a generated kernel as a script: see `Kernel.to_script`."""
+    file = script_path(path)
+    keeps(inputs, ())
+    if not isinstance(launch, int) or launch < 0:
+        raise InputError(f"launch is the number of a launch, from 0, not {launch!r}")
+    wrapper = kernel_script.wrapper_of(trace, kernel, live.wrappers)
+    launches = live.launches([(wrapper.file, kernel.kernel)], launch + 1, limit)
+    if launches and len(launches) <= launch:
+        raise InputError(f"{kernel.kernel} is launched {len(launches)} times; launch is a number from 0 to {len(launches) - 1}")
+    made = kernel_script.reproducer(trace, kernel, wrapper, launches, gpu=gpu, options=getattr(wrapper, "options", {}))
+    return kernel_script.write(made, file, inputs)
