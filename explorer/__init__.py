@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from explorer.model.values import Force as Force
     from explorer.model.values import Link as Link
     from explorer.model.values import Veto as Veto
+    from explorer.probing.modes import Modes as Modes
+    from explorer.probing.modes import compare_modes as compare_modes
     from explorer.probing.probe import Probe as Probe
     from explorer.probing.probe import probe as probe
     from explorer.probing.vary import Vary as Vary
@@ -67,6 +69,7 @@ _HOMES = {
     "Kernel": "traced",
     "Link": "model.values",
     "LiveError": "errors",
+    "Modes": "probing.modes",
     "NoKernelError": "errors",
     "NoVerbError": "errors",
     "Probe": "probing.probe",
@@ -78,6 +81,7 @@ _HOMES = {
     "Veto": "model.values",
     "backends": "compilers.backend",
     "compare": "traced.comparison",
+    "compare_modes": "probing.modes",
     "explain": "help.words",
     "explore": "recording.display",
     "load": "traced",

@@ -281,6 +281,11 @@ def options_of(mode: str | None, options: Mapping[str, Any] | None) -> dict[str,
     return {str(name).replace("-", "_"): value for name, value in given.items()}
 
 
+def asks_for_cuda_graphs(mode: str) -> bool:
+    """Whether a mode has Inductor capture CUDA graphs where it can."""
+    return bool(mode_options(mode).get("triton.cudagraphs", False)) if mode != "default" else False
+
+
 def torch_versions() -> dict[str, str]:
     """The versions of torch, triton and Python."""
     from explorer.observe.versions import python_version, version_of

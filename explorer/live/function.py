@@ -179,6 +179,7 @@ class LiveFunction(Live):
             {
                 "what": name,
                 "seconds": seconds.clock,
+                "spread_seconds": seconds.spread,
                 "ratio_to_eager": seconds.clock / medians[0].clock,
                 "processor_seconds": seconds.processor,
             }

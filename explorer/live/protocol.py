@@ -80,7 +80,9 @@ class Live(Protocol):
         """
 
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
-        """Time eager, compiled and others in turn: rows with `what`, median `seconds`, `ratio_to_eager`, `processor_seconds`.
+        """Time eager, compiled and others in turn: rows with `what`, median `seconds`, `ratio_to_eager` …
+
+        `spread_seconds` is between the quartiles, `processor_seconds` the time of all threads.
 
         InputError for less than one repeat.
         """

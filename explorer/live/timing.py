@@ -13,14 +13,18 @@ from explorer.process.under_way import step
 
 
 class Seconds(NamedTuple):
-    """How long a call takes by the clock, and by the processor: the time of all threads of this process together."""
+    """How long a call takes by the clock, and by the processor: the time of all threads of this process together.
+
+    `spread` is between the first and the third quartile of several calls by the clock, 0 for one call.
+    """
 
     clock: float
     processor: float
+    spread: float = 0.0
 
 
 def median_seconds(calls: Sequence[Callable[[], object]], repeats: int) -> list[Seconds]:
-    """Make the calls in turn, `repeats` times each, and return the median seconds of each.
+    """Make the calls in turn, `repeats` times each, and return the median seconds of each, and their spread.
 
     BusyError where another thread traces with torch.fx for too long. The wait for it is in no time: a call that torch refuses
     is timed anew, from its start.
@@ -30,7 +34,14 @@ def median_seconds(calls: Sequence[Callable[[], object]], repeats: int) -> list[
         step("timing", done, repeats)
         for call, times in zip(calls, seconds, strict=True):
             times.append(once_nothing_traces(partial(_seconds, call)))
-    return [Seconds(*map(statistics.median, zip(*times, strict=True))) for times in seconds]
+    return [_median(times) for times in seconds]
+
+
+def _median(times: Sequence[Seconds]) -> Seconds:
+    """The median of several calls, and how far apart the middle half of them is."""
+    clocks = [each.clock for each in times]
+    first, _, third = statistics.quantiles(clocks, n=4, method="inclusive") if len(clocks) > 1 else (0.0, 0.0, 0.0)
+    return Seconds(statistics.median(clocks), statistics.median(each.processor for each in times), third - first)
 
 
 def _seconds(call: Callable[[], object]) -> Seconds:

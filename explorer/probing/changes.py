@@ -13,6 +13,8 @@ from explorer.questions.tables import table
 
 #: A condition that leaves a symbol one value.
 _EQUALS = re.compile(r"^Eq\((?P<symbol>\w+), -?\d+\)$")
+#: What Inductor notes in a Triton kernel's decorator of its own settings; the kernel does not read it.
+_NOTES = re.compile(r"^\s*inductor_meta=.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,13 @@ def code_changes(first: TraceData, again: TraceData) -> CodeChanges:
 
 
 def _texts(trace: TraceData, kernels: tuple[MatchedKernel, ...]) -> list[str]:
-    """The texts of kernels without their names, which differ from compile to compile."""
+    """The texts of kernels without their names and Inductor's notes, which differ from compile to compile."""
     artifacts = [(trace.artifact(kernel.artifact) if kernel.artifact else None, kernel.name) for kernel in kernels]
     return sorted(_nameless(a.text, name) if a is not None and a.kernel else name for a, name in artifacts)
 
 
 def _nameless(text: str, name: str) -> str:
-    return text.replace(name, "kernel")
+    return _NOTES.sub("", text.replace(name, "kernel"))
 
 
 def _new_symbols(first: TraceData, again: TraceData) -> Iterator[str]:

@@ -571,6 +571,8 @@ class Trace(TraceData):
     def benchmark(self, repeats: int = 30) -> Rows:
         """Time eager and compiled in turn on copies of the arguments: the median seconds of each, and the ratio to eager.
 
+        `spread_seconds` is the time between the first and the third quartile: the middle half of the calls is within it.
+
         LiveError for a loaded trace; NoVerbError for a GPU you don't have and for a hand-written kernel: neither is timed here.
         """
         if not isinstance(repeats, int):

@@ -1,0 +1,92 @@
+"""compare_modes: one row a mode, timed in turn on the CPU, not timed for a GPU you don't have."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import explorer
+
+
+def attention(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x @ w, -1).relu()
+
+
+def changing(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    return x * torch.rand_like(x)
+
+
+def broken(x: torch.Tensor) -> torch.Tensor:
+    y = x.sin()
+    torch._dynamo.graph_break()
+    return y.cos()
+
+
+X, W = torch.randn(64, 64), torch.randn(64, 64)
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+@pytest.fixture(scope="module")
+def modes_for_h100() -> explorer.Modes:
+    """All modes, for a GPU that is not attached."""
+    return explorer.compare_modes(attention, X, W, target="h100")
+
+
+def test_each_mode_has_what_torch_sets_for_it(modes_for_h100: explorer.Modes) -> None:
+    """The settings of each trace are those that torch lists for the mode, and each row says what became of CUDA graphs."""
+    modes = modes_for_h100
+    assert modes.names == MODES
+    for row, trace in zip(modes.rows, modes.traces, strict=True):
+        for name, value in torch._inductor.list_mode_options(row["mode"]).items():
+            told = [s["value"] for s in trace.settings.where(of="inductor", name=name)]
+            assert told == [repr(value)] or told == [value], (row["mode"], name)
+        asked = torch._inductor.list_mode_options(row["mode"]).get("triton.cudagraphs", False)
+        assert (row["cuda_graphs"] == "captured") == asked
+        assert row["kernels"] == len(trace.kernels) and row["peak_bytes"] == sum(r["bytes"] for r in trace.memory.peak())
+
+
+def test_nothing_is_timed_on_a_gpu_you_do_not_have(modes_for_h100: explorer.Modes) -> None:
+    """Each row says so, has the estimate, and no seconds."""
+    modes = modes_for_h100
+    for row in modes.rows:
+        assert row["seconds"] is row["spread_seconds"] is row["allocated_bytes"] is None
+        assert "'h100' is not attached: nothing is timed" in row["not_timed"] and row["estimated_seconds"] > 0
+    assert "seconds" not in modes.shown().columns and "not attached" in repr(modes)
+
+
+def test_modes_are_timed_in_turn_on_the_cpu() -> None:
+    """Each has a median and a spread; a mode that compiles the same code has no kernel that differs."""
+    modes = explorer.compare_modes(attention, X, W, modes=("default", "reduce-overhead"), repeats=5)
+    assert all(row["seconds"] > 0 and row["spread_seconds"] >= 0 and row["compile_seconds"] > 0 for row in modes.rows)
+    assert [row["differ"] for row in modes.rows] == [(), ()]
+    assert "the graph computes on cpu" in modes.rows[1]["cuda_graphs"] and modes.rows[0]["cuda_graphs"] == "not asked for"
+    beside = modes.beside("default", "reduce-overhead")
+    assert beside.names == ("default", "reduce-overhead") and beside.figures()
+    assert torch.equal(modes["reduce-overhead"].result, modes["default"].result)
+
+
+def test_the_program_is_left_alone() -> None:
+    """A function that changes its input and draws random numbers is compiled in every mode on copies, from one state."""
+    x, state = torch.zeros(4), torch.get_rng_state()
+    modes = explorer.compare_modes(changing, x, modes=("default", "reduce-overhead"), repeats=1, target="h100")
+    assert torch.equal(x, torch.zeros(4)) and torch.equal(torch.get_rng_state(), state)
+    assert not any(row["failures"] for row in modes.rows)
+
+
+def test_a_mode_that_does_not_compile_says_so() -> None:
+    """Its row has the failure and no time; the other columns are there."""
+    modes = explorer.compare_modes(broken, X, modes=("default", "reduce-overhead"), fullgraph=True)
+    assert all(row["not_timed"].startswith("the compile failed: Unsupported") and row["failures"] for row in modes.rows)
+
+
+@pytest.mark.parametrize(
+    ("modes", "message"),
+    [(("default", "max-autotun"), "did you mean 'max-autotune"), (("default",), "two or more"), ("default", "two or more")],
+)
+def test_mistakes_say_what_to_do(modes: tuple[str, ...], message: str) -> None:
+    """An unknown mode, and too few."""
+    with pytest.raises(explorer.InputError, match=message):
+        explorer.compare_modes(attention, X, W, modes=modes)
+    with pytest.raises(explorer.InputError, match="repeats"):
+        explorer.compare_modes(attention, X, W, repeats=0)
