@@ -354,6 +354,8 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "passes": lambda t: t.kernels[0].passes(),
     "compiling another candidate": lambda t: t.kernels[0].candidate(0),
     "a script": lambda t: t.kernels[0].to_script("kernel.py"),
+    "an edit": lambda t: t.kernels[0].edit(t.kernels[0].source),
+    "the edits of a kernel": lambda t: t.kernels[0].variants,
     "what if": lambda t: t.what_if(options={"max_fusion_size": 1}),
     "SASS": lambda t: with_ptx(t).kernels[0].text("sass"),
     "the source of a choice": lambda t: choice_with_source(t).text("ttir"),

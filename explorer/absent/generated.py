@@ -24,6 +24,7 @@ from explorer.interpret.estimate import Estimate, add_assigned_integers, estimat
 from explorer.interpret.interpreter import WAITS, Interpreter, interpreting
 from explorer.model.integers import value_of
 from explorer.model.syntax import parsed
+from explorer.model.values import Plain
 from explorer.observe.patch import Guard, added, guard_here, guarded, guarding, replaced
 from explorer.observe.versions import inside_compile_fx
 
@@ -44,6 +45,11 @@ class Code:
     constants: Mapping[str, Any]
     sizes: Mapping[str, int]
     replacements: dict[str, list[Callable[[Any], Any]]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def replayed(self) -> bool:
+        """Never: it is interpreted, and no CUDA graph is made."""
+        return False
 
     def replace(self, name: str, replacement: Callable[[Any], Any]) -> Callable[[], None]:
         """Put something else in the place of the kernel `name` wherever the code is executed: see `splice.wrappers.Wrapper`."""
@@ -225,8 +231,10 @@ class Kernel:
     triton_meta: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
-    def of(name: str, source: str, target: Target, wrappers: Wrappers | None) -> Kernel:
-        """The kernel that a source defines; InputError if it defines none."""
+    def of(
+        name: str, source: str, target: Target, wrappers: Wrappers | None, config: Mapping[str, Plain] | None = None
+    ) -> Kernel:
+        """The kernel that a source defines, with the first of its configs or with `config`; InputError if it defines none."""
         from explorer.ladder.ladder import (
             autotuner,
             choose,
@@ -239,13 +247,13 @@ class Kernel:
         file = f"{name}.py"
         with triton_driver_of(target), inductor_heuristics_for(target), lines_of(file, source):
             tuner = autotuner(execute_source(source, name, file), name)
-        config = choose(tuner.configs, None)
-        constants = {**tuner.triton_meta.get("constants", {}), **config.kwargs}
+        chosen = choose(tuner.configs, config)
+        constants = {**tuner.triton_meta.get("constants", {}), **chosen.kwargs}
         declared = {p.name for p in tuner.fn.params if p.is_constexpr}
         left_out = (declared & set(constants)) | {k for k, v in constants.items() if v is None and k not in declared}
         left_out -= {k for k in tuner.triton_meta.get("signature", {}) if k not in declared}
         names = (*(a for a in tuner.fn.arg_names if a not in left_out), *tuner.inductor_meta.get("extra_launcher_args", ()))
-        return Kernel(name, tuner.fn, config, names, constants, tuner.inductor_meta, wrappers, tuner.triton_meta)
+        return Kernel(name, tuner.fn, chosen, names, constants, tuner.inductor_meta, wrappers, tuner.triton_meta)
 
     def grid(self, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
         """The launch grid that Inductor computes from the arguments."""

@@ -139,16 +139,23 @@ class Ladder:
 PendingLadder: TypeAlias = "tuple[Lowered, Future[dict[str, Any]]] | Ladder | ExplorerError"
 
 
-def compile_ladder(source: str, name: str, target: Target, config: int | Mapping[str, Plain] | None = None) -> Ladder:
+def compile_ladder(
+    source: str,
+    name: str,
+    target: Target,
+    config: int | Mapping[str, Plain] | None = None,
+    override: Mapping[str, str] | None = None,
+) -> Ladder:
     """Compile a kernel's source, as Inductor writes it, to machine code (0.2 s and more, 0.2 s of it to start a worker).
 
     `config` chooses among the kernel's autotune candidates by index, or gives one by its values; None takes the first.
-    InputError for a source that is not valid Python, uses undefined names, or has no Triton kernel. CompileError, with
-    the compiler's output, if a stage fails or crashes.
+    `override` has texts that stand in the place of triton's own: it goes on from the text of that stage. InputError for a
+    source that is not valid Python, uses undefined names, or has no Triton kernel. CompileError, with the compiler's output,
+    if a stage fails or crashes.
     """
     lowered = lower(source, name, target, config)
     with Worker(assembler(target)) as worker:
-        return ladder_from_answer(lowered, worker.ask(lowered.job))
+        return ladder_from_answer(lowered, worker.ask({**lowered.job, "override": dict(override or {})}))
 
 
 def compile_ladders(

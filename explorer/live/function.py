@@ -17,6 +17,7 @@ from explorer.ladder.ladder import Ladder
 from explorer.live.assembly import assemble
 from explorer.live.call import Call, run_call
 from explorer.live.check_rows import DRAWS, CheckRow, compared
+from explorer.live.editing import Edit, Editing, Edits
 from explorer.live.interpreted import interpreting_calls
 from explorer.live.ladders import Ladders
 from explorer.live.other_threads import once_nothing_traces
@@ -27,6 +28,7 @@ from explorer.model.values import Artifact, Failure, Plain, Rows
 from explorer.observe.without_data import NO_DATA
 from explorer.process.under_way import Watchers, step
 from explorer.splice.launches import RecordedLaunch, recorded_launches
+from explorer.splice.variant import Variant
 from explorer.splice.wrappers import LoadedWrapper, Wrapper
 
 
@@ -56,6 +58,7 @@ class LiveFunction(Live):
     late_losses: Callable[[], Sequence[Failure]] = tuple
     shown_in: object = None
     watchers: Watchers = field(default_factory=Watchers, compare=False, repr=False)
+    edits: Edits = field(default_factory=Edits, compare=False, repr=False)
     assembly_by_kernel: dict[str, Artifact] = field(default_factory=dict)
 
     @property
@@ -185,6 +188,26 @@ class LiveFunction(Live):
             }
             for name, seconds in zip(names, medians, strict=True)
         )
+
+    # Edits of a kernel ---------------------------------------------------------------------------------------------
+
+    def edit(self, edit: Edit) -> Variant:
+        """Compile another text of a kernel, try it, and put it in place where it is right."""
+        self._compiled()
+        self._needs_data("no edit can be run")
+        return Editing(self, edit).variant()
+
+    def variants(self, kernel: Artifact) -> tuple[Variant, ...]:
+        """The edits of a kernel."""
+        return self.edits.of(kernel.kernel)
+
+    def reset(self, kernel: Artifact, file: str) -> bool:
+        """Put a kernel's original back; False where it stands there."""
+        return self.edits.reset((file, kernel.kernel))
+
+    def call_compiled(self, call: Call) -> Any:
+        """Call what was compiled with the arguments of `call`, which it may change, as a trace does."""
+        return run_call(self._compiled(), call, told=False)
 
     # A second trace ------------------------------------------------------------------------------------------------
 

@@ -10,12 +10,14 @@ from explorer.errors import CompileError, InputError
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder
 from explorer.live.check_rows import written_rows
+from explorer.live.editing import Edit
 from explorer.live.kernel_call import KernelCall, matched
 from explorer.live.ladders import lines_of_ptx, mlir_passes, sass_of
 from explorer.live.protocol import Live, TraceAgain, no_verb
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.process.under_way import Watchers
 from explorer.splice.launches import RecordedLaunch
+from explorer.splice.variant import Variant
 from explorer.splice.wrappers import Wrapper
 
 
@@ -86,6 +88,20 @@ class LiveKernel(Live):
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
         """NoVerbError: a kernel is not timed here."""
         _not_timed()
+
+    # Edits of a kernel ---------------------------------------------------------------------------------------------
+
+    def edit(self, edit: Edit) -> Variant:
+        """NoVerbError: there is no compiled function into which an edit could be put."""
+        _not_edited()
+
+    def variants(self, kernel: Artifact) -> tuple[Variant, ...]:
+        """NoVerbError: there are none."""
+        _not_edited()
+
+    def reset(self, kernel: Artifact, file: str) -> bool:
+        """NoVerbError: there is nothing to put back."""
+        _not_edited()
 
     # A second trace ------------------------------------------------------------------------------------------------
 
@@ -164,6 +180,14 @@ class LiveKernel(Live):
     def choice_source(self, source: str) -> Mapping[str, Plain]:
         """NoVerbError: Inductor chose nothing."""
         _no_choices()
+
+
+def _not_edited() -> NoReturn:
+    raise no_verb(
+        "a hand-written kernel is not edited here",
+        "its source is yours, and no compiled function launches it",
+        "change the source and call explorer.trace_kernel again; of a function that launches it, explorer.trace has the kernel",
+    )
 
 
 def _not_timed() -> NoReturn:

@@ -16,9 +16,11 @@ from explorer.ladder.ladder import Ladder
 from explorer.model.values import Artifact, Force, Plain, Rows, Veto
 from explorer.process.under_way import Watchers
 from explorer.splice.launches import RecordedLaunch
+from explorer.splice.variant import Variant
 from explorer.splice.wrappers import Wrapper
 
 if TYPE_CHECKING:
+    from explorer.live.editing import Edit
     from explorer.traced.trace import Trace
 
 
@@ -86,6 +88,17 @@ class Live(Protocol):
 
         InputError for less than one repeat.
         """
+
+    # Edits of a kernel ---------------------------------------------------------------------------------------------
+
+    def edit(self, edit: Edit) -> Variant:
+        """Compile another text of a kernel, try it, and put it in place where it is right: see `Kernel.edit`."""
+
+    def variants(self, kernel: Artifact) -> tuple[Variant, ...]:
+        """The edits of a kernel, in the order in which they were made."""
+
+    def reset(self, kernel: Artifact, file: str) -> bool:
+        """Put a kernel's original back into the wrapper of that file; False where it stands there."""
 
     # A second trace ------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from explorer.model.artifacts import FORMS, Kernel, KernelForm
+from explorer.model.artifacts import FORMS, Kernel, KernelForm, OutputCode
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
@@ -106,3 +106,10 @@ def triton_forms(trace: TraceData, kernel: Artifact) -> tuple[KernelForm, ...]:
 def kernels_of(trace: TraceData) -> tuple[KernelData, ...]:
     """The generated kernels, in the order in which the output code defines them."""
     return tuple(KernelData(trace, a) for a in trace.find("kernel"))
+
+
+def wrapper_file(trace: TraceData, kernel: Artifact) -> str:
+    """The name of the file of the wrapper that defines a kernel; "" where no wrapper does."""
+    wrappers = trace.find("output_code", kernel.frame, kernel.graph)
+    files = (typed(OutputCode, wrapper.data).file for wrapper in wrappers if kernel.text in wrapper.text)
+    return next((file or "" for file in files), "")

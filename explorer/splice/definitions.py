@@ -7,21 +7,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.absent.generated import Code, Kernel
 from explorer.errors import InputError
 from explorer.model.syntax import parsed
-from explorer.splice.wrappers import LoadedWrapper, Wrapper
-
-
-def kernel_from_source(wrapper: Wrapper, name: str, source: str) -> Any:
-    """Compile a source to what can stand in the place of the kernel `name` in `wrapper`, with the original's options.
-
-    The errors of the compiler that Inductor calls. InputError where the wrapper defines no such kernel.
-    """
-    if isinstance(wrapper, Code):
-        return Kernel.of(name, source, wrapper.target, None)
-    assert isinstance(wrapper, LoadedWrapper)
-    return evaluated(definition_with(wrapper.text, name, source), vars(wrapper.module), wrapper.options)
 
 
 def definition_with(text: str, name: str, source: str | None = None) -> ast.expr:
@@ -38,6 +25,13 @@ def definition_with(text: str, name: str, source: str | None = None) -> ast.expr
                 expression.args[number] = ast.Constant(f"\n{source.strip(chr(10))}\n")
             return expression
     raise InputError(f"the output code does not define {name!r} in Python, so that nothing else can be put in its place")
+
+
+def name_in_source(definition: ast.expr, name: str) -> str:
+    """The name of a Triton kernel's function in its source; `name` for other kernels."""
+    assert isinstance(definition, ast.Call)
+    texts = [argument.value for argument in definition.args if isinstance(argument, ast.Constant)]
+    return str(texts[0]) if len(texts) > 1 else name
 
 
 def _is_definition(value: ast.expr) -> bool:

@@ -29,6 +29,10 @@ class Wrapper(Protocol):
     def text(self) -> str:
         """The text of the module."""
 
+    @property
+    def replayed(self) -> bool:
+        """Whether CUDA graphs replay what the wrapper launched once, whatever is put into it later."""
+
     def replace(self, name: str, replacement: Replacement) -> Callable[[], None]:
         """Put something else in the place of the kernel `name`, and return what puts the kernel back.
 
@@ -52,6 +56,11 @@ class LoadedWrapper:
     def text(self) -> str:
         """The text of the module's file."""
         return Path(self.module.__file__).read_text(encoding="utf-8")
+
+    @property
+    def replayed(self) -> bool:
+        """Whether it was compiled with CUDA graphs."""
+        return bool(self.options.get("triton.cudagraphs"))
 
     def replace(self, name: str, replacement: Replacement) -> Callable[[], None]:
         """Replace a name of the module: its functions look their kernels up by name, at each call."""

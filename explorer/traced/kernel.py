@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.ladder.ladder import Ladder
 from explorer.layouts.layout import Layout, layout_named
+from explorer.live.editing import LIMIT, Edit, one_text
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.costs import kernel_table
-from explorer.questions.kernels import KernelData, texts_of_kernel
+from explorer.questions.kernels import KernelData, texts_of_kernel, wrapper_file
 from explorer.questions.missing import explain_missing, no_form, no_kernel
 from explorer.questions.rows import KernelRow
 from explorer.scripts.kernel_script import Made
 from explorer.scripts.write import kernel_to_script
+from explorer.splice.variant import Variant
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 
 if TYPE_CHECKING:
@@ -83,6 +85,45 @@ class Kernel(KernelData):
         with live.watchers.verb(f"{self.name}.candidate()"):
             return live.candidate(self.artifact, config)
 
+    def edit(
+        self,
+        source: str | None = None,
+        *,
+        config: Mapping[str, Plain] | None = None,
+        limit: float = LIMIT,
+        check: bool = True,
+        **form: str,
+    ) -> Variant:
+        """Put another text in the place of this kernel: `source=`, or of a Triton kernel `ttir=`, `ttgir=`, `llir=`, `ptx=`.
+
+        The text is compiled with the original's options, and with its config where `config` gives no other values. It is first
+        launched in a process of its own, `limit` seconds at most; then the whole function is run with it and checked as by
+        `Trace.check`, and timed beside the original. Only an edit that is right stays in place, until `reset`; what is wrong
+        with any other its `Variant` says. With `check=False` whatever runs is put in place. For a GPU you don't have the
+        edit is interpreted, and compiled down to machine code; a form below the source is compiled only.
+
+        LiveError for a loaded trace. InputError for no text or several, and for a form that the kernel does not have.
+        """
+        stage, text = one_text(source, form)
+        live = self.trace.needs_live("an edit")
+        original = self.text("kernel" if stage == "source" else stage)
+        with live.watchers.verb(f"{self.name}.edit()"):
+            return live.edit(Edit(self.artifact, self._wrapper_file, stage, text, original, config, limit, check))
+
+    @property
+    def variants(self) -> Variants:
+        """The edits of this kernel in the order in which they were made; `table()` has a row for each. LiveError if loaded."""
+        return Variants(self.trace.needs_live("the edits of a kernel").variants(self.artifact))
+
+    def reset(self) -> bool:
+        """Put the original back in the place of an edit; False where it stands there. LiveError for a loaded trace."""
+        return self.trace.needs_live("an edit").reset(self.artifact, self._wrapper_file)
+
+    @property
+    def _wrapper_file(self) -> str:
+        """The name of the file of the wrapper that launches this kernel."""
+        return wrapper_file(self.trace, self.artifact)
+
     def passes(self) -> Rows:
         """One row an MLIR pass of this Triton kernel: stage, name, whether it changed anything, text before and after.
 
@@ -125,6 +166,21 @@ class Kernel(KernelData):
 
     def _repr_html_(self) -> str:
         return self.artifact._repr_html_()
+
+
+class Variants(tuple[Variant, ...]):
+    """The edits of a kernel; `table()` compares them."""
+
+    def table(self) -> Rows:
+        """One row an edit: its number, form, status, line and message, error, times and what the compiled kernel takes.
+
+        `seconds` are those of a launch, `ratio` is to the original's; `registers` and `spills` (bytes) are of a thread, `shared`
+        (bytes) of a block, `warps` those that an SM runs at once. What is not known is None.
+        """
+        return Rows(variant.row() for variant in self)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 class Kernels(tuple[Kernel, ...]):

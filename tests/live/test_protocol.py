@@ -11,12 +11,14 @@ import torch
 
 import explorer
 from explorer.errors import ExplorerError, InputError, LiveError, NoVerbError
+from explorer.live.editing import Edit
 from explorer.live.function import LiveFunction
 from explorer.live.kernel import LiveKernel
 from explorer.live.protocol import Live
 from explorer.model.artifacts import Kernel as KernelData
 from explorer.model.records import blank
 from explorer.model.values import Artifact
+from explorer.questions.kernels import wrapper_file
 
 triton = pytest.importorskip("triton")
 tl: Any = triton.language
@@ -44,6 +46,11 @@ class Case(NamedTuple):
     @property
     def live(self) -> Live:
         return self.trace.needs_live("the test")
+
+    @property
+    def file(self) -> str:
+        """The file of the wrapper that launches the kernel."""
+        return wrapper_file(self.trace, self.kernel)
 
 
 def cpp_kernel() -> Artifact:
@@ -81,6 +88,9 @@ ASK: dict[str, Callable[[Case], object]] = {
     "run": lambda case: case.live.run(),
     "check": lambda case: case.live.check(None, case.expected),
     "benchmark": lambda case: case.live.benchmark(1),
+    "edit": lambda case: case.live.edit(Edit(case.kernel, case.file, "source", case.kernel.text, case.kernel.text)),
+    "variants": lambda case: case.live.variants(case.kernel),
+    "reset": lambda case: case.live.reset(case.kernel, case.file),
     "trace_again": lambda case: case.live.trace_again,
     "compare": lambda case: case.live.compare(case.live),
     "race": lambda case: case.live.race(case.live, 1),
@@ -103,6 +113,7 @@ OF_KERNEL = {
     "gradients": r"trace the function that launches it, with train=True",
     "benchmark": "do_bench",
     "launches": r"t\.run\(\) gives the tensors",
+    **dict.fromkeys(("edit", "variants", "reset"), r"call explorer\.trace_kernel again"),
     "trace_again": r"t\.kernels\[0\]\.candidate\(config\)",
     "compare": r"t\.check\(expected=…\)",
     "race": "do_bench",
@@ -115,6 +126,7 @@ ADVICE: dict[str, dict[str, str]] = {
         **dict.fromkeys(("sass", "ptx_lines", "binary", "passes", "candidate"), CPP),
         **dict.fromkeys(("choice", "choice_passes"), "target='h100'"),
         "choice_source": r"t\.failures says why",
+        "edit": "backend='inductor'",
     },
     "function for a GPU": {
         **dict.fromkeys(("benchmark", "race"), r"t\.kernels\.table\(\) estimates"),
@@ -159,7 +171,7 @@ def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
         "loaded",
         "options",
     }
-    own |= {"begun", "late_losses", "assembly_by_kernel", "ladder", "compile_with"}
+    own |= {"edits", "call_compiled", "begun", "late_losses", "assembly_by_kernel", "ladder", "compile_with"}
     for kind in (LiveFunction, LiveKernel):
         names = {name for name in (*kind.__annotations__, *vars(kind)) if not name.startswith("_")}
         assert names - own == set(MEMBERS)

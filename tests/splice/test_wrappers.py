@@ -11,7 +11,7 @@ import torch
 
 import explorer
 from explorer.errors import InputError
-from explorer.splice.definitions import kernel_from_source
+from explorer.splice.kernels import compiled, kernel_text
 from explorer.splice.wrappers import replaced_kernels
 
 
@@ -28,7 +28,8 @@ def edited(trace: explorer.Trace, target: str) -> tuple[str, Callable[[Any], Any
     kernel = trace.kernels[0]
     before, after = EDITS[target]
     assert before in kernel.source
-    made = kernel_from_source(trace.needs_live("").wrappers[0], kernel.name, kernel.source.replace(before, after))
+    wrapper = trace.needs_live("").wrappers[0]
+    made = compiled(kernel_text(wrapper, kernel.name, kernel.source.replace(before, after), kernel.language))
     return kernel.name, (lambda old: made) if target == "cpu" else lambda old: replace(made, wrappers=old.wrappers)
 
 

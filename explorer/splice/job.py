@@ -1,0 +1,34 @@
+"""What a trial is asked, and what it answers: both go from one process to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.splice.kernels import KernelText
+
+#: The files in the folder of a trial.
+JOB, ANSWER, PHASE = "job.pt", "answer.pt", "phase"
+
+
+@dataclass(frozen=True)
+class Job:
+    """An edited text, the original's, and the arguments of the launches to try, each with its keywords."""
+
+    edited: KernelText
+    original: KernelText
+    launches: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]] = ()
+
+
+@dataclass
+class Answer:
+    """What came of a trial: the arguments after each launch, and the median seconds of a launch of each kernel.
+
+    `error` is the type and the message of an error, `line` its line in the edited source where Python says it.
+    """
+
+    after: list[tuple[Any, ...]] = field(default_factory=list)
+    seconds: tuple[float, float] | None = None
+    error: tuple[str, str] | None = None
+    line: int = 0

@@ -1,0 +1,116 @@
+"""Try an edited kernel in a process of its own, and say what came of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from explorer.model.values import text_lines
+from explorer.process import scratch
+from explorer.splice import trial_process
+from explorer.splice.job import ANSWER, JOB, PHASE, Answer, Job
+from explorer.splice.messages import NOT_PYTHON, located
+
+#: What a phase of a trial is called where it fails.
+STATUS = {"": "launch error", "compile": "compile error", "launch": "launch error", "time": "launch error"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a trial: `status` is "ran", or how it failed, `message` the compiler's own words, `line` that of the text.
+
+    `after` has the arguments after each launch, `seconds` the median of a launch of the edited kernel and of the original.
+    """
+
+    status: str
+    message: str = ""
+    line: int = 0
+    after: Sequence[tuple[Any, ...]] = field(default=(), repr=False)
+    seconds: tuple[float, float] | None = None
+
+
+def tried(job: Job, limit: float) -> Outcome:
+    """Compile and launch the edited kernel of a job in another process, for `limit` seconds at most."""
+    import torch
+
+    with scratch.folder() as name:
+        folder = Path(name)
+        torch.save(job, folder / JOB)
+        command = [sys.executable, "-W", "ignore", "-m", trial_process.__name__, str(folder)]
+        path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
+        return _outcome(process, folder, job, limit)
+
+
+def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, limit: float) -> Outcome:
+    """Wait for the process, end it at the limit, and read what it left."""
+    import torch
+
+    try:
+        printed = process.communicate(timeout=limit)[1]
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return Outcome("timeout", f"{_doing(folder)} gave no end in {limit:g} s, the limit; the process was ended")
+    finally:
+        if process.poll() is None:
+            _end(process)
+    if not (folder / ANSWER).exists():
+        return Outcome("crash", _crashed(process.returncode, folder, printed))
+    answer: Answer = torch.load(folder / ANSWER, weights_only=False)
+    if answer.error is None:
+        return Outcome("ran", after=answer.after, seconds=answer.seconds)
+    return _failed(answer, _phase(folder), printed, job)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process and those that it started, such as compilers."""
+    import signal
+
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.communicate()
+
+
+def _phase(folder: Path) -> str:
+    return (folder / PHASE).read_text(encoding="utf-8") if (folder / PHASE).exists() else ""
+
+
+def _doing(folder: Path) -> str:
+    return {"compile": "compiling it", "launch": "its launch", "time": "timing it"}.get(_phase(folder), "starting")
+
+
+def _crashed(status: int, folder: Path, printed: str) -> str:
+    """How the process ended."""
+    import signal
+
+    last = "\n".join(text_lines(printed.strip())[-5:])
+    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+    return f"{_doing(folder)} ended the process with {how}" + (f": {last}" if last else "")
+
+
+def _failed(answer: Answer, phase: str, printed: str, job: Job) -> Outcome:
+    """The error of a trial, at its line."""
+    assert answer.error is not None
+    kind, message = answer.error
+    edited = job.edited
+    if kind != "InputError":  # else it is explorer's own sentence
+        message = f"{kind}: {message}"
+    syntax = "SyntaxError: " in message or NOT_PYTHON in message
+    line, message = located(f"{message}\n{printed}" if edited.form else message, edited.form_text or edited.source)
+    return Outcome("syntax error" if syntax else STATUS[phase], message, line or answer.line)

@@ -1,0 +1,164 @@
+"""The process in which an edited kernel is compiled, launched and timed first: it may crash, or never end.
+
+    python -m explorer.splice.trial_process FOLDER
+
+It reads a `Job` from the folder and writes an `Answer` beside it. What it says last in `phase` tells what it was doing.
+"""
+
+from __future__ import annotations
+
+import pickle
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from explorer.absent.generated import Wrappers
+from explorer.interpret.interpreter import interpreting
+from explorer.model.values import text_lines
+from explorer.observe.tensors import copier, map_tensors
+from explorer.splice.job import ANSWER, JOB, PHASE, Answer, Job
+from explorer.splice.kernels import compiled
+
+#: The seconds for which the two kernels are launched in turn to be timed, and the fewest launches of each.
+SECONDS, FEWEST = 0.3, 5
+
+
+def main(folder: Path) -> None:
+    """Try the job in the folder."""
+    import torch
+
+    job: Job = torch.load(folder / JOB, weights_only=False)
+    answer = Answer()
+    try:
+        _try(job, answer, lambda phase: (folder / PHASE).write_text(phase, encoding="utf-8"))
+    except Exception as error:  # noqa: BLE001 the process that asked must get an answer
+        answer.error = type(error).__name__, str(error)
+        answer.line = _line_in(error, job.edited.source)
+    with open(folder / ANSWER, "wb") as file:
+        torch.save(answer, file, pickle_module=pickle)
+
+
+def _try(job: Job, answer: Answer, begin: Callable[[str], object]) -> None:
+    """Compile the edited kernel, launch it, and time it beside the original."""
+    with interpreting() if job.edited.target else nullcontext() as interpreter:
+        begin("compile")
+        edited = compiled(job.edited, Wrappers(interpreter) if interpreter else None)
+        _launched(job, edited, answer, begin)
+    if job.edited.target is None and job.launches:
+        begin("time")
+        answer.seconds = _timed(launcher(edited), launcher(compiled(job.original)), *job.launches[0])
+
+
+def _launched(job: Job, edited: Any, answer: Answer, begin: Callable[[str], object]) -> None:
+    """Launch the edited kernel once with the arguments of each launch."""
+    for args, keywords in job.launches:
+        begin("launch")
+        mine = copies(args)
+        launcher(edited)(*mine, **keywords)
+        _synchronize(mine)
+        answer.after.append(mine)
+
+
+def launcher(kernel: Any) -> Callable[..., Any]:
+    """What launches a kernel: `run` of a Triton kernel, on the current stream of an attached GPU; a C++ kernel itself."""
+    run = getattr(kernel, "run", None)
+    if run is None:
+        return kernel  # type: ignore[no-any-return]
+
+    def launch(*args: Any, **keywords: Any) -> Any:
+        return run(*args, **{**keywords, "stream": _stream()})
+
+    return launch
+
+
+def _stream() -> Any:
+    """The current stream of the attached GPU; 0 where none is."""
+    import torch
+
+    return torch.cuda.current_stream().cuda_stream if torch.cuda.is_available() else 0
+
+
+def copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copies of the arguments of one launch, which share memory as these do."""
+    return tuple(map_tensors(copier(), args))
+
+
+def _synchronize(args: Sequence[Any]) -> None:
+    """Wait for the GPU that has a tensor: an error of the kernel is raised here."""
+    import torch
+
+    if any(isinstance(a, torch.Tensor) and a.is_cuda for a in args):
+        torch.cuda.synchronize()
+
+
+def _timed(
+    edited: Callable[..., Any], original: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> tuple[float, float]:
+    """The median seconds of a launch of each, launched in turn on the same copies."""
+    import torch
+
+    mine = copies(args)
+    on_gpu = any(isinstance(a, torch.Tensor) and a.is_cuda for a in mine)
+    once = _by_events(mine) if on_gpu else _by_clock
+    times: tuple[list[float], list[float]] = ([], [])
+    for kernel in (edited, original):
+        once(kernel, mine, keywords)
+    end = time.perf_counter() + SECONDS
+    while len(times[0]) < FEWEST or time.perf_counter() < end:
+        for kernel, seconds in zip((edited, original), times, strict=True):
+            seconds.append(once(kernel, mine, keywords))
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def _by_clock(kernel: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> float:
+    began = time.perf_counter()
+    kernel(*args, **keywords)
+    return time.perf_counter() - began
+
+
+def _by_events(args: tuple[Any, ...]) -> Callable[..., float]:
+    """What times one launch by the GPU's own events, with a cache that holds nothing of its arguments."""
+    import torch
+
+    flush = torch.empty(256 * 2**20, dtype=torch.int8, device=next(a.device for a in args if isinstance(a, torch.Tensor)))
+
+    def once(kernel: Callable[..., Any], mine: tuple[Any, ...], keywords: Mapping[str, Any]) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        flush.zero_()
+        start.record()
+        kernel(*mine, **keywords)
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1e3
+
+    return once
+
+
+def _line_in(error: BaseException, source: str) -> int:
+    """The line of the source that an error of Python's or of triton's names; 0 where it names none."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, SyntaxError) and cause.lineno:
+            return cause.lineno
+        node = getattr(cause, "node", None)
+        if node is not None and hasattr(node, "lineno"):
+            return _of_function(source) + int(node.lineno) - 1
+        cause = cause.__cause__ or cause.__context__
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = text_lines(source)
+    places = [(frame.lineno, frame.line) for frame in frames if frame.lineno and frame.lineno <= len(lines)]
+    return next((number for number, line in reversed(places) if line and lines[number - 1].strip() == line), 0)
+
+
+def _of_function(source: str) -> int:
+    """The line on which a Triton kernel's function begins, from which triton counts."""
+    return next((n for n, line in enumerate(text_lines(source), 1) if line.startswith("def ")), 1)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,181 @@
+"""Edits of a kernel: what is right stays in place, and what is not is named, and leaves the original."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import pytest
+import torch
+
+import explorer
+from explorer.errors import InputError, LiveError
+from explorer.splice.variant import Variant
+
+
+def program(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x.sin(), -1).relu() + 1
+
+
+def edited(kernel: explorer.Kernel, before: str, after: str, **how: object) -> Variant:
+    """Edit a kernel's source by replacing a text that it has."""
+    assert before in kernel.source
+    return kernel.edit(kernel.source.replace(before, after), **how)  # type: ignore[arg-type]
+
+
+def equal(trace: explorer.Trace) -> list[object]:
+    return [row["equal"] for row in trace.check()]
+
+
+@pytest.fixture(scope="module")
+def cpp() -> explorer.Kernel:
+    """The C++ kernel of a program that adds a one."""
+    return explorer.trace(program, torch.randn(16, 48)).kernels[0]
+
+
+@pytest.fixture(scope="module")
+def triton() -> explorer.Kernel:
+    """The Triton kernel of the same program for a GPU you don't have."""
+    return explorer.trace(program, torch.randn(16, 48), target="h100").kernels[0]
+
+
+ONE = "static_cast<float>(1.0)"
+TWO = "static_cast<float>(2.0)"
+
+
+def test_a_right_edit_stays_in_place_until_it_is_put_back(cpp: explorer.Kernel) -> None:
+    """The function runs with it, is right, and both launches are timed; reset puts the original back, once."""
+    variant = edited(cpp, ONE, f"({TWO} - {ONE})")
+    assert variant.in_place and equal(cpp.trace) == [True]
+    assert variant.seconds and variant.original_seconds and variant.call_seconds
+    assert [line[:1] for line in variant.diff.splitlines() if ONE in line] == ["-", "+"]
+    assert cpp.reset() and not cpp.reset()
+
+
+def test_what_runs_is_the_edit(cpp: explorer.Kernel) -> None:
+    """Unchecked, an edit that adds a two in place of the one gives one more; after reset it does not."""
+    x = torch.randn(16, 48)
+    variant = edited(cpp, ONE, TWO, check=False)
+    assert variant.in_place and torch.allclose(cpp.trace.run(x), program(x) + 1)
+    assert equal(cpp.trace) == [False]
+    cpp.reset()
+    assert torch.allclose(cpp.trace.run(x), program(x))
+
+
+def test_a_second_edit_takes_the_place_of_the_first(cpp: explorer.Kernel) -> None:
+    """One reset puts the original back after two edits."""
+    x = torch.randn(16, 48)
+    edited(cpp, ONE, TWO, check=False)
+    edited(cpp, ONE, "static_cast<float>(3.0)", check=False)
+    assert torch.allclose(cpp.trace.run(x), program(x) + 2)
+    assert cpp.reset() and torch.allclose(cpp.trace.run(x), program(x))
+
+
+def test_a_wrong_edit_is_named_and_the_original_stays(cpp: explorer.Kernel) -> None:
+    """The check of the whole function finds the two in place of the one."""
+    variant = edited(cpp, ONE, TWO)
+    assert variant.status == "wrong result" and variant.max_abs == pytest.approx(1, rel=1e-5)
+    assert equal(cpp.trace) == [True] and not cpp.reset()
+
+
+#: What an edit puts at the beginning of the kernel, and what it comes to.
+BROKEN = {
+    "int missing = nothing;": "compile error",
+    "*(volatile int*)8 = 1;": "crash",
+    "for (volatile int i = 0; i == 0;) {}": "timeout",
+    'throw std::runtime_error("no");': "launch error",
+}
+
+
+@pytest.mark.parametrize("statement", BROKEN)
+def test_what_cannot_run_is_named_and_the_notebook_lives(cpp: explorer.Kernel, statement: str) -> None:
+    """A compile error, a crash, a hang and an error end in the process of the trial."""
+    began = time.monotonic()
+    variant = cpp.edit(cpp.source.replace("{", f"{{\n{statement}\n", 1), limit=30)
+    assert (variant.status, equal(cpp.trace)) == (BROKEN[statement], [True])
+    assert variant.message and time.monotonic() - began < 120
+    if variant.status == "compile error":
+        assert variant.text.splitlines()[variant.line - 1].strip() == statement and "nothing" in variant.message
+    if variant.status == "crash":
+        assert "SIGSEGV" in variant.message
+
+
+def test_an_edit_for_a_gpu_you_dont_have_is_interpreted_and_priced(triton: explorer.Kernel) -> None:
+    """The interpreter runs it in the whole function, and the machine code is compared with the original's."""
+    variant = edited(triton, "1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
+    assert variant.in_place and variant.interpreted and variant.seconds is None and equal(triton.trace) == [True]
+    assert variant.cost == variant.original_cost and int(variant.cost["registers"]) > 0
+    assert edited(triton, "1.0, tl.float32)", "2.0, tl.float32)").status == "wrong result"
+    assert triton.reset()
+
+
+def test_another_config_costs_what_its_machine_code_says(triton: explorer.Kernel) -> None:
+    """More warps and rows a program take other registers, shared memory and instructions."""
+    variant = triton.edit(triton.source, config={"XBLOCK": 8, "num_warps": 4})
+    assert variant.in_place and variant.config is not None and variant.config["XBLOCK"] == 8
+    ladder = triton.candidate({"XBLOCK": 8, "num_warps": 4})
+    assert variant.cost["registers"] == ladder.metadata["registers"] != variant.original_cost["registers"]
+    triton.reset()
+
+
+def test_a_lower_form_is_compiled_and_said_not_to_have_run(triton: explorer.Kernel) -> None:
+    """A changed constant of TTGIR compiles to other code than the original's; an unknown operator is named at its line."""
+    text = triton.text("ttgir")
+    assert "arith.addf" in text
+    variant = triton.edit(ttgir=text.replace("arith.addf", "arith.subf"))
+    assert variant.status == "compiled, not run" and variant.cost["registers"]
+    assert variant.cost["mix"] != {} and not triton.reset()
+    wrong = triton.edit(ttgir=text.replace("arith.addf", "arith.added"))
+    assert (
+        wrong.status == "compile error"
+        and "arith.added" in text.replace("arith.addf", "arith.added").splitlines()[wrong.line - 1]
+    )
+
+
+@pytest.mark.parametrize(("form", "before", "after"), [("ptx", "ld.global", "ld.globl"), ("ttir", "tt.store", "tt.stor")])
+def test_an_error_below_the_source_is_at_its_line(triton: explorer.Kernel, form: str, before: str, after: str) -> None:
+    """ptxas and MLIR name the line that has the changed word."""
+    text = triton.text(form).replace(before, after)
+    variant = triton.edit(**{form: text})
+    assert variant.status == "compile error" and after in text.splitlines()[variant.line - 1]
+
+
+def test_errors_of_triton_are_at_their_line(triton: explorer.Kernel) -> None:
+    """A syntax error and an error of triton's front end."""
+    last = [line for line in triton.source.splitlines() if "tl.store" in line][-1]
+    syntax = edited(triton, last, "    tl.store(")
+    assert (syntax.status, syntax.line) == ("syntax error", triton.source.splitlines().index(last) + 1)
+    shape = edited(triton, last, "    tl.dot(1, 2)")
+    assert shape.status == "compile error" and shape.text.splitlines()[shape.line - 1] == "    tl.dot(1, 2)"
+
+
+def test_the_variants_are_a_table(cpp: explorer.Kernel) -> None:
+    """Each edit has a row, in order, with its number and status."""
+    count = len(cpp.variants)
+    variant = edited(cpp, ONE, f"{ONE} ")
+    cpp.reset()
+    table = cpp.variants.table()
+    assert len(table) == count + 1 == variant.number and table[-1]["status"] == "in place"
+    assert repr(variant).startswith(f"variant {variant.number} of {cpp.name} (source): in place")
+    assert "<pre>" in variant._repr_html_()
+
+
+def test_input_that_cannot_be_is_refused(cpp: explorer.Kernel, triton: explorer.Kernel) -> None:
+    """No text, two texts, a form that the kernel does not have, no text, a loaded trace."""
+    with pytest.raises(InputError, match="one text"):
+        cpp.edit()
+    with pytest.raises(InputError, match="one text"):
+        triton.edit("", ptx="")
+    with pytest.raises(InputError, match="text, not int"):
+        triton.edit(ptx=3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="ptx"):
+        cpp.edit(ptx="")
+    with pytest.raises(LiveError, match=r"call explorer\.trace again"):
+        pickle.loads(pickle.dumps(cpp.trace)).kernels[0].edit(cpp.source)
+
+
+def test_cuda_graphs_are_said_to_replay_the_original() -> None:
+    """A trace under CUDA graphs on an attached device refuses an edit, and says which mode takes one."""
+    trace = explorer.trace(program, torch.randn(16, 48), options={"triton.cudagraphs": True})
+    with pytest.raises(LiveError, match="max-autotune-no-cudagraphs"):
+        trace.kernels[0].edit(trace.kernels[0].source)
