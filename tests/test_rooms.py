@@ -36,6 +36,7 @@ ROOMS = (
     "compilers",
     "splice",
     "questions",
+    "timing",
     "files",
     "wire",
     "payload",

@@ -32,6 +32,7 @@ from explorer.model.rows import (
     OpenVinoOrigin,
     OpenVinoPart,
     Place,
+    ProfiledPart,
     ReductionSplit,
     Round,
     Rule,
@@ -616,6 +617,21 @@ class ExecutedPart(Record):
 
 
 @record
+class Profile(Record):
+    """What runs of the compiled code took, by a profile that was read in: `seconds` are the sum of all rows.
+
+    `source` is what recorded it, `device` where it ran. `of` is "device" for the times of a GPU's kernels, "CPU" for those of
+    the CPU, of which each row has what is not in another row.
+    """
+
+    source: str
+    device: str
+    of: str
+    seconds: float
+    rows: tuple[ProfiledPart, ...]
+
+
+@record
 class Execution(Record):
     """What ran the graphs of one frame."""
 
@@ -881,6 +897,7 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "kernel": Kernel,
         **dict.fromkeys(FORMS, KernelForm),
         "assembly": Assembly,
+        "profile": Profile,
         "execution": Execution,
         **dict.fromkeys(IREE_MODULES, IreeModule),
         **dict.fromkeys(IREE_FUNCTIONS, MachineFunction),

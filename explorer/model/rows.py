@@ -613,3 +613,28 @@ class OnnxPlacement(Record):
     node: str
     operator: str
     provider: str
+
+
+@record
+class ProfiledPart(Record):
+    """A kernel, a library call or something else of a profile, with the seconds of all of its launches.
+
+    `kind` is "kernel", "library call" or "not joined", and `why` says why something was not joined. `name` is the kernel, or the
+    scheduler's node of a call, `nodes` the FX nodes that it computes, `events` the profile's names for it. `runs` counts the
+    runs of the graph, `each` has the seconds of every launch of one run, added up over the runs, where all runs have as many.
+    `idle` are the seconds that the device did nothing before these launches since the one before in the same run; None where
+    the profile has no times.
+    """
+
+    frame: str
+    graph: str
+    name: str
+    kind: str
+    nodes: Names
+    events: Names
+    launches: int
+    seconds: float
+    runs: int
+    each: tuple[float, ...]
+    idle: float | None
+    why: str

@@ -5,8 +5,9 @@
 
 `observe/work.py` counts bytes and operations during the compile, from the scheduler's nodes. Seconds are those that Inductor
 measured on an attached device. Otherwise they are an estimate: a launch, and the longer of the times for the bytes and for the
-operations, at the share of the GPU's peak that kernels reach. Each share was measured: see `SHARES`. An unknown figure is None,
-and the row says why. `outside` says how a row differs from those that the estimate was validated on.
+operations, at the share of the GPU's peak that kernels reach. A profile that was read in comes before both. Each share was
+measured: see `SHARES`. An unknown figure is None, and the row says why. `outside` says how a row differs from those that the
+estimate was validated on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain, Rows
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.kernels import KernelData, kernels_of
+from explorer.questions.profile import how_measured, parts_by_place, seconds_a_run
 from explorer.questions.rows import CallRow, GroupRow, KernelRow
 
 #: The groups of scheduler nodes that a kernel computes, each with its graph.
@@ -105,9 +107,9 @@ def is_call(group: GroupRow) -> bool:
 
 
 def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
-    unknown, target = unsized([group]), target_of(trace)
-    estimated = estimate(target, group) if target and not unknown else None
+    unknown = unsized([group])
     call: Mapping[str, Plain] = next(iter(group["calls"] or ()), {})
+    time = _call_time(trace, graph, group, unknown)
     return {
         "frame": graph.artifact.frame,
         "graph": graph.artifact.graph,
@@ -120,12 +122,12 @@ def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
         "read": None if unknown else group["read"],
         "written": None if unknown else group["written"],
         "bytes_known": unknown or CALL_BYTES,
-        "seconds": estimated.seconds if estimated else None,
-        "launch_seconds": estimated.launch if estimated else None,
-        "limit": estimated.limit if estimated else "",
-        "timed": "estimated" if estimated else "",
-        "seconds_known": unknown or (_how_estimated(estimated, target) if estimated and target else no_target(trace)),
-        "outside": estimated.outside if estimated else "",
+        "seconds": time.seconds,
+        "launch_seconds": time.launches,
+        "limit": time.limit,
+        "timed": time.timed,
+        "seconds_known": time.known,
+        "outside": time.outside,
     }
 
 
@@ -166,7 +168,25 @@ class _Time:
     limit: str = ""
 
 
+def _call_time(trace: TraceData, graph: Graph, group: GroupRow, unknown: str) -> _Time:
+    if profiled := _profiled(trace, graph.artifact.frame, graph.artifact.graph, group["name"]):
+        return profiled
+    target = target_of(trace)
+    if target is None or unknown:
+        return _Time(None, "", unknown or no_target(trace))
+    one = estimate(target, group)
+    return _Time(one.seconds, "estimated", _how_estimated(one, target), one.outside, one.launch, one.limit)
+
+
+def _profiled(trace: TraceData, frame: str, graph: str, name: str) -> _Time | None:
+    """The time that a profile measured of a kernel or call; None without one."""
+    part = parts_by_place(trace).get((frame, graph, name))
+    return _Time(seconds_a_run(part), "measured", how_measured(trace, part)) if part is not None else None
+
+
 def _time(kernel: KernelData, groups: Groups, launches: int | None, unknown: str) -> _Time:
+    if profiled := _profiled(kernel.trace, kernel.artifact.frame, kernel.artifact.graph, kernel.name):
+        return profiled
     ms = measured_ms(kernel)
     if ms is not None:
         return _Time(ms / 1000 * (launches or 1), "measured", MEASURED.format(ms=ms))

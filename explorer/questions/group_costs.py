@@ -5,13 +5,16 @@ A kernel that is launched for several groups has one row in `costs.kernel_rows`;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from explorer.gpus.figures import Target
+from explorer.model.rows import ProfiledPart
 from explorer.model.trace_data import TraceData
 from explorer.questions.costs import estimate, measured_ms, target_of, unsized
 from explorer.questions.fusion import Graph
 from explorer.questions.kernels import kernels_of
+from explorer.questions.profile import parts_by_place, seconds_a_run
 from explorer.questions.rows import GroupCost, GroupRow
 
 #: A group that nothing is known of.
@@ -19,11 +22,40 @@ UNKNOWN = GroupCost(seconds=None, timed="", limit="")
 
 
 def group_costs(trace: TraceData, graph: Graph) -> list[GroupCost]:
-    """List what each of `graph.groups()` takes, in their order: measured where autotuning timed it, else estimated."""
+    """List what each of `graph.groups()` takes, in their order: measured by a profile or by autotuning, else estimated."""
     place = (graph.artifact.frame, graph.artifact.graph)
     milliseconds = {k.name: measured_ms(k) for k in kernels_of(trace) if (k.artifact.frame, k.artifact.graph) == place}
     target = target_of(trace)
-    return [_cost(group, milliseconds, target) for group in graph.groups()]
+    groups = list(graph.groups())
+    profiled = _profiled(trace, place, groups)
+    return [
+        known if (known := profiled.get(group["name"])) is not None else _cost(group, milliseconds, target) for group in groups
+    ]
+
+
+def _profiled(trace: TraceData, place: tuple[str, str], groups: Sequence[GroupRow]) -> Mapping[str, GroupCost]:
+    """The times of a profile by group: a kernel's launch each, by their order, or evenly where runs differ in their launches."""
+    parts = parts_by_place(trace)
+    numbers: Counter[str] = Counter()
+    seconds_by_group: dict[str, list[float | None]] = {}
+    launches = Counter(name for group in groups for name in group["kernels"])
+    for group in groups if parts else ():
+        for name in group["kernels"] or (group["name"],):
+            part, number = parts.get((*place, name)), numbers[name]
+            numbers[name] += 1
+            seconds_by_group.setdefault(group["name"], []).append(None if part is None else _launch(part, number, launches[name]))
+    return {
+        name: GroupCost(seconds=sum(known), timed="measured", limit="")
+        for name, seconds in seconds_by_group.items()
+        if len(known := [each for each in seconds if each is not None]) == len(seconds)
+    }
+
+
+def _launch(part: ProfiledPart, number: int, launches: int) -> float:
+    """The mean seconds of one of the launches of a run."""
+    if len(part.each) == launches > number:
+        return part.each[number] / part.runs
+    return seconds_a_run(part) / max(1, launches)
 
 
 def _cost(group: GroupRow, milliseconds: Mapping[str, float | None], target: Target | None) -> GroupCost:

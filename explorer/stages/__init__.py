@@ -39,6 +39,7 @@ from explorer.stages.torch_compile import (
     compiled_fn,
     execution,
     phase,
+    profile,
     setting,
     written_file,
 )
@@ -101,6 +102,7 @@ STAGES: tuple[Stage, ...] = (
     amdgcn.STAGE,
     sass.STAGE,
     assembly.STAGE,
+    profile.STAGE,
     *OTHER_COMPILERS,
 )
 

@@ -32,7 +32,10 @@ from explorer.questions.fusion import Fusion, fusion_of
 from explorer.questions.link_index import Index, index
 from explorer.questions.lowering import Lowered
 from explorer.questions.memory import Memory, memory_of
+from explorer.questions.profile import line_times, node_times, profile_table
 from explorer.stages import STAGES
+from explorer.timing import perfetto
+from explorer.timing.profile import profiled
 from explorer.traced import what_if
 from explorer.traced.choice import Choice, find_choice
 from explorer.traced.deferred import defer, deferrable
@@ -400,6 +403,47 @@ class Trace(TraceData):
         with live.watchers.verb("with_choice()"):
             return replay.extended(self, choice_texts(self, live, choice.row, stages))
 
+    # Time ----------------------------------------------------------------------------------------------------------
+
+    def with_profile(self, source: Any) -> Trace:
+        """Return this trace with the times of a profile, in place of estimates: in its tables, its graphs and its view.
+
+        `source` is a `torch.profiler.profile` that is over, or the path of a Chrome trace that it exported, or of Proton's
+        `.hatchet` file. It may come from another process, or from the GPU that you don't have, if it ran the same code.
+        Kernels are joined by name, library calls by the operator around them and their order; `profile` lists both, and what
+        could not be joined. The times of C++ kernels are in a profile only if they were compiled with
+        options={"cpp.enable_kernel_profile": True}. InputError for what is no profile, or has nothing of this trace; FileError
+        for a file that cannot be read.
+        """
+        return profiled(self, source)
+
+    @property
+    def profile(self) -> Rows:
+        """One row a kernel, library call or other event of the profile: seconds of all launches; all rows make up its time.
+
+        `kind` is "kernel", "library call" or "not joined", and `why` says why. `events` are the profile's own names. `idle` are
+        the seconds that the device waited before these launches. There are no rows without `with_profile`.
+        """
+        return profile_table(self)
+
+    def node_times(self) -> Rows:
+        """One row an FX node that a profile has a time for, in seconds of one run; the longest first.
+
+        The time of a kernel is shared evenly among the nodes that it computes; `whole` is all of its kernels' time. There
+        are no rows without `with_profile`.
+        """
+        return node_times(self)
+
+    def line_times(self) -> Rows:
+        """One row a line of the program, with its part of the measured time in seconds of one run; the longest first.
+
+        A kernel's time is shared evenly among the FX nodes that it computes, and a node's goes to the innermost line that called
+        it, or evenly to those that the links lead to where a pass made the node. All rows make up the time of all kernels and
+        library calls. `whole` is all of the time of the kernels that compute something of this line. What has no line is in a
+        row without a file. There are no rows without `with_profile`.
+        """
+        return line_times(self)
+
     # Fusion --------------------------------------------------------------------------------------------------------
 
     @property
@@ -479,6 +523,16 @@ class Trace(TraceData):
         if self.failures:
             cause = self.live.error if self.live is not None else None
             raise CompileError("\n".join(map(str, self.failures))) from cause
+
+    def to_perfetto(self, path: str | PathLike[str]) -> None:
+        """Write the compile's phases and passes, and one run's kernels and library calls, as a trace for ui.perfetto.dev.
+
+        It is Chrome's trace format, gzipped where the path ends in ".gz". Each frame's phases have a track, and so have its
+        passes; each graph has one with its launches in order, one after the other, each with its user lines, operators and bytes.
+        Those are as long as they were measured or estimated, which each of them says; without a time it is an instant.
+        """
+        perfetto.save(self, path)
+        warn_if_it_overwrites(path)
 
     # Files ---------------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ ELSEWHERE = {
     **dict.fromkeys(("cache", "cuda_graph", "perf_hint"), "tests/observe"),
     "written_file": "tests/observe/test_metrics.py",
     "compiled_fn": "tests/compilers/test_own.py",
+    "profile": "tests/timing, made when a profile is read in",
     "iree_target": "tests/compilers/test_iree.py",
     "tvm_target": "tests/compilers/test_tvm.py",
     **dict.fromkeys(("onnx_optimize", "onnxrt_disable"), "tests/compilers/test_onnxrt.py"),

@@ -91,7 +91,8 @@ def test_the_state_test_notices_what_is_left_behind(state: ModuleType) -> None:
 def kinds_of(train: bool) -> list[str]:
     """The kinds of events that the programs below produce, each made by a hook of its own."""
     return sorted(
-        {stage.name for stage in STAGES if stage not in OTHER_COMPILERS} - {*PER_KERNEL, "cache", "recompile", "symbol"}
+        {stage.name for stage in STAGES if stage not in OTHER_COMPILERS}
+        - {*PER_KERNEL, "cache", "recompile", "symbol", "profile"}
         | {"frame"}
     )
 

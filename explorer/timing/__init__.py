@@ -1,0 +1,1 @@
+"""Times: profiles that are read in, and traces that Perfetto reads."""
