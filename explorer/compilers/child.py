@@ -7,21 +7,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Event, Timer
 
+from explorer.process.undebugged import undebugged
+
 
 def run(command: Sequence[str], folder: Path, name: str, limit: float, environment: Mapping[str, str] | None = None) -> str:
     """Run a command in a folder for so many seconds at most; "" where it went well, else what it said."""
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=limit,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        with undebugged():
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=limit,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
     except subprocess.TimeoutExpired:
         return f"{name} gave no answer in {limit:g} s"
     if not done.returncode:
@@ -44,16 +47,18 @@ def run_reading(command: Sequence[str], folder: Path, name: str, limit: float, r
         exceeded.set()
         process.kill()
 
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    ) as process:
+    with undebugged():
+        started = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+    with started as process:
         limited = Timer(limit, end)
         limited.start()
         read_all = False

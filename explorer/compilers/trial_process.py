@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from explorer.process.undebugged import undebugged
+
 
 def main(arguments: list[str]) -> None:
     """Try the backends of these names, all of them within so many seconds as the first argument says."""
@@ -87,7 +89,8 @@ def _read(reading: int, until: float) -> Iterator[bytes]:
 def _spawned(name: str, limit: float) -> tuple[bool, str]:
     code = "import json, sys; from explorer.compilers.trial_process import tried; print(json.dumps(tried(sys.argv[1])))"
     try:
-        done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, timeout=limit, check=False)
+        with undebugged():
+            done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
         return False, f"no answer in {limit:g} s"
     if done.returncode:

@@ -20,6 +20,7 @@ from typing import Any
 from explorer.errors import CompileError
 from explorer.model.values import text_lines
 from explorer.process import scratch
+from explorer.process.undebugged import undebugged
 
 #: Seconds after which a kernel's compile is given up.
 PATIENCE = 600.0
@@ -73,9 +74,10 @@ class Worker:
         path = os.pathsep.join([str(_package_parent()), *filter(None, sys.path)])
         environment = {**os.environ, "TMPDIR": str(scratch.home()), **self._environment, "PYTHONPATH": path}
         command = [sys.executable, "-c", "from explorer.ladder.triton_worker import main; main()"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment
-        )
+        with undebugged():
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment
+            )
         return self._process
 
     def _printed_since(self, start: int) -> str:
