@@ -103,7 +103,7 @@ class LiveFunction(Live):
 
         def run_on_copies() -> Any:
             with on_copies(call) as copied:
-                return detached_of_state(call, run_call(compiled, copied, told=False)[0])
+                return detached_of_state(copied, run_call(compiled, copied, told=False)[0])
 
         returned = once_nothing_traces(run_on_copies)
         for failure in self.late_losses():  # the trace is made, and has no place for them

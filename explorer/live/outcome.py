@@ -82,8 +82,9 @@ def on_copies(call: Call) -> Iterator[Call]:
 
 
 def detached_of_state(call: Call, returned: Any) -> Any:
-    """Copy those of the returned tensors that are the function's state, since the state is put back after the call."""
-    of_state = {storage_of(tensor) for tensor in State.of(call.function).tensors.values()} - {None}
+    """Copy those of the returned tensors that are the function's state or arguments, which are put back after the call."""
+    tensors = {**State.of(call.function).tensors, **_arguments(call).tensors}
+    of_state = {storage_of(tensor) for tensor in tensors.values()} - {None}
     return map_tensors(lambda t: t.detach().clone() if storage_of(t) in of_state else t, returned)
 
 

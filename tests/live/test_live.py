@@ -54,6 +54,13 @@ def test_check_leaves_the_arguments_alone() -> None:
     assert torch.equal(x, torch.ones(4))
 
 
+def test_run_returns_an_argument_with_what_the_function_made_of_it() -> None:
+    """A function that returns the argument that it changed gives the changed values, though the copy is put back after the call."""
+    trace = explorer.trace(lambda x: x.add_(1), torch.zeros(4), backend="aot_eager")
+    assert torch.equal(trace.run(), torch.ones(4))
+    assert torch.equal(trace.run(), torch.ones(4))
+
+
 def test_benchmark_times_eager_and_compiled(trace: explorer.Trace) -> None:
     """benchmark() gives medians in seconds and the ratio to eager."""
     eager, compiled = trace.benchmark(repeats=3)
