@@ -34,8 +34,23 @@ def on_the_cpu(device: str) -> Any:
     class OnTheCpu(TorchDispatchMode):  # type: ignore[misc]
         """The GPU's operators on the CPU."""
 
+        supports_higher_order_operators = True
+
+        def inside(self, value: Any) -> Any:
+            """A graph that an operator is given, such as a branch of a cond, which then runs on the CPU too."""
+            if not isinstance(value, torch.fx.GraphModule):
+                return value
+
+            def call(*args: Any) -> Any:
+                with self:
+                    return value(*args)
+
+            return call
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
+            if isinstance(func, torch._ops.HigherOrderOperator):
+                return func(*map(self.inside, args), **kwargs)
             if func.name().startswith("streams::synchronize"):
                 return None  # on the CPU there is nothing to wait for
             instead = _ATTENTION.get(func.name().removeprefix("aten::").partition(".")[0])
