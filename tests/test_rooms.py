@@ -46,6 +46,7 @@ ROOMS = (
     "kept",
     "live",
     "scripts",
+    "stepping",
     "widget",
     "traced",
     "recording",
@@ -137,7 +138,7 @@ FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.r
 MODULES = {name_of(path): path for path in FILES.values()}
 TREES = {file: ast.parse(path.read_text(encoding="utf-8")) for file, path in FILES.items()}
 #: The rooms that may look inside torch and triton.
-INSIDE_TORCH = ("observe/", "ladder/", "interpret/", "absent/", "compilers/", "splice/", "scripts/")
+INSIDE_TORCH = ("observe/", "ladder/", "interpret/", "absent/", "compilers/", "splice/", "scripts/", "stepping/")
 OUTSIDE_TORCH = [file for file in FILES if not file.startswith(INSIDE_TORCH)]
 
 

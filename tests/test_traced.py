@@ -356,6 +356,8 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "a script": lambda t: t.kernels[0].to_script("kernel.py"),
     "an edit": lambda t: t.kernels[0].edit(t.kernels[0].source),
     "the edits of a kernel": lambda t: t.kernels[0].variants,
+    "stepping": lambda t: t.stepping(),
+    "the values of nodes": lambda t: t.values(),
     "what if": lambda t: t.what_if(options={"max_fusion_size": 1}),
     "SASS": lambda t: with_ptx(t).kernels[0].text("sass"),
     "the source of a choice": lambda t: choice_with_source(t).text("ttir"),

@@ -34,6 +34,8 @@ from explorer.questions.lowering import Lowered
 from explorer.questions.memory import Memory, memory_of
 from explorer.questions.profile import line_times, node_times, profile_table
 from explorer.stages import STAGES
+from explorer.stepping import session
+from explorer.stepping.session import Stepping
 from explorer.timing import perfetto
 from explorer.timing.profile import profiled
 from explorer.traced import what_if
@@ -634,6 +636,49 @@ class Trace(TraceData):
         live = self.needs_live("timing")
         with live.watchers.verb("benchmark()"):
             return live.benchmark(repeats)
+
+    # Stepping ------------------------------------------------------------------------------------------------------
+
+    def stepping(self, stage: str = "graph", *, frame: str | None = None, graph: str | None = None) -> Stepping:
+        """Compile the call once more, with the code of one stage in real files that run, for the debugger of your choice.
+
+        `stage` is "graph" (Dynamo's), "dynamo_bytecode", "decompiled" (what depyf writes, where it does the same), "forward",
+        "inductor_input", "backward", "post_grad", or "wrapper" (Inductor's output code). Open `.files` in JupyterLab or VS Code,
+        set a breakpoint, and call `.run()`; or import pdb and `break FILE:LINE`. Lines are those of the text in the view.
+        LiveError for a loaded trace, InputError for a stage without code, CompileError where it cannot run from a file.
+        """
+        live = self.needs_live("stepping")
+        with live.watchers.verb("stepping()"):
+            return session.stepping(self, live, stage, frame, graph)
+
+    def debug(
+        self,
+        stage: str = "graph",
+        breakpoint: int | Sequence[int] | None = None,
+        *,
+        frame: str | None = None,
+        graph: str | None = None,
+        commands: Sequence[str] | None = None,
+    ) -> Any:
+        """Run the function under pdb, with the code of one stage from real files: see `stepping` and `Stepping.debug`.
+
+        `breakpoint` is a line of the stage's text, or several; without it pdb stops where the code begins. `commands` are given
+        to pdb in place of a prompt, such as ["p x.shape", "continue"]. Return what the function returned; None after "quit".
+        """
+        with self.stepping(stage, frame=frame, graph=graph) as files:
+            return files.debug(breakpoint, commands)
+
+    def values(self, stage: str = "graph", *, frame: str | None = None, graph: str | None = None) -> Rows:
+        """Run the graphs of a stage node by node, and give one row a node: its line, what it gave, and a small picture.
+
+        `stage` is "graph" (Dynamo's), "forward", "inductor_input", "backward" or "post_grad". Of a tensor there are shape, dtype
+        and strides; `min`, `max` and `mean` are those of its finite elements, `nan` and `inf` count the others. The picture has
+        the last two dimensions: red above zero, blue below. `call` counts the calls of a graph that is called several times.
+        The call is compiled once more. LiveError for a loaded trace, InputError for a stage that the trace has no graph of.
+        """
+        live = self.needs_live("the values of nodes")
+        with live.watchers.verb("values()"):
+            return session.node_values(self, live, stage, frame, graph)
 
     # Showing -------------------------------------------------------------------------------------------------------
 

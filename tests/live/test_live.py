@@ -55,7 +55,7 @@ def test_check_leaves_the_arguments_alone() -> None:
 
 
 def test_run_returns_an_argument_with_what_the_function_made_of_it() -> None:
-    """A function that returns the argument that it changed gives the changed values, though the copy is put back after the call."""
+    """A function that returns the argument that it changed gives its new values, though the copy is put back."""
     trace = explorer.trace(lambda x: x.add_(1), torch.zeros(4), backend="aot_eager")
     assert torch.equal(trace.run(), torch.ones(4))
     assert torch.equal(trace.run(), torch.ones(4))
