@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.absent.generated import Kernel
 from explorer.errors import CompileError, ExplorerError, InputError
-from explorer.ladder.ladder import compile_ladder
+from explorer.ladder.ladder import Ladder, compile_ladder
 from explorer.live.outcome import on_copies
 from explorer.live.protocol import no_verb
 from explorer.live.timing import median_seconds
@@ -94,6 +94,7 @@ class Editing:
             edit.original,
             variants.COMPILED,
             config=text.config,
+            original_config=original.config,
             interpreted=text.target is not None,
         )
         variant = self._compiled_and_tried(made, wrapper, text, original)
@@ -130,7 +131,7 @@ class Editing:
             )
         else:
             text = replace(original, form=edit.form, form_text=edit.text)
-        return replace(text, config=edit.config) if edit.config is not None else text
+        return replace(text, config=dict(edit.config)) if edit.config is not None else text
 
     # The steps -----------------------------------------------------------------------------------------------------
 
@@ -213,13 +214,18 @@ class Editing:
             status = variants.SYNTAX if NOT_PYTHON in str(error) else variants.COMPILE
             line, message = located(str(error), self.edit.text)
             return replace(made, status=status, message=message, line=line)
-        return replace(made, cost=ladder_cost(ladder), original_cost=self._cost_of_original(), config=ladder.config)
+        made = replace(made, cost=ladder_cost(ladder), config=dict(ladder.config))
+        original = self._ladder_of_original()
+        if original is None:
+            return made
+        return replace(made, original_cost=ladder_cost(original), original_config=dict(original.config))
 
-    def _cost_of_original(self) -> Mapping[str, Plain]:
+    def _ladder_of_original(self) -> Ladder | None:
+        """The original as the trace compiled it; None where that failed."""
         try:
-            return ladder_cost(self.live.ladders.of(self.edit.kernel))
+            return self.live.ladders.of(self.edit.kernel)
         except ExplorerError:
-            return {}
+            return None
 
 
 def _standing_in(kernel: Any, before: Any) -> Any:

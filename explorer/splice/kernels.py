@@ -66,7 +66,7 @@ def kernel_text(wrapper: Wrapper, name: str, source: str, language: str) -> Kern
 def config_of(tuner: Any) -> Mapping[str, Plain] | None:
     """The config that a kernel of an attached GPU has settled on; None where it has not."""
     launchers: Sequence[Any] = getattr(tuner, "launchers", ())
-    return described(launchers[0].config) if len(launchers) == 1 else None
+    return dict(described(launchers[0].config)) if len(launchers) == 1 else None
 
 
 def compiled(text: KernelText, wrappers: Wrappers | None = None) -> Any:

@@ -46,6 +46,7 @@ class Variant:
     message: str = ""
     line: int = 0
     config: Mapping[str, Plain] | None = None
+    original_config: Mapping[str, Plain] | None = None
     rows: Rows = field(default_factory=Rows, repr=False)
     seconds: float | None = None
     original_seconds: float | None = None
@@ -100,8 +101,15 @@ class Variant:
         where = f", line {self.line}" if self.line else ""
         lines = [f"variant {self.number} of {self.kernel} ({self.form}): {self.status}{where}"]
         lines += [f"  {line}" for line in text_lines(self.message or MEANING.get(self.status, ""))]
-        lines += [f"  {line}" for line in (self._times(), self._costs()) if line]
+        lines += [f"  {line}" for line in (self._config(), self._times(), self._costs()) if line]
         return "\n".join(lines)
+
+    def _config(self) -> str:
+        """The config where it is not the original's."""
+        if self.config is None or self.config == self.original_config:
+            return ""
+        original = f", the original's {_values(self.original_config)}" if self.original_config is not None else ""
+        return f"config {_values(self.config)}{original}"
 
     def _times(self) -> str:
         """The times beside the original's."""
@@ -134,6 +142,11 @@ class Variant:
 
 
 _COLOURS = {"+": "rgba(46,160,67,.18)", "-": "rgba(248,81,73,.18)"}
+
+
+def _values(config: Mapping[str, Plain]) -> str:
+    """A config in words."""
+    return " ".join(f"{key}={value}" for key, value in config.items())
 
 
 def _time(seconds: float) -> str:
