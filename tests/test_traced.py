@@ -359,6 +359,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "stepping": lambda t: t.stepping(),
     "the values of nodes": lambda t: t.values(),
     "what if": lambda t: t.what_if(options={"max_fusion_size": 1}),
+    "advise(prove=True)": lambda t: t.advise(prove=True),
     "SASS": lambda t: with_ptx(t).kernels[0].text("sass"),
     "the source of a choice": lambda t: choice_with_source(t).text("ttir"),
 }
@@ -393,7 +394,7 @@ def test_every_verb_that_needs_a_live_trace_is_asked_of_a_loaded_one() -> None:
 def test_a_loaded_trace_says_what_it_cannot_do(what: str, mlp: Trace) -> None:
     """Without the live process each such verb is a LiveError that says what was asked and what to do."""
     loaded = loads(dumps(mlp))
-    with pytest.raises(LiveError, match=f"{what} needs the process that made this trace; call explorer.trace again"):
+    with pytest.raises(LiveError, match=f"{re.escape(what)} needs the process that made this trace; call explorer.trace again"):
         NEEDS_LIVE[what](loaded)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.observe.tensors import plain_objects, put_back, same_bits, version_of
+from explorer.observe.without_data import lacks_data
 
 #: How deep, and through how many values, tensors are looked for.
 DEPTH, VALUES = 40, 100_000
@@ -162,7 +163,8 @@ def _restore_tensor(tensor: Any, before: Any, version: Any, grad: Any) -> None:
     """Give a tensor its value and its gradient of before the call; one that did not change is not written to."""
     import torch
 
-    if version_of(tensor) != version or not same_bits(tensor, before):
+    # a tensor without data has no value to put back, and no values that could be compared
+    if not lacks_data(before) and (version_of(tensor) != version or not same_bits(tensor, before)):
         put_back(tensor, before, version)
     if tensor.is_leaf and tensor.grad is not grad:
         with torch.no_grad():

@@ -13,6 +13,7 @@ from typing import Any
 
 from explorer import page, replay
 from explorer.absent.target import attached_gpu
+from explorer.advice.verdicts import Advice
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files import debug_dir, trace_file
 from explorer.live.choice_texts import choice_texts
@@ -39,6 +40,7 @@ from explorer.stepping.session import Stepping
 from explorer.timing import perfetto
 from explorer.timing.profile import profiled
 from explorer.traced import what_if
+from explorer.traced.advice import advised
 from explorer.traced.choice import Choice, find_choice
 from explorer.traced.deferred import defer, deferrable
 from explorer.traced.kernel import Kernel, Kernels
@@ -479,13 +481,16 @@ class Trace(TraceData):
         without_pass: str | Sequence[str] = (),
         without_pattern: str | Sequence[str] = (),
         options: Mapping[str, Plain] | None = None,
+        settings: Mapping[str, Plain] | None = None,
         limit: float | None = None,
     ) -> WhatIf:
         """Trace the same call with something changed, and compare: kernels, launches, bytes, seconds, and the result.
 
         `fusion` takes `Veto` and `Force` in place of this trace's own; `()` lifts those. A node may be named by its kernel too.
         `without_pass` and `without_pattern` take names or wildcards ("_sfdp_*") of `passes` and `matches`, also names that only
-        come up once something else is left out. `options` takes any option of Inductor's.
+        come up once something else is left out. `options` takes any option of Inductor's, `settings` any setting of torch's by
+        its full name, such as "torch.backends.cuda.matmul.allow_tf32": it holds while the second trace is made, checked
+        and timed.
         For a GPU you don't have the result is checked as `check` does, unless that takes more than `limit` seconds.
         LiveError for a loaded trace, NoVerbError for a hand-written kernel; InputError for names that this trace does not have.
         """
@@ -496,8 +501,19 @@ class Trace(TraceData):
                 without_pass=without_pass,
                 without_pattern=without_pattern,
                 options=options or {},
+                settings={} if settings is None else settings,
                 limit=limit,
             )
+
+    def advise(self, prove: bool = False, *, limit: float | None = None) -> Advice:
+        """Say why the program is slow: one verdict a cause, the costliest first, and none where nothing is wrong.
+
+        Each verdict has its user lines, its cost a call in seconds, whether that was measured or is estimated, what was recorded
+        as evidence, what to do, and the `what_if` that proves it or why there is none. What costs less than a twentieth of a
+        call is left out. With `prove` each `what_if` is run: see `Verdict.proof`; for a GPU you don't have its result is checked
+        unless that takes more than `limit` seconds, 20 by default. LiveError for a loaded trace with `prove`.
+        """
+        return advised(self, prove=prove, limit=limit)
 
     def follow_module(self, path: str) -> Rows:
         """Every line that is linked to what an nn.Module such as "h.0.attn" computes, the modules inside it included.

@@ -2,6 +2,7 @@
 
 t.what_if(fusion=Veto("op3", "op7"))      t.what_if(without_pattern="_sfdp_pattern_1")
 t.what_if(options={"max_fusion_size": 2})  t.what_if(without_pass="remove_noop_ops")
+t.what_if(settings={"torch.backends.cuda.matmul.allow_tf32": True})
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from explorer.compilers.settings import changed_settings
 from explorer.compilers.torch_compile import mode_options
 from explorer.errors import ExplorerError, InputError, unknown_name
-from explorer.live.protocol import Changes
-from explorer.model.values import Force, Plain, Rows, Veto
+from explorer.live.protocol import Changes, Live
+from explorer.model.values import EMPTY, Force, Plain, Rows, Veto
 from explorer.questions.figures import estimated, figures, shown
 from explorer.questions.fusion import Graph
 
@@ -63,6 +65,7 @@ def what_if(
     without_pass: str | Sequence[str],
     without_pattern: str | Sequence[str],
     options: Mapping[str, Plain],
+    settings: Mapping[str, Plain] = EMPTY,
     limit: float | None = None,
 ) -> WhatIf:
     """Trace the same call with something changed, and compare: see `Trace.what_if`."""
@@ -81,9 +84,13 @@ def what_if(
         changes["without_pattern"] = (*trace.meta.get("without_pattern", ()), *patterns)
     if options:
         changes |= _options(trace, options)
-    if not changes:
-        raise InputError("what_if needs a change: fusion=, without_pass=, without_pattern= or options=")
-    return compared(trace, trace_again(**changes), limit)
+    if not isinstance(settings, Mapping):
+        raise InputError(f"settings is a mapping of torch's settings by their full names to values, not {settings!r}")
+    if not changes and not settings:
+        raise InputError("what_if needs a change: fusion=, without_pass=, without_pattern=, options= or settings=")
+    with changed_settings(settings):
+        after = trace_again(**changes)
+    return compared(trace, after, limit, settings)
 
 
 def name_list(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
@@ -144,17 +151,28 @@ def table(rows: Rows) -> str:
 # The difference --------------------------------------------------------------------------------------------------------
 
 
-def compared(before: Trace, after: Trace, limit: float | None = None) -> WhatIf:
-    """Compare the figures of two traces of one call, and whether they compute the same."""
+def compared(before: Trace, after: Trace, limit: float | None = None, settings: Mapping[str, Plain] = EMPTY) -> WhatIf:
+    """Compare the figures of two traces of one call, and whether they compute the same; the second one's with `settings`."""
     one, other = figures(before), figures(after)
-    equal, note, check = _checked(before, after, limit)
+    with changed_settings(settings):
+        equal, note, check = _checked(before, after, limit)
     notes = {"estimated_seconds": estimated(after)}
     live = after.needs_live("comparing")
     if equal is not None and live.absent is None:
-        one["measured_seconds"], other["measured_seconds"] = before.needs_live("timing").race(live, REPEATS)
-        notes["measured_seconds"] = f"medians of {REPEATS} calls here, in turn"
+        one["measured_seconds"], other["measured_seconds"] = _timed(before.needs_live("timing"), live, settings)
+        notes["measured_seconds"] = f"medians of {REPEATS} calls here, {'one after the other' if settings else 'in turn'}"
     rows = Rows(_row(name, one[name], other[name], notes.get(name, "")) for name in one)
     return WhatIf(before, after, rows, equal, note, check)
+
+
+def _timed(before: Live, after: Live, settings: Mapping[str, Plain]) -> tuple[float, float]:
+    """Time both: in turn, or where settings differ each under its own."""
+    if not settings:
+        return before.race(after, REPEATS)
+    first, _ = before.race(before, REPEATS)
+    with changed_settings(settings):
+        second, _ = after.race(after, REPEATS)
+    return first, second
 
 
 def _row(name: str, one: float | None, other: float | None, note: str) -> dict[str, Plain]:

@@ -1,0 +1,58 @@
+"""Advise: every verdict on a trace that weighs, the costliest first. Pure.
+
+A verdict weighs if it costs at least `LEAST_SHARE` of a call and `LEAST_SECONDS`. Recompiles are paid once; they are listed
+wherever one function was compiled again more than once. Verdicts may overlap: what two of them cost is not what both cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from explorer.advice import accesses, dynamo, launches, movement, operators, resources
+from explorer.advice.verdicts import Advice, Verdict
+from explorer.advice.whole import LEAST_SECONDS, LEAST_SHARE, Whole
+from explorer.model.trace_data import TraceData
+
+#: What is asked, in the order in which verdicts of the same cost are listed.
+CHECKS: tuple[Callable[[Whole], Iterator[Verdict]], ...] = (
+    dynamo.breaks,
+    dynamo.recompiles,
+    launches.cuda_graphs,
+    launches.launch_bound,
+    movement.float64,
+    movement.scores,
+    movement.layouts,
+    movement.casts,
+    movement.fusions,
+    movement.realized,
+    accesses.uncoalesced,
+    resources.spills,
+    resources.idle,
+    resources.scalar,
+    operators.fallbacks,
+    operators.precision,
+    operators.hints,
+)
+
+
+def advise(trace: TraceData) -> Advice:
+    """List the verdicts on a trace: see `Trace.advise`."""
+    whole = Whole(trace)
+    found = (verdict for check in CHECKS for verdict in check(whole))
+    weighed = (replace(verdict, share=_share(verdict, whole)) for verdict in found)
+    ranked = sorted(filter(_weighs, weighed), key=lambda verdict: -verdict.cost.seconds)
+    return Advice(tuple(ranked), whole.seconds, whole.about, str(trace.meta.get("name", "")))
+
+
+def _share(verdict: Verdict, whole: Whole) -> float:
+    return verdict.cost.seconds / whole.seconds if whole.seconds else 0.0
+
+
+def _weighs(verdict: Verdict) -> bool:
+    if verdict.cost.once is not None:
+        return True
+    return verdict.share >= LEAST_SHARE and verdict.cost.seconds >= LEAST_SECONDS
+
+
+__all__ = ["CHECKS", "advise"]

@@ -1,0 +1,127 @@
+"""Verdicts on operators that are called in place of generated code, on slow precision, and Inductor's hints. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from explorer.advice.verdicts import Cost, Verdict
+from explorer.advice.whole import Launch, Whole, counted
+from explorer.model.records import changed
+from explorer.model.rows import OperatorCall
+from explorer.model.values import Plain
+from explorer.questions.costs import estimate
+from explorer.questions.lowering import lowerings
+from explorer.questions.rows import GroupRow
+from explorer.questions.tables import table
+from explorer.questions.user_lines import UserLine
+
+#: Operators that a library computes as a whole, better than loops would: a call of these is no fault.
+WHOLE_OPERATORS = re.compile(
+    r"attention|flash|fft|conv|\b(mm|bmm|addmm|baddbmm|matmul)\b|_mm\b|linalg|cholesky|solve|svd|\beig|\blu_|qr|triangular|sort|topk|"
+    r"unique|nonzero|rnn|lstm|gru|cudnn|miopen|mkldnn|onednn|embedding_bag|grid_sampler|multinomial|c10d|symm_mem|higher_order|"
+    r"scaled_grouped|quantized|torchvision|searchsorted|histc|bincount|cdist|ctc_loss|item|_local_scalar"
+)
+#: Products that the switch for TF32 is about.
+PRODUCTS = re.compile(r"\b(mm|bmm|addmm|baddbmm)\b")
+#: Hints that name nothing to do, or what another verdict says better.
+NO_MATTER = re.compile(r"^(Using FallbackKernel|Skip comprehensive padding)")
+_FROM_CONFIG = re.compile(r"\b(fallback_random|deterministic|fallback_by_default|emulate_precision_casts)\b")
+
+
+def fallbacks(whole: Whole) -> Iterator[Verdict]:
+    """Yield a verdict for each operator that could be generated code, and is a call."""
+    rows: dict[str, list[Mapping[str, Plain]]] = {}
+    for row in lowerings(whole.trace):
+        if row["kind"] == "fallback" and row["frame"] in whole.frames and not WHOLE_OPERATORS.search(str(row["target"])):
+            rows.setdefault(str(row["target"]), []).append(row)
+    for target, same in rows.items():
+        launches = [one for one in whole.launches for row in same if one.row["call"] and row["node"] in one.row["fx_nodes"]]
+        if launches:
+            yield _fallback(whole, target, same, launches)
+
+
+def _fallback(whole: Whole, target: str, rows: list[Mapping[str, Plain]], launches: list[Launch]) -> Verdict:
+    moved = sum(one.row["read"] + one.row["written"] for one in launches)
+    why = str(rows[0]["why"])
+    option = _FROM_CONFIG.search(why)
+    off = option is not None and option[1] == "fallback_random"
+    return Verdict(
+        "fallback",
+        f"{target} is called, {counted(len(launches), 'time')}: Inductor writes no code for it",
+        Cost(
+            max(whole.seconds_of(moved), sum(one.seconds for one in launches)),
+            launches[0].known,
+            f"what it reads and writes and a kernel of its neighbours would keep, {whole.bandwidth}",
+            moved,
+        ),
+        f"Inductor: {why}" if why else f"{rows[0]['function']} calls it ({rows[0]['lowered_at']})",
+        f"turn {option[1]} off" if option else "write it with operators that Inductor lowers, if it is not fast by itself",
+        tuple(dict.fromkeys(UserLine(str(r["file"]), int(r["line"]), str(r["code"])) for r in rows if r["file"])),
+        whole.places_of(launches),
+        {"options": {"fallback_random": False}} if off else {},
+        "" if off else "what_if has no way to lower it otherwise: the line has to change",
+    )
+
+
+# Precision ---------------------------------------------------------------------------------------------------------------
+
+
+def precision(whole: Whole) -> Iterator[Verdict]:
+    """Yield a verdict for products of float32 that run without tensor cores on a GPU that has TF32."""
+    target = whole.target
+    if target is None or "tf32" not in target.peak:
+        return
+    launches = [one for one in whole.launches if any(map(_is_without_tf32, one.row["calls"] or ()))]
+    saved = sum(one.seconds - estimate(target, _with_tf32(one.row)).seconds for one in launches if not one.measured)
+    if saved > 0:
+        calls = [call for one in launches for call in one.row["calls"] or ()]
+        rates = [target.peak[name] / 1e12 for name in ("fp32", "tf32")]
+        yield Verdict(
+            "slow precision",
+            f"{counted(len(launches), 'product')} of float32 without tensor cores",
+            Cost(saved, "estimated", f"the peak in float32 is {rates[0]:.3g} TFLOP/s, in TF32 {rates[1]:.3g}"),
+            f"{calls[0].operator} of {calls[0].dtype}, and torch allowed no TF32 when it compiled",
+            'torch.set_float32_matmul_precision("high"), if ten bits of mantissa are enough; or bfloat16',
+            whole.lines_of(launches),
+            whole.places_of(launches),
+            {"settings": {"torch.backends.cuda.matmul.allow_tf32": True}},
+        )
+
+
+def _is_without_tf32(call: OperatorCall) -> bool:
+    """Tell whether a call is a product of float32 that TF32 was not allowed for; cuDNN and attention have their own switches."""
+    return call.dtype == "float32" and not call.tf32 and bool(PRODUCTS.search(call.operator))
+
+
+def _with_tf32(row: GroupRow) -> GroupRow:
+    """Return a call's row as if TF32 were allowed."""
+    return {**row, "calls": tuple(changed(call, tf32=True) for call in row["calls"] or ())}
+
+
+# Inductor's hints --------------------------------------------------------------------------------------------------------
+
+
+def hints(whole: Whole) -> Iterator[Verdict]:
+    """Yield a verdict for each of Inductor's own hints on nodes of kernels that weigh."""
+    for row in table(whole.trace, "perf_hint"):
+        nodes = set(row["nodes"])
+        launches = [
+            one
+            for one in whole.launches
+            if nodes & set(one.row["fx_nodes"]) and one.row["kernels"] and one.graph.artifact.graph == row["graph"]
+        ]
+        if NO_MATTER.search(str(row["hint"])) or not launches or row["frame"] not in whole.frames:
+            continue
+        tiles = "tile_reductions" in str(row["hint"])
+        yield Verdict(
+            "perf hint",
+            f"Inductor hints: {row['hint']}",
+            Cost(sum(one.seconds for one in launches) / 2, launches[0].known, "not known; ranked as half of these kernels"),
+            f"TORCH_LOGS=perf_hints: {row['hint']}",
+            "try what the hint names",
+            (UserLine(str(row["file"]), int(row["line"]), str(row["code"])),) if row["file"] else whole.lines_of(launches),
+            whole.places_of(launches),
+            {"options": {"triton.tile_reductions": True, "triton.prefer_nd_tiling": True}} if tiles else {},
+            "" if tiles else "the hint names no setting",
+        )
