@@ -68,6 +68,7 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
         "fusion": [],
         "choices": [],
         "memory": {},
+        "advice": {"about": "", "verdicts": []},
         "hows": hows,
         "links": [(*pair, hows.index(how), flat) for how, (pair, flat) in links],
         "failures": [],
@@ -159,6 +160,7 @@ def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> N
         {**choice, "frame": _frame(name, choice["frame"]), "artifact": choice["artifact"] + start} for choice in part["choices"]
     ]
     _append_memory(whole["memory"], part["memory"], name)
+    _append_advice(whole["advice"], part["advice"], name, start)
     hows = [whole["hows"].index(how) for how in part["hows"]]
     whole["links"] += [(source + start, target + start, hows[how], flat) for source, target, how, flat in part["links"]]
     whole["failures"] += [{**failure, "what": f"{failure['what']}, in {name}"} for failure in part["failures"]]
@@ -189,6 +191,20 @@ def _share_texts(artifacts: list[wire.ArtifactInfo]) -> None:
 def _moved(columns: Any, names: Iterable[str], by: int) -> Any:
     """Return columns of which some refer to strings that stand further on by so many."""
     return {**columns, **{name: [at + by for at in columns[name]] for name in names}}
+
+
+def _append_advice(whole: wire.AdviceInfo, part: wire.AdviceInfo, name: str, start: int) -> None:
+    """Add a trace's verdicts to those of all; shares are those of its own call."""
+    whole["about"] = f"{whole['about']} {name}: {part['about']}".strip()
+    whole["verdicts"] += [
+        {
+            **verdict,
+            "title": f"{name}: {verdict['title']}",
+            "lines": [(at + start if at >= 0 else -1, line, place, code) for at, line, place, code in verdict["lines"]],
+            "places": [(at + start, line) for at, line in verdict["places"]],
+        }
+        for verdict in part["verdicts"]
+    ]
 
 
 def _append_memory(whole: wire.MemoryInfo, part: wire.MemoryInfo, name: str) -> None:

@@ -10,6 +10,8 @@ from itertools import product
 from typing import Any
 
 from explorer import wire
+from explorer.advice.advise import advise
+from explorer.advice.verdicts import Verdict
 from explorer.layouts.layout import Access, Layout, layouts_of
 from explorer.model.artifacts import Autotune, FxPass, KernelForm
 from explorer.model.records import blank, typed
@@ -28,6 +30,7 @@ from explorer.questions.memory import memory_of
 from explorer.questions.modules import module_paths
 from explorer.questions.rows import CallRow, Cost, KernelRow, LoweringRow
 from explorer.questions.summary import counts, target_words
+from explorer.questions.user_lines import UserLine
 from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines, short
 from explorer.stages.onnxrt.graph import lines_of
@@ -65,10 +68,40 @@ def payload(trace: TraceData) -> wire.Payload:
         "fusion": [_fusion(trace, graph) for graph in fusion_of(trace).graphs],
         "choices": list(_choices(trace)),
         "memory": _memory(trace, cells),
+        "advice": _advice(trace, index, cells),
         "hows": hows,
         "links": list(_links(trace, hows)),
         "failures": [renamed(_failure(trace, failure), cells) for failure in trace.failures],
     }
+
+
+def _advice(trace: TraceData, index: Mapping[str, int], cells: Mapping[str, str]) -> wire.AdviceInfo:
+    """Return why the program is slow, each line and place as a text's index and a line in it."""
+    advice = advise(trace)
+    return {"about": advice.about, "verdicts": [_verdict(trace, verdict, index, cells) for verdict in advice]}
+
+
+def _verdict(trace: TraceData, verdict: Verdict, index: Mapping[str, int], cells: Mapping[str, str]) -> wire.CauseInfo:
+    info: wire.CauseInfo = {
+        "kind": verdict.kind,
+        "title": verdict.title,
+        "cost": str(verdict.cost),
+        "how": verdict.cost.how,
+        "share": verdict.share,
+        "evidence": verdict.evidence,
+        "remedy": verdict.remedy,
+        "call": verdict.call,
+        "why_unproved": verdict.why_unproved,
+        "lines": [(*_source(trace, line, index), place(cells, line.file, line.number), line.code) for line in verdict.lines],
+        "places": [(index[id], line) for id, line in verdict.places],
+    }
+    return info
+
+
+def _source(trace: TraceData, line: UserLine, index: Mapping[str, int]) -> tuple[int, int]:
+    """Return the index of the source that has a user line, and the line in it; -1 and 0 where the trace has none."""
+    found = trace.source_line(line.file, line.number)
+    return (index[found[0]], found[1]) if found else (-1, 0)
 
 
 def _failure(trace: TraceData, failure: Failure) -> wire.FailureInfo:

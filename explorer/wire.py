@@ -405,6 +405,33 @@ class ComparisonInfo(TypedDict):
     lines: list[LineInfo]
 
 
+class CauseInfo(TypedDict):
+    """One thing that makes the program slow: see `advice.verdicts.Verdict`.
+
+    "cost" and "how" are in words, "share" is that of a call. A user line is (index of a source, line in it, place, code), -1 and
+    0 where the trace has no such source; a place is (index of a text, line). "call" is the `what_if` that proves it.
+    """
+
+    kind: str
+    title: str
+    cost: str
+    how: str
+    share: float
+    evidence: str
+    remedy: str
+    call: str
+    why_unproved: str
+    lines: list[tuple[int, int, str, str]]
+    places: list[tuple[int, int]]
+
+
+class AdviceInfo(TypedDict):
+    """Why the program is slow: the verdicts, the costliest first, and what a call takes."""
+
+    about: str
+    verdicts: list[CauseInfo]
+
+
 class Payload(TypedDict):
     """A trace for the front end, or several with what they differ in.
 
@@ -423,6 +450,7 @@ class Payload(TypedDict):
     fusion: list[FusionInfo]
     choices: list[ChoiceInfo]
     memory: MemoryInfo
+    advice: AdviceInfo
     hows: Names
     links: list[LinkGroup]
     failures: list[FailureInfo]

@@ -13,7 +13,7 @@ from explorer.model.values import Artifact, Link
 from explorer.traced import Trace
 from tests.in_tab import load_axe, name_nodes, serious, show
 
-VIEWS = ("Code", "Graph", "Kernels", "Fusion", "Passes", "Compare", "Guards", "Memory", "Time", "Run")
+VIEWS = ("Code", "Graph", "Advice", "Kernels", "Fusion", "Passes", "Compare", "Guards", "Memory", "Time", "Run")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -111,6 +111,7 @@ CATCHES_EVERYTHING = {
     "compilers/trial_process.py": "a process of its own: what fails is its answer",
     "probing/session.py": "what a variation of the program raises is what the probe shows of it",
     "probing/lab.py": "a variation that the program refuses is not tried by itself",
+    "advice/advise.py": "a check that fails on a trace must not take the other verdicts, or the view, away",
     "absent/retarget.py": "a compile for a GPU you don't have, that explorer breaks is given up: the graph runs",
 }
 

@@ -39,10 +39,20 @@ CHECKS: tuple[Callable[[Whole], Iterator[Verdict]], ...] = (
 def advise(trace: TraceData) -> Advice:
     """List the verdicts on a trace: see `Trace.advise`."""
     whole = Whole(trace)
-    found = (verdict for check in CHECKS for verdict in check(whole))
+    answers = [_asked(check, whole) for check in CHECKS]
+    found = (verdict for verdicts, _ in answers for verdict in verdicts)
     weighed = (replace(verdict, share=_share(verdict, whole)) for verdict in found)
     ranked = sorted(filter(_weighs, weighed), key=lambda verdict: -verdict.cost.seconds)
-    return Advice(tuple(ranked), whole.seconds, whole.about, str(trace.meta.get("name", "")))
+    failures = "".join(f" {failure}" for _, failure in answers if failure)
+    return Advice(tuple(ranked), whole.seconds, f"{whole.about}{failures}", str(trace.meta.get("name", "")))
+
+
+def _asked(check: Callable[[Whole], Iterator[Verdict]], whole: Whole) -> tuple[list[Verdict], str]:
+    """Ask for verdicts of one kind; where explorer itself fails there are none, and what failed is said."""
+    try:
+        return list(check(whole)), ""
+    except Exception as error:  # noqa: BLE001 a trace that one check cannot read still has the others, and its view
+        return [], f"Not asked about {check.__name__}: {type(error).__name__}: {error}."
 
 
 def _share(verdict: Verdict, whole: Whole) -> float:

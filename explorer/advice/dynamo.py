@@ -98,7 +98,7 @@ def _recompiled(whole: Whole, number: str, frames: list[str], rows: list[Mapping
         remedy,
         _guarded_lines(whole, frames) or _source_line(whole, number),
         tuple((a.id, 1) for a in trace.find("recompile") if a.frame in frames)[:1],
-        why_unproved="a trace is of one call: explorer.record() around several calls of the changed program counts them",
+        why_unproved="a trace is of one call: explorer.probe(f, x) varies it, and its dynamic() says what mark_dynamic spares",
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from explorer.advice.verdicts import Cost, Verdict, duration
-from explorer.advice.whole import Launch, Whole, counted
+from explorer.advice.whole import Launch, Whole, counted, first_line
 from explorer.model.values import Plain, text_lines
 from explorer.questions.costs import ALONE
 from explorer.questions.kernels import KernelData
@@ -49,7 +49,7 @@ def _spilled(whole: Whole, launch: Launch, kernel: KernelData, taken: Mapping[st
         f"{taken.get('spill_loads')} of spill loads, with num_warps={taken['num_warps']}",
         "smaller blocks, or more warps for the same block, so that each thread holds less",
         whole.lines_of([launch]),
-        ((kernel.artifact.id, 1),),
+        ((kernel.artifact.id, first_line(kernel)),),
         why_unproved="what_if changes what Inductor decides; the block sizes and warps of this kernel are its own"
         if launch.row["kind"] == "user's kernel"
         else "",
@@ -92,7 +92,7 @@ def _few_blocks(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Ve
         f"the wrapper launches it with the grid {kernel.launches[0]['grid']}",
         "give each block less to do, and launch more of them",
         whole.lines_of([launch]),
-        ((kernel.artifact.id, 1),),
+        ((kernel.artifact.id, first_line(kernel)),),
         why_unproved="the grid is the program's own"
         if launch.row["kind"] == "user's kernel"
         else "no option of Inductor's gives this kernel more blocks",
@@ -114,7 +114,7 @@ def _few_warps(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Ver
         f"{occupancy['fraction']:.0%} of the warps that fit, limited by {occupancy['limited_by']}",
         "fewer registers or less shared memory a block: smaller blocks, fewer stages",
         whole.lines_of([launch]),
-        ((kernel.artifact.id, 1),),
+        ((kernel.artifact.id, first_line(kernel)),),
         why_unproved="what_if changes what Inductor decides; t.kernels has its candidates, and what each takes",
     )
 

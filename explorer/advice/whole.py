@@ -199,7 +199,7 @@ class Whole:
         return tuple(dict.fromkeys(place for launch in launches for place in self._places(launch)))
 
     def _places(self, launch: Launch) -> Iterator[tuple[str, int]]:
-        kernels = [(kernel.artifact.id, 1) for kernel in self.kernels_of(launch)]
+        kernels = [(kernel.artifact.id, first_line(kernel)) for kernel in self.kernels_of(launch)]
         yield from kernels or self.places_of_nodes(launch.graph.artifact, launch.row["fx_nodes"])
 
     def places_of_nodes(self, near: Artifact, names: Sequence[str]) -> Iterator[tuple[str, int]]:
@@ -207,6 +207,12 @@ class Whole:
         for graph in self.trace.find("post_grad", near.frame, near.graph):
             lines = node_lines(graph)
             yield from ((graph.id, lines[name]) for name in names if name in lines)
+
+
+def first_line(kernel: KernelData) -> int:
+    """The line on which a kernel's function begins, behind its imports; 1 where the text does not say."""
+    heads = (number for number, line in enumerate(kernel.artifact.lines, 1) if line.startswith(("def ", 'extern "C"')))
+    return next(heads, 1)
 
 
 def counted(number: int, noun: str) -> str:
@@ -219,4 +225,4 @@ def _words(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
 
 
-__all__ = ["BREAK", "LAUNCH", "LEAST_SECONDS", "LEAST_SHARE", "Launch", "Whole", "counted"]
+__all__ = ["BREAK", "LAUNCH", "LEAST_SECONDS", "LEAST_SHARE", "Launch", "Whole", "counted", "first_line"]

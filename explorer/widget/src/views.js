@@ -1,5 +1,6 @@
 // The views beside the rail, in the order of their tabs; one is left out where a trace has nothing for it.
 
+import { Advice } from "./advice.js";
 import { Autotuning } from "./autotuning.js";
 import { Compare } from "./compare.js";
 import { Dynamo } from "./dynamo.js";
@@ -35,6 +36,7 @@ import { hasItems } from "./unpack.js";
  *   code: undefined,
  *   traces: Traces,
  *   graph: GraphView,
+ *   advice: Advice,
  *   kernels: Kernels,
  *   autotuning: Autotuning,
  *   fusion: Fusion,
@@ -76,6 +78,13 @@ export const VIEWS = [
     about: "FX graphs and the scheduler's graph, collapsed by module or kernel",
     has: (store) => store.payload.artifacts.some((a) => "nodes" in a),
     make: (parts) => new GraphView(parts),
+  },
+  {
+    name: "advice",
+    title: "Advice",
+    about: "why the program is slow, the costliest cause first",
+    has: ({ payload: { advice, kernels } }) => advice.verdicts.length + kernels.length > 0,
+    make: (parts) => new Advice(parts),
   },
   {
     name: "kernels",

@@ -456,6 +456,33 @@ export interface MemoryInfo {
   unread?: UnreadRow[];
 }
 
+/**
+ * One thing that makes the program slow: see `advice.verdicts.Verdict`.
+ *
+ * "cost" and "how" are in words, "share" is that of a call. A user line is (index of a source, line in it,
+ * place, code), -1 and 0 where the trace has no such source; a place is (index of a text, line). "call" is
+ * the `what_if` that proves it.
+ */
+export interface CauseInfo {
+  kind: string;
+  title: string;
+  cost: string;
+  how: string;
+  share: number;
+  evidence: string;
+  remedy: string;
+  call: string;
+  why_unproved: string;
+  lines: [number, number, string, string][];
+  places: [number, number][];
+}
+
+/** Why the program is slow: the verdicts, the costliest first, and what a call takes. */
+export interface AdviceInfo {
+  about: string;
+  verdicts: CauseInfo[];
+}
+
 /** Something that went wrong: its stage, also as people call it, and the step, also in words. */
 export interface FailureInfo {
   stage: string;
@@ -547,6 +574,7 @@ export interface Payload {
   fusion: FusionInfo[];
   choices: ChoiceInfo[];
   memory: MemoryInfo;
+  advice: AdviceInfo;
   hows: string[];
   links: [number, number, number, number[]][];
   failures: FailureInfo[];

@@ -1,0 +1,107 @@
+// Why the program is slow: one card a verdict, the costliest first, with its lines, its cost, what was
+// recorded, what to do, and the call that proves it.
+
+import { element } from "./dom.js";
+
+/** @import { Parts } from "./app.js" */
+/** @import { Navigation } from "./navigation.js" */
+/** @import { Store } from "./store.js" */
+/** @import { CauseInfo } from "./wire.js" */
+
+const MOST = 4; // lines of a verdict that are listed at once
+
+export class Advice {
+  /** @param {Pick<Parts, "store" | "navigation">} parts */
+  constructor({ store, navigation }) {
+    const { about, verdicts } = store.payload.advice;
+    const cards = verdicts.map((verdict) => card(store, navigation, verdict));
+    const nothing = element("p", { class: "card nothing" }, "Nothing stands out.");
+    this.element = element(
+      "div",
+      { class: "panel scrolled", tabindex: 0 },
+      element("h2", {}, "Why is it slow?"),
+      element("p", { class: "soft" }, about),
+      ...(cards.length ? cards : [nothing]),
+    );
+  }
+}
+
+/**
+ * @param {Store} store
+ * @param {Navigation} navigation
+ * @param {CauseInfo} verdict
+ */
+function card(store, navigation, verdict) {
+  const { kind, title, cost, how, share, evidence, remedy, call, why_unproved } = verdict;
+  const bar = element("i", { "aria-hidden": "true" });
+  bar.style.width = `${Math.min(1, share) * 100}%`;
+  const percent = `${Math.round(Math.min(1, share) * 100)} % of a call`;
+  return element(
+    "article",
+    { class: "card advice" },
+    element("h3", {}, title),
+    element("p", { class: "share" }, element("span", { class: "lane" }, bar), ` ${percent} · ${kind}`),
+    lines(navigation, verdict),
+    element(
+      "dl",
+      { class: "facts-list" },
+      ...fact("cost", `${cost}: ${how}`),
+      ...fact("evidence", evidence),
+      ...fact("what to do", remedy),
+      ...fact("proof", call ? element("code", {}, call) : why_unproved),
+      ...texts(store, navigation, verdict),
+    ),
+  );
+}
+
+/** @param {string} name @param {import("./dom.js").Child} value */
+const fact = (name, value) => (value ? [element("dt", {}, name), element("dd", {}, value)] : []);
+
+/**
+ * The user lines, each a button that leads there where the trace has its source.
+ *
+ * @param {Navigation} navigation
+ * @param {CauseInfo} verdict
+ */
+function lines(navigation, { lines: all }) {
+  const items = all.map(([source, line, place, code]) => {
+    const at =
+      source < 0
+        ? place
+        : element(
+            "button",
+            { type: "button", class: "link", onclick: () => navigation.goTo(source, line) },
+            place,
+          );
+    return element("li", {}, at, " ", element("code", {}, code));
+  });
+  const rest = items.slice(MOST);
+  const more = rest.length
+    ? [element("details", {}, element("summary", {}, `${rest.length} more`), element("ul", {}, ...rest))]
+    : [];
+  return items.length ? element("div", {}, element("ul", {}, ...items.slice(0, MOST)), ...more) : null;
+}
+
+/**
+ * The texts that a verdict is about, each a button that leads to the line.
+ *
+ * @param {Store} store
+ * @param {Navigation} navigation
+ * @param {CauseInfo} verdict
+ */
+function texts(store, navigation, { places }) {
+  const items = places
+    .slice(0, MOST)
+    .map(([index, line]) =>
+      element(
+        "li",
+        {},
+        element(
+          "button",
+          { type: "button", class: "link", onclick: () => navigation.goTo(index, line) },
+          `${store.artifact(index).title}, line ${line}`,
+        ),
+      ),
+    );
+  return items.length ? [element("dt", {}, "see"), element("dd", {}, element("ul", {}, ...items))] : [];
+}

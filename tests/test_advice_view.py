@@ -1,0 +1,49 @@
+"""Advice as the view shows it in a real browser: cards in their order, and the lines that they lead to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import explorer
+from explorer.payload import payload
+from explorer.traced import Trace
+from tests.in_tab import load_axe, selected, serious, show
+
+
+@pytest.fixture(scope="module")
+def slow() -> Trace:
+    """Two sums of one tensor, of which a setting forbids that one kernel makes both, for a GPU you don't have."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.sum(-1), (x * x).sum(-1)
+
+    return explorer.trace(f, torch.empty(1 << 12, 1 << 12, device="meta"), target="h100", options={"max_fusion_size": 1})
+
+
+def test_cards_are_the_verdicts_and_lead_to_their_lines(opened: Any, slow: Trace) -> None:
+    """Each verdict is a card with its cost, evidence and what proves it; its user line and its text open on a click."""
+    advice = slow.advise()
+    assert [verdict.kind for verdict in advice] == ["fusion missed"]
+    tab = opened(slow)
+    panel = show(tab, "Advice")
+    cards = panel.locator("article.advice")
+    assert cards.locator("h3").all_inner_texts() == [verdict.title for verdict in advice]
+    for number, verdict in enumerate(advice):
+        text = cards.nth(number).inner_text()
+        assert verdict.evidence in text and verdict.remedy in text and (verdict.call or verdict.why_unproved) in text
+    load_axe(tab)
+    assert serious(tab) == []
+    at = next(n for n, verdict in enumerate(advice) if verdict.places)
+    cards.nth(at).get_by_role("button").last.click()
+    assert selected(tab) in [place for verdict in advice for place in verdict.places]
+
+
+def test_a_fine_trace_says_that_nothing_stands_out(opened: Any, slow: Trace) -> None:
+    """Without a verdict the view says so, and what a call takes."""
+    fine = replace(slow, artifacts=tuple(a for a in slow.artifacts if a.stage in ("source", "kernel")))
+    panel = show(opened(fine), "Advice")
+    assert "Nothing stands out" in panel.inner_text() and payload(fine)["advice"]["verdicts"] == []
