@@ -175,7 +175,7 @@ class DecompiledText(Decompiled):
 
 @record
 class GuardTree(Record):
-    """Dynamo's print of its guard tree, and where in torch the guards were made that are for no line of the user's."""
+    """Dynamo's print of its guard tree, and where in torch the guards were made."""
 
     text: str
     made_at: tuple[GuardPlace, ...] | None = None

@@ -84,7 +84,10 @@ class FxNode(Record):
 
 @record
 class GuardPlace(Record):
-    """The place in torch that made a guard without a line of the user's: "guards.py:12 in f", by its kind and source."""
+    """The place in torch that made a guard: "guards.py:12 in f", by the kind that Dynamo asked for and its source.
+
+    Older files have only the places of guards without a line of the user's.
+    """
 
     kind: str
     source: str

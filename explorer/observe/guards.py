@@ -1,30 +1,45 @@
-"""Observe Dynamo's guards, and where torch made those that come from no user line."""
+"""Observe Dynamo's guards, and where torch made them."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from types import FrameType
 from typing import Any
 
 from explorer.model.events import GuardTree
 from explorer.model.rows import GuardPlace
 from explorer.model.stage import Emit
-from explorer.observe.patch import replaced
-from explorer.observe.places import in_package
+from explorer.observe.patch import preceded, replaced
+from explorer.observe.places import OWN_FOLDER, in_package
 from explorer.observe.structured import listening
+from explorer.observe.versions import has_function
+
+#: What hands a guard on, whoever makes it: functions of torch's by their names, and the file of the set of guards.
+HANDED_ON = ("install_guard", "install_guards")
+SET_OF_GUARDS = "torch/_guards.py"
 
 
 @contextmanager
 def guards(emit: Emit) -> Iterator[None]:
-    """Record Dynamo's guard tree, and where torch made the guards that come from no user line."""
+    """Record Dynamo's guard tree, and where torch made each guard."""
     from torch._dynamo.guards import CheckFunctionManager
+    from torch._guards import GuardsSet
 
     made_at: list[GuardPlace] = []
+    # torch keeps the stack of a guard with a user line only while it logs guards
+    added_at: dict[Any, str] = {}
+
+    def added(guard_set: Any, guard: Any) -> None:
+        if guard not in added_at:
+            added_at[guard] = _maker(sys._getframe(1))
 
     def make(original: Any) -> Any:
         def __init__(self: Any, code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:
             made_at.clear()
-            emit.attempt("guards", "origins", lambda: made_at.extend(_guards_of_torch(output_graph.guards)))
+            emit.attempt("guards", "origins", lambda: made_at.extend(_places(output_graph.guards, added_at)))
+            added_at.clear()
             original(self, code, output_graph, *args, **kwargs)
 
         return __init__
@@ -32,15 +47,38 @@ def guards(emit: Emit) -> Iterator[None]:
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
         emit("guards", lambda: GuardTree(text=payload, made_at=tuple(made_at)))
 
-    with replaced(CheckFunctionManager, "__init__", make), listening(emit, {"dynamo_cpp_guards_str": heard}):
+    with ExitStack() as stack:
+        # not `add`, which calls it: torch takes the stack there, and would find a frame of explorer's on it
+        if has_function(GuardsSet, "track_guard_by_source"):
+            stack.enter_context(preceded(GuardsSet, "track_guard_by_source", added))
+        stack.enter_context(replaced(CheckFunctionManager, "__init__", make))
+        stack.enter_context(listening(emit, {"dynamo_cpp_guards_str": heard}))
         yield
 
 
-def _guards_of_torch(made: Any) -> Iterator[GuardPlace]:
-    """Kind, source and place in torch of each guard that comes from no user line."""
+def _maker(frame: FrameType | None) -> str:
+    """Where torch makes a guard that it adds now: "_dynamo/variables/builder.py:12 in wrap_tensor"; "" outside of torch."""
+    while frame is not None:
+        code = frame.f_code
+        file = in_package(code.co_filename)
+        if not code.co_filename.startswith(OWN_FOLDER) and file != SET_OF_GUARDS and code.co_name not in HANDED_ON:
+            return f"{file.removeprefix('torch/')}:{frame.f_lineno} in {code.co_name}" if file else ""
+        frame = frame.f_back
+    return ""
+
+
+def _places(made: Any, added_at: Mapping[Any, str]) -> Iterator[GuardPlace]:
+    """Kind, source and place in torch of each guard of which one is known."""
     for guard in made:
-        summary = guard.stack.summary() if guard.stack is not None and not guard.user_stack else ()
-        if summary:
-            last = summary[-1]
-            place = f"{in_package(last.filename).removeprefix('torch/') or last.filename}:{last.lineno} in {last.name}"
+        place = _of_stack(guard) or added_at.get(guard, "")
+        if place:
             yield GuardPlace(kind=guard.create_fn_name(), source=str(guard.name), place=place)
+
+
+def _of_stack(guard: Any) -> str:
+    """The place at which torch itself says that it made a guard without a user line."""
+    summary = guard.stack.summary() if guard.stack is not None and not guard.user_stack else ()
+    if not summary:
+        return ""
+    last = summary[-1]
+    return f"{in_package(last.filename).removeprefix('torch/') or last.filename}:{last.lineno} in {last.name}"

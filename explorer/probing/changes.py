@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from explorer.model.trace_data import TraceData
 from explorer.questions.comparison import compare
 from explorer.questions.matched_kernels import MatchedKernel, matched_kernels
-from explorer.questions.tables import table
+from explorer.questions.tables import symbols, table
 
-#: A condition that leaves a symbol one value.
-_EQUALS = re.compile(r"^Eq\((?P<symbol>\w+), -?\d+\)$")
+#: A guard that leaves a size or a number one value.
+_EQUALS = re.compile(r"^(?P<source>\S+) == -?\d+$")
 #: What Inductor notes in a Triton kernel's decorator of its own settings; the kernel does not read it.
 _NOTES = re.compile(r"^\s*inductor_meta=.*$", re.MULTILINE)
 
@@ -73,7 +73,6 @@ def _new_symbols(first: TraceData, again: TraceData) -> Iterator[str]:
 
 
 def _dynamic(trace: TraceData) -> Mapping[str, str]:
-    """The source and range of each symbol that was not left one value."""
-    rows = table(trace, "symbol")
-    fixed = {match["symbol"] for row in rows if row["what"] == "guarded" and (match := _EQUALS.match(row["expr"] or ""))}
-    return {str(row["source"]): str(row["vr"]) for row in rows if row["what"] == "created" and row["symbol"] not in fixed}
+    """The source and range of each symbol, but for those that a guard leaves one value."""
+    fixed = {match["source"] for row in table(trace, "guards") if (match := _EQUALS.match(row["expression"]))}
+    return {str(row["source"]): str(row["vr"]) for row in symbols(trace) if str(row["source"]) not in fixed}

@@ -55,7 +55,7 @@ def argument_names(call: Call) -> dict[str, Any]:
     """The arguments by the names of their parameters, defaults included, those without one as args[0] …"""
     names: dict[str, Any] = {}
     try:
-        bound = inspect.signature(call.function).bind(*call.args, **call.kwargs)
+        bound = _signature(call).bind(*call.args, **call.kwargs)
     except (TypeError, ValueError):
         return {**{f"args[{n}]": value for n, value in enumerate(call.args)}, **call.kwargs}
     bound.apply_defaults()
@@ -69,6 +69,13 @@ def argument_names(call: Call) -> dict[str, Any]:
         else:
             names[name] = value
     return names
+
+
+def _signature(call: Call) -> inspect.Signature:
+    """The signature of the function, of a module that of its forward; a decorator's is that of what it wraps."""
+    import torch
+
+    return inspect.signature(call.function.forward if isinstance(call.function, torch.nn.Module) else call.function)
 
 
 def tensor_names(call: Call) -> dict[str, Any]:
@@ -216,7 +223,7 @@ def _with_argument(call: Call, name: str, value: Any) -> Call:
     if name.startswith("args["):
         at = int(name[5:-1])
         return call.with_arguments((*call.args[:at], value, *call.args[at + 1 :]), call.kwargs)
-    bound = inspect.signature(call.function).bind(*call.args, **call.kwargs)
+    bound = _signature(call).bind(*call.args, **call.kwargs)
     if name in bound.signature.parameters:
         bound.arguments[name] = value
         return call.with_arguments(bound.args, bound.kwargs)

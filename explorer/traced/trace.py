@@ -171,8 +171,8 @@ class Trace(TraceData):
     def guards(self) -> Rows:
         """One row a guard: frame, kind, the source that it guards, its expression, and where it comes from.
 
-        `code`, `file` and `line` are of the user's program. `origin` puts it in words, also for a guard of torch's own, whose
-        place is `framework`, and for one `derived_from` others, each a (kind, source). `note` is torch's own remark.
+        `code`, `file` and `line` are of the user's program, `framework` is the line of torch that made the guard. `origin` puts
+        it in words, also for one of torch's own, and for one `derived_from` others, each a (kind, source). `note` is torch's own.
         """
         return tables.table(self, "guards")
 

@@ -201,6 +201,7 @@ def test_inductor_code_is_compared_with_that_of_the_first_call() -> None:
     assert first["outcome"] == "compiled" and first["kernels"] == ""
     assert larger["outcome"] == "recompiled" and larger["code"] == "y = torch.relu(x) * n"
     assert larger["at"].startswith("test_probe.py:") and len(larger["changed"]) == 1
+    assert "_dynamo/variables/builder.py" in larger["torch"]
     assert larger["symbols"] == ("L['x'].size()[0] in [2, int_oo]",)
     assert smaller["added"] and smaller["removed"], "the branch is another, and so is the kernel"
     comparison = probe.compare(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from explorer.model.artifacts import Guard, Guards
 from explorer.model.events import GuardTree
@@ -26,6 +27,19 @@ _PLACE = re.compile(r"^(?P<file>[^\s()]+):(?P<line>\d+) in (?P<function>\S+)$")
 _HINT = re.compile(r"\s*\(HINT: (?P<hint>.*)\)$")
 #: A value that a guard reads: a local or global variable, and the parts of it.
 _VALUE = re.compile(r"[LG]\[(?:'[^']*'|\"[^\"]*\")\](?:\.\w+|\[[^\[\]]*\])*")
+#: The kinds that Dynamo asks for, by the kind that the guard then is.
+ASKED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "EQUALS_MATCH": ("CONSTANT_MATCH",),
+        "ID_MATCH": ("CONSTANT_MATCH", "MODULE_MATCH", "BUILTIN_MATCH", "FUNCTION_MATCH", "CLOSURE_MATCH", "CLASS_MATCH"),
+        "TRUE_MATCH": ("CONSTANT_MATCH",),
+        "FALSE_MATCH": ("CONSTANT_MATCH",),
+        "NONE_MATCH": ("CONSTANT_MATCH",),
+        "TYPE_MATCH": ("CONSTANT_MATCH", "SEQUENCE_LENGTH"),
+        "DIMENSION_DYNAMIC_MARKING_GUARD": ("TENSOR_MATCH",),
+        "LENGTH_CHECK": ("SEQUENCE_LENGTH", "LIST_LENGTH", "TUPLE_LENGTH"),
+    }
+)
 #: Guards of what holds for the whole program; every compiled frame has them.
 AMBIENT = ("GLOBAL_STATE", "TORCH_FUNCTION_MODE_STACK", "DEFAULT_DEVICE", "DETERMINISTIC_ALGORITHMS", "GRAD_MODE")
 
@@ -93,9 +107,9 @@ def with_origins(rows: Iterable[Guard], made_at: Iterable[GuardPlace] = ()) -> l
 
 def _with_origin(row: Guard, places: Mapping[tuple[str, str], str], with_code: Sequence[Guard]) -> Guard:
     """The guard with where it is from in words, and the guards that it is derived from as (kind, source)."""
-    framework = row.framework or places.get((row.kind, row.source), "")
-    if row.code or (row.file and not framework):
-        return replace(row, origin=f"{row.file}:{row.line} in {row.function}", derived_from=())
+    framework = row.framework or _place_of(row, places)
+    if row.code or (row.file and not row.framework):
+        return replace(row, origin=f"{row.file}:{row.line} in {row.function}", derived_from=(), framework=framework)
     if parents := _parents(row, with_code):
         return _derived(replace(row, framework=framework), parents)
     if framework:
@@ -105,6 +119,13 @@ def _with_origin(row: Guard, places: Mapping[tuple[str, str], str], with_code: S
     else:
         origin = "torch does not say"
     return replace(row, origin=origin, derived_from=(), framework=framework)
+
+
+def _place_of(row: Guard, places: Mapping[tuple[str, str], str]) -> str:
+    """The place in torch that made a guard; "" where none is known, or where several are and none is of its kind."""
+    asked = (row.kind, *ASKED_AS.get(row.kind, ()))
+    known = [places[kind, row.source] for kind in asked if (kind, row.source) in places]
+    return known[0] if known else ""
 
 
 def _derived(row: Guard, parents: Sequence[Guard]) -> Guard:
