@@ -19,11 +19,13 @@ from explorer.live.call import Call, run_call
 from explorer.live.check_rows import DRAWS, CheckRow, compared
 from explorer.live.editing import Edit, Editing, Edits
 from explorer.live.interpreted import interpreting_calls
+from explorer.live.kernel_times import time_kernels
 from explorer.live.ladders import Ladders
 from explorer.live.other_threads import once_nothing_traces
 from explorer.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
 from explorer.live.protocol import Live, TraceAgain, no_verb
 from explorer.live.timing import median_seconds
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure, Plain, Rows
 from explorer.observe.without_data import NO_DATA
 from explorer.process.under_way import Watchers, step
@@ -208,6 +210,14 @@ class LiveFunction(Live):
     def call_compiled(self, call: Call) -> Any:
         """Call what was compiled with the arguments of `call`, which it may change, as a trace does."""
         return run_call(self._compiled(), call, told=False)
+
+    def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
+        """Time each kernel and library call in runs of the compiled function on copies: see `live.kernel_times`."""
+        compiled = self._compiled()
+        self._needs_data("nothing can be timed")
+        self._needs_its_device()
+        with on_copies(self.call) as call:
+            return time_kernels(trace, self.wrappers, partial(once_nothing_traces, partial(run_call, compiled, call)), repeats)
 
     # A second trace ------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from explorer.live.editing import Edit
 from explorer.live.kernel_call import KernelCall, matched
 from explorer.live.ladders import lines_of_ptx, mlir_passes, sass_of
 from explorer.live.protocol import Live, TraceAgain, no_verb
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.process.under_way import Watchers
 from explorer.splice.launches import RecordedLaunch
@@ -86,6 +87,10 @@ class LiveKernel(Live):
         )
 
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
+        """NoVerbError: a kernel is not timed here."""
+        _not_timed()
+
+    def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
         """NoVerbError: a kernel is not timed here."""
         _not_timed()
 

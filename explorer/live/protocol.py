@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 from explorer.errors import NoVerbError
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Force, Plain, Rows, Veto
 from explorer.process.under_way import Watchers
 from explorer.splice.launches import RecordedLaunch
@@ -99,6 +100,9 @@ class Live(Protocol):
 
     def reset(self, kernel: Artifact, file: str) -> bool:
         """Put a kernel's original back into the wrapper of that file; False where it stands there."""
+
+    def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
+        """Time each kernel and library call of the trace in runs of the compiled function: see `Trace.time_kernels`."""
 
     # A second trace ------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ class RecordedLaunch:
         return tuple(n for n, (b, a) in pairs if isinstance(b, torch.Tensor) and not same_bits(b, a))
 
 
-class _Recording:
+class Intercepted:
     """Stands in a kernel's place, and notes each launch of it."""
 
     def __init__(self, kernel: Any, note: Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]) -> None:
@@ -78,7 +78,7 @@ def recorded_launches(
         return result
 
     def recording(file: str, name: str, kernel: Any) -> Any:
-        return _Recording(kernel, partial(note, file, name))
+        return Intercepted(kernel, partial(note, file, name))
 
     by_file = {wrapper.file: wrapper for wrapper in wrappers}
     replacements = [(by_file[file], name, partial(recording, file, name)) for file, name in kernels if file in by_file]

@@ -8,10 +8,11 @@ from typing import TypeVar
 from explorer.errors import InputError
 from explorer.model.artifacts import Profile
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event
+from explorer.model.values import Artifact, Event, Rows
 from explorer.replay import extended, rendered
 from explorer.stages.torch_compile.profile import UNJOINED
 from explorer.timing.joined import joined
+from explorer.timing.measured_kernels import profile_of_rows
 from explorer.timing.sources import timeline_of
 from explorer.timing.timeline import Timeline, own_by_name
 
@@ -23,10 +24,17 @@ MOST = 5
 
 def profiled(trace: T, source: object) -> T:
     """Return the trace with a profile in place of the one that it may have; see `Trace.with_profile`."""
+    if isinstance(source, Rows):
+        return _with(trace, profile_of_rows(trace, source))
     timeline = timeline_of(source)
     profile = joined(trace, timeline)
     if all(row.kind == UNJOINED for row in profile.rows):
         raise InputError(_nothing_joined(trace, timeline, profile))
+    return _with(trace, profile)
+
+
+def _with(trace: T, profile: Profile) -> T:
+    """The trace with a profile's text, in place of that of another profile."""
     bare = _without_profile(trace)
     return extended(bare, list(rendered(bare, [_event(profile)])))
 

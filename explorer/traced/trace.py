@@ -413,11 +413,11 @@ class Trace(TraceData):
         """Return this trace with the times of a profile, in place of estimates: in its tables, its graphs and its view.
 
         `source` is a `torch.profiler.profile` that is over, or the path of a Chrome trace that it exported, or of Proton's
-        `.hatchet` file. It may come from another process, or from the GPU that you don't have, if it ran the same code.
-        Kernels are joined by name, library calls by the operator around them and their order; `profile` lists both, and what
-        could not be joined. The times of C++ kernels are in a profile only if they were compiled with
-        options={"cpp.enable_kernel_profile": True}. InputError for what is no profile, or has nothing of this trace; FileError
-        for a file that cannot be read.
+        `.hatchet` file; or the rows of `time_kernels`. A profile may come from another process, or from the GPU that you don't
+        have, if it ran the same code. Kernels are joined by name, library calls by the operator around them and their order;
+        `profile` lists both, and what could not be joined. The times of C++ kernels are in a profile only if they were compiled
+        with options={"cpp.enable_kernel_profile": True}. InputError for what is no profile, or has nothing of this trace;
+        FileError for a file that cannot be read.
         """
         return profiled(self, source)
 
@@ -652,6 +652,20 @@ class Trace(TraceData):
         live = self.needs_live("timing")
         with live.watchers.verb("benchmark()"):
             return live.benchmark(repeats)
+
+    def time_kernels(self, repeats: int = 30) -> Rows:
+        """Time each kernel and library call while the compiled function runs: the median seconds of one run, over all launches.
+
+        `low` and `high` are the quartiles of the runs. On a GPU events of the device stand around each launch, and L2 is written
+        over before it; on the CPU it is the clock around each call, and `idle` is the time between it and the call before. Calls
+        of `torch.ops` are not timed. `with_profile` takes the rows. LiveError for a loaded trace; NoVerbError for a GPU you don't
+        have, for a hand-written kernel, and where no launch is made from Python, as in a CUDA graph.
+        """
+        if not isinstance(repeats, int):
+            raise InputError(f"repeats is a number of runs, not {repeats!r}")
+        live = self.needs_live("timing")
+        with live.watchers.verb("time_kernels()"):
+            return live.time_kernels(self, repeats)
 
     # Stepping ------------------------------------------------------------------------------------------------------
 

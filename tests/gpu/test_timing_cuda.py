@@ -1,0 +1,92 @@
+"""On an attached NVIDIA GPU: profiles joined with a trace, and kernels timed by events, held to torch.profiler's own sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import DeviceType
+
+import explorer
+from explorer.traced import Trace
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
+    pytest.mark.filterwarnings("ignore"),
+]
+RUNS = 5
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(1024), nn.Linear(1024, 4096), nn.Linear(4096, 1024)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x + self.down(nn.functional.gelu(self.up(self.norm(x)))), -1)
+
+
+@pytest.fixture(scope="module")
+def traced() -> Trace:
+    model = Block().cuda().half().eval()
+    trace = explorer.trace(model, torch.randn(4096, 1024, device="cuda", dtype=torch.float16), target="cuda")
+    trace.raise_for_failures()
+    return trace
+
+
+@pytest.fixture(scope="module")
+def profiler(traced: Trace) -> Any:
+    traced.run()
+    torch.cuda.synchronize()
+    with torch.profiler.profile() as profiler:
+        for _ in range(RUNS):
+            traced.run()
+        torch.cuda.synchronize()
+    return profiler
+
+
+def device_seconds(profiler: Any) -> float:
+    """The time of all that ran on the device, by the profiler's own averages."""
+    events = [e for e in profiler.key_averages() if e.device_type == DeviceType.CUDA and not e.is_user_annotation]
+    return sum(e.self_device_time_total for e in events) / 1e6
+
+
+def test_the_sum_is_that_of_the_profiler(traced: Trace, profiler: Any) -> None:
+    """All rows together have the device time of key_averages; every kernel and library call of the trace is among them."""
+    joined = traced.with_profile(profiler)
+    assert sum(row["seconds"] for row in joined.profile) == pytest.approx(device_seconds(profiler), rel=1e-6)
+    rows = [*joined.kernels.table(), *joined.library_calls]
+    assert len(rows) > 3 and {row["timed"] for row in rows} == {"measured"}
+    assert {row["runs"] for row in joined.profile if row["kind"] != "not joined"} == {RUNS}
+    assert any(row["idle"] for row in joined.profile if row["kind"] != "not joined")
+
+
+def test_each_kernel_has_the_profilers_time(traced: Trace, profiler: Any) -> None:
+    """A generated kernel's seconds are those of the device events of its name."""
+    averages = {e.key: e for e in profiler.key_averages() if e.device_type == DeviceType.CUDA and not e.is_user_annotation}
+    for row in traced.with_profile(profiler).kernels.table():
+        assert row["seconds"] * RUNS * 1e6 == pytest.approx(averages[row["kernel"]].self_device_time_total, rel=1e-6)
+
+
+def test_an_exported_trace_gives_the_same(traced: Trace, profiler: Any, tmp_path: Path) -> None:
+    """The Chrome trace of the same profile has the same times, and names the GPU."""
+    path = tmp_path / "trace.json.gz"
+    profiler.export_chrome_trace(str(path))
+    read, live = traced.with_profile(path), traced.with_profile(profiler)
+    for one, other in zip(read.kernels.table(), live.kernels.table(), strict=True):
+        assert one["seconds"] == pytest.approx(other["seconds"], rel=1e-3)
+    assert torch.cuda.get_device_name() in read.kernels.table()[0]["seconds_known"]
+
+
+def test_kernels_timed_by_events_are_near_the_profilers(traced: Trace, profiler: Any) -> None:
+    """With a cold cache a kernel takes no less than about what the profiler has, and not several times as much."""
+    profiled = {row["name"]: row for row in traced.with_profile(profiler).profile if row["kind"] != "not joined"}
+    rows = traced.time_kernels(10)
+    assert {row["name"] for row in rows} == set(profiled)
+    for row in rows:
+        warm = profiled[row["name"]]["seconds"] / RUNS
+        assert 0.7 * warm - 5e-6 < row["seconds"] < 3 * warm + 15e-6
+        assert row["low"] <= row["seconds"] <= row["high"] and row["idle"] is None

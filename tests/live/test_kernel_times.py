@@ -1,0 +1,101 @@
+"""Each kernel timed in its place while the compiled function runs, on this CPU."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import explorer
+from explorer.errors import InputError, NoVerbError
+from explorer.splice.launches import Intercepted
+from explorer.splice.wrappers import LoadedWrapper, replaced_kernels
+from explorer.traced import Trace
+
+SLOW = 0.03
+
+
+def mlp(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    y = F.layer_norm(x, (64,), b, b)
+    z = F.gelu(y @ w + b)
+    return (z @ w).softmax(-1)
+
+
+@pytest.fixture(scope="module")
+def traced() -> Trace:
+    torch.manual_seed(0)
+    trace = explorer.trace(mlp, torch.randn(128, 64), torch.randn(64, 64), torch.randn(64))
+    trace.raise_for_failures()
+    return trace
+
+
+def test_each_kernel_and_call_is_timed_in_its_order(traced: Trace) -> None:
+    """The rows are the wrapper's calls in order, with a median between the quartiles; the first waits for nothing."""
+    rows = traced.time_kernels(5)
+    kinds = [row["kind"] for row in rows]
+    assert kinds == ["kernel", "library call", "kernel", "library call", "kernel"]
+    assert [row["name"] for row in rows if row["kind"] == "kernel"] == [kernel.name for kernel in traced.kernels]
+    assert all(0 < row["low"] <= row["seconds"] <= row["high"] and row["repeats"] == 5 for row in rows)
+    assert rows[0]["idle"] == 0 and all(row["idle"] > 0 for row in rows[1:])
+
+
+def test_a_kernel_that_is_slow_is_the_one_that_is_slow(traced: Trace) -> None:
+    """A kernel that sleeps before it computes takes that much longer, in its own row and in no other."""
+    assert traced.live is not None
+    (wrapper,) = traced.live.wrappers
+    name = traced.kernels[1].name
+
+    def sleeping(launch: Any, args: Any, keywords: Any) -> Any:
+        time.sleep(SLOW)
+        return launch(*args, **keywords)
+
+    with replaced_kernels([(wrapper, name, lambda kernel: Intercepted(kernel, sleeping))]):
+        rows = {row["name"]: row for row in traced.time_kernels(3)}
+    assert SLOW <= rows.pop(name)["seconds"] < 10 * SLOW
+    assert all(row["seconds"] < SLOW for row in rows.values())
+
+
+def test_the_program_and_its_wrapper_are_left_as_they_were(traced: Trace) -> None:
+    """Afterwards the wrapper has its own kernels and libraries again, and random numbers and the inputs are untouched."""
+    assert traced.live is not None
+    (wrapper,) = traced.live.wrappers
+    assert isinstance(wrapper, LoadedWrapper)
+    before, state = dict(vars(wrapper.module)), torch.get_rng_state()
+    traced.time_kernels(2)
+    assert {key for key, value in vars(wrapper.module).items() if before.get(key) is not value} == set()
+    assert torch.equal(state, torch.get_rng_state()) and all(row["equal"] for row in traced.check())
+
+
+def test_the_times_are_shown_like_those_of_a_profile(traced: Trace) -> None:
+    """with_profile takes the rows: tables and lines say "measured", with the same sum."""
+    rows = traced.time_kernels(2)
+    shown = traced.with_profile(rows)
+    measured = [*shown.kernels.table(), *shown.library_calls]
+    assert {row["timed"] for row in measured} == {"measured"} and "t.time_kernels()" in measured[0]["seconds_known"]
+    whole = sum(row["seconds"] for row in rows)
+    assert sum(row["seconds"] for row in measured) == pytest.approx(whole)
+    assert sum(row["seconds"] for row in shown.line_times()) == pytest.approx(whole)
+    with pytest.raises(InputError, match=r"not those of t\.time_kernels"):
+        traced.with_profile(traced.timings)
+
+
+def test_a_run_that_launches_nothing_from_python_says_what_to_do(traced: Trace) -> None:
+    """Where the wrapper makes no launch that can be timed, as in C++, the message names the profile and the whole."""
+    from explorer.live.kernel_times import time_kernels
+
+    with pytest.raises(NoVerbError, match="with_profile"):
+        time_kernels(traced, (), lambda: None, 1)
+    with pytest.raises(InputError, match="at least 1"):
+        time_kernels(traced, (), lambda: None, 0)
+
+
+@pytest.mark.parametrize("verb", ["benchmark", "time_kernels"])
+def test_nothing_is_timed_for_a_gpu_you_dont_have(verb: str) -> None:
+    """Timing refuses, since the CPU's times would say nothing of that GPU, and says what gives an estimate."""
+    trace = explorer.trace(partial(torch.add, torch.ones(8)), torch.ones(8), target="h100")
+    with pytest.raises(NoVerbError, match=r"'h100' is not attached, so nothing can be timed on it.*estimates each kernel"):
+        getattr(trace, verb)()
