@@ -18,6 +18,7 @@ from explorer.errors import CompileError, InputError, LiveError
 from explorer.files import debug_dir, trace_file
 from explorer.live.choice_texts import choice_texts
 from explorer.live.forms import forms_of, without_form
+from explorer.live.peaks import attained_peaks, device_title
 from explorer.live.protocol import Live
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
@@ -39,6 +40,7 @@ from explorer.stepping import session
 from explorer.stepping.session import Stepping
 from explorer.timing import perfetto
 from explorer.timing.profile import profiled
+from explorer.timing.roofline import Roofline, roofline_of
 from explorer.traced import what_if
 from explorer.traced.advice import advised
 from explorer.traced.choice import Choice, find_choice
@@ -541,6 +543,21 @@ class Trace(TraceData):
         if self.failures:
             cause = self.live.error if self.live is not None else None
             raise CompileError("\n".join(map(str, self.failures))) from cause
+
+    def roofline(self) -> Roofline:
+        """Place each kernel and library call by operations a byte and operations a second, below the peaks of its device.
+
+        Times are those of `with_profile`, else estimates, and say which. The peaks are measured now on the attached GPU or on
+        this CPU (about 2 s): a copy for the memory, a product for each dtype. Beside them stand the figures of the GPU, which for
+        one you don't have, and for a loaded trace, are all. A notebook shows the picture; `.table()` and `.peaks()` have the
+        numbers.
+        """
+        live = self.live
+        if live is None or live.absent is not None:
+            return roofline_of(self)
+        device = "cuda" if self.meta.get("target") == "cuda" else "cpu"
+        with live.watchers.verb("roofline()"):
+            return roofline_of(self, attained_peaks(device), device_title(device))
 
     def to_perfetto(self, path: str | PathLike[str]) -> None:
         """Write the compile's phases and passes, and one run's kernels and library calls, as a trace for ui.perfetto.dev.

@@ -90,3 +90,33 @@ def test_kernels_timed_by_events_are_near_the_profilers(traced: Trace, profiler:
         warm = profiled[row["name"]]["seconds"] / RUNS
         assert 0.7 * warm - 5e-6 < row["seconds"] < 3 * warm + 15e-6
         assert row["low"] <= row["seconds"] <= row["high"] and row["idle"] is None
+
+
+def test_no_kernel_is_above_the_attained_roof(traced: Trace, profiler: Any) -> None:
+    """The peaks are measured on this GPU; measured kernels lie below them, but for what L2 and the clock add."""
+    line = traced.with_profile(profiler).roofline()
+    peaks = {row["what"]: row for row in line.peaks()}
+    assert line.device == torch.cuda.get_device_name() and peaks["memory"]["attained"] < 1.05 * peaks["memory"]["spec"]
+    placed = [row for row in line.table() if row["share"] is not None]
+    assert placed and {row["timed"] for row in placed} == {"measured"}
+    products = [row for row in placed if row["limit"] == "operations"]
+    assert products and all(row["share"] < 1.2 for row in products)
+
+
+def test_every_kernel_of_gpt2_is_placed_and_their_sum_is_the_profilers() -> None:
+    """GPT-2: each kernel and library call has a measured time, together within 5 % of what the profiler has in these runs."""
+    transformers = pytest.importorskip("transformers")
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False)).cuda().half().eval()
+    trace = explorer.trace(model, torch.randint(0, 50257, (4, 256), device="cuda"), target="cuda")
+    trace.raise_for_failures()
+    compiled = trace.needs_live("profiling").compiled  # type: ignore[attr-defined]
+    tokens = torch.randint(0, 50257, (4, 256), device="cuda")
+    with torch.no_grad():
+        compiled(tokens)
+        with torch.profiler.profile() as profiler:
+            for _ in range(RUNS):
+                compiled(tokens)
+            torch.cuda.synchronize()
+    rows = trace.with_profile(profiler).roofline().table()
+    assert len(rows) > 10 and {row["timed"] for row in rows} == {"measured"}
+    assert sum(row["seconds"] for row in rows) * RUNS == pytest.approx(device_seconds(profiler), rel=0.05)
