@@ -357,6 +357,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "an edit": lambda t: t.kernels[0].edit(t.kernels[0].source),
     "the edits of a kernel": lambda t: t.kernels[0].variants,
     "stepping": lambda t: t.stepping(),
+    "symbolic steps": lambda t: t.symbolic_steps(),
     "the values of nodes": lambda t: t.values(),
     "what if": lambda t: t.what_if(options={"max_fusion_size": 1}),
     "advise(prove=True)": lambda t: t.advise(prove=True),

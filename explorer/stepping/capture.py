@@ -84,7 +84,7 @@ class Captured:
 
     def rename(self, begun: Iterable[str]) -> None:
         """Name the frames as a trace does, which counts them for itself, given Dynamo's compile ids in the order they began."""
-        names = names_of([Event("frame", time, frame) for time, frame in enumerate(begun)])
+        names = names_as_in_a_trace(begun)
         for each in self.compiled:
             each.frame = names.get(each.frame, each.frame)
         self.frames = [replace(each, frame=names.get(each.frame, each.frame)) for each in self.frames]
@@ -103,7 +103,7 @@ def capturing(stage: str, folder: Path) -> Iterator[Captured]:
     captured = Captured()
     begun: dict[str, None] = {}
     with ExitStack() as stack:
-        stack.enter_context(_compiles_begun(begun))
+        stack.enter_context(compiles_begun(begun))
         if stage in OF_FRAMES:
             stack.enter_context(_frames_from_files(captured, stage, folder))
         elif stage == "dynamo":
@@ -114,8 +114,13 @@ def capturing(stage: str, folder: Path) -> Iterator[Captured]:
     captured.rename(begun)
 
 
+def names_as_in_a_trace(begun: Iterable[str]) -> dict[str, str]:
+    """A trace's compile id for each of Dynamo's, which are given in the order in which they began."""
+    return names_of([Event("frame", time, frame) for time, frame in enumerate(begun)])
+
+
 @contextmanager
-def _compiles_begun(begun: dict[str, None]) -> Iterator[None]:
+def compiles_begun(begun: dict[str, None]) -> Iterator[None]:
     """Note each compile of Dynamo's as it begins."""
 
     def heard(metadata: Mapping[str, Any], payload: str) -> None:

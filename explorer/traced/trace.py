@@ -36,8 +36,9 @@ from explorer.questions.lowering import Lowered
 from explorer.questions.memory import Memory, memory_of
 from explorer.questions.profile import line_times, node_times, profile_table
 from explorer.stages import STAGES
-from explorer.stepping import session
+from explorer.stepping import session, symbolic
 from explorer.stepping.session import Stepping
+from explorer.stepping.symbolic import SymbolicSteps
 from explorer.timing import perfetto
 from explorer.timing.profile import profiled
 from explorer.timing.roofline import Roofline, roofline_of
@@ -726,6 +727,19 @@ class Trace(TraceData):
         live = self.needs_live("the values of nodes")
         with live.watchers.verb("values()"):
             return session.node_values(self, live, stage, frame, graph)
+
+    def symbolic_steps(self) -> SymbolicSteps:
+        """Trace the call once more, and give one row a step of Dynamo's symbolic execution; `.text` writes them out.
+
+        A step is an instruction of the user's bytecode: `offset`, `opname` and `argument`, with the user's `file` and `line`, and
+        the symbolic `stack` and `locals` after it; `changed` names the locals that it changed. `nodes` and `guards` are those
+        that it added itself; `depth` counts inlined calls, whose steps follow the step of the call. Where Dynamo starts again, as
+        for a graph break, `attempt` counts on; the graph is that of the `last_attempt`. `raised` is what ended a step.
+        LiveError for a loaded trace, CompileError where the call cannot be compiled again.
+        """
+        live = self.needs_live("symbolic steps")
+        with live.watchers.verb("symbolic_steps()"):
+            return symbolic.symbolic_steps(live)
 
     # Showing -------------------------------------------------------------------------------------------------------
 
