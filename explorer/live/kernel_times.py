@@ -124,7 +124,7 @@ def time_kernels(trace: TraceData, wrappers: Sequence[Wrapper], run: Callable[[]
     if not any(runs):
         raise no_verb(
             "no kernel can be timed",
-            "no launch was made from Python: the run is a CUDA graph, the wrapper is C++, or nothing was generated",
+            "the wrapper makes no launch that is seen: it is C++ or a CUDA graph, or calls only functions of torch.ops",
             "t.with_profile(prof) reads the times of a torch.profiler.profile; t.benchmark() times the whole function",
         )
     return Rows(_rows(trace, texts, runs, on_gpu), COLUMNS)
