@@ -348,6 +348,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "gradients": lambda t: t.gradients,
     "running": lambda t: t.run(),
     "checking": lambda t: t.check(),
+    "bisecting": lambda t: t.bisect(),
     "timing": lambda t: t.benchmark(),
     "the assembly": lambda t: t.kernels[0].text("assembly"),
     "the binary": lambda t: t.kernels[0].binary,

@@ -52,8 +52,8 @@ class Code:
         return False
 
     def replace(self, name: str, replacement: Callable[[Any], Any]) -> Callable[[], None]:
-        """Put something else in the place of the kernel `name` wherever the code is executed: see `splice.wrappers.Wrapper`."""
-        if not re.search(rf"^{re.escape(name)} = ", self.text, re.MULTILINE):
+        """Put something else in the place of a name of the module wherever it is executed: see `splice.wrappers.Wrapper`."""
+        if not re.search(rf"^(?:{re.escape(name)} = |(?:from \S+ )?import (?:.*\b)?{re.escape(name)}$)", self.text, re.MULTILINE):
             raise InputError(f"the output code {self.file} has no {name!r}")
         of_name = self.replacements.setdefault(name, [])
         of_name.append(replacement)

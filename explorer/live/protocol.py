@@ -33,6 +33,8 @@ class Changes(TypedDict, total=False):
     without_pattern: tuple[str, ...]
     mode: str | None
     options: Mapping[str, Plain]
+    backend: str
+    target: str
 
 
 class TraceAgain(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from explorer.errors import InputError
@@ -18,8 +19,15 @@ Row = Mapping[str, Plain]
 READABLE = 60
 
 
-def diagram(trace: TraceData, stage: str, frame: str | None, graph: str | None, boxes: int | None) -> Any:
-    """Draw one stage's nodes with graphviz; `Trace.diagram` explains the arguments."""
+def diagram(
+    trace: TraceData,
+    stage: str,
+    frame: str | None,
+    graph: str | None,
+    boxes: int | None,
+    colours: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
+    """Draw one stage's nodes with graphviz; `Trace.diagram` explains the arguments. `colours` fills nodes, by name."""
     graphs = [a for a in trace.find(stage, frame, graph) if a.nodes]
     if not graphs:
         explain_place(trace, stage, frame, graph)
@@ -27,19 +35,19 @@ def diagram(trace: TraceData, stage: str, frame: str | None, graph: str | None, 
         raise InputError(f"this trace has no graph at stage {stage!r}; those with nodes are {', '.join(stages) or 'none'}")
     if len(graphs) > 1:
         raise InputError(f"there are {len(graphs)} graphs at {stage!r}, name one: " + " or ".join(_named(a) for a in graphs))
-    return _drawn(trace, graphs[0], READABLE if boxes is None else boxes)
+    return _drawn(trace, graphs[0], READABLE if boxes is None else boxes, colours)
 
 
 def _named(a: Artifact) -> str:
     return f"frame={a.frame!r}, graph={a.graph!r}"
 
 
-def _drawn(trace: TraceData, artifact: Artifact, boxes: int) -> Any:
+def _drawn(trace: TraceData, artifact: Artifact, boxes: int, colours: Mapping[str, str]) -> Any:
     if artifact.stage == "ir_post_fusion":
         before = [n for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) for n in a.nodes]
         if max(len(before), len(artifact.nodes)) > boxes:
             return collapsed_diagram(artifact.nodes, {str(n["name"]): str(n["name"]) for n in artifact.nodes}, _contents_of_group)
-        return scheduler_diagram(before, artifact.nodes)
+        return scheduler_diagram(before, artifact.nodes, colours)
     if artifact.stage == "ir_pre_fusion":
         return scheduler_diagram(artifact.nodes, [{**n, "fused": ()} for n in artifact.nodes])
     if len(artifact.nodes) > boxes:
@@ -111,7 +119,7 @@ def fx_diagram(nodes: Sequence[Row]) -> Any:
     return graph
 
 
-def scheduler_diagram(before: Sequence[Row], after: Sequence[Row]) -> Any:
+def scheduler_diagram(before: Sequence[Row], after: Sequence[Row], colours: Mapping[str, str] = MappingProxyType({})) -> Any:
     """Draw the scheduler nodes before fusion, with a frame around each fused group."""
     graph = _digraph()
     nodes_by_name = {str(node["name"]): node for node in before}
@@ -125,6 +133,9 @@ def scheduler_diagram(before: Sequence[Row], after: Sequence[Row]) -> Any:
                     _scheduler_node(cluster, nodes_by_name.get(str(name), {"name": name}), names)
         else:
             _scheduler_node(graph, nodes_by_name.get(str(node["name"]), node), names)
+    for name, colour in colours.items():
+        if name in names:  # dot takes the later of two colours
+            graph.node(names[name], fillcolor=colour)
     _connect(graph, parts, names)
     return graph
 

@@ -17,7 +17,8 @@ class RecordedLaunch:
     """One launch: the wrapper's file, the kernel's name, and the arguments in the order in which the wrapper gives them.
 
     `before` and `after` hold numbers as they are, and copies of tensors; tensors that share memory do so in the copies. `after`
-    is () where the launch failed.
+    is () where the launch failed. Of a library call `kernel` is the name as the wrapper writes it ("extern_kernels.mm"),
+    `keywords` has copies from after the call, and `result` what it returned.
     """
 
     file: str
@@ -25,6 +26,7 @@ class RecordedLaunch:
     before: tuple[Any, ...] = field(repr=False)
     after: tuple[Any, ...] = field(default=(), repr=False)
     keywords: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    result: Any = field(default=None, repr=False)
 
     @property
     def changed(self) -> tuple[int, ...]:
@@ -56,14 +58,33 @@ class Intercepted:
         return getattr(self._kernel, name)
 
 
+class _Library:
+    """Stands in the place of a module or namespace, and notes each call of some of the functions in it."""
+
+    def __init__(self, inner: Any, name: str, noted: Mapping[str, Callable[..., Any]]) -> None:
+        self._inner, self._name, self._noted = inner, name, noted
+
+    def __getattr__(self, name: str) -> Any:
+        value, path = getattr(self._inner, name), f"{self._name}.{name}"
+        if path in self._noted:
+            return partial(self._noted[path], value)
+        inside = any(each.startswith(f"{path}.") for each in self._noted)
+        return _Library(value, path, self._noted) if inside else value
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Call an operator of which only an overload is noted."""
+        return self._inner(*args, **keywords)
+
+
 @contextmanager
 def recorded_launches(
     wrappers: Sequence[Wrapper], kernels: Collection[tuple[str, str]], most: int | None = None
 ) -> Iterator[list[RecordedLaunch]]:
     """Record the launches of the kernels, each given by its wrapper's file and its name, inside the block.
 
-    `most` is the number of launches of each kernel that are recorded; others run unrecorded. A copy of every argument is kept,
-    twice: that is much memory where all launches of a large model are recorded.
+    A name with a dot is that of a function of a library, as the wrapper writes it. `most` is the number of launches of each
+    kernel that are recorded; others run unrecorded. A copy of every argument is kept, twice: that is much memory where all
+    launches of a large model are recorded.
     """
     launches: list[RecordedLaunch] = []
 
@@ -77,11 +98,26 @@ def recorded_launches(
         launches[number] = RecordedLaunch(file, name, before, copied(args), dict(keywords))
         return result
 
+    def call(file: str, name: str, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        if most is not None and sum((each.file, each.kernel) == (file, name) for each in launches) >= most:
+            return function(*args, **keywords)
+        before = copied(args)
+        number = len(launches)
+        launches.append(RecordedLaunch(file, name, before))
+        result = function(*args, **keywords)
+        after, named, returned = copied((args, dict(keywords), result))
+        launches[number] = RecordedLaunch(file, name, before, after, named, returned)
+        return result
+
     def recording(file: str, name: str, kernel: Any) -> Any:
         return Intercepted(kernel, partial(note, file, name))
 
     by_file = {wrapper.file: wrapper for wrapper in wrappers}
-    replacements = [(by_file[file], name, partial(recording, file, name)) for file, name in kernels if file in by_file]
+    present = [(file, name) for file, name in kernels if file in by_file]
+    replacements = [(by_file[file], name, partial(recording, file, name)) for file, name in present if "." not in name]
+    for file, root in dict.fromkeys((file, name.partition(".")[0]) for file, name in present if "." in name):
+        noted = {name: partial(call, file, name) for other, name in present if other == file and name.startswith(f"{root}.")}
+        replacements.append((by_file[file], root, partial(_Library, name=root, noted=noted)))
     with replaced_kernels(replacements):
         yield launches
 

@@ -16,6 +16,7 @@ from explorer.absent.target import attached_gpu
 from explorer.advice.verdicts import Advice
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files import debug_dir, trace_file
+from explorer.live.bisection import Bisection, bisected
 from explorer.live.choice_texts import choice_texts
 from explorer.live.forms import forms_of, without_form
 from explorer.live.peaks import attained_peaks, device_title
@@ -657,6 +658,24 @@ class Trace(TraceData):
         live = self.needs_live("checking")
         with live.watchers.verb("check()"):
             return live.check(limit, expected)
+
+    def bisect(self, limit: float | None = None, *, cause: bool = True) -> Bisection:
+        """Find the first generated kernel or library call whose result is off, and what brings that about.
+
+        Each launch is judged alone: the eager subgraph that it computes is called with the inputs that it was given, and what it
+        wrote is judged as `check` does. So neither an earlier fault nor rounding adds up. `first` names the launch, the outputs
+        that are off, the kernel's lines and the program's, `rows` has all that was judged. Where no launch is off but the whole
+        result is, the fault is above the kernels.
+
+        With `cause` a fault is traced again without some lowerings, passes, patterns or decompositions, by the switches that
+        torch bisects itself with, until one is left: some ten compiles. A copy of each launch's arguments is kept, twice. `limit`
+        is as in `check`. LiveError for a loaded trace, NoVerbError for a hand-written kernel.
+        """
+        if limit is not None and not isinstance(limit, (int, float)):
+            raise InputError(f"limit is a number of seconds, not {limit!r}")
+        live = self.needs_live("bisecting")
+        with live.watchers.verb("bisect()"):
+            return bisected(self, live, limit, cause)
 
     def benchmark(self, repeats: int = 30) -> Rows:
         """Time eager and compiled in turn on copies of the arguments: the median seconds of each, and the ratio to eager.

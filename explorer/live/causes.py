@@ -1,0 +1,128 @@
+"""Find the lowering, the pass or the decomposition that makes a result wrong: trace again with fewer of them, by halves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from explorer.errors import CompileError, InterpretError
+from explorer.model.trace_data import TraceData
+from explorer.observe.switches import applied_at_most
+from explorer.process.under_way import step
+from explorer.questions.tables import table
+
+#: More applications than any program has.
+ALL = 10**9
+#: The most names that are left out one by one.
+MOST = 40
+#: How torch writes an operator: "<OpOverload(op='aten.gelu', overload='default')>".
+_OPERATOR = re.compile(r"<OpOverload\(op='([^']*)', overload='([^']*)'\)>")
+#: What each of torch's switches switches, in words.
+WORDS = {
+    "pre_grad_passes": "pass on the graph before autograd",
+    "decomposition": "decomposition",
+    "joint_graph_passes": "pass on the joint graph",
+    "post_grad_passes": "pass on the graph after autograd",
+    "lowerings": "lowering",
+    "patterns": "pattern",
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What makes the result wrong: with it the result is wrong, and without it right.
+
+    `kind` is torch's name of what was switched off ("lowerings", "post_grad_passes", "decomposition"), or "patterns"; `name` the
+    FX node, pass, operator or pattern, and `number` which application of all it was, from 1. `tried` is the number of compiles
+    that it took. A `kind` of "" says that nothing of these is the cause, and `note` what follows from that.
+    """
+
+    kind: str
+    name: str = ""
+    number: int = 0
+    tried: int = 0
+    note: str = ""
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        if not self.kind:
+            return self.note
+        which = f"the {WORDS[self.kind]} {self.name}" if self.kind != "lowerings" else f"the lowering of {self.name}"
+        return f"{which} brings it about: without it the result is right{f'; {self.note}' if self.note else ''}"
+
+
+#: Trace again inside the block of a switch, and tell whether the result is right; None where that cannot be told.
+Attempt = Callable[[], bool | None]
+
+
+def cause_among(switches: Sequence[str], attempt: Attempt, among: Collection[str] | None = None) -> Cause:
+    """Search the switches in order for the first application with which the result is wrong."""
+    search = _Search(attempt, among)
+    for switch in switches:
+        if (cause := search.of(switch)) is not None:
+            return cause
+    return Cause("", tried=search.tried, note=f"none of {', '.join(WORDS[s] for s in switches)} alone brings it about")
+
+
+class _Search:
+    """A search by halves, which counts its compiles."""
+
+    def __init__(self, attempt: Attempt, among: Collection[str] | None) -> None:
+        self._attempt, self._among, self.tried = attempt, among, 0
+
+    def of(self, switch: str) -> Cause | None:
+        """The application of a switch that makes the result wrong; None where it is wrong without any of them."""
+        without, _ = self._right(switch, 0)
+        if without is False:
+            return None
+        wrong, names = self._right(switch, ALL)
+        if wrong is not False or not names:
+            return None
+        if without is None:  # such as without all decompositions: Inductor has no lowering of some operators
+            return self._one_by_one(switch, names)
+        low, high = 0, len(names)
+        while high - low > 1:
+            middle = (low + high) // 2
+            right, _ = self._right(switch, middle)
+            low, high = (middle, high) if right is True else (low, middle)
+        return Cause(switch, _operator(names[high - 1]), high, self.tried)
+
+    def _one_by_one(self, switch: str, names: Sequence[str]) -> Cause | None:
+        """Leave out all applications of one name at a time."""
+        for name in list(dict.fromkeys(names))[:MOST]:
+            if self._right(switch, 0, (name,))[0] is True:
+                return Cause(switch, _operator(name), names.index(name) + 1, self.tried)
+        return None
+
+    def _right(self, switch: str, most: int, among: Collection[str] | None = None) -> tuple[bool | None, list[str]]:
+        """Whether the result is right with this many applications, and the names of all there were."""
+        self.tried += 1
+        step(f"compiling with {'all' if most == ALL else most} of {switch}")
+        with applied_at_most(switch, most, among or self._among) as applied:
+            try:
+                return self._attempt(), applied
+            except (CompileError, InterpretError):
+                return None, applied
+
+
+def _operator(name: str) -> str:
+    """An operator as "aten.gelu.default"; another name as it is."""
+    match = _OPERATOR.match(name)
+    return f"{match[1]}.{match[2]}" if match else name
+
+
+def pattern_among(trace: TraceData, attempt: Callable[[str], bool | None]) -> Cause | None:
+    """The pattern of a trace's matches without which the result is right; None where there is none."""
+    names = dict.fromkeys(str(row["pattern"]) for row in table(trace, "pattern_match"))
+    for tried, name in enumerate(names, 1):
+        step(f"compiling without {name}")
+        try:
+            if attempt(name) is True:
+                return Cause("patterns", name, tried, tried)
+        except CompileError:
+            continue
+    return None
+
+
+__all__ = ["Cause", "cause_among", "pattern_among"]

@@ -1,0 +1,80 @@
+"""A sample of the faults of benchmarks/bisecting.py: each is found and named, and programs without one are left in peace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+import explorer
+from explorer.errors import LiveError
+from explorer.traced import Trace
+from tests.state import difference, snapshot
+
+FILE = Path(__file__).parents[2] / "benchmarks" / "bisecting.py"
+
+
+@pytest.fixture
+def script(module_at: Callable[[Path], ModuleType]) -> ModuleType:
+    """The script that plants them all."""
+    return module_at(FILE)
+
+
+def test_a_wrong_lowering_is_found_with_its_kernel_and_lines(script: ModuleType) -> None:
+    """The launch, the lowering, the kernel's line that has the wrong factor, and the program's line are named."""
+    kind, result = script.found_at("lowering", "h100")
+    assert kind == "found", result
+    assert result.first.suspects == ("sin",) and any("1.001" in text for _, text in result.first.kernel_lines)
+    assert any(".sin()" in code for _, _, code in result.first.user_lines)
+    assert [row["node"] for row in result.rows if row["equal"] is False] == [row["node"] for row in result.first.outputs]
+    assert "#f6b3ae" in result.diagram().source and "#c9e7c9" in result.diagram().source
+    assert "the lowering of sin brings it about" in repr(result)
+
+
+@pytest.mark.parametrize("level", ["decomposition", "pattern"])
+def test_a_fault_above_the_kernels_is_found(level: str, script: ModuleType) -> None:
+    """No kernel is blamed for what a decomposition, a pass or a pattern did; that one is named."""
+    before = snapshot()
+    kind, result = script.found_at(level, "h100")
+    assert kind == "found", result
+    assert result.first is None and result.off
+    assert difference(before, snapshot()) == {}
+
+
+@pytest.mark.parametrize("target", ["cpu", "h100"])
+def test_a_fault_in_one_kernel_of_gpt2_is_found(target: str, script: ModuleType) -> None:
+    """A constant that is changed in a kernel's text is found, with its line, and the compiler is not blamed for it."""
+    kind, result = script.found_in_text(lambda: script.gpt2(1), target, "0.7978845608", "0.79")
+    assert kind == "found", result
+    assert result.cause.kind == "" and "traced again the result is right" in result.cause.note
+
+
+@pytest.mark.parametrize(("name", "train"), [("block", True), ("split reduction", False), ("bfloat16", False)])
+def test_a_program_without_a_fault_is_left_in_peace(name: str, train: bool, script: ModuleType) -> None:
+    """Rounding is no fault: not of a backward, of a reduction in two kernels, nor of 16 bits."""
+    kind, result = script.silent(script.RIGHT[name], "h100", train)
+    assert kind == "right", result
+    assert repr(result).startswith("nothing is off")
+
+
+def test_an_earlier_fault_is_not_held_against_later_kernels(script: ModuleType) -> None:
+    """Of three kernels in a row the first is wrong; the others are judged by what they were given, and are right."""
+    function, arguments = script.PLANTED()
+    with script.in_lowering():
+        trace = explorer.trace(function, *(a.detach() for a in arguments), target="h100")
+        result = trace.bisect(cause=False)
+    launches = {row["launch"] for row in result.rows if row["equal"] is False}
+    assert len(launches) == 1 and len({row["launch"] for row in result.rows}) > 1
+    assert result.cause is None
+
+
+def test_a_loaded_trace_cannot_be_bisected(tmp_path: Path) -> None:
+    """Nothing can be launched of a file."""
+    trace = explorer.trace(torch.sin, torch.randn(8), target="h100")
+    trace.save(tmp_path / "trace.gz")
+    loaded: Trace = explorer.load(tmp_path / "trace.gz")
+    with pytest.raises(LiveError, match="bisecting needs the process"):
+        loaded.bisect()
