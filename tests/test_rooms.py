@@ -107,6 +107,7 @@ CATCHES_EVERYTHING = {
     "widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
     "ladder/triton_worker.py": "a process of its own: what fails is its answer",
     "observe/patch.py": "an error of explorer's in place of torch's function must not break the compile: the original answers",
+    "splice/tuning_process.py": "a process of its own: what fails is its answer",
     "splice/trial_process.py": "a process of its own: what fails is its answer",
     "compilers/trial_process.py": "a process of its own: what fails is its answer",
     "probing/session.py": "what a variation of the program raises is what the probe shows of it",

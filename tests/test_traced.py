@@ -356,6 +356,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "compiling another candidate": lambda t: t.kernels[0].candidate(0),
     "a script": lambda t: t.kernels[0].to_script("kernel.py"),
     "an edit": lambda t: t.kernels[0].edit(t.kernels[0].source),
+    "tuning": lambda t: t.kernels[0].tune(),
     "the edits of a kernel": lambda t: t.kernels[0].variants,
     "stepping": lambda t: t.stepping(),
     "symbolic steps": lambda t: t.symbolic_steps(),

@@ -14,6 +14,7 @@ from explorer.ladder.ladder import Ladder, compile_ladder
 from explorer.live.outcome import on_copies
 from explorer.live.protocol import no_verb
 from explorer.live.timing import median_seconds
+from explorer.live.tuning import prediction_of
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.observe.tensors import same_bits
 from explorer.process.under_way import step
@@ -137,20 +138,20 @@ class Editing:
 
     def _compiled_and_tried(self, made: Variant, wrapper: Wrapper, text: KernelText, original: KernelText) -> Variant:
         """Compile and launch the text in another process first; then here, if it ran."""
-        if text.target is not None:
-            made = self._priced(made, text)
-            if made.status != variants.COMPILED or text.form:
-                return made
         step("recording a launch of the original")
         launches = self.live.launches([(wrapper.file, self.edit.name)], most=1)
         if not launches:
             raise InputError(f"{self.edit.name} is not launched by the traced call, so that an edit of it cannot be tried")
+        if text.target is not None:
+            made = self._priced(made, text, original, launches[0])
+            if made.status != variants.COMPILED or text.form:
+                return made
         step("trying the edit in a process of its own")
         outcome = tried(Job(text, original, [(launch.before, launch.keywords) for launch in launches]), self.edit.limit)
         if outcome.status != "ran":
             return replace(made, status=outcome.status, message=outcome.message, line=outcome.line)
-        seconds, of_original = outcome.seconds or (None, None)
-        made = replace(made, seconds=seconds, original_seconds=of_original)
+        if outcome.seconds is not None:
+            made = replace(made, seconds=outcome.seconds[0], original_seconds=outcome.seconds[1], timed="measured")
         return self._in_place(made, wrapper, text, _same(outcome, launches))
 
     def _in_place(self, made: Variant, wrapper: Wrapper, text: KernelText, same: bool) -> Variant:
@@ -203,7 +204,7 @@ class Editing:
 
     # A GPU you don't have ------------------------------------------------------------------------------------------
 
-    def _priced(self, made: Variant, text: KernelText) -> Variant:
+    def _priced(self, made: Variant, text: KernelText, of_original: KernelText, launch: RecordedLaunch) -> Variant:
         """Compile the text down to machine code for the GPU, and say what it takes beside the original."""
         assert text.target is not None
         step("compiling the edit for the GPU")
@@ -218,7 +219,11 @@ class Editing:
         original = self._ladder_of_original()
         if original is None:
             return made
-        return replace(made, original_cost=ladder_cost(original), original_config=dict(original.config))
+        made = replace(made, original_cost=ladder_cost(original), original_config=dict(original.config))
+        mine, other = prediction_of(text, ladder, launch), prediction_of(of_original, original, launch)
+        if mine is None or other is None:
+            return made
+        return replace(made, seconds=mine.seconds, original_seconds=other.seconds, timed="predicted")
 
     def _ladder_of_original(self) -> Ladder | None:
         """The original as the trace compiled it; None where that failed."""

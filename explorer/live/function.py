@@ -25,11 +25,13 @@ from explorer.live.other_threads import once_nothing_traces
 from explorer.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
 from explorer.live.protocol import Live, TraceAgain, no_verb
 from explorer.live.timing import median_seconds
+from explorer.live.tuning import tuned
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure, Plain, Rows
 from explorer.observe.without_data import NO_DATA
 from explorer.process.under_way import Watchers, step
 from explorer.splice.launches import RecordedLaunch, recorded_launches
+from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
 from explorer.splice.wrappers import LoadedWrapper, Wrapper
 
@@ -206,6 +208,19 @@ class LiveFunction(Live):
     def reset(self, kernel: Artifact, file: str) -> bool:
         """Put a kernel's original back; False where it stands there."""
         return self.edits.reset((file, kernel.kernel))
+
+    def tune(
+        self,
+        kernel: Artifact,
+        file: str,
+        configs: Sequence[Mapping[str, Plain]] | None,
+        candidates: Sequence[Mapping[str, Plain]],
+        limit: float,
+    ) -> Tuning:
+        """Compare configs of a Triton kernel: see `Kernel.tune`."""
+        self._compiled()
+        self._needs_data("no config can be timed")
+        return tuned(self, kernel, file, configs, candidates, limit)
 
     def call_compiled(self, call: Call) -> Any:
         """Call what was compiled with the arguments of `call`, which it may change, as a trace does."""

@@ -18,6 +18,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.process.under_way import Watchers
 from explorer.splice.launches import RecordedLaunch
+from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
 from explorer.splice.wrappers import Wrapper
 
@@ -106,6 +107,17 @@ class LiveKernel(Live):
 
     def reset(self, kernel: Artifact, file: str) -> bool:
         """NoVerbError: there is nothing to put back."""
+        _not_edited()
+
+    def tune(
+        self,
+        kernel: Artifact,
+        file: str,
+        configs: Sequence[Mapping[str, Plain]] | None,
+        candidates: Sequence[Mapping[str, Plain]],
+        limit: float,
+    ) -> Tuning:
+        """NoVerbError: nothing launches the kernel that could be timed."""
         _not_edited()
 
     # A second trace ------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Force, Plain, Rows, Veto
 from explorer.process.under_way import Watchers
 from explorer.splice.launches import RecordedLaunch
+from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
 from explorer.splice.wrappers import Wrapper
 
@@ -105,6 +106,16 @@ class Live(Protocol):
 
     def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
         """Time each kernel and library call of the trace in runs of the compiled function: see `Trace.time_kernels`."""
+
+    def tune(
+        self,
+        kernel: Artifact,
+        file: str,
+        configs: Sequence[Mapping[str, Plain]] | None,
+        candidates: Sequence[Mapping[str, Plain]],
+        limit: float,
+    ) -> Tuning:
+        """Compare configs of a Triton kernel: see `Kernel.tune`."""
 
     # A second trace ------------------------------------------------------------------------------------------------
 

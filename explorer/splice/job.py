@@ -9,7 +9,7 @@ from typing import Any
 from explorer.splice.kernels import KernelText
 
 #: The files in the folder of a trial.
-JOB, ANSWER, PHASE = "job.pt", "answer.pt", "phase"
+JOB, ANSWER, PHASE, ROWS = "job.pt", "answer.pt", "phase", "rows.jsonl"
 
 
 @dataclass(frozen=True)
@@ -32,3 +32,12 @@ class Answer:
     seconds: tuple[float, float] | None = None
     error: tuple[str, str] | None = None
     line: int = 0
+
+
+@dataclass(frozen=True)
+class TuningJob:
+    """Texts of one kernel with several configs, the original's, and the arguments of a launch with its keywords."""
+
+    texts: Sequence[KernelText]
+    original: KernelText
+    launch: tuple[tuple[Any, ...], Mapping[str, Any]]

@@ -12,6 +12,7 @@ from typing import Any
 
 from explorer.model.values import text_lines
 from explorer.process import scratch
+from explorer.process.undebugged import undebugged
 from explorer.splice import trial_process
 from explorer.splice.job import ANSWER, JOB, PHASE, Answer, Job
 from explorer.splice.messages import NOT_PYTHON, located
@@ -36,15 +37,20 @@ class Outcome:
 
 def tried(job: Job, limit: float) -> Outcome:
     """Compile and launch the edited kernel of a job in another process, for `limit` seconds at most."""
-    import torch
-
     with scratch.folder() as name:
         folder = Path(name)
-        torch.save(job, folder / JOB)
-        command = [sys.executable, "-W", "ignore", "-m", trial_process.__name__, str(folder)]
-        path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
-        process = subprocess.Popen(
-            command,
+        return _outcome(started(trial_process.__name__, job, folder), folder, job, limit)
+
+
+def started(module: str, job: object, folder: Path) -> subprocess.Popen[str]:
+    """Start a process of explorer's own that reads a job from a folder."""
+    import torch
+
+    torch.save(job, folder / JOB)
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+    with undebugged():
+        return subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", module, str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -53,7 +59,6 @@ def tried(job: Job, limit: float) -> Outcome:
             env={**os.environ, "PYTHONPATH": path},
             start_new_session=True,
         )
-        return _outcome(process, folder, job, limit)
 
 
 def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, limit: float) -> Outcome:
@@ -63,11 +68,11 @@ def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, limit: floa
     try:
         printed = process.communicate(timeout=limit)[1]
     except subprocess.TimeoutExpired:
-        _end(process)
+        end(process)
         return Outcome("timeout", f"{_doing(folder)} gave no end in {limit:g} s, the limit; the process was ended")
     finally:
         if process.poll() is None:
-            _end(process)
+            end(process)
     if not (folder / ANSWER).exists():
         return Outcome("crash", _crashed(process.returncode, folder, printed))
     answer: Answer = torch.load(folder / ANSWER, weights_only=False)
@@ -76,7 +81,7 @@ def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, limit: floa
     return _failed(answer, _phase(folder), printed, job)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def end(process: subprocess.Popen[str]) -> None:
     """End a process and those that it started, such as compilers."""
     import signal
 

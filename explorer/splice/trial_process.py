@@ -51,7 +51,7 @@ def _try(job: Job, answer: Answer, begin: Callable[[str], object]) -> None:
         _launched(job, edited, answer, begin)
     if job.edited.target is None and job.launches:
         begin("time")
-        answer.seconds = _timed(launcher(edited), launcher(compiled(job.original)), *job.launches[0])
+        answer.seconds = timed(launcher(edited), launcher(compiled(job.original)), *job.launches[0])
 
 
 def _launched(job: Job, edited: Any, answer: Answer, begin: Callable[[str], object]) -> None:
@@ -60,7 +60,7 @@ def _launched(job: Job, edited: Any, answer: Answer, begin: Callable[[str], obje
         begin("launch")
         mine = copies(args)
         launcher(edited)(*mine, **keywords)
-        _synchronize(mine)
+        synchronize(mine)
         answer.after.append(mine)
 
 
@@ -88,7 +88,7 @@ def copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(map_tensors(copier(), args))
 
 
-def _synchronize(args: Sequence[Any]) -> None:
+def synchronize(args: Sequence[Any]) -> None:
     """Wait for the GPU that has a tensor: an error of the kernel is raised here."""
     import torch
 
@@ -96,7 +96,7 @@ def _synchronize(args: Sequence[Any]) -> None:
         torch.cuda.synchronize()
 
 
-def _timed(
+def timed(
     edited: Callable[..., Any], original: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> tuple[float, float]:
     """The median seconds of a launch of each, launched in turn on the same copies."""

@@ -34,7 +34,8 @@ class Variant:
     are those of a launch, medians, None where neither can be timed; `call_seconds` are those of a call of the whole
     function, with the variant and with the original. `cost` and `original_cost` say what the compiled kernels take: registers
     (a thread), spills (bytes a thread), shared (bytes a block), warps an SM and instructions. `interpreted` says
-    that the CPU ran it in the place of a GPU you don't have.
+    that the CPU ran it in the place of a GPU you don't have. `timed` is "measured", or "predicted" for a GPU you don't have, of
+    the machine code (`splice/prediction.py`).
     """
 
     number: int
@@ -54,6 +55,7 @@ class Variant:
     cost: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
     original_cost: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
     interpreted: bool = False
+    timed: str = ""
 
     @property
     def in_place(self) -> bool:
@@ -92,6 +94,7 @@ class Variant:
             "seconds": self.seconds,
             "original_seconds": self.original_seconds,
             "ratio": self.ratio,
+            "timed": self.timed,
             **{key: self.cost.get(key) for key in ("registers", "spills", "shared", "warps", "instructions")},
             "config": dict(self.config) if self.config is not None else None,
         }
@@ -115,7 +118,8 @@ class Variant:
         """The times beside the original's."""
         if self.ratio is None or self.seconds is None or self.original_seconds is None:
             return ""
-        launch = f"a launch takes {_time(self.seconds)}, the original's {_time(self.original_seconds)} ({self.ratio:.2f} times)"
+        takes = "is predicted to take" if self.timed == "predicted" else "takes"
+        launch = f"a launch {takes} {_time(self.seconds)}, the original's {_time(self.original_seconds)} ({self.ratio:.2f} times)"
         if self.call_seconds is None:
             return launch
         return f"{launch}; a call of the function {_time(self.call_seconds[0])} and {_time(self.call_seconds[1])}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from explorer.questions.missing import explain_missing, no_form, no_kernel
 from explorer.questions.rows import KernelRow
 from explorer.scripts.kernel_script import Made
 from explorer.scripts.write import kernel_to_script
+from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 
@@ -109,6 +110,22 @@ class Kernel(KernelData):
         original = self.text("kernel" if stage == "source" else stage)
         with live.watchers.verb(f"{self.name}.edit()"):
             return live.edit(Edit(self.artifact, self._wrapper_file, stage, text, original, config, limit, check))
+
+    def tune(self, configs: Sequence[Mapping[str, Plain]] | None = None, *, limit: float = 300.0) -> Tuning:
+        """Compare configs of this Triton kernel, such as `[{"XBLOCK": 4, "num_warps": 8}]`; `best` is the fastest.
+
+        Without `configs` they are its own, Inductor's candidates, and those with a block size or the number of warps halved or
+        doubled. On the attached GPU each is compiled and launched in a process of its own, `limit` seconds at most, on the
+        arguments of the traced call, with a cold cache, in turn with the kernel's own config. For a GPU you don't have each is
+        compiled to machine code, of which its time is predicted. `k.edit(k.source, config=tuning.best)` puts one in place,
+        `k.candidate(config)` has its texts.
+
+        LiveError for a loaded trace, NoVerbError for a kernel that has no configs.
+        """
+        live = self.trace.needs_live("tuning")
+        with live.watchers.verb(f"{self.name}.tune()"):
+            own = tuple({k: v for k, v in row.items() if k not in ("ms", "taken")} for row in self.candidates)
+            return live.tune(self.artifact, self._wrapper_file, configs, own, limit)
 
     @property
     def variants(self) -> Variants:

@@ -76,3 +76,12 @@ def test_what_cannot_run_is_named_and_the_gpu_lives(kernel: explorer.Kernel) -> 
         assert variant.status in ({"crash", "launch error"} if status == "crash" else {status}), repr(variant)
         assert variant.line or status in ("crash", "timeout"), repr(variant)
         assert not variant.in_place and equal(kernel) == [True], status
+
+
+def test_configs_are_timed_in_turn(kernel: explorer.Kernel) -> None:
+    """Each config has a time, results as the kernel's own, and one that cannot be has its error."""
+    tuning = kernel.tune([{"num_warps": 1}, {"num_warps": 4}, {"num_warps": 3}])
+    assert tuning.measured and [row["error"] == "" for row in tuning.rows] == [True, True, False], tuning.rows
+    assert all(row["seconds"] > 0 and row["max_abs"] < 1e-5 and row["registers"] for row in tuning.rows[:2])
+    assert kernel.edit(kernel.source, config=tuning.best).in_place
+    kernel.reset()

@@ -1,0 +1,90 @@
+"""Time a kernel of a compiled function with several configs, or say what each costs on a GPU you don't have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import CompileError, InputError
+from explorer.ladder.ladder import Ladder, compile_ladder
+from explorer.ladder.triton_tools import no_sass
+from explorer.live.protocol import no_verb
+from explorer.model.values import Artifact, Plain
+from explorer.process.under_way import step
+from explorer.splice.cost import ladder_cost
+from explorer.splice.job import TuningJob
+from explorer.splice.kernels import KernelText, interpreted_kernel, kernel_text
+from explorer.splice.launches import RecordedLaunch
+from explorer.splice.prediction import Prediction, predicted
+from explorer.splice.tuning import Tuning, as_rows, given_configs, neighbours, timed_configs
+
+if TYPE_CHECKING:
+    from explorer.live.function import LiveFunction
+
+
+def tuned(
+    live: LiveFunction,
+    kernel: Artifact,
+    file: str,
+    configs: Sequence[Mapping[str, Plain]] | None,
+    candidates: Sequence[Mapping[str, Plain]],
+    limit: float,
+) -> Tuning:
+    """Compare configs of a Triton kernel; None takes the kernel's own with its candidates and neighbours."""
+    wrapper = next((w for w in live.wrappers if w.file == file), None)
+    if kernel.language != "triton" or wrapper is None:
+        raise no_verb(
+            f"{kernel.kernel} cannot be tuned",
+            "only a Triton kernel that Inductor's wrapper launches has configs",
+            "a C++ kernel is edited, k.edit(source=…)",
+        )
+    original = kernel_text(wrapper, kernel.kernel, kernel.text, kernel.language)
+    step("recording a launch")
+    launches = live.launches([(file, kernel.kernel)], most=1)
+    if not launches:
+        raise InputError(f"{kernel.kernel} is not launched by the traced call, so that nothing can be timed")
+    own = original.config if original.config is not None else dict(live.ladders.of(kernel).config)
+    wanted = given_configs(configs) if configs is not None else neighbours(own, candidates)
+    wanted = [{**own, **config} for config in wanted]
+    texts = [replace(original, config=config) for config in wanted]
+    if live.absent is not None:
+        return _predicted(live, texts, launches[0], own)
+    job = TuningJob(texts, original, (launches[0].before, launches[0].keywords))
+    return Tuning(kernel.kernel, as_rows(wanted, timed_configs(job, limit), own), measured=True)
+
+
+def _predicted(live: LiveFunction, texts: Sequence[KernelText], launch: RecordedLaunch, own: Mapping[str, Plain]) -> Tuning:
+    """What each config costs on the GPU you don't have, with the predicted time of a launch beside that of the kernel's own."""
+    results: list[dict[str, Any]] = []
+    before = cost_of(replace(texts[0], config=own), launch)
+    for number, text in enumerate(texts):
+        step("compiling the configs", number, len(texts))
+        results.append({**cost_of(text, launch), "original_seconds": before.get("seconds")})
+    return Tuning(launch.kernel, as_rows([text.config or {} for text in texts], results, own), measured=False)
+
+
+def cost_of(text: KernelText, launch: RecordedLaunch) -> dict[str, Any]:
+    """What a text costs on its GPU, and the predicted `seconds` of a launch; an `error` where it does not compile."""
+    assert text.target is not None
+    try:
+        ladder = compile_ladder(text.source, text.name, text.target, text.config)
+    except (CompileError, InputError) as error:
+        return {"error": str(error).partition("\n")[0]}
+    prediction = prediction_of(text, ladder, launch)
+    times = {"seconds": prediction.seconds, "limit": prediction.limit} if prediction is not None else {}
+    return {**ladder_cost(ladder), **times}
+
+
+def prediction_of(text: KernelText, ladder: Ladder, launch: RecordedLaunch) -> Prediction | None:
+    """The predicted time of a launch with these arguments; None where no SASS can be read."""
+    import torch
+
+    assert text.target is not None
+    if text.target.vendor != "nvidia" or no_sass(text.target):
+        return None
+    kernel = interpreted_kernel(text, None)
+    grid = kernel.grid(dict(zip(kernel.names, launch.before, strict=False)))
+    moved = sum(a.numel() * a.element_size() for a in launch.before if isinstance(a, torch.Tensor))
+    moved += sum(launch.before[n].numel() * launch.before[n].element_size() for n in launch.changed)
+    return predicted(text.target, ladder, ladder.sass(), grid, text.source, moved)

@@ -1,0 +1,126 @@
+"""Predict how long a launch takes of its machine code, to compare two texts of one kernel on a GPU you don't have.
+
+The time of a launch is the longest of three, plus a launch itself: what the multiprocessors take to issue every instruction, what
+one block takes from its first instruction to its last, for each wave of blocks, and the bytes at the memory's bandwidth. It
+serves to compare texts of one kernel: benchmarks/predicted_edits.py says how often it is right about which is faster.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.gpus.figures import Target
+from explorer.ladder.ladder import Ladder
+from explorer.model.values import text_lines
+from explorer.stages.triton.instruction_mix import sass_mix
+
+#: Cycles of one of a multiprocessor's four schedulers that an instruction of a warp takes, by class: 32 threads over the lanes of
+#: a quarter of a multiprocessor. https://docs.nvidia.com/cuda/cuda-c-programming-guide (throughput of arithmetic instructions,
+#: compute capability 9.0).
+CYCLES: Mapping[str, float] = {
+    "fp32": 1.0,
+    "fp16": 1.0,
+    "fp64": 2.0,
+    "integer": 2.0,
+    "move": 2.0,
+    "conversion": 8.0,
+    "special function": 8.0,
+    "shuffle": 4.0,
+    "shared": 4.0,
+    "global": 4.0,
+    "local": 4.0,
+    "sync": 8.0,
+    "tensor core": 16.0,
+}
+#: Cycles that a warp waits for what an instruction gives, by class, where nothing else of its own is in flight.
+LATENCY: Mapping[str, float] = {
+    "global": 500.0,
+    "shared": 23.0,
+    "shuffle": 22.0,
+    "sync": 25.0,
+    "local": 30.0,
+    "tensor core": 32.0,
+}
+#: The schedulers of a multiprocessor, and the cycles between two instructions of one warp that follow from each other.
+SCHEDULERS, DEPENDENT = 4, 4.5
+#: The seconds of a launch that does nothing, and the share of the memory's bandwidth that kernels reach: as `questions/costs.py`.
+LAUNCH, SHARE = 1.0e-6, 0.85
+#: Hertz where the target's figures have none.
+CLOCK = 1.7e9
+
+_LABEL = re.compile(r"^\s*(\.L\w+):")
+_BRANCH = re.compile(r"\bBRA\b.*?\(?(\.L\w+)\)?")
+_WIDE = re.compile(r"\b(LDG|STG)\.[\w.]*?(64|128)\b")
+_NUMBER = re.compile(r"^\s*(r0_numel|rnumel|r1_numel|K)(?:\s*:[^=]*)? = (\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The seconds of a launch, and what limits them: "issue", "latency" or "memory"."""
+
+    seconds: float
+    limit: str
+
+
+def predicted(target: Target, ladder: Ladder, sass: str, grid: tuple[int, int, int], source: str, moved: float) -> Prediction:
+    """Predict a launch of `grid` blocks that moves so many bytes; `source` says how often its loops run."""
+    blocks = math.prod(grid)
+    weights = weighted(sass, trips(source, ladder.config))
+    warps = int(ladder.metadata["num_warps"])
+    occupancy: Any = ladder.metadata.get("occupancy") or {}
+    at_once = max(1, int(occupancy.get("blocks") or 1)) * target.multiprocessors
+    issue = sum(CYCLES.get(name, 1.0) * count for name, count in weights.items()) * warps / SCHEDULERS
+    waves = math.ceil(blocks / at_once)
+    clock = target.clock or CLOCK
+    parts = {
+        "issue": issue * math.ceil(blocks / target.multiprocessors) / clock,
+        "latency": waves * _life(weights) / clock,
+        "memory": moved / (target.bandwidth * SHARE),
+    }
+    limit = max(parts, key=lambda name: parts[name])
+    # what does not limit still costs a part: a wave's end and beginning overlap with nothing
+    return Prediction(LAUNCH + parts[limit] + 0.25 * sum(value for name, value in parts.items() if name != limit), limit)
+
+
+def _life(weights: Mapping[str, float]) -> float:
+    """The cycles of one warp alone: its instructions one after the other, and what it waits for."""
+    own = DEPENDENT * sum(weights.values())
+    waits = sum(LATENCY.get(name, 0.0) * count * _overlap(name, count) for name, count in weights.items())
+    return own + waits
+
+
+def _overlap(name: str, count: float) -> float:
+    """The share of waits that do not overlap: loads that follow each other are in flight together."""
+    return min(1.0, 2.0 / count) if name == "global" and count else 0.5
+
+
+def trips(source: str, config: Mapping[str, Any]) -> float:
+    """How often the loop of a reduction or of a matrix product runs; 1 where the source does not say."""
+    sizes = {name: int(number) for name, number in _NUMBER.findall(source)}
+    size = sizes.get("r0_numel") or sizes.get("rnumel") or sizes.get("K")
+    block = config.get("R0_BLOCK") or config.get("RBLOCK") or config.get("BLOCK_K")
+    return math.ceil(size / int(block)) if size and block else 1.0
+
+
+def weighted(sass: str, times: float) -> dict[str, float]:
+    """The instructions of a text by class, those inside a loop as often as it runs; a wide load or store counts as several."""
+    lines = text_lines(sass)
+    labels = {match[1]: number for number, line in enumerate(lines) if (match := _LABEL.match(line))}
+    loops = [
+        range(labels[match[1]], number + 1)
+        for number, line in enumerate(lines)
+        if (match := _BRANCH.search(line)) and labels.get(match[1], number) < number
+    ]
+    loops = [loop for loop in loops if len(loop) > 2]  # the last instruction of a kernel branches to itself
+    weights: dict[str, float] = {}
+    for number, line in enumerate(lines):
+        count = times if any(number in loop for loop in loops) else 1.0
+        wide = _WIDE.search(line)
+        count *= int(wide[2]) / 32 if wide else 1.0
+        for name in sass_mix(line):
+            weights[name] = weights.get(name, 0.0) + count
+    return weights

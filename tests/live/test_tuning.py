@@ -1,0 +1,63 @@
+"""Configs of a kernel, compared."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import explorer
+from explorer.errors import InputError, LiveError
+
+
+def program(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, -1)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> explorer.Kernel:
+    """A softmax for a GPU you don't have."""
+    return explorer.trace(program, torch.randn(16, 512), target="h100").kernels[0]
+
+
+def test_each_config_has_what_its_machine_code_takes(kernel: explorer.Kernel) -> None:
+    """The rows have the registers of the ladder compiled with that config, predicted times, and one is the kernel's own."""
+    configs = [{"XBLOCK": 1, "num_warps": 8}, {"XBLOCK": 8, "num_warps": 1}]
+    tuning = kernel.tune(configs)
+    assert not tuning.measured and len(tuning.rows) == 2
+    for row in tuning.rows:
+        ladder = kernel.candidate(row["config"])
+        assert row["registers"] == ladder.metadata["registers"] and row["seconds"] > 0
+    assert tuning.best == tuning.rows[0]["config"]
+    assert tuning.rows[0]["ratio"] <= tuning.rows[1]["ratio"]
+    assert "<svg" in tuning._repr_html_() and "predicted, not measured" in repr(tuning)
+    assert [row["num_warps"] for row in tuning.table] == [row["config"]["num_warps"] for row in tuning.rows]
+
+
+def test_more_work_a_thread_is_predicted_to_take_longer(kernel: explorer.Kernel) -> None:
+    """An edit that computes many more exponentials is predicted slower, one that changes nothing takes the same."""
+    line = next(line for line in kernel.source.split("\n") if "libdevice.exp" in line)
+    name = line.split("=")[0].strip()
+    more = line + "".join(f"\n    {name} = libdevice.exp({name} - 1.0)" for _ in range(200))
+    slower = kernel.edit(kernel.source.replace(line, more), check=False)
+    assert slower.timed == "predicted" and slower.ratio is not None and slower.ratio > 1.2, repr(slower)
+    same = kernel.edit(kernel.source, check=False)
+    assert same.ratio == 1
+    kernel.reset()
+
+
+def test_a_config_that_does_not_compile_has_its_error(kernel: explorer.Kernel) -> None:
+    """It is the last row, and says why; the others have their times."""
+    tuning = kernel.tune([{"num_warps": 3}, {"num_warps": 2}])
+    assert tuning.rows[-1]["config"]["num_warps"] == 3 and tuning.rows[-1]["error"] and tuning.rows[-1]["seconds"] is None
+    assert tuning.rows[0]["seconds"] is not None
+
+
+def test_what_has_no_configs_is_refused(kernel: explorer.Kernel) -> None:
+    """Configs that are none, and a C++ kernel."""
+    with pytest.raises(InputError, match="list of mappings"):
+        kernel.tune([])
+    with pytest.raises(InputError, match="list of mappings"):
+        kernel.tune(3)  # type: ignore[arg-type]
+    cpp = explorer.trace(program, torch.randn(16, 48)).kernels[0]
+    with pytest.raises(LiveError, match="only a Triton kernel"):
+        cpp.tune()
