@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -62,6 +63,18 @@ class Convolved(nn.Module):
         return functional.max_pool2d(self.norm(self.conv(x)).relu(), 2)
 
 
+class Logits(nn.Module):
+    """The logits of a language model."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.model(tokens).logits
+        return logits
+
+
 def gpt2(layers: int) -> Built:
     """GPT-2 with a small hidden size, and tokens."""
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -71,8 +84,7 @@ def gpt2(layers: int) -> Built:
         n_layer=layers, n_embd=32, n_head=2, vocab_size=64, n_positions=16, use_cache=False,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
     )  # fmt: skip
-    model = GPT2LMHeadModel(config)
-    return (lambda tokens: model(tokens).logits), (torch.randint(0, 64, (1, 8)),)
+    return Logits(GPT2LMHeadModel(config)), (torch.randint(0, 64, (1, 8)),)
 
 
 def of(function: Callable[..., Any], *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Callable[[], Built]:
@@ -176,18 +188,18 @@ def in_pattern() -> Iterator[None]:
 @contextmanager
 def in_text(trace: Any, before: str, after: str) -> Iterator[str]:
     """A kernel of a trace is compiled of another text; gives its name."""
-    from explorer.splice.definitions import kernel_from_source
+    from explorer.splice.kernels import compiled, kernel_text
     from explorer.splice.wrappers import replaced_kernels
 
     live = trace.needs_live("")
     kernel = next(k for k in trace.kernels if before in k.source)
     wrapper = next(w for w in live.wrappers if f"{kernel.name} = " in w.text)
-    wrong = kernel_from_source(wrapper, kernel.name, kernel.source.replace(before, after, 1))
+    text = kernel.source.replace(before, after, 1)
+    wrong = compiled(kernel_text(wrapper, kernel.name, text, kernel.language))
 
     def put(standing: Any) -> Any:
-        if hasattr(wrong, "wrappers"):  # one that is interpreted, in whichever interpreter runs the others
-            wrong.wrappers = standing.wrappers
-        return wrong
+        # one that is interpreted runs in whichever interpreter runs the others
+        return replace(wrong, wrappers=standing.wrappers) if hasattr(wrong, "wrappers") else wrong
 
     with replaced_kernels([(wrapper, kernel.name, put)]):
         yield kernel.name
