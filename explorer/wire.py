@@ -590,6 +590,29 @@ class MlirPasses(TypedDict):
     rows: list[MlirPass]
 
 
+class VariantInfo(TypedDict):
+    """An edit of a kernel: "kernel" is the id of the kernel's source, "artifact" that of the text that was edited.
+
+    "stands" says that it is what runs now, "meaning" what its status says beyond its name, "line" the line of the compiler's
+    "message", 0 for none. "launch" and "call" are seconds of a launch and of a call of the whole function, "cost" what the
+    compiled kernel takes: each with the variant's and the original's, None where it is not known.
+    """
+
+    number: int
+    kernel: str
+    artifact: str
+    text: str
+    status: str
+    meaning: str
+    message: str
+    line: int
+    stands: bool
+    interpreted: bool
+    launch: tuple[float | None, float | None]
+    call: tuple[float | None, float | None]
+    cost: dict[str, tuple[float | None, float | None]]
+
+
 class MakeQuestion(TypedDict):
     """Make a text of a kernel."""
 
@@ -629,6 +652,21 @@ class WhatIfQuestion(TypedDict):
     without_pass: NotRequired[str]
 
 
+class EditQuestion(TypedDict):
+    """Put this text in the place of a kernel, whose source or form "artifact" is."""
+
+    ask: Literal["edit"]
+    artifact: str
+    text: str
+
+
+class ResetQuestion(TypedDict):
+    """Put the original of a kernel back, whose source or form "artifact" is."""
+
+    ask: Literal["reset"]
+    artifact: str
+
+
 class Action(TypedDict):
     """Do something with the compiled function, or stop that; "interrupt" stops what a cell has called."""
 
@@ -636,7 +674,7 @@ class Action(TypedDict):
 
 
 #: What the front end asks of the live process.
-Question = MakeQuestion | ChoiceQuestion | PassesQuestion | WhatIfQuestion | Action
+Question = MakeQuestion | ChoiceQuestion | PassesQuestion | WhatIfQuestion | EditQuestion | ResetQuestion | Action
 
 #: Shapes that may have keys beyond those that they name.
 OPEN = (Resources,)
@@ -652,4 +690,4 @@ DATA = {
 OF_PASSES = PassFacts
 ROWS = {"phase": Phase, "guards": Guard, "recompile": Recompile, "symbol": Symbol}
 #: All that travels.
-MESSAGES = (Payload, Opening, Addition, Selected, Command, Progress, Called, MlirPasses, Question)
+MESSAGES = (Payload, Opening, Addition, Selected, Command, Progress, Called, MlirPasses, VariantInfo, Question)

@@ -261,6 +261,9 @@ class FakeLive:
     def __init__(self) -> None:
         self.watchers = Watchers()
 
+    def variants(self, kernel) -> tuple[object, ...]:
+        return ()
+
     def check(self, *_: object, **__: object) -> Rows:
         return Rows([{"output": "output", "max_abs": 0.0}])
 

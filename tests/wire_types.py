@@ -32,8 +32,13 @@ def typescript() -> str:
     shapes = dict.fromkeys(
         s for root in (*wire.MESSAGES, *wire.DATA.values(), wire.OF_PASSES, *wire.ROWS.values()) for s in reachable(root)
     )
-    aliases = [f"export type {name} = {written(shape)};\n" for name, shape in ALIASES.items()]
-    return "\n".join([HEAD, *map(interface, shapes), *aliases])
+    return "\n".join([HEAD, *map(interface, shapes), *(alias(name, shape) for name, shape in ALIASES.items())])
+
+
+def alias(name: str, shape: Any) -> str:
+    """Write a shape that is no class, in lines that fit a screen."""
+    line = f"export type {name} = {written(shape)};\n"
+    return line if len(line) <= WIDTH + 1 else line.replace(" = ", " =\n  ", 1)
 
 
 def interface(shape: Any) -> str:

@@ -58,17 +58,26 @@ class Edit:
 
 @dataclass
 class Edits:
-    """The variants of one compiled function in the order in which they were made, and what puts each original back."""
+    """The variants of one compiled function by the id of their kernel, which of them stands, and what puts its original back.
 
-    made: list[Variant] = field(default_factory=list)
+    Kernels of two graphs may have one name: where a kernel stands is the file of its wrapper and its name in it.
+    """
+
+    made: dict[str, list[Variant]] = field(default_factory=dict)
+    standing: dict[tuple[str, str], Variant] = field(default_factory=dict)
     undo: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
 
-    def of(self, kernel: str) -> tuple[Variant, ...]:
-        """The variants of one kernel."""
-        return tuple(variant for variant in self.made if variant.kernel == kernel)
+    def of(self, kernel: Artifact) -> tuple[Variant, ...]:
+        """The variants of one kernel, in the order in which they were made."""
+        return tuple(self.made.get(kernel.id, ()))
+
+    def add(self, kernel: Artifact, variant: Variant) -> None:
+        """Add one to those of its kernel."""
+        self.made[kernel.id] = [*self.made.get(kernel.id, ()), variant]
 
     def reset(self, place: tuple[str, str]) -> bool:
         """Put the original back; False where it stands there."""
+        self.standing.pop(place, None)
         undo = self.undo.pop(place, None)
         if undo is not None:
             undo()
@@ -88,7 +97,7 @@ class Editing:
         original = kernel_text(wrapper, edit.name, edit.kernel.text, edit.kernel.language)
         text = self._text(wrapper, original)
         made = Variant(
-            1 + len(self.live.edits.of(edit.name)),
+            1 + len(self.live.edits.of(edit.kernel)),
             edit.name,
             edit.form,
             edit.text,
@@ -99,7 +108,7 @@ class Editing:
             interpreted=text.target is not None,
         )
         variant = self._compiled_and_tried(made, wrapper, text, original)
-        self.live.edits.made.append(variant)
+        self.live.edits.add(edit.kernel, variant)
         return variant
 
     # What is edited ------------------------------------------------------------------------------------------------
@@ -174,10 +183,10 @@ class Editing:
                 made = replace(made, call_seconds=self._calls(wrapper, kernel, before))
             if made.in_place:
                 stack.pop_all()
-                self._keep(wrapper, kernel, undo)
+                self._keep(wrapper, kernel, undo, made)
         return made
 
-    def _keep(self, wrapper: Wrapper, kernel: Any, undo: Callable[[], None]) -> None:
+    def _keep(self, wrapper: Wrapper, kernel: Any, undo: Callable[[], None], made: Variant) -> None:
         """Let the variant stand, in the place of an earlier one if there is one."""
         place = (wrapper.file, self.edit.name)
         if place in self.live.edits.undo:
@@ -185,6 +194,7 @@ class Editing:
             self.live.edits.reset(place)
             undo = wrapper.replace(self.edit.name, functools.partial(_standing_in, kernel))
         self.live.edits.undo[place] = undo
+        self.live.edits.standing[place] = made
 
     def _calls(self, wrapper: Wrapper, kernel: Any, original: Any) -> tuple[float, float]:
         """The median seconds of a call of the whole function with the variant, and with what stood in its place."""

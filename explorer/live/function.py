@@ -199,15 +199,24 @@ class LiveFunction(Live):
         """Compile another text of a kernel, try it, and put it in place where it is right."""
         self._compiled()
         self._needs_data("no edit can be run")
-        return Editing(self, edit).variant()
+        try:
+            return Editing(self, edit).variant()
+        finally:
+            self.watchers.changed()
 
     def variants(self, kernel: Artifact) -> tuple[Variant, ...]:
         """The edits of a kernel."""
-        return self.edits.of(kernel.kernel)
+        return self.edits.of(kernel)
+
+    def standing(self, kernel: Artifact, file: str) -> Variant | None:
+        """The edit that stands in the place of a kernel; None where the original does."""
+        return self.edits.standing.get((file, kernel.kernel))
 
     def reset(self, kernel: Artifact, file: str) -> bool:
         """Put a kernel's original back; False where it stands there."""
-        return self.edits.reset((file, kernel.kernel))
+        was_edited = self.edits.reset((file, kernel.kernel))
+        self.watchers.changed()
+        return was_edited
 
     def tune(
         self,

@@ -105,6 +105,10 @@ class LiveKernel(Live):
         """NoVerbError: there are none."""
         _not_edited()
 
+    def standing(self, kernel: Artifact, file: str) -> Variant | None:
+        """NoVerbError: there is none."""
+        _not_edited()
+
     def reset(self, kernel: Artifact, file: str) -> bool:
         """NoVerbError: there is nothing to put back."""
         _not_edited()

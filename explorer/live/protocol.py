@@ -101,6 +101,9 @@ class Live(Protocol):
     def variants(self, kernel: Artifact) -> tuple[Variant, ...]:
         """The edits of a kernel, in the order in which they were made."""
 
+    def standing(self, kernel: Artifact, file: str) -> Variant | None:
+        """The edit that stands in the place of a kernel of the wrapper of that file; None where the original does."""
+
     def reset(self, kernel: Artifact, file: str) -> bool:
         """Put a kernel's original back into the wrapper of that file; False where it stands there."""
 

@@ -87,10 +87,17 @@ class Watchers:
         """Say that a verb has ended; while another is under way, what that one does."""
         self._tell(self._verbs[-1].told if self._verbs else None)
 
+    def changed(self) -> None:
+        """Tell the views anew, because something of the trace that they show is other than it was."""
+        self._say(self._told)
+
     def _tell(self, report: Report | None) -> None:
         if report == self._told:
             return
         self._told = report
+        self._say(report)
+
+    def _say(self, report: Report | None) -> None:
         for hear in self._views:
             try:
                 hear(report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,13 @@ from typing import Any
 from explorer.model.values import text_lines
 from explorer.process import scratch
 from explorer.process.undebugged import undebugged
+from explorer.process.under_way import step
 from explorer.splice import trial_process
 from explorer.splice.job import ANSWER, JOB, PHASE, Answer, Job
 from explorer.splice.messages import NOT_PYTHON, located
 
+#: The seconds between two looks whether the verb was asked to stop.
+POLL = 0.2
 #: What a phase of a trial is called where it fails.
 STATUS = {"": "launch error", "compile": "compile error", "launch": "launch error", "time": "launch error"}
 
@@ -66,19 +70,30 @@ def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, limit: floa
     import torch
 
     try:
-        printed = process.communicate(timeout=limit)[1]
-    except subprocess.TimeoutExpired:
-        end(process)
-        return Outcome("timeout", f"{_doing(folder)} gave no end in {limit:g} s, the limit; the process was ended")
+        printed = _printed(process, folder, limit)
     finally:
         if process.poll() is None:
             end(process)
+    if printed is None:
+        return Outcome("timeout", f"{_doing(folder)} gave no end in {limit:g} s, the limit; the process was ended")
     if not (folder / ANSWER).exists():
         return Outcome("crash", _crashed(process.returncode, folder, printed))
     answer: Answer = torch.load(folder / ANSWER, weights_only=False)
     if answer.error is None:
         return Outcome("ran", after=answer.after, seconds=answer.seconds)
     return _failed(answer, _phase(folder), printed, job)
+
+
+def _printed(process: subprocess.Popen[str], folder: Path, limit: float) -> str | None:
+    """What the process printed until it ended; None where it has not after `limit` seconds. A verb that is stopped ends here."""
+    until = time.monotonic() + limit
+    while (left := until - time.monotonic()) > 0:
+        step(f"trying the edit in a process of its own: {_doing(folder)}")
+        try:
+            return process.communicate(timeout=min(left, POLL))[1]
+        except subprocess.TimeoutExpired:
+            continue
+    return None
 
 
 def end(process: subprocess.Popen[str]) -> None:

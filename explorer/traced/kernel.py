@@ -132,6 +132,11 @@ class Kernel(KernelData):
         """The edits of this kernel in the order in which they were made; `table()` has a row for each. LiveError if loaded."""
         return Variants(self.trace.needs_live("the edits of a kernel").variants(self.artifact))
 
+    @property
+    def edited(self) -> Variant | None:
+        """The edit that stands in the place of this kernel; None where the original does. LiveError for a loaded trace."""
+        return self.trace.needs_live("the edits of a kernel").standing(self.artifact, self._wrapper_file)
+
     def reset(self) -> bool:
         """Put the original back in the place of an edit; False where it stands there. LiveError for a loaded trace."""
         return self.trace.needs_live("an edit").reset(self.artifact, self._wrapper_file)

@@ -35,6 +35,7 @@ from explorer.page import bundle, packed
 from explorer.payload import lines_of_nodes
 from explorer.process.hosts import needs_view
 from explorer.questions.summary import target_words
+from explorer.widget.variants import variants_of
 from explorer.widget.views import VIEWS, views_of
 from explorer.widget.worker import Worker
 
@@ -72,6 +73,8 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     called = traitlets.Dict().tag(sync=True)
     #: The MLIR passes of the last requested kernel, a `wire.MlirPasses`.
     passes = traitlets.Dict().tag(sync=True)
+    #: The edits of the trace's kernels, each a `wire.VariantInfo`.
+    variants = traitlets.List().tag(sync=True)
     #: The changed trace of the last "what if" beside this one, as `page.packed` returns a comparison; empty for none.
     beside = traitlets.Bytes().tag(sync=True)
     is_live = traitlets.Bool().tag(sync=True)
@@ -93,6 +96,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         self._watchers = [live.watchers for live in lives]
         for watchers in self._watchers:
             watchers.add(self._hear)
+        self.variants = variants_of(trace)
         self.on_msg(lambda _, message, __: self._worker.answer(message))
 
     def close(self) -> None:
@@ -107,6 +111,8 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     def _hear(self, report: Report | None) -> None:
         """Show what a verb of the trace does that was not asked for in the view."""
         self.called = {} if report is None else asdict(report)
+        if report is None:
+            self.variants = variants_of(self.trace)
 
     def stop_called(self) -> None:
         """Stop the verb that a cell has called, as the kernel's own interrupt does."""

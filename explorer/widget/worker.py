@@ -24,6 +24,7 @@ from explorer.process.under_way import Report, UnderWay
 from explorer.questions.comparison import compare
 from explorer.questions.figures import shown
 from explorer.replay import extended
+from explorer.widget.variants import edited_text
 
 if TYPE_CHECKING:
     from explorer.model.values import Artifact
@@ -57,7 +58,7 @@ class Worker:
             self._stop()
         elif ask == "interrupt":
             self._widget.stop_called()
-        elif ask in ("make", "choice", "passes", "run", "check", "benchmark", "what_if"):
+        elif ask in ("make", "choice", "passes", "run", "check", "benchmark", "what_if", "edit", "reset"):
             self._waiting = [future for future in self._waiting if not future.done()]
             if len(self._waiting) > MOST_WAITING:
                 self._tell(what=ask, error=f"not done: {MOST_WAITING} questions wait already; let them finish, or press stop")
@@ -89,6 +90,8 @@ class Worker:
             "check": self._check,
             "benchmark": self._benchmark,
             "what_if": self._what_if,
+            "edit": self._edit,
+            "reset": self._reset,
         }
         try:
             with self._stopping.during(), UnderWay(ask, self._hear).reported():
@@ -168,6 +171,17 @@ class Worker:
             self._tell(what="benchmark", done=done + ROUND, of=REPEATS)
         medians = {what: statistics.median(values) for what, values in times.items()}
         return [{"what": w, "seconds": s, "ratio_to_eager": s / medians["eager"]} for w, s in medians.items()]
+
+    def _edit(self, message: Mapping[str, Any]) -> list[Any]:
+        """Try another text of a kernel; the views hear of the variant by their trait `variants`."""
+        kernel, form = edited_text(self._widget.trace, str(message["artifact"]))
+        text: dict[str, Any] = {form: str(message["text"])}
+        variant = kernel.edit(**text)
+        return [{"kernel": kernel.artifact.id, "number": variant.number}]
+
+    def _reset(self, message: Mapping[str, Any]) -> list[Any]:
+        kernel, _ = edited_text(self._widget.trace, str(message["artifact"]))
+        return [{"kernel": kernel.artifact.id, "was_edited": kernel.reset()}]
 
     def _what_if(self, message: Mapping[str, Any]) -> list[Any]:
         """Compile the traced call again with a change, and hand both traces over side by side."""

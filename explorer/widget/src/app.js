@@ -6,6 +6,7 @@ import { Beside } from "./beside.js";
 import { Called } from "./called.js";
 import { Colours } from "./colours.js";
 import { element } from "./dom.js";
+import { Edits } from "./edits.js";
 import { Following } from "./following.js";
 import { FullScreen } from "./fullscreen.js";
 import { Header } from "./header.js";
@@ -40,6 +41,7 @@ import { VIEWS } from "./views.js";
  *   search: Search,
  *   colours: Colours,
  *   live: Live,
+ *   edits: Edits,
  *   rail: Rail,
  *   panes: Panes,
  *   following: Following,
@@ -170,7 +172,7 @@ export class App {
   /** @param {KeyboardEvent} event */
   key(event) {
     const [target] = event.composedPath();
-    const typing = target instanceof Element && target.closest("input, select, textarea");
+    const typing = target instanceof Element && target.closest("input, select, textarea, .cm-editor.editing");
     if (typing) return;
     if (event.key === "Escape" && this.fullScreen.style !== null) this.fullScreen.shrink();
     else if (event.key === "Escape") this.selection.clear();
@@ -205,6 +207,7 @@ function assembled(root, payload, viewed) {
   const store = new Store(payload);
   const hub = new Hub();
   const live = new Live(hub, payload.on_demand);
+  const edits = new Edits({ store, hub, live });
   const selection = new Selection(store, hub);
   const hovering = new Hovering(store, hub);
   const search = new Search(store, hub);
@@ -217,10 +220,10 @@ function assembled(root, payload, viewed) {
   };
   /** @param {number} index @param {boolean} other */
   const open = (index, other) => navigation.open(index, other);
-  const rail = new Rail({ store, hub, selection, search, live }, { open, make });
+  const rail = new Rail({ store, hub, selection, search, live, edits }, { open, make });
   /** @param {number} index @param {number} line */
   const go = (index, line) => navigation.goTo(index, line);
-  const panes = new Panes({ store, hub, selection, hovering, search, colours, rail }, root, go);
+  const panes = new Panes({ store, hub, selection, hovering, search, colours, rail, edits }, root, go);
   const code = element("div", { class: "code-view", role: "tabpanel", "aria-label": "Code" }, panes.element);
   const tabs = new Tabs(VIEWS, store, code, { make: (view) => view.make?.(parts), viewed });
   const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
@@ -230,6 +233,6 @@ function assembled(root, payload, viewed) {
   const progress = new Progress({ hub, live, status, tabs });
   const called = new Called({ tabs, status });
   const seen = { rail, panes, following, status, tabs, navigation, beside, permalink, progress, called };
-  const parts = { store, hub, selection, hovering, search, colours, live, make, ...seen };
+  const parts = { store, hub, selection, hovering, search, colours, live, edits, make, ...seen };
   return parts;
 }

@@ -1,5 +1,5 @@
-// A text of many lines in a CodeMirror editor that nobody can change: only the lines in view are in the
-// document.
+// A text of many lines in a CodeMirror editor, which nobody can change unless it is edited: only the lines in
+// view are in the document.
 //
 // It is coloured a line at a time, as text.js cuts lines into tokens; lit lines, the bars of user lines and
 // search marks are decorations of the lines in view, made anew when one of them changes.
@@ -32,6 +32,7 @@ import {
 } from "@codemirror/view";
 import { classOf } from "./colours.js";
 import { element, plural, within } from "./dom.js";
+import { editable, setFault } from "./editable.js";
 import { foldEnds } from "./folds.js";
 import { hoverClass } from "./hovering.js";
 import { hasNoise, noiseIn, noiseLines } from "./noise.js";
@@ -41,6 +42,7 @@ import { lineTooltips } from "./tooltip.js";
 /** @import { Extension, Line, Range, TransactionSpec } from "@codemirror/state" */
 /** @import { BlockInfo, DecorationSet, KeyBinding, ViewUpdate } from "@codemirror/view" */
 /** @import { Look } from "./colours.js" */
+/** @import { Edited } from "./editable.js" */
 /** @import { Hovered } from "./hovering.js" */
 /** @import { Route } from "./links.js" */
 /** @import { Program } from "./program.js" */
@@ -157,6 +159,7 @@ export class Editor {
     this.noise = new Compartment();
     this.wrapped = false;
     this.quiet = true;
+    this.editing = false; // whether the text is one that is edited, without links
     /** @type {string[]} */
     this.lines = [];
     /** @type {Program | null} */
@@ -181,10 +184,60 @@ export class Editor {
     this.lines = lines;
     this.program = program;
     this.ends = null;
+    this.editing = false;
     this.forget();
     this.view.setState(
       EditorState.create({ doc: Text.of(lines.length ? lines : [""]), extensions: this.extensions() }),
     );
+  }
+
+  /**
+   * Have a text edited, in the place in which the text before it was looked at.
+   *
+   * @param {Edited} edited
+   */
+  edit(edited) {
+    const { state } = this.view;
+    const [first, last] = this.inView();
+    this.editing = true;
+    this.forget();
+    const doc = Text.of(edited.text.split("\n"));
+    const head = Math.min(doc.length, state.selection.main.head);
+    const extensions = [
+      editable(edited),
+      this.decorator(
+        (view, line) => this.colours(line),
+        () => false,
+      ),
+      this.wrap.of(this.wrapped ? EditorView.lineWrapping : []),
+    ];
+    this.view.setState(EditorState.create({ doc, selection: { anchor: head }, extensions }));
+    const middle = doc.line(Math.min(doc.lines, Math.round((first + last) / 2))).from;
+    this.view.dispatch({ effects: EditorView.scrollIntoView(middle, { y: "center" }) });
+  }
+
+  get text() {
+    return this.view.state.doc.toString();
+  }
+
+  /**
+   * Mark the line of an edited text that a message is of, 0 for none; with `focus` the caret goes there.
+   *
+   * @param {number} line
+   * @param {string} message
+   * @param {boolean} focus
+   */
+  fault(line, message, focus) {
+    const { doc } = this.view.state;
+    const isThere = line > 0 && line <= doc.lines;
+    /** @type {StateEffect<unknown>[]} */
+    const effects = [setFault.of(isThere ? { line, message } : null)];
+    if (isThere) effects.push(EditorView.scrollIntoView(doc.line(line).from, { y: "center" }));
+    this.view.dispatch({
+      effects,
+      ...(isThere && focus ? { selection: { anchor: doc.line(line).from } } : {}),
+    });
+    if (isThere && focus) this.focus();
   }
 
   /** @returns {Extension[]} */
@@ -289,6 +342,7 @@ export class Editor {
   /** @param {Marks} changes */
   mark(changes) {
     const now = this.view.state.field(marks, false);
+    if (this.editing) return;
     if (
       now &&
       now.chosen === changes.chosen &&
@@ -337,7 +391,7 @@ export class Editor {
       decorations: all(view),
       /** @param {ViewUpdate} update */
       update(update) {
-        if (update.viewportChanged || stale(update)) this.decorations = all(update.view);
+        if (update.docChanged || update.viewportChanged || stale(update)) this.decorations = all(update.view);
       },
     });
     return ViewPlugin.define(plugin, { decorations: (one) => one.decorations });
@@ -351,7 +405,7 @@ export class Editor {
       if (kind) yield tokenMark(kind).range(at, at + part.length);
       at += part.length;
     }
-    if (this.quiet)
+    if (this.quiet && !this.editing)
       for (const [from, to] of noiseIn(line.text, language))
         if (from < to) yield quiet.range(line.from + from, line.from + to);
   }
@@ -534,6 +588,7 @@ export class Editor {
    * @param {boolean} [caret]
    */
   reveal(line, caret = false) {
+    if (this.editing) return; // its lines are other ones
     const { doc } = this.view.state;
     const goal = Math.min(doc.lines, Math.max(1, line));
     const at = doc.line(goal).from;

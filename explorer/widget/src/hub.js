@@ -6,7 +6,8 @@
  * What happens in a view: another line is selected ("by" is who selected it), the pointer is on another line
  * or on none, another word searched, other texts stand in the panes, a text is to be seen in the rail, other
  * user lines have colours, the theme changes, texts were added (the index of the first), another view is
- * shown, a permalink says something else, the live process is there or no longer, and what it says.
+ * shown, a permalink says something else, the live process is there or no longer, and what it says; the edits
+ * of kernels are other ones (what came of one, by its text's id and its number).
  *
  * @typedef {{
  *   selected: { by: unknown },
@@ -22,6 +23,7 @@
  *   process: null,
  *   progress: Progress,
  *   passes: MlirPasses,
+ *   edited: { id: string, number: number | null } | null,
  * }} Events
  */
 

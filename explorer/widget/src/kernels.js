@@ -16,14 +16,15 @@ export class Kernels {
   /**
    * @param {Pick<
    *   Parts,
-   *   "store" | "hub" | "selection" | "live" | "panes" | "tabs" | "navigation" | "make"
+   *   "store" | "hub" | "selection" | "live" | "edits" | "panes" | "tabs" | "navigation" | "make"
    * >} parts
    */
-  constructor({ store, hub, selection, live, panes, tabs, navigation, make }) {
+  constructor({ store, hub, selection, live, edits, panes, tabs, navigation, make }) {
     this.store = store;
     this.hub = hub;
     this.selection = selection;
     this.live = live;
+    this.edits = edits;
     this.panes = panes;
     this.tabs = tabs;
     this.navigation = navigation;
@@ -35,7 +36,7 @@ export class Kernels {
     this.element = element("div", { class: "panel scrolled", tabindex: 0 }, ...table.elements, this.one);
     const [first] = table.rows;
     if (first) this.detail(first);
-    for (const event of /** @type {const} */ (["grown", "process"]))
+    for (const event of /** @type {const} */ (["grown", "process", "edited"]))
       hub.on(event, () => this.kernel && this.show(this.kernel));
   }
 
@@ -93,8 +94,11 @@ export class Kernels {
   show(kernel) {
     this.kernel = kernel;
     const operators = kernel.operators.map(short).join(", ");
+    const standing = this.edits.standing(kernel.artifact);
+    const edited = standing ? `edited: variant ${standing.number} runs in its place` : "";
     this.one.replaceChildren(
       element("h2", { class: "code" }, kernel.name),
+      edited ? element("p", {}, element("span", { class: "edited-badge" }, edited)) : "",
       operators ? element("p", {}, "computes ", element("code", {}, operators)) : "",
       this.ladder(kernel),
       ...costFacts(kernel),

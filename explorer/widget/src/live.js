@@ -2,7 +2,7 @@
 // widget's model. A saved page has none, and a notebook's view is given it when the process is heard of.
 
 /** @import { Hub } from "./hub.js" */
-/** @import { ArtifactInfo, Progress, Question, StageOnDemand } from "./wire.js" */
+/** @import { ArtifactInfo, Progress, Question, StageOnDemand, VariantInfo } from "./wire.js" */
 /** @import { Model } from "./widget.js" */
 
 export const ENDED =
@@ -37,12 +37,15 @@ export class Live {
     this.ended = "";
     const { hub } = this;
     const progress = () => hub.tell("progress", model.get("progress"));
+    const variants = () => hub.tell("edited", null);
     const passes = () => hub.tell("passes", model.get("passes"));
     model.on("change:progress", progress);
     model.on("change:passes", passes);
+    model.on("change:variants", variants);
     this.unlisten = () => {
       model.off("change:progress", progress);
       model.off("change:passes", passes);
+      model.off("change:variants", variants);
       this.unlisten = () => {}; // or it would keep the whole trace
     };
     hub.tell("process", null);
@@ -86,6 +89,11 @@ export class Live {
     } catch {
       this.detach(ENDED); // the comm of a kernel that died refuses
     }
+  }
+
+  /** @returns {VariantInfo[]} the edits of the trace's kernels */
+  get variants() {
+    return this.model?.get("variants") ?? [];
   }
 
   /** @returns {Progress} */

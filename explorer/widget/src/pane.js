@@ -2,6 +2,7 @@
 
 import { sightOf } from "./colours.js";
 import { afterwards, button, eachFrame, element, plural, seconds, toggle } from "./dom.js";
+import { Editing } from "./editing.js";
 import { Editor } from "./editor.js";
 import { LayoutPanel } from "./layoutpanel.js";
 import { Picker } from "./picker.js";
@@ -17,8 +18,8 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
 
 /**
  * What happens in a pane: a line is chosen, the text before or after is asked for, another is picked, the
- * pane is closed, other lines are in sight, the pointer is on a line (0: on none); "hover" gives what is
- * known of a line and a word in it.
+ * pane is closed, other lines are in sight, an edit has begun or ended, the pointer is on a line (0: on
+ * none); "hover" gives what is known of a line and a word in it.
  *
  * @typedef {{
  *   chosen: (line: number) => void,
@@ -28,6 +29,7 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
  *   show: (index: number) => void,
  *   close: () => void,
  *   moved: () => void,
+ *   edited: () => void,
  *   isUntouched: () => boolean,
  * }} Answers
  */
@@ -36,10 +38,10 @@ export class Pane {
   /**
    * @param {string} name
    * @param {ShadowRoot | Document} root
-   * @param {Pick<Parts, "store" | "colours">} parts
+   * @param {Pick<Parts, "store" | "colours" | "edits">} parts
    * @param {Answers} on
    */
-  constructor(name, root, { store, colours }, on) {
+  constructor(name, root, { store, colours, edits }, on) {
     this.name = name;
     this.store = store;
     this.artifact = -1;
@@ -77,6 +79,7 @@ export class Pane {
     this.closer = button("✕", `close the ${name} pane`, on.close, { class: "quiet" });
     this.quiet = pressed("locations", `show locations, ${label}`, (isOn) => this.editor.setQuiet(!isOn));
     this.layouts = new LayoutPanel(label);
+    this.editing = new Editing(this, edits, on.edited);
     this.element = this.build(label);
     this.say = afterwards(() => this.tell());
     // Once a frame: asked for its height at once, the browser would lay out all that has changed so far.
@@ -111,7 +114,17 @@ export class Pane {
     );
     const fold = button("⊟", `fold all, ${label}`, () => this.editor.foldAll());
     const unfold = button("⊞", `unfold all, ${label}`, () => this.editor.unfoldAll());
-    const tools = element("div", { class: "tools" }, this.quiet, wrap, fold, unfold, goTo, copy);
+    const tools = element(
+      "div",
+      { class: "tools" },
+      this.editing.button,
+      this.quiet,
+      wrap,
+      fold,
+      unfold,
+      goTo,
+      copy,
+    );
     const bar = element(
       "div",
       { class: "bar" },
@@ -121,9 +134,10 @@ export class Pane {
       this.down,
       this.closer,
     );
-    const about = element("div", { class: "about" }, this.facts, tools);
+    const about = element("div", { class: "about" }, this.editing.badge, this.facts, tools);
     const view = element("div", { class: "view" }, this.editor.element, this.map);
-    return element("section", { class: "pane", "aria-label": label }, bar, about, view, this.layouts.element);
+    const below = [this.editing.element, this.layouts.element];
+    return element("section", { class: "pane", "aria-label": label }, bar, about, view, ...below);
   }
 
   /**
@@ -159,6 +173,7 @@ export class Pane {
     this.quiet.hidden = !this.editor.hasNoise;
     this.lit = new Map();
     this.chosen = 0;
+    this.editing.show();
   }
 
   /**
@@ -200,7 +215,7 @@ export class Pane {
   hover(hovered) {
     const linked = [...hovered.linked.keys()];
     const changed = linked.length + this.hovered.length > 0;
-    this.hovered = linked;
+    this.hovered = this.editor.editing ? [] : linked;
     this.editor.hover(hovered);
     this.layouts.hover(hovered.line);
     if (changed) this.drawMap();
@@ -251,7 +266,7 @@ export class Pane {
    * @returns {Sight}
    */
   sight() {
-    if (this.artifact < 0 || !this.editor.element.clientHeight) return new Map();
+    if (this.artifact < 0 || this.editor.editing || !this.editor.element.clientHeight) return new Map();
     return sightOf(this.store, this.artifact, this.lines.length ? this.editor.linesInView() : []);
   }
 
@@ -285,6 +300,7 @@ export class Pane {
   close() {
     this.observer.disconnect();
     this.picker.close();
+    this.editing.close();
     this.editor.close();
     this.element.remove();
   }

@@ -18,11 +18,14 @@ export class Panes {
   /**
    * `root` is what the panes stand in, for their style sheets; `go` leads to a line of a text.
    *
-   * @param {Pick<Parts, "store" | "hub" | "selection" | "hovering" | "search" | "colours" | "rail">} parts
+   * @param {Pick<
+   *   Parts,
+   *   "store" | "hub" | "selection" | "hovering" | "search" | "colours" | "rail" | "edits"
+   * >} parts
    * @param {ShadowRoot | Document} root
    * @param {(artifact: number, line: number) => void} go
    */
-  constructor({ store, hub, selection, hovering, search, colours, rail }, root, go) {
+  constructor({ store, hub, selection, hovering, search, colours, rail, edits }, root, go) {
     this.root = root;
     this.store = store;
     this.hub = hub;
@@ -32,6 +35,7 @@ export class Panes {
     this.search = search;
     this.colours = colours;
     this.rail = rail;
+    this.edits = edits;
     /** @type {Pane[]} */
     this.list = [];
     this.element = element("div", { class: "panes" });
@@ -57,6 +61,7 @@ export class Panes {
       show: (index) => this.show(pane, index),
       close: () => this.close(pane),
       moved: () => this.settle(),
+      edited: () => this.light(pane),
       isUntouched: () => this.isUntouched,
     });
     pane.offer(() => this.rail.options());
@@ -170,6 +175,7 @@ export class Panes {
   /** @param {Pane} pane */
   light(pane) {
     const { chosen, lit } = this.selection;
+    if (pane.editor.editing) return pane.mark(new Map(), 0, ""); // links are of the original's lines
     const here = chosen ? this.store.lineIn(pane.artifact, chosen.artifact, chosen.line) : 0;
     pane.mark(this.store.litIn(pane.artifact, lit), here, this.search.query);
   }

@@ -12,6 +12,8 @@ const WORDS = {
   choice: "making texts of choices",
   passes: "asking triton for its passes",
   what_if: "compiling with the change",
+  edit: "trying an edit",
+  reset: "putting the original back",
 };
 
 export class Progress {

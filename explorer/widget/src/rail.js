@@ -28,12 +28,16 @@ const SIDES = ["◧", "◨", "③", "④"];
 const FEW = 6; // frames that begin open
 
 export class Rail {
-  /** @param {Pick<Parts, "store" | "hub" | "selection" | "search" | "live">} parts @param {Answers} on */
-  constructor({ store, hub, selection, search, live }, on) {
+  /**
+   * @param {Pick<Parts, "store" | "hub" | "selection" | "search" | "live" | "edits">} parts
+   * @param {Answers} on
+   */
+  constructor({ store, hub, selection, search, live, edits }, on) {
     this.store = store;
     this.selection = selection;
     this.search = search;
     this.live = live;
+    this.edits = edits;
     this.on = on;
     /** @type {Set<string>} the keys of nodes that are open */
     this.open = new Set();
@@ -67,6 +71,7 @@ export class Rail {
       this.draw();
     };
     hub.on("grown", renew);
+    hub.on("edited", () => this.mark());
     hub.on("process", renew);
   }
 
@@ -130,7 +135,8 @@ export class Rail {
     const side = node.children || node.make ? "" : this.sides(node.artifact);
     const hits = found.size ? node.artifacts.reduce((sum, a) => sum + (found.get(a)?.length ?? 0), 0) : 0;
     const links = lit.size ? node.artifacts.reduce((sum, a) => sum + (lit.get(a)?.size ?? 0), 0) : 0;
-    return `${side}|${hits}|${links}`;
+    const isEdited = this.edits.all.length && node.artifacts.some((a) => this.edits.standing(a));
+    return `${side}|${hits}|${links}|${isEdited ? "edited" : ""}`;
   }
 
   /** @param {number} artifact */
@@ -145,11 +151,12 @@ export class Rail {
    */
   say(row) {
     row.shownText = this.textBeside(row.node);
-    const [side, found, linked] = row.shownText.split("|");
+    const [side, found, linked, edited] = row.shownText.split("|");
     row.element.classList.toggle("linked", linked !== "0");
     row.element.classList.toggle("shown", side !== "");
     row.element.setAttribute("aria-selected", String(side !== ""));
-    const [ofSide, ofFound, ofLinked] = row.marks;
+    const [ofSide, ofFound, ofLinked, ofEdited] = row.marks;
+    ofEdited.textContent = edited;
     ofSide.textContent = side;
     ofFound.textContent = found === "0" ? "" : `${found}×`;
     ofLinked.textContent = linked === "0" ? "" : `◆${linked}`;
@@ -181,6 +188,7 @@ export class Rail {
       element("span", { class: "side", title: "in a pane" }),
       element("span", { class: "found", title: "lines found" }),
       element("span", { class: "links", title: "linked lines" }),
+      element("span", { class: "edited-mark", title: "an edit runs in the place of the kernel" }),
     ];
     const many = node.children && !open ? ` ×${node.children.length}` : "";
     const made = element(

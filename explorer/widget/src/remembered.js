@@ -5,6 +5,7 @@ import { GraphView } from "./graphview.js";
 
 /** @import { App } from "./app.js" */
 /** @import { Arranged } from "./arrangement.js" */
+/** @import { Drafts } from "./edits.js" */
 /** @import { Grouped } from "./graphview.js" */
 /** @import { Model } from "./widget.js" */
 
@@ -19,6 +20,7 @@ import { GraphView } from "./graphview.js";
  *   arranged: Arranged,
  *   open: string[],
  *   graph: Grouped | null,
+ *   edits?: Drafts,
  * }} State
  */
 
@@ -58,6 +60,7 @@ export class Memory {
       arranged: arrangement.arranged,
       open: [...parts.rail.open],
       graph: this.graph?.grouped ?? this.groups,
+      edits: parts.edits.kept,
     };
   }
 
@@ -75,6 +78,7 @@ export class Memory {
       app.parts.rail.reopen(state.open);
       this.groups = state.graph;
       if (!led) showAgain(app, state);
+      app.parts.edits.restore(state.edits);
     }
     app.arrangement.arrange(state.arranged);
   }

@@ -8,7 +8,8 @@ import { bytesOf, unpack } from "./unpack.js";
 
 /** @import { App } from "./app.js" */
 /** @import { Holder, Mount } from "./index.js" */
-/** @import { Addition, Called, Command, MlirPasses, Progress, Question, Selected } from "./wire.js" */
+/** @import { Addition, Called, Command, MlirPasses, Progress } from "./wire.js" */
+/** @import { Question, Selected, VariantInfo } from "./wire.js" */
 
 /**
  * The traits; a DataView by Jupyter's protocol, other notebooks have handed over the buffer itself.
@@ -24,6 +25,7 @@ import { bytesOf, unpack } from "./unpack.js";
  *   progress: Progress,
  *   called: Called,
  *   passes: MlirPasses,
+ *   variants: VariantInfo[],
  *   beside: DataView<ArrayBuffer> | ArrayBuffer,
  * }} Traits
  */

@@ -698,6 +698,31 @@ export interface MlirPasses {
   rows: MlirPass[];
 }
 
+/**
+ * An edit of a kernel: "kernel" is the id of the kernel's source, "artifact" that of the text that was
+ * edited.
+ *
+ * "stands" says that it is what runs now, "meaning" what its status says beyond its name, "line" the line of
+ * the compiler's "message", 0 for none. "launch" and "call" are seconds of a launch and of a call of the
+ * whole function, "cost" what the compiled kernel takes: each with the variant's and the original's, None
+ * where it is not known.
+ */
+export interface VariantInfo {
+  number: number;
+  kernel: string;
+  artifact: string;
+  text: string;
+  status: string;
+  meaning: string;
+  message: string;
+  line: number;
+  stands: boolean;
+  interpreted: boolean;
+  launch: [number | null, number | null];
+  call: [number | null, number | null];
+  cost: { [key: string]: [number | null, number | null] };
+}
+
 /** Make a text of a kernel. */
 export interface MakeQuestion {
   ask: "make";
@@ -733,6 +758,19 @@ export interface WhatIfQuestion {
   graph?: string;
   without_pattern?: string;
   without_pass?: string;
+}
+
+/** Put this text in the place of a kernel, whose source or form "artifact" is. */
+export interface EditQuestion {
+  ask: "edit";
+  artifact: string;
+  text: string;
+}
+
+/** Put the original of a kernel back, whose source or form "artifact" is. */
+export interface ResetQuestion {
+  ask: "reset";
+  artifact: string;
 }
 
 /** Do something with the compiled function, or stop that; "interrupt" stops what a cell has called. */
@@ -918,4 +956,5 @@ export type LinkGroup = [number, number, number, number[]];
 
 export type Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand;
 
-export type Question = MakeQuestion | ChoiceQuestion | PassesQuestion | WhatIfQuestion | Action;
+export type Question =
+  MakeQuestion | ChoiceQuestion | PassesQuestion | WhatIfQuestion | EditQuestion | ResetQuestion | Action;

@@ -1,0 +1,385 @@
+// Editing a kernel in a pane: the button that begins it, and under the text what came of it, beside the
+// original, with the edits before it.
+
+import { diffLines } from "./diff.js";
+import { duration, element, focusedBeside } from "./dom.js";
+import { splitLines } from "./text.js";
+
+/** @import { Edits } from "./edits.js" */
+/** @import { Pane } from "./pane.js" */
+/** @import { VariantInfo } from "./wire.js" */
+
+const RAN = ["in place", "wrong result", "not compared"]; // what an edit that was run comes to
+const AROUND = 3; // equal lines that are shown around a difference
+
+/** What is compared beside the times, in words. @type {{ [name: string]: string }} */
+const COSTS = {
+  registers: "registers a thread",
+  spills: "bytes spilled a thread",
+  shared: "bytes of shared memory a block",
+  warps: "warps an SM",
+  instructions: "instructions",
+};
+
+export class Editing {
+  /** @param {Pane} pane @param {Edits} edits @param {() => void} left what follows when it has ended */
+  constructor(pane, edits, left) {
+    this.pane = pane;
+    this.edits = edits;
+    this.left = left;
+    this.isOn = false;
+    /** @type {VariantInfo | null} an earlier edit whose text is shown in the place of the draft */
+    this.viewed = null;
+    this.drawn = ""; // what of the answer and the history is drawn
+    this.isClosed = false;
+    this.number = 0; // of the variant whose answer is shown, 0 for none
+    const label = `${pane.name} text`;
+    this.label = label;
+    this.button = control("edit", `edit this text and run it, ${label}`, () => this.toggle());
+    this.badge = element("span", { class: "edited-badge", hidden: true });
+    this.runs = control("run", "compile it, check it and put it in place (Ctrl+Enter)", () => this.run());
+    this.runs.classList.add("primary");
+    this.stops = control("stop", "stop trying the edit", () => edits.stop());
+    this.again = control("use again", "go on with the text of this variant", () => this.useAgain());
+    this.back = control("back to the draft", "show the text that is being edited", () => this.view(null));
+    this.revert = control("original text", "begin again with the original text", () => this.draftOriginal());
+    this.resets = control("reset", "put the original back in the kernel's place", () => edits.reset(this.id));
+    this.closes = control("close", "leave the edit; the draft is kept (Escape)", () => this.leave());
+    this.said = element("p", { class: "verdict", role: "status" });
+    this.fault = element("pre", { class: "fault-text", id: `fault-${pane.name}` });
+    this.answer = element("div", {});
+    this.past = element("div", {
+      class: "history",
+      role: "group",
+      "aria-label": `history of edits, ${label}`,
+    });
+    const controls = [this.runs, this.stops, this.again, this.back, this.revert, this.resets, this.closes];
+    const scrolled = { class: "scroll", tabindex: 0, role: "group", "aria-label": `answer, ${label}` };
+    this.element = element(
+      "section",
+      {
+        class: "edit-box",
+        hidden: true,
+        "aria-label": `edit, ${label}`,
+        onkeydown: (event) => this.key(event),
+      },
+      element("div", { class: "edit-bar" }, ...controls),
+      this.said,
+      element("div", scrolled, this.fault, this.answer, this.past),
+    );
+    edits.hub.on("edited", (answer) => this.heard(answer));
+  }
+
+  get id() {
+    return this.pane.artifact < 0 ? "" : this.pane.store.artifact(this.pane.artifact).id;
+  }
+
+  get original() {
+    return this.pane.store.artifact(this.pane.artifact).text;
+  }
+
+  /** @returns {string} */
+  get draft() {
+    return this.edits.drafts.get(this.id) ?? this.original;
+  }
+
+  // Another text is in the pane: it is edited where it was when it was left.
+  show() {
+    this.isOn = false;
+    this.viewed = null;
+    this.number = this.id ? (this.edits.of(this.id).at(-1)?.number ?? 0) : 0;
+    if (this.id && this.edits.open.get(this.id) === this.pane.name && !this.edits.refusal) this.begin();
+    else this.draw();
+  }
+
+  toggle() {
+    if (this.button.getAttribute("aria-disabled") === "true") return;
+    if (this.isOn) return this.leave();
+    this.edits.open.set(this.id, this.pane.name);
+    this.edits.hub.tell("edited", null); // another pane may have edited it
+    if (!this.isOn) this.begin();
+    this.pane.editor.focus();
+  }
+
+  begin() {
+    this.isOn = true;
+    this.text(this.draft, false);
+    this.left();
+    this.draw();
+  }
+
+  // Back to the text of the trace; the draft stays.
+  leave() {
+    if (this.edits.open.get(this.id) === this.pane.name) this.edits.open.delete(this.id);
+    const hadFocus = this.pane.element.contains(focusedBeside(this.pane.element));
+    const [first, last] = this.pane.editor.inView();
+    this.pane.show(this.pane.artifact);
+    this.left();
+    this.pane.editor.reveal(Math.round((first + last) / 2));
+    if (hadFocus) this.button.focus();
+  }
+
+  close() {
+    this.isClosed = true;
+  }
+
+  /** @param {string} text @param {boolean} isFixed */
+  text(text, isFixed) {
+    this.pane.editor.edit({
+      text,
+      original: this.original.split("\n"),
+      label: `${this.label}, ${isFixed ? "an earlier edit" : "edited"}`,
+      isFixed,
+      fault: this.fault.id,
+      changed: (now) => this.changed(now),
+      run: () => this.run(),
+      leave: () => this.leave(),
+    });
+    this.point(false);
+  }
+
+  /** @param {string} text */
+  changed(text) {
+    if (text === this.original) this.edits.drafts.delete(this.id);
+    else this.edits.drafts.set(this.id, text);
+    disable(this.revert, text === this.original);
+  }
+
+  run() {
+    if (this.viewed || this.edits.asked || this.edits.refusal) return;
+    this.edits.run(this.id, this.draft);
+  }
+
+  draftOriginal() {
+    this.edits.drafts.delete(this.id);
+    this.view(null);
+  }
+
+  useAgain() {
+    if (!this.viewed) return;
+    this.edits.drafts.set(this.id, this.viewed.text);
+    this.view(null);
+  }
+
+  /**
+   * Show the text of an earlier edit with its answer; null for the draft.
+   *
+   * @param {VariantInfo | null} variant
+   */
+  view(variant) {
+    this.viewed = variant;
+    if (variant) this.number = variant.number;
+    this.text(variant?.text ?? this.draft, variant !== null);
+    this.draw();
+    if (!variant) this.pane.editor.focus();
+  }
+
+  /** @param {import("./hub.js").Events["edited"]} answer what has come of an edit, null for all else */
+  heard(answer) {
+    if (!this.id || this.isClosed) return;
+    const { name } = this.pane;
+    const isMine = this.edits.open.get(this.id) === name;
+    if (this.isOn && (!isMine || this.edits.refusal)) {
+      this.pane.show(this.pane.artifact); // the draft is kept
+      this.left();
+    } else if (!this.isOn && isMine && !this.edits.refusal) this.begin();
+    if (answer?.id === this.id && answer.number) {
+      this.number = answer.number;
+      if (this.isOn) this.point(this.pane.element.contains(focusedBeside(this.pane.element)));
+    }
+    this.draw();
+  }
+
+  /**
+   * Mark the line of the compiler's message, where the text that is shown is the one that it is of.
+   *
+   * @param {boolean} focus whether the caret goes there
+   */
+  point(focus) {
+    const variant = this.variant;
+    const { editor } = this.pane;
+    if (variant?.line && editor.text === variant.text) editor.fault(variant.line, variant.message, focus);
+    else editor.fault(0, "", false);
+  }
+
+  /** @returns {VariantInfo | null} the one whose answer is shown */
+  get variant() {
+    return this.edits.of(this.id).find(({ number }) => number === this.number) ?? null;
+  }
+
+  // Drawing -------------------------------------------------------------------------------------------------
+
+  draw() {
+    const { edits, pane, isOn } = this;
+    const takes = pane.artifact >= 0 && edits.takes(pane.artifact);
+    const { refusal } = edits;
+    this.button.hidden = !takes;
+    disable(this.button, refusal !== "");
+    this.button.title = refusal || "edit this text and run it in the kernel's place";
+    this.button.setAttribute("aria-pressed", String(isOn));
+    const standing = takes ? edits.standing(pane.artifact) : undefined;
+    this.badge.hidden = !standing;
+    this.badge.textContent = standing ? `edited: variant ${standing.number} runs` : "";
+    this.element.hidden = !isOn;
+    if (!isOn) return;
+    const isBusy = edits.asked !== "";
+    disable(this.runs, isBusy || this.viewed !== null);
+    disable(this.stops, !isBusy);
+    disable(this.resets, isBusy || !standing);
+    this.again.hidden = this.back.hidden = this.viewed === null;
+    this.revert.hidden = this.viewed !== null;
+    disable(this.revert, this.draft === this.original);
+    this.tell();
+  }
+
+  tell() {
+    const { edits, variant } = this;
+    const note = edits.notes.get(this.id) ?? "";
+    const verdict = variant ? worded(variant) : "Change the text, then run it: Ctrl+Enter.";
+    const said = note || verdict;
+    if (this.said.textContent !== said) this.said.textContent = said; // said anew only where it is other
+    const isGood = variant?.status === "in place";
+    this.said.className = `verdict ${note || !variant ? "" : isGood ? "good" : "bad"}`;
+    const isShown = variant && edits.asked !== this.id;
+    this.fault.textContent = isShown ? variant.message : "";
+    this.fault.hidden = !this.fault.textContent;
+    const past = this.edits.of(this.id).map(({ number, stands }) => [number, stands]);
+    const drawn = JSON.stringify([this.id, isShown && this.number, past]);
+    if (drawn === this.drawn) return; // what has the focus keeps it
+    this.drawn = drawn;
+    const answer = isShown ? [...figures(variant), difference(this.original, variant)] : [];
+    this.answer.replaceChildren(...answer);
+    const focused = [...this.past.children].indexOf(focusedBeside(this.past) ?? this.past);
+    this.past.replaceChildren(...this.history());
+    const again = this.past.children[focused];
+    if (again instanceof HTMLElement) again.focus();
+  }
+
+  history() {
+    const variants = this.edits.of(this.id);
+    if (!variants.length) return [];
+    const buttons = variants.map((variant) => {
+      const words = `${variant.number}: ${variant.status}${variant.stands ? ", runs now" : ""}`;
+      const about = `show variant ${variant.number} again: ${variant.status}`;
+      const made = control(words, about, () => this.viewAgain(variant));
+      made.setAttribute("aria-pressed", String(variant.number === this.number));
+      return made;
+    });
+    return [element("span", { class: "soft" }, "history"), ...buttons];
+  }
+
+  /** @param {VariantInfo} variant */
+  viewAgain(variant) {
+    this.edits.notes.delete(this.id);
+    this.view(variant);
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    if (event.key !== "Escape") return;
+    this.leave();
+    event.stopPropagation();
+  }
+}
+
+/**
+ * What came of an edit, in words.
+ *
+ * @param {VariantInfo} variant
+ */
+function worded({ number, status, meaning, line, interpreted }) {
+  const where = line ? ` at line ${line}` : "";
+  const how = interpreted && RAN.includes(status) ? "; the interpreter ran it, for a GPU you don't have" : "";
+  const more = status === "in place" || meaning ? "" : "; it was not put in place";
+  return `Variant ${number}: ${status}${where}${meaning ? ` – ${meaning}` : ""}${how}${more}`;
+}
+
+/**
+ * Times and costs beside the original's.
+ *
+ * @param {VariantInfo} variant
+ */
+function figures({ launch, call, cost }) {
+  /** @type {[string, [number | null, number | null], (value: number) => string][]} */
+  const known = [
+    ["a launch", launch, duration],
+    ["a call of the function", call, duration],
+  ];
+  for (const [name, pair] of Object.entries(cost)) known.push([COSTS[name] ?? name, pair, String]);
+  const rows = known.filter(([, pair]) => pair.some((value) => value !== null));
+  if (!rows.length) return [];
+  /** @param {number | null} value @param {(value: number) => string} text */
+  const cell = (value, text) => element("td", {}, value === null ? "—" : text(value));
+  const head = ["", "variant", "original"].map((name) => element("th", { scope: "col" }, name || "figure"));
+  const body = rows.map(([name, [mine, other], text]) =>
+    element("tr", {}, element("th", { scope: "row" }, name), cell(mine, text), cell(other, text)),
+  );
+  const attributes = { class: "edit-figures", "aria-label": "the variant beside the original" };
+  return [
+    element(
+      "table",
+      attributes,
+      element("thead", {}, element("tr", {}, ...head)),
+      element("tbody", {}, ...body),
+    ),
+  ];
+}
+
+/**
+ * The differences of a variant to the original, with some equal lines around each.
+ *
+ * @param {string} original
+ * @param {VariantInfo} variant
+ */
+function difference(original, { text }) {
+  const [before, after] = [splitLines(original), splitLines(text)];
+  const rows = diffLines(before, after);
+  const changed = rows.flatMap(([, , isSame], at) => (isSame ? [] : [at]));
+  if (!changed.length) return element("p", { class: "soft" }, "The text is the original's.");
+  const near = (/** @type {number} */ at) => changed.some((other) => Math.abs(other - at) <= AROUND);
+  /** @type {HTMLElement[]} */
+  const lines = [];
+  rows.forEach(([one, other, isSame], at) => {
+    if (!near(at)) {
+      if (at && near(at - 1)) lines.push(element("div", { class: "soft" }, "⋯"));
+    } else if (isSame) lines.push(element("div", {}, `  ${before[one]}`));
+    else {
+      if (one >= 0) lines.push(element("div", { class: "line-gone-text" }, `- ${before[one]}`));
+      if (other >= 0) lines.push(element("div", { class: "line-made" }, `+ ${after[other]}`));
+    }
+  });
+  return element(
+    "details",
+    { open: true },
+    element("summary", {}, "Differences to the original"),
+    element(
+      "div",
+      { class: "edit-diff", tabindex: 0, role: "group", "aria-label": "differences to the original" },
+      ...lines,
+    ),
+  );
+}
+
+/**
+ * A button that keeps the focus where it is disabled: its keys would go to the notebook.
+ *
+ * @param {string} text
+ * @param {string} about
+ * @param {() => void} onclick
+ */
+function control(text, about, onclick) {
+  /** @type {HTMLButtonElement} */
+  const made = element(
+    "button",
+    {
+      type: "button",
+      title: about,
+      onclick: () => made.getAttribute("aria-disabled") !== "true" && onclick(),
+    },
+    text,
+  );
+  return made;
+}
+
+/** @param {HTMLElement} made @param {boolean} on */
+const disable = (made, on) => made.setAttribute("aria-disabled", String(on));

@@ -1,0 +1,147 @@
+// The edits of kernels as a view knows them: drafts that were not run yet, variants that Python has tried,
+// and which text is under way.
+
+/** @import { Parts } from "./app.js" */
+/** @import { Progress, VariantInfo } from "./wire.js" */
+
+/**
+ * What is kept for a view that comes after this one: drafts by the id of their text, and in which pane each
+ * is edited.
+ *
+ * @typedef {{ drafts: [string, string][], open: [string, string][] }} Drafts
+ */
+
+const FORMS = ["kernel", "ttir", "ttgir", "llir", "ptx"]; // what `Kernel.edit` takes
+const SAVED =
+  "This is a saved trace. To edit a kernel, trace the program again in a notebook: explorer.trace(f, x)";
+
+export class Edits {
+  /** @param {Pick<Parts, "store" | "hub" | "live">} parts */
+  constructor({ store, hub, live }) {
+    this.store = store;
+    this.hub = hub;
+    this.live = live;
+    /** @type {Map<string, string>} */
+    this.drafts = new Map();
+    /** @type {Map<string, string>} the name of the pane in which each text is edited */
+    this.open = new Map();
+    this.asked = ""; // the id of the text that is under way, "" for none
+    /** @type {Map<string, string>} what there is to say of a text beyond its variants */
+    this.notes = new Map();
+    hub.on("progress", (progress) => this.progress(progress));
+    hub.on("process", () => {
+      if (this.asked && !live.attached) this.answered(live.ended || "the process is gone", null);
+      hub.tell("edited", null);
+    });
+  }
+
+  /** @returns {VariantInfo[]} */
+  get all() {
+    return this.live.variants;
+  }
+
+  /**
+   * Whether a text is one that can be edited where its trace is live.
+   *
+   * @param {number} index
+   */
+  takes(index) {
+    const { stage, kernel } = this.store.artifact(index);
+    return FORMS.includes(stage) && kernel !== "";
+  }
+
+  /** @returns {string} why nothing can be edited now, "" where it can */
+  get refusal() {
+    return this.live.attached ? "" : this.live.ended || SAVED;
+  }
+
+  /**
+   * The variants of a text, in the order in which they were made.
+   *
+   * @param {string} id
+   */
+  of(id) {
+    return this.all.filter(({ artifact }) => artifact === id);
+  }
+
+  /**
+   * The variant that runs in the place of the kernel of a text, undefined where the original does.
+   *
+   * @param {number} index
+   */
+  standing(index) {
+    const text = this.store.artifact(index);
+    if (!text.kernel || !this.all.length) return undefined;
+    return this.all.find(({ stands, kernel }) => {
+      const source = stands ? this.store.byId.get(kernel) : undefined;
+      if (source === undefined) return false;
+      const { kernel: name, frame, graph } = this.store.artifact(source);
+      return name === text.kernel && frame === text.frame && graph === text.graph;
+    });
+  }
+
+  /** @param {string} id @param {string} text */
+  run(id, text) {
+    if (this.asked || !this.live.attached) return;
+    this.asked = id;
+    this.notes.set(id, "trying the edit …");
+    this.live.ask({ ask: "edit", artifact: id, text });
+    this.hub.tell("edited", null);
+  }
+
+  /** @param {string} id */
+  reset(id) {
+    if (this.asked || !this.live.attached) return;
+    this.asked = id;
+    this.notes.set(id, "putting the original back …");
+    this.live.ask({ ask: "reset", artifact: id });
+    this.hub.tell("edited", null);
+  }
+
+  stop() {
+    this.live.ask({ ask: "stop" });
+  }
+
+  /** @param {Progress} progress */
+  progress({ what, phase, rows, error, stopped = false }) {
+    if ((what !== "edit" && what !== "reset") || !this.asked) return;
+    const number = Number(rows?.[0]?.number ?? 0);
+    if (error) this.answered(error, null);
+    else if (stopped) this.answered("stopped; what stood in the kernel's place still does", null);
+    else if (rows) this.answered(what === "reset" ? "the original is back" : "", number || null);
+    else if (phase) {
+      this.notes.set(this.asked, `${phase} …`);
+      this.hub.tell("edited", null);
+    }
+  }
+
+  /**
+   * What was under way has ended.
+   *
+   * @param {string} note
+   * @param {number | null} number of the variant that was made
+   */
+  answered(note, number) {
+    const id = this.asked;
+    this.asked = "";
+    this.notes.set(id, note);
+    this.hub.tell("edited", { id, number });
+  }
+
+  /** @returns {Drafts} */
+  get kept() {
+    return { drafts: [...this.drafts], open: [...this.open] };
+  }
+
+  /**
+   * Take up the drafts of another view of this program.
+   *
+   * @param {Drafts | undefined} kept
+   */
+  restore(kept) {
+    if (!kept) return;
+    this.drafts = new Map(kept.drafts);
+    this.open = new Map(kept.open);
+    this.hub.tell("edited", null);
+  }
+}

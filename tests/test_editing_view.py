@@ -1,0 +1,276 @@
+"""Editing a kernel in the view: drafts, runs, errors at their line, history, in a real browser and with a real compile."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer.page import bundle, packed
+from explorer.traced import Trace
+from explorer.widget import Explorer
+from tests.in_tab import load_axe, serious
+from tests.test_what_if_view import HOST as ONE_LISTENER
+
+#: The model of a notebook's widget, which several parts listen to.
+HOST = ONE_LISTENER.replace("progress: {},", "progress: {}, called: {}, variants: [],")
+ONE, TWO = "static_cast<float>(1.0)", "static_cast<float>(2.0)"
+
+
+@pytest.fixture(scope="module")
+def cpp() -> Trace:
+    """One C++ kernel, which adds a one."""
+    import torch
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x.sin(), -1).relu() + 1
+
+    return explorer.trace(program, torch.randn(16, 48))
+
+
+@pytest.fixture(scope="module")
+def triton() -> Trace:
+    """One Triton kernel for a GPU you don't have, which adds a one."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
+    import torch
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x.sin(), -1).relu() + 1
+
+    return explorer.trace(program, torch.randn(16, 48), target="h100")
+
+
+class Notebook:
+    """A widget in a page, and the messages between its two sides."""
+
+    def __init__(self, browser: Any, trace: Trace, scheme: str = "light") -> None:
+        self.trace, self.widget = trace, Explorer(trace)
+        self.tab = browser.new_page(viewport={"width": 1400, "height": 1000}, color_scheme=scheme)
+        self.raised: list[str] = []
+        self.tab.on("pageerror", lambda error: self.raised.append(str(error)))
+        self.tab.evaluate(HOST, [bundle(), base64.b64encode(packed(trace)).decode()])
+
+    def edit(self, stage: str = "kernel", pane: str = "left") -> Any:
+        """Show a text of the kernel in a pane, and begin to edit it; the pane."""
+        found = self.tab.get_by_role("region", name=f"{pane} text", exact=True)
+        text = next(n for n, a in enumerate(self.trace.artifacts) if a.stage == stage)
+        found.locator("select").first.select_option(str(text))
+        found.get_by_role("button", name="edit", exact=True).click()
+        return found
+
+    @property
+    def text(self) -> str:
+        """The text in the pane that is edited, also where it is out of sight."""
+        edited = "document.querySelector('.explorer-host').app.panes.list.find((p) => p.editor.editing)"
+        return str(self.tab.evaluate(f"{edited}.editor.text"))
+
+    def write(self, before: str, after: str) -> None:
+        """Replace a text in what is edited, as typing it does."""
+        self.tab.evaluate(
+            """([before, after]) => {
+            const pane = document.querySelector('.explorer-host').app.panes.list.find((p) => p.editor.editing);
+            const at = pane.editor.text.indexOf(before);
+            pane.editor.view.dispatch({ changes: { from: at, to: at + before.length, insert: after } });
+        }""",
+            [before, after],
+        )
+
+    def run(self, press: str = "Control+Enter") -> None:
+        """Run the edit by the key, and carry the question and the answer."""
+        self.tab.locator(".editing .cm-content").press(press)
+        self.carry()
+
+    def carry(self) -> None:
+        """Carry what the view asks to Python, and the answer back."""
+        self.widget._worker.answer(self.tab.evaluate("window.asked.pop()"))
+        self.widget._worker.wait()
+        self.tell()
+
+    def tell(self) -> None:
+        for name in ("variants", "progress"):
+            self.tab.evaluate("([name, value]) => tell(name, value)", [name, getattr(self.widget, name)])
+
+    def close(self) -> None:
+        self.tab.evaluate("window.take_down()")
+        self.tab.close()
+        self.widget.close()
+        for kernel in self.trace.kernels:
+            kernel.reset()
+        assert self.raised == []
+
+
+@pytest.fixture
+def notebook(browser: Any) -> Iterator[Any]:
+    """Give what opens a trace as a notebook shows it."""
+    made: list[Notebook] = []
+
+    def opened(trace: Trace, scheme: str = "light") -> Notebook:
+        made.append(Notebook(browser, trace, scheme))
+        return made[-1]
+
+    yield opened
+    for one in made:
+        one.close()
+
+
+def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -> None:
+    """It runs, is equal, and is said with both times; pane, rail and kernels are marked, until reset puts the original back."""
+    book = notebook(cpp)
+    pane = book.edit()
+    book.write(ONE, f"({TWO} - {ONE})")
+    book.run()
+    kernel = cpp.kernels[0]
+    assert kernel.edited is not None and f"({TWO} - {ONE})" in kernel.edited.text
+    assert [row["equal"] for row in cpp.check()] == [True]
+    assert "in place" in pane.locator(".verdict").inner_text()
+    assert pane.locator(".edit-figures tbody tr").count() >= 2
+    assert pane.locator(".edit-diff .line-made").inner_text().startswith("+ ")
+    assert "variant" in pane.locator(".edited-badge").inner_text()
+    assert "edited" in book.tab.locator(".rail .edited-mark").all_inner_texts()
+    pane.get_by_role("button", name="reset", exact=True).click()
+    book.carry()
+    assert kernel.edited is None and pane.locator(".edited-badge").is_hidden()
+    assert "the original is back" in pane.locator(".verdict").inner_text()
+
+
+def test_a_wrong_edit_is_named_in_the_view(notebook: Any, cpp: Trace) -> None:
+    """The check finds it, the original stays, and the history shows its text again, to be used again."""
+    book = notebook(cpp)
+    pane = book.edit()
+    book.write(ONE, TWO)
+    book.run()
+    assert "wrong result" in pane.locator(".verdict").inner_text() and cpp.kernels[0].edited is None
+    pane.get_by_role("button", name="original text").click()
+    assert ONE in book.text
+    pane.locator(".history button").last.click()
+    assert pane.locator(".cm-content").get_attribute("aria-readonly") == "true"
+    assert TWO in book.text
+    pane.get_by_role("button", name="use again").click()
+    assert pane.locator(".cm-content").get_attribute("aria-readonly") == "false"
+    assert TWO in book.text
+
+
+def test_an_error_stands_at_its_line(notebook: Any, triton: Trace) -> None:
+    """The line of triton's message is marked, described to a screen reader, and has the caret."""
+    book = notebook(triton)
+    pane = book.edit()
+    last = [line for line in triton.kernels[0].source.splitlines() if "tl.store" in line][-1]
+    book.write(last, "    tl.dot(1, 2)")
+    book.run()
+    assert "compile error at line" in pane.locator(".verdict").inner_text()
+    assert pane.locator(".line-fault").inner_text() == "    tl.dot(1, 2)"
+    assert pane.locator(".faults .fault-sign:visible").count() == 1
+    content = pane.locator(".cm-content")
+    described = pane.locator(f"#{content.get_attribute('aria-describedby')}").inner_text()
+    assert described and described.splitlines()[0] in pane.locator(".fault-message").inner_text()
+    assert content.evaluate("e => e === e.getRootNode().activeElement")
+    variant = triton.kernels[0].variants[-1]
+    assert variant.text.splitlines()[variant.line - 1] == "    tl.dot(1, 2)"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_an_edit(notebook: Any, triton: Trace, scheme: str) -> None:
+    """An edit for a GPU you don't have, with its answer: interpreted, priced, and no rule of axe-core broken."""
+    book = notebook(triton, scheme)
+    pane = book.edit()
+    book.write("1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
+    book.run()
+    assert "in place" in pane.locator(".verdict").inner_text() and "interpreter" in pane.locator(".verdict").inner_text()
+    assert "registers a thread" in pane.locator(".edit-figures").inner_text()
+    book.tab.evaluate("document.title = document.documentElement.lang = 'en'")  # the notebook's part
+    load_axe(book.tab)
+    found = serious(book.tab)
+    assert found == [], "\n".join(found)
+
+
+def test_a_form_below_the_source_is_edited_too(notebook: Any, triton: Trace) -> None:
+    """A wrong word of PTX is ptxas's error at its line."""
+    book = notebook(triton)
+    pane = book.edit("ptx")
+    book.write("ld.global", "ld.globl")
+    book.run()
+    assert "compile error at line" in pane.locator(".verdict").inner_text()
+    assert "ld.globl" in pane.locator(".line-fault").inner_text()
+
+
+def test_a_hanging_edit_is_stopped_from_the_view(notebook: Any, cpp: Trace) -> None:
+    """Stop ends the process in which it hangs, well before the limit; what stood in its place stays."""
+    book = notebook(cpp)
+    pane = book.edit()
+    before = len(cpp.kernels[0].variants)
+    book.write("{", "{\nfor (volatile int i = 0; i == 0;) {}\n")
+    book.tab.locator(".editing .cm-content").press("Control+Enter")
+    book.widget._worker.answer(book.tab.evaluate("window.asked.pop()"))
+    while "launch" not in book.widget.progress.get("phase", ""):
+        assert "rows" not in book.widget.progress and "error" not in book.widget.progress
+        time.sleep(0.05)
+    pane.get_by_role("button", name="stop", exact=True).click()
+    asked = time.monotonic()
+    book.widget._worker.answer(book.tab.evaluate("window.asked.pop()"))
+    book.widget._worker.wait()
+    assert time.monotonic() - asked < 10
+    book.tell()
+    assert "stopped" in pane.locator(".verdict").inner_text()
+    assert len(cpp.kernels[0].variants) == before and [row["equal"] for row in cpp.check()] == [True]
+
+
+def test_a_draft_is_kept(notebook: Any, triton: Trace) -> None:
+    """Escape leaves the edit, and "edit" goes on with it; a slash is a letter of it; a view made anew has it still."""
+    book = notebook(triton)
+    pane = book.edit()
+    content = pane.locator(".cm-content")
+    content.press("Control+Home")
+    book.tab.keyboard.type("# a/b")
+    assert content.inner_text().startswith("# a/b")
+    content.press("Escape")
+    assert pane.locator(".edit-box").is_hidden() and not content.inner_text().startswith("# a/b")
+    pane.get_by_role("button", name="edit", exact=True).click()
+    assert content.inner_text().startswith("# a/b")
+    state = "document.querySelector('.explorer-host').app.parts.edits.kept"
+    kept = book.tab.evaluate(state)
+    other = notebook(triton)
+    text = next(n for n, a in enumerate(triton.artifacts) if a.stage == "kernel")
+    pane = other.tab.get_by_role("region", name="left text", exact=True)
+    pane.locator("select").first.select_option(str(text))
+    other.tab.evaluate(f"kept => {state.removesuffix('.kept')}.restore(kept)", kept)
+    assert pane.locator(".cm-content").inner_text().startswith("# a/b") and pane.locator(".edit-box").is_visible()
+
+
+def test_links_are_off_while_a_text_is_edited(notebook: Any, triton: Trace) -> None:
+    """They are of the original's lines: none is lit in the edited pane, and they are back when it is left."""
+    book = notebook(triton)
+    right = book.edit("ttir", "right")
+    left = book.tab.get_by_role("region", name="left text", exact=True)
+    left.locator(".line").nth(1).click()
+    assert right.locator(".lit").count() == 0
+    right.get_by_role("button", name="close", exact=True).click()
+    assert right.locator(".lit").count() > 0
+
+
+def test_an_edit_from_a_cell_is_in_the_history(notebook: Any, triton: Trace) -> None:
+    """What a cell does with k.edit and k.reset the open view shows."""
+    book = notebook(triton)
+    pane = book.edit()
+    kernel = triton.kernels[0]
+    variant = kernel.edit(kernel.source + "\n")
+    book.tell()
+    assert f"{variant.number}: in place, runs now" in pane.locator(".history").inner_text()
+    kernel.reset()
+    book.tell()
+    assert "runs now" not in pane.locator(".history").inner_text()
+
+
+def test_a_saved_page_says_why_it_cannot_edit(opened: Any, triton: Trace) -> None:
+    """The button is there for the keys, and says what to do instead."""
+    tab = opened(triton)
+    pane = tab.get_by_role("region", name="right text")
+    text = next(n for n, a in enumerate(triton.artifacts) if a.stage == "kernel")
+    pane.locator("select").first.select_option(str(text))
+    button = pane.get_by_role("button", name="edit", exact=True)
+    assert button.get_attribute("aria-disabled") == "true" and "explorer.trace" in button.get_attribute("title")
+    button.press("Enter")
+    assert pane.locator(".edit-box").is_hidden()
