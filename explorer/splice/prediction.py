@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,36 +66,46 @@ class Prediction:
     limit: str
 
 
+@dataclass(frozen=True)
+class Region:
+    """A part of a text that runs `times` times: how many instructions of each class it has."""
+
+    times: float
+    counts: Mapping[str, float]
+
+    @property
+    def issue(self) -> float:
+        """The cycles of one scheduler that it takes to issue the part once."""
+        return sum(CYCLES.get(name, 1.0) * count for name, count in self.counts.items())
+
+    @property
+    def life(self) -> float:
+        """The cycles that one warp alone takes for the part: its instructions one after the other, and what it waits for.
+
+        The loads of one part are in flight together, those of the next time round are not.
+        """
+        waits = sum(LATENCY.get(name, 0.0) * count / 2 for name, count in self.counts.items() if name != "global")
+        return DEPENDENT * sum(self.counts.values()) + waits + (LATENCY["global"] if self.counts.get("global") else 0.0)
+
+
 def predicted(target: Target, ladder: Ladder, sass: str, grid: tuple[int, int, int], source: str, moved: float) -> Prediction:
     """Predict a launch of `grid` blocks that moves so many bytes; `source` says how often its loops run."""
     blocks = math.prod(grid)
-    weights = weighted(sass, trips(source, ladder.config))
+    regions = regions_of(sass, trips(source, ladder.config))
     warps = int(ladder.metadata["num_warps"])
     occupancy: Any = ladder.metadata.get("occupancy") or {}
     at_once = max(1, int(occupancy.get("blocks") or 1)) * target.multiprocessors
-    issue = sum(CYCLES.get(name, 1.0) * count for name, count in weights.items()) * warps / SCHEDULERS
+    issue = sum(region.times * region.issue for region in regions) * warps / SCHEDULERS
     waves = math.ceil(blocks / at_once)
     clock = target.clock or CLOCK
     parts = {
         "issue": issue * math.ceil(blocks / target.multiprocessors) / clock,
-        "latency": waves * _life(weights) / clock,
+        "latency": waves * sum(region.times * region.life for region in regions) / clock,
         "memory": moved / (target.bandwidth * SHARE),
     }
     limit = max(parts, key=lambda name: parts[name])
     # what does not limit still costs a part: a wave's end and beginning overlap with nothing
     return Prediction(LAUNCH + parts[limit] + 0.25 * sum(value for name, value in parts.items() if name != limit), limit)
-
-
-def _life(weights: Mapping[str, float]) -> float:
-    """The cycles of one warp alone: its instructions one after the other, and what it waits for."""
-    own = DEPENDENT * sum(weights.values())
-    waits = sum(LATENCY.get(name, 0.0) * count * _overlap(name, count) for name, count in weights.items())
-    return own + waits
-
-
-def _overlap(name: str, count: float) -> float:
-    """The share of waits that do not overlap: loads that follow each other are in flight together."""
-    return min(1.0, 2.0 / count) if name == "global" and count else 0.5
 
 
 def trips(source: str, config: Mapping[str, Any]) -> float:
@@ -106,21 +116,23 @@ def trips(source: str, config: Mapping[str, Any]) -> float:
     return math.ceil(size / int(block)) if size and block else 1.0
 
 
-def weighted(sass: str, times: float) -> dict[str, float]:
-    """The instructions of a text by class, those inside a loop as often as it runs; a wide load or store counts as several."""
+def regions_of(sass: str, times: float) -> list[Region]:
+    """The text's loops, which run so many times, and what is outside of them."""
     lines = text_lines(sass)
     labels = {match[1]: number for number, line in enumerate(lines) if (match := _LABEL.match(line))}
-    loops = [
-        range(labels[match[1]], number + 1)
-        for number, line in enumerate(lines)
-        if (match := _BRANCH.search(line)) and labels.get(match[1], number) < number
-    ]
-    loops = [loop for loop in loops if len(loop) > 2]  # the last instruction of a kernel branches to itself
-    weights: dict[str, float] = {}
-    for number, line in enumerate(lines):
-        count = times if any(number in loop for loop in loops) else 1.0
+    branches = ((number, match[1]) for number, line in enumerate(lines) if (match := _BRANCH.search(line)))
+    loops = [range(labels[label], number + 1) for number, label in branches if labels.get(label, number) < number - 1]
+    inside = [next((loop for loop in loops if number in loop), None) for number in range(len(lines))]
+    parts = [(loop, times) for loop in dict.fromkeys(loops)]
+    made = [Region(repeats, _counted([lines[n] for n in loop if inside[n] == loop])) for loop, repeats in parts]
+    return [Region(1.0, _counted([line for line, loop in zip(lines, inside, strict=True) if loop is None])), *made]
+
+
+def _counted(lines: Sequence[str]) -> dict[str, float]:
+    """The instructions by class; a wide load or store counts as several."""
+    counts: dict[str, float] = {}
+    for line in lines:
         wide = _WIDE.search(line)
-        count *= int(wide[2]) / 32 if wide else 1.0
         for name in sass_mix(line):
-            weights[name] = weights.get(name, 0.0) + count
-    return weights
+            counts[name] = counts.get(name, 0.0) + (int(wide[2]) / 32 if wide else 1.0)
+    return counts

@@ -15,12 +15,12 @@ pytestmark = [
 
 
 def program(x: torch.Tensor) -> torch.Tensor:
-    return torch.softmax(x.sin(), -1).relu() + 1
+    return torch.softmax(x.sin(), -1).relu() + 1.25
 
 
 @pytest.fixture(scope="module")
 def kernel() -> explorer.Kernel:
-    """The Triton kernel of a program that adds a one."""
+    """The Triton kernel of a program that adds 1.25."""
     return explorer.trace(program, torch.randn(512, 1000, device="cuda")).kernels[0]
 
 
@@ -30,12 +30,12 @@ def equal(kernel: explorer.Kernel) -> list[object]:
 
 def test_an_edit_of_the_source_runs_in_the_function(kernel: explorer.Kernel) -> None:
     """A right edit is in place, timed and counted; a wrong one is named, and the original stays."""
-    one, x = "1.0, tl.float32)", torch.randn(512, 1000, device="cuda")
+    one, x = "1.25, tl.float32)", torch.randn(512, 1000, device="cuda")
     assert one in kernel.source
-    right = kernel.edit(kernel.source.replace(one, "0.5 + 0.5, tl.float32)"))
+    right = kernel.edit(kernel.source.replace(one, "0.75 + 0.5, tl.float32)"))
     assert right.in_place and right.seconds and right.call_seconds and right.cost["registers"], repr(right)
     assert kernel.reset() and torch.allclose(kernel.trace.run(x), program(x))
-    wrong = kernel.edit(kernel.source.replace(one, "2.0, tl.float32)"))
+    wrong = kernel.edit(kernel.source.replace(one, "2.25, tl.float32)"))
     assert wrong.status == "wrong result" and wrong.max_abs == pytest.approx(1, rel=1e-4), repr(wrong)
     assert equal(kernel) == [True]
 
@@ -44,10 +44,10 @@ def test_an_edit_below_the_source_is_what_runs(kernel: explorer.Kernel) -> None:
     """Unchecked, a constant changed in TTIR, TTGIR or PTX changes what the function returns; reset puts it back."""
     x = torch.randn(512, 1000, device="cuda")
     for form, before, after in (
-        ("ttir", "1.000000e+00", "2.000000e+00"),
-        ("ttgir", "1.000000e+00", "2.000000e+00"),
-        ("llir", "float 1.000000e+00", "float 2.000000e+00"),
-        ("ptx", "0f3F800000", "0f40000000"),
+        ("ttir", "1.250000e+00", "2.250000e+00"),
+        ("ttgir", "1.250000e+00", "2.250000e+00"),
+        ("llir", "1.250000e+00", "2.250000e+00"),
+        ("ptx", "0f3FA00000", "0f40100000"),
     ):
         text = kernel.text(form)
         assert before in text, form
