@@ -20,7 +20,7 @@ _ITEM = re.compile(r"^(?P<depth>(?:\| )*)\+- (?P<kind>[A-Za-z_]+)(?:: (?P<rest>.
 _SOURCE = re.compile(r"source=(?P<source>.*?), accessed_by=")
 #: The end of a guard: the user's code, where it stands, and in parentheses torch's own place or a remark.
 _USER_PLACE = re.compile(
-    r"^(?:(?P<code>.*)\s# )?\s*(?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+?)(?:\s+\((?P<rest>.*)\))?$"
+    r"^(?:(?P<code>.*?)\s# )?\s*(?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+?)(?:\s+\((?P<rest>.*)\))?$"
 )
 _ONLY_REST = re.compile(r"^\((?P<rest>.*)\)$")
 _PLACE = re.compile(r"^(?P<file>[^\s()]+):(?P<line>\d+) in (?P<function>\S+)$")

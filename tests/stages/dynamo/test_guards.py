@@ -170,6 +170,22 @@ DYNAMIC = tree(
 )
 
 
+def test_a_guard_with_two_origins_has_the_code_of_the_first() -> None:
+    """Where torch joins the places of two conditions, the code is the user's line alone, without the remark behind it."""
+    both = (
+        "+- LAMBDA_GUARD: 2 <= L['x'].size()[0] <= 4  # if n > 4:  # a/b.py:5 in f (user code shown is first use of this value)"
+        " and if n > 4:  # a/b.py:5 in f (_dynamo/variables/tensor.py:2606 in evaluate_expr)"
+    )
+    (row,) = with_origins(guard_rows(both))
+    assert (row["code"], row["file"], row["line"], row["function"]) == ("if n > 4:", "a/b.py", 5, "f")
+
+
+def test_a_comment_in_the_users_line_is_part_of_its_code() -> None:
+    """The place begins at the last mark; what stands before it is the user's line."""
+    (row,) = with_origins(guard_rows("+- LAMBDA_GUARD: 2 <= L['x'].size()[0]  # if n > 4:  # small  # a/b.py:5 in f (a remark)"))
+    assert (row["code"], row["line"]) == ("if n > 4:  # small", 5)
+
+
 def test_every_guard_has_an_origin() -> None:
     """A line of the user's, torch's own place, what it is derived from, or that the whole program's state is meant."""
     made_at = [GuardPlace(kind="GLOBAL_STATE", source="", place="_dynamo/output_graph.py:1124 in init_ambient_guards")]
