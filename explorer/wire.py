@@ -595,7 +595,8 @@ class VariantInfo(TypedDict):
 
     "stands" says that it is what runs now, "meaning" what its status says beyond its name, "line" the line of the compiler's
     "message", 0 for none. "launch" and "call" are seconds of a launch and of a call of the whole function, "cost" what the
-    compiled kernel takes: each with the variant's and the original's, None where it is not known.
+    compiled kernel takes: each with the variant's and the original's, None where it is not known. "timed" says how "launch" is
+    known: "measured", or "predicted" for a GPU you don't have.
     """
 
     number: int
@@ -608,6 +609,7 @@ class VariantInfo(TypedDict):
     line: int
     stands: bool
     interpreted: bool
+    timed: str
     launch: tuple[float | None, float | None]
     call: tuple[float | None, float | None]
     cost: dict[str, tuple[float | None, float | None]]

@@ -50,6 +50,7 @@ def _info(kernel: Kernel, variant: Variant) -> wire.VariantInfo:
         line=variant.line,
         stands=kernel.edited is not None and kernel.edited.number == variant.number,
         interpreted=variant.interpreted,
+        timed=variant.timed,
         launch=(variant.seconds, variant.original_seconds),
         call=variant.call_seconds or (None, None),
         cost={key: _pair(variant, key) for key in COSTS if key in variant.cost or key in variant.original_cost},

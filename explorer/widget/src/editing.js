@@ -299,10 +299,10 @@ function worded({ number, status, meaning, line, interpreted }) {
  *
  * @param {VariantInfo} variant
  */
-function figures({ launch, call, cost }) {
+function figures({ timed, launch, call, cost }) {
   /** @type {[string, [number | null, number | null], (value: number) => string][]} */
   const known = [
-    ["a launch", launch, duration],
+    [timed === "predicted" ? "a launch, predicted" : "a launch", launch, duration],
     ["a call of the function", call, duration],
   ];
   for (const [name, pair] of Object.entries(cost)) known.push([COSTS[name] ?? name, pair, String]);

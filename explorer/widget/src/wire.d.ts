@@ -705,7 +705,8 @@ export interface MlirPasses {
  * "stands" says that it is what runs now, "meaning" what its status says beyond its name, "line" the line of
  * the compiler's "message", 0 for none. "launch" and "call" are seconds of a launch and of a call of the
  * whole function, "cost" what the compiled kernel takes: each with the variant's and the original's, None
- * where it is not known.
+ * where it is not known. "timed" says how "launch" is known: "measured", or "predicted" for a GPU you don't
+ * have.
  */
 export interface VariantInfo {
   number: number;
@@ -718,6 +719,7 @@ export interface VariantInfo {
   line: number;
   stands: boolean;
   interpreted: boolean;
+  timed: string;
   launch: [number | null, number | null];
   call: [number | null, number | null];
   cost: { [key: string]: [number | null, number | null] };
