@@ -78,6 +78,7 @@ VERSIONS_ALLOWED = {
     ("__init__.py", "__version__"): "explorer's own",
     ("cli.py", "__version__"): "explorer's own, printed by --version",
     ("scripts/kernel_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
+    ("scripts/model_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("scripts/parts.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("absent/target.py", "__version__"): "torch's, said in a message; nothing is decided by it",
 }

@@ -30,6 +30,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure, Plain, Rows
 from explorer.observe.without_data import NO_DATA
 from explorer.process.under_way import Watchers, step
+from explorer.splice.calls import RecordedCall, recorded_calls
 from explorer.splice.launches import RecordedLaunch, recorded_launches
 from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
@@ -168,6 +169,19 @@ class LiveFunction(Live):
             step("calling what was compiled")
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
         return launches
+
+    def calls(self, limit: float | None = None) -> list[RecordedCall]:
+        """Run the traced call on copies, and record the first call of each wrapper: see `splice.calls.recorded_calls`."""
+        compiled = self._compiled()
+        self._needs_data("no call can be recorded")
+        with ExitStack() as stack:
+            within: Callable[[], AbstractContextManager[Any]] = nullcontext
+            if self.codes is not None:
+                within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit))
+            calls = stack.enter_context(recorded_calls(self.wrappers))
+            step("calling what was compiled")
+            once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
+        return calls
 
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
         """Time eager, compiled and others in turn, each on copies of its trace's inputs: the median seconds of each."""

@@ -17,6 +17,7 @@ from explorer.live.protocol import Live, TraceAgain, no_verb
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.process.under_way import Watchers
+from explorer.splice.calls import RecordedCall
 from explorer.splice.launches import RecordedLaunch
 from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
@@ -85,6 +86,14 @@ class LiveKernel(Live):
             "the launches of a hand-written kernel are not recorded",
             "trace_kernel is given the one launch",
             "its arguments are those that you gave; t.run() gives the tensors that it writes",
+        )
+
+    def calls(self, limit: float | None = None) -> list[RecordedCall]:
+        """NoVerbError: there is no wrapper."""
+        raise no_verb(
+            "there is no output code whose calls could be recorded",
+            "Inductor did not compile the kernel",
+            "explorer.trace(f, x) traces the function that launches it",
         )
 
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:

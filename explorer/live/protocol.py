@@ -16,6 +16,7 @@ from explorer.ladder.ladder import Ladder
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Force, Plain, Rows, Veto
 from explorer.process.under_way import Watchers
+from explorer.splice.calls import RecordedCall
 from explorer.splice.launches import RecordedLaunch
 from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
@@ -83,6 +84,12 @@ class Live(Protocol):
         """Run the traced call on copies, and record the launches of kernels, each given by its wrapper's file and its name.
 
         At most `most` of each are recorded. `limit` is the most seconds that interpreting may be estimated to take.
+        """
+
+    def calls(self, limit: float | None = None) -> list[RecordedCall]:
+        """Run the traced call on copies, and record the first call of each wrapper, in the order of the calls.
+
+        `limit` is the most seconds that interpreting may be estimated to take.
         """
 
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:

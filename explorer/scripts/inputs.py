@@ -39,10 +39,19 @@ def _key(tensor: Any) -> tuple[str, int, int]:
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:
-    """Write the tensors of a script, on the CPU; those that share memory do so in the file."""
+    """Write the tensors of a script, without what autograd knows of them; those that share memory do so in the file."""
     import torch
 
-    torch.save(dict(content), path)
+    torch.save(_detached(dict(content)), path)
+
+
+def _detached(value: Any) -> Any:
+    """The same nest of lists and mappings with its tensors detached."""
+    if isinstance(value, dict):
+        return {key: _detached(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_detached(part) for part in value]
+    return value.detach() if hasattr(value, "untyped_storage") else value
 
 
 def random_inputs(values: Sequence[Any], devices: Sequence[str], indent: str = "    ") -> str:

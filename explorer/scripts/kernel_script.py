@@ -17,6 +17,7 @@ from explorer.model.values import Artifact
 from explorer.questions.kernels import triton_forms
 from explorer.scripts import parts
 from explorer.scripts.inputs import keeps, random_inputs, save
+from explorer.scripts.reference import Reference, reference
 from explorer.splice.launches import RecordedLaunch
 from explorer.splice.wrappers import Wrapper
 from explorer.stages.inductor.signature import parameters
@@ -54,14 +55,6 @@ class Made:
         if self.inputs is None:
             return f"{self.script}: its inputs are random, of the same layout"
         return f"{self.script}: its inputs are the recorded ones, in {self.inputs.name} beside it"
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What eager computes in a kernel's place, as Python: `code` defines `expected(args)`; "" where that is not known."""
-
-    code: str = ""
-    why_not: str = ""
 
 
 @dataclass(frozen=True)
@@ -169,7 +162,7 @@ def _compiler(of: Reproducer) -> str:
         lines += [ONE_CONFIG.rstrip("\n"), "", ""]
     lines += ["#: The options of Inductor that were given.", f"OPTIONS = {dict(of.options)!r}", ""]
     lines += [
-        f"torch.set_float32_matmul_precision({_precision()!r})",
+        f"torch.set_float32_matmul_precision({precision()!r})",
         "compiling = config.patch(OPTIONS)",
         "compiling.__enter__()",
     ]
@@ -177,7 +170,7 @@ def _compiler(of: Reproducer) -> str:
     return "\n".join(lines)
 
 
-def _precision() -> str:
+def precision() -> str:
     """How exact products of float32 are in this process."""
     import torch
 
@@ -245,5 +238,6 @@ def reproducer(
         launch=launches[-1],
         number=len(launches) - 1,
         form=forms[0] if forms else None,
+        reference=reference(trace, kernel, len(launches) - 1, launches[-1].before),
         **more,
     )

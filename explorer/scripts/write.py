@@ -10,7 +10,7 @@ from explorer.errors import InputError
 from explorer.live.protocol import Live
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
-from explorer.scripts import kernel_script
+from explorer.scripts import kernel_script, model_script
 from explorer.scripts.inputs import keeps
 from explorer.scripts.kernel_script import Made
 
@@ -21,6 +21,25 @@ def script_path(path: str | PathLike[str]) -> Path:
     if whole.suffix != ".py":
         raise InputError(f"a script is a Python file: give a path that ends in .py, not {str(path)!r}")
     return whole
+
+
+def trace_to_script(
+    trace: TraceData,
+    live: Live,
+    path: str | PathLike[str],
+    *,
+    gpu: Any = None,
+    inputs: str = "auto",
+    limit: float | None = None,
+) -> Made:
+    """Write the output code of a whole trace as a script: see `Trace.to_script`."""
+    file = script_path(path)
+    keeps(inputs, ())
+    wrappers = live.wrappers
+    device = "cpu" if gpu is None else str(getattr(gpu, "device", "cuda"))
+    graphs = model_script.graph_calls(trace, wrappers, live.calls(limit), device, absent=live.absent is not None)
+    options = getattr(wrappers[0], "options", {}) if wrappers else {}
+    return model_script.write(trace, graphs, file, inputs, options, gpu)
 
 
 def kernel_to_script(

@@ -36,6 +36,8 @@ from explorer.questions.link_index import Index, index
 from explorer.questions.lowering import Lowered
 from explorer.questions.memory import Memory, memory_of
 from explorer.questions.profile import line_times, node_times, profile_table
+from explorer.scripts.kernel_script import Made
+from explorer.scripts.write import trace_to_script
 from explorer.stages import STAGES
 from explorer.stepping import session, symbolic
 from explorer.stepping.session import Stepping
@@ -759,6 +761,23 @@ class Trace(TraceData):
         live = self.needs_live("symbolic steps")
         with live.watchers.verb("symbolic_steps()"):
             return symbolic.symbolic_steps(live)
+
+    def to_script(self, path: str | PathLike[str], *, inputs: str = "auto", limit: float | None = None) -> Made:
+        """Write Inductor's output code as one program of its own, for a bug report or for another machine.
+
+        It is one file, because that is what is attached to a report: for each compiled graph, forward and backward and those
+        around a graph break, the output code exactly as Inductor wrote it, the graph that Inductor was given as Python, and
+        the inputs of one call. It runs both, compares them, also with the graph in float64, times both, and exits with 1 where
+        a result is wrong. With --compile it compiles each graph anew, by the torch that is there. It needs torch, triton and
+        the device; nothing of explorer's, and nothing of your program, whose module and Python between the graphs are not in it.
+        Inductor's kernels are tuned anew where it would; a kernel's own `to_script` keeps its config.
+
+        `inputs`, `limit` and a GPU you don't have are as in `Kernel.to_script`: real inputs, with the results, are saved beside
+        the script. LiveError for a loaded trace; NoVerbError where no output code in Python was called.
+        """
+        live = self.needs_live("a script")
+        with live.watchers.verb("to_script()"):
+            return trace_to_script(self, live, path, gpu=self.gpu, inputs=inputs, limit=limit)
 
     # Showing -------------------------------------------------------------------------------------------------------
 
