@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +24,8 @@ COLUMNS = (
     "launch", "kernel", "frame", "graph", "line", "parameter", "node", "equal", "max_abs", "max_rel", "error", "eager_error",
     "bound", "note", "operations",
 )  # fmt: skip
+#: What a check says of a value whose strides alone differ.
+_STRIDES = re.compile(r"the strides are \([^)]*\), of eager \([^)]*\)")
 #: The colours of what is off, and of what is right.
 OFF, RIGHT = "#f6b3ae", "#c9e7c9"
 
@@ -87,7 +90,7 @@ class Bisection:
     @property
     def off(self) -> bool:
         """Whether anything is off: a launch, or only the whole result."""
-        return self.first is not None or any(row["equal"] is False for row in self.check)
+        return self.first is not None or any(map(_values_differ, self.check))
 
     def __repr__(self) -> str:
         lines = [*self._said()]
@@ -100,11 +103,13 @@ class Bisection:
         compared = sum(row["equal"] is not None for row in self.rows)
         count = f"{compared} values of {launches} launches and library calls were compared, {len(self.rows) - compared} were not"
         if self.first is None:
-            wrong = [str(row["output"]) for row in self.check if row["equal"] is False]
+            wrong = [str(row["output"]) for row in self.check if _values_differ(row)]
             if wrong:
-                yield f"no kernel is off, but {', '.join(wrong)} of the whole is: the fault is above the kernels ({count})"
+                where = "above the kernels" if compared == len(self.rows) else "above the kernels, or in what was not compared"
+                names = ", ".join(wrong)
+                yield f"no kernel that was compared is off, but {names} of the whole is: the fault is {where} ({count})"
             else:
-                yield f"nothing is off: {count}"
+                yield f"nothing is off: {count}" if compared else f"nothing can be said of single launches: {count}"
             return
         where = f"{self.first.kernel} on line {self.first.line} of the output code"
         yield f"launch {self.first.launch} is the first that is off: {where}"
@@ -128,7 +133,7 @@ def bisected(trace: TraceData, live: Live, limit: float | None, cause: bool) -> 
         return Bisection(rows, _narrowed(trace, first, reason.name) if reason.kind else first, cause=reason, trace=trace)
     step("checking the whole result")
     check = live.check(limit)
-    wrong = any(row["equal"] is False for row in check)
+    wrong = any(map(_values_differ, check))
     return Bisection(rows, check=check, cause=_above(trace, live, limit) if wrong and cause else None, trace=trace)
 
 
@@ -316,7 +321,12 @@ def _whole_right(trace: TraceData, limit: float | None) -> bool | None:
     live: Live | None = getattr(trace, "live", None)
     if live is None:
         return None
-    return all(row["equal"] is not False for row in live.check(limit))
+    return not any(map(_values_differ, live.check(limit)))
+
+
+def _values_differ(row: Mapping[str, Plain]) -> bool:
+    """Whether a row of a check says more than that the strides are others, which no kernel is at fault for."""
+    return row["equal"] is False and not _STRIDES.fullmatch(str(row["note"]))
 
 
 __all__ = ["Bisection", "OffLaunch", "bisected"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from explorer.ladder.ladder import Ladder, compile_ladder
 from explorer.live.outcome import on_copies
 from explorer.live.protocol import no_verb
 from explorer.live.timing import median_seconds
-from explorer.live.tuning import prediction_of
+from explorer.live.tuning import not_launched, prediction_of
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.observe.tensors import same_bits
 from explorer.process.under_way import step
@@ -26,7 +26,7 @@ from explorer.splice.launches import RecordedLaunch
 from explorer.splice.messages import NOT_PYTHON, located
 from explorer.splice.trial import Outcome, tried
 from explorer.splice.variant import Variant
-from explorer.splice.wrappers import Wrapper
+from explorer.splice.wrappers import Wrapper, replaced_kernels
 
 if TYPE_CHECKING:
     from explorer.live.function import LiveFunction
@@ -66,6 +66,7 @@ class Edits:
     made: dict[str, list[Variant]] = field(default_factory=dict)
     standing: dict[tuple[str, str], Variant] = field(default_factory=dict)
     undo: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
+    kernels: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def of(self, kernel: Artifact) -> tuple[Variant, ...]:
         """The variants of one kernel, in the order in which they were made."""
@@ -75,9 +76,29 @@ class Edits:
         """Add one to those of its kernel."""
         self.made[kernel.id] = [*self.made.get(kernel.id, ()), variant]
 
+    def put(self, wrapper: Wrapper, name: str, kernel: Any, variant: Variant) -> None:
+        """Let a variant's kernel stand in the place of the original."""
+        place = (wrapper.file, name)
+        self.reset(place)
+        self.undo[place] = wrapper.replace(name, functools.partial(_standing_in, kernel))
+        self.kernels[place], self.standing[place] = kernel, variant
+
+    @contextmanager
+    def original(self, wrapper: Wrapper, name: str) -> Iterator[None]:
+        """The original stands inside the block; after it what stood before, where nothing else was put there."""
+        place = (wrapper.file, name)
+        kernel, variant = self.kernels.get(place), self.standing.get(place)
+        self.reset(place)
+        try:
+            yield
+        finally:
+            if variant is not None and place not in self.standing:
+                self.put(wrapper, name, kernel, variant)
+
     def reset(self, place: tuple[str, str]) -> bool:
         """Put the original back; False where it stands there."""
         self.standing.pop(place, None)
+        self.kernels.pop(place, None)
         undo = self.undo.pop(place, None)
         if undo is not None:
             undo()
@@ -93,7 +114,12 @@ class Editing:
 
     def variant(self) -> Variant:
         """Make the variant, and put it in place where it is right. InputError for what cannot be edited."""
-        edit, wrapper = self.edit, self._wrapper()
+        wrapper = self._wrapper()
+        with self.live.edits.original(wrapper, self.edit.name):  # an edit is held to the original, not to an earlier edit
+            return self._variant(wrapper)
+
+    def _variant(self, wrapper: Wrapper) -> Variant:
+        edit = self.edit
         original = kernel_text(wrapper, edit.name, edit.kernel.text, edit.kernel.language)
         text = self._text(wrapper, original)
         made = Variant(
@@ -141,7 +167,7 @@ class Editing:
             )
         else:
             text = replace(original, form=edit.form, form_text=edit.text)
-        return replace(text, config=dict(edit.config)) if edit.config is not None else text
+        return replace(text, config=dict(edit.config), strict=True) if edit.config is not None else text
 
     # The steps -----------------------------------------------------------------------------------------------------
 
@@ -150,7 +176,7 @@ class Editing:
         step("recording a launch of the original")
         launches = self.live.launches([(wrapper.file, self.edit.name)], most=1)
         if not launches:
-            raise InputError(f"{self.edit.name} is not launched by the traced call, so that an edit of it cannot be tried")
+            raise InputError(not_launched(self.edit.name))
         if text.target is not None:
             made = self._priced(made, text, original, launches[0])
             if made.status != variants.COMPILED or text.form:
@@ -164,7 +190,7 @@ class Editing:
         return self._in_place(made, wrapper, text, _same(outcome, launches))
 
     def _in_place(self, made: Variant, wrapper: Wrapper, text: KernelText, same: bool) -> Variant:
-        """Put the kernel in place and check the whole function; where that is wrong put back what stood there.
+        """Put the kernel in place and check the whole function; it stays where that is right.
 
         `same` says that the launch that was tried gave, to the bit, what the original's gave.
         """
@@ -173,28 +199,15 @@ class Editing:
         kernel = compiled(text)
         if own := launched_cost(kernel):
             made = replace(made, cost=own, original_cost=launched_cost(before))
-        with ExitStack() as stack:
-            undo = wrapper.replace(self.edit.name, functools.partial(_standing_in, kernel))
-            stack.callback(undo)
+        with replaced_kernels([(wrapper, self.edit.name, functools.partial(_standing_in, kernel))]):
             rows = self.live.check(None) if self.edit.check else Rows()
-            status, message = _judged(rows, same) if self.edit.check else (variants.IN_PLACE, "it was not checked")
-            made = replace(made, rows=rows, status=status, message=message)
-            if made.in_place and self.live.absent is None:
-                made = replace(made, call_seconds=self._calls(wrapper, kernel, before))
-            if made.in_place:
-                stack.pop_all()
-                self._keep(wrapper, kernel, undo, made)
+        status, message = _judged(rows, same) if self.edit.check else (variants.IN_PLACE, "it was not checked")
+        made = replace(made, rows=rows, status=status, message=message)
+        if made.in_place and self.live.absent is None:
+            made = replace(made, call_seconds=self._calls(wrapper, kernel, before))
+        if made.in_place:
+            self.live.edits.put(wrapper, self.edit.name, kernel, made)
         return made
-
-    def _keep(self, wrapper: Wrapper, kernel: Any, undo: Callable[[], None], made: Variant) -> None:
-        """Let the variant stand, in the place of an earlier one if there is one."""
-        place = (wrapper.file, self.edit.name)
-        if place in self.live.edits.undo:
-            undo()
-            self.live.edits.reset(place)
-            undo = wrapper.replace(self.edit.name, functools.partial(_standing_in, kernel))
-        self.live.edits.undo[place] = undo
-        self.live.edits.standing[place] = made
 
     def _calls(self, wrapper: Wrapper, kernel: Any, original: Any) -> tuple[float, float]:
         """The median seconds of a call of the whole function with the variant, and with what stood in its place."""

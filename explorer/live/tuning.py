@@ -18,9 +18,18 @@ from explorer.splice.kernels import KernelText, interpreted_kernel, kernel_text
 from explorer.splice.launches import RecordedLaunch
 from explorer.splice.prediction import Prediction, predicted
 from explorer.splice.tuning import Tuning, as_rows, given_configs, neighbours, timed_configs
+from explorer.splice.wrappers import Wrapper
 
 if TYPE_CHECKING:
     from explorer.live.function import LiveFunction
+
+
+def not_launched(name: str) -> str:
+    """Why nothing can be said of a kernel that no launch was recorded of."""
+    return (
+        f"{name} is not launched by the traced call, so that nothing can be tried or timed: the call does not reach it, or torch "
+        "compiled the function again, as after torch.compiler.reset() or torch.set_num_threads(): trace it again"
+    )
 
 
 def tuned(
@@ -39,15 +48,28 @@ def tuned(
             "only a Triton kernel that Inductor's wrapper launches has configs",
             "a C++ kernel is edited, k.edit(source=…)",
         )
+    with live.edits.original(wrapper, kernel.kernel):
+        return _tuned(live, kernel, wrapper, configs, candidates, limit)
+
+
+def _tuned(
+    live: LiveFunction,
+    kernel: Artifact,
+    wrapper: Wrapper,
+    configs: Sequence[Mapping[str, Plain]] | None,
+    candidates: Sequence[Mapping[str, Plain]],
+    limit: float,
+) -> Tuning:
+    """Compare configs of a kernel that stands as Inductor made it."""
     original = kernel_text(wrapper, kernel.kernel, kernel.text, kernel.language)
     step("recording a launch")
-    launches = live.launches([(file, kernel.kernel)], most=1)
+    launches = live.launches([(wrapper.file, kernel.kernel)], most=1)
     if not launches:
-        raise InputError(f"{kernel.kernel} is not launched by the traced call, so that nothing can be timed")
+        raise InputError(not_launched(kernel.kernel))
     own = original.config if original.config is not None else dict(live.ladders.of(kernel).config)
     wanted = given_configs(configs) if configs is not None else neighbours(own, candidates)
     wanted = [{**own, **config} for config in wanted]
-    texts = [replace(original, config=config) for config in wanted]
+    texts = [replace(original, config=config, strict=True) for config in wanted]
     if live.absent is not None:
         return _predicted(live, texts, launches[0], own)
     job = TuningJob(texts, original, (launches[0].before, launches[0].keywords))

@@ -24,6 +24,7 @@ try:
     import torch
 except ImportError:
     sys.exit("this script needs PyTorch, which this Python does not have: pip install torch")
+import torch._inductor.inductor_prims  # operators of Inductor's own, which its graphs call
 from torch import device
 
 HERE = Path(__file__).resolve().parent

@@ -32,7 +32,8 @@ class KernelText:
     """A text of a kernel, and how it is compiled: it goes to another process as it is.
 
     `definition` is the statement's expression that defines it in its wrapper, with this source. `name` is the function's in the
-    source. `config` is a candidate of Inductor's, None for those that the source states. With `form` the text `form_text`
+    source. `config` is a candidate of Inductor's, None for those that the source states; a `strict`
+    one was asked for, and must fit the source. With `form` the text `form_text`
     stands in the place of that form of the kernel. `target` is a GPU you don't have, on which it is interpreted.
     """
 
@@ -42,6 +43,7 @@ class KernelText:
     language: str
     options: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Plain] | None = None
+    strict: bool = False
     form: str = ""
     form_text: str = ""
     target: Target | None = None
@@ -96,7 +98,7 @@ def _triton_kernel(text: KernelText) -> Any:
     module = _reload_python_module(*PyCodeCache.write(text.source), set_sys_modules=False)
     tuner = autotuner(vars(module), text.name)
     if text.config is not None:
-        tuner.configs = [_config(tuner.configs, text.config)]
+        tuner.configs = [_config(tuner.configs, text.config, text.strict)]
     with ExitStack() as stack:
         stack.enter_context(config.patch({**text.options, **({"use_static_cuda_launcher": False} if text.form else {})}))
         if text.form:
@@ -105,11 +107,13 @@ def _triton_kernel(text: KernelText) -> Any:
     return tuner
 
 
-def _config(configs: list[Any], wanted: Mapping[str, Plain]) -> Any:
-    """The config with the original's values; the first where the source has other constants than the original."""
+def _config(configs: list[Any], wanted: Mapping[str, Plain], strict: bool) -> Any:
+    """The config with these values. Those of the original may not fit a source with other constants: then it is the first."""
     try:
         return choose(configs, wanted)
     except InputError:
+        if strict:
+            raise
         return configs[0]
 
 

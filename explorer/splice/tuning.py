@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ from explorer.process import scratch
 from explorer.process.under_way import step
 from explorer.splice import tuning_process
 from explorer.splice.job import ROWS, TuningJob
-from explorer.splice.trial import end, started
+from explorer.splice.trial import POLL, end, started
 
 #: The values of a config that are halved and doubled to find its neighbours, and the most of each.
 SIZES = {
@@ -54,8 +56,12 @@ class Tuning:
 
     @property
     def best(self) -> Mapping[str, Plain] | None:
-        """The config of the first row; None where none could run."""
-        first = next((row for row in self.rows if row["seconds"] is not None), None)
+        """The config of the first row whose results are near the kernel's own; None where none could run.
+
+        Whether they are right is what `Kernel.edit` says, which checks the whole function.
+        """
+        near = (row for row in self.rows if row["seconds"] is not None and float(row["max_abs"] or 0.0) < math.inf)
+        first = next(near, None)
         return dict(first["config"]) if first is not None else None
 
     @property
@@ -99,9 +105,9 @@ def neighbours(own: Mapping[str, Plain], candidates: Sequence[Mapping[str, Plain
     """The config itself, the other candidates, and configs with one or two of its sizes halved, doubled or quadrupled."""
     configs = [dict(own), *map(dict, candidates)]
     sizes = [key for key in own if key in SIZES and isinstance(own[key], int)]
+    if "BLOCK_K" not in own:  # stages are for the loop of a matrix product
+        sizes = [key for key in sizes if key != "num_stages"]
     for key in sizes:
-        if key == "num_stages" and "BLOCK_K" not in own:  # which is for the loop of a matrix product
-            continue
         for factor in (2.0, 0.5, 4.0):
             configs.append({**own, key: int(own[key] * factor)})
     for key in sizes:
@@ -131,30 +137,40 @@ def timed_configs(job: TuningJob, limit: float) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     while len(rows) < len(job.texts):
-        step("timing the configs", len(rows), len(job.texts))
         rest = TuningJob(job.texts[len(rows) :], job.original, job.launch)
         with scratch.folder() as name:
             folder = Path(name)
-            how = _waited(started(tuning_process.__name__, rest, folder), limit)
-            path = folder / ROWS
-            more = [json.loads(line) for line in text_lines(path.read_text(encoding="utf-8")) if line] if path.exists() else []
+            how = _waited(started(tuning_process.__name__, rest, folder), folder, limit, len(rows), len(job.texts))
+            more = _written(folder)
         rows += more
         if len(more) < len(rest.texts):
             rows.append({"error": how})
     return rows
 
 
-def _waited(process: subprocess.Popen[str], limit: float) -> str:
-    """Wait for a process, and say how it ended."""
+def _written(folder: Path) -> list[dict[str, Any]]:
+    """The rows that a process has written so far."""
+    path = folder / ROWS
+    return [json.loads(line) for line in text_lines(path.read_text(encoding="utf-8")) if line] if path.exists() else []
+
+
+def _waited(process: subprocess.Popen[str], folder: Path, limit: float, done: int, of: int) -> str:
+    """Wait for a process while it writes a row every `limit` seconds, and say how it ended. A verb that is stopped ends here."""
+    count, began = 0, time.monotonic()
     try:
-        printed = process.communicate(timeout=limit)[1]
-    except subprocess.TimeoutExpired:
-        end(process)
+        while time.monotonic() - began < limit:
+            step("timing the configs", done + count, of)
+            try:
+                printed = process.communicate(timeout=POLL)[1]
+            except subprocess.TimeoutExpired:
+                if (rows := len(_written(folder))) > count:
+                    count, began = rows, time.monotonic()
+                continue
+            return f"it ended the process with status {process.returncode}: {printed[-300:]}"
         return f"it gave no end in {limit:g} s"
     finally:
         if process.poll() is None:
             end(process)
-    return f"it ended the process with status {process.returncode}: {printed[-300:]}"
 
 
 def as_rows(

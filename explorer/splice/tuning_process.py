@@ -8,6 +8,7 @@ It reads a `TuningJob` from the folder and appends a line of JSON for each confi
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -56,12 +57,18 @@ def _launched(launch: Callable[..., Any], args: tuple[Any, ...], keywords: Mappi
 
 
 def _off(given: Sequence[Any], expected: Sequence[Any]) -> float:
-    """The largest difference of two launches' tensors."""
+    """The largest difference of two launches' tensors; infinite where only one has a NaN."""
     import torch
 
     pairs = [(one, other) for one, other in zip(given, expected, strict=True) if isinstance(one, torch.Tensor)]
     wide = [(one.double(), other.double()) for one, other in pairs if one.numel() and not one.is_complex()]
-    return max((float((one - other).abs().nan_to_num().max()) for one, other in wide), default=0.0)
+    return max((_furthest(one, other) for one, other in wide), default=0.0)
+
+
+def _furthest(one: Any, other: Any) -> float:
+    """The largest difference of two tensors in float64."""
+    same = (one == other) | (one.isnan() & other.isnan())
+    return float((one - other).abs().nan_to_num(nan=math.inf, posinf=math.inf).masked_fill(same, 0.0).max())
 
 
 if __name__ == "__main__":

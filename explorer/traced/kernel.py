@@ -115,7 +115,7 @@ class Kernel(KernelData):
         """Compare configs of this Triton kernel, such as `[{"XBLOCK": 4, "num_warps": 8}]`; `best` is the fastest.
 
         Without `configs` they are its own, Inductor's candidates, and those with a block size or the number of warps halved or
-        doubled. On the attached GPU each is compiled and launched in a process of its own, `limit` seconds at most, on the
+        doubled. On the attached GPU each is compiled and launched in another process, `limit` seconds at most, on the
         arguments of the traced call, with a cold cache, in turn with the kernel's own config. For a GPU you don't have each is
         compiled to machine code, of which its time is predicted. `k.edit(k.source, config=tuning.best)` puts one in place,
         `k.candidate(config)` has its texts.

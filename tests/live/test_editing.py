@@ -179,3 +179,14 @@ def test_cuda_graphs_are_said_to_replay_the_original() -> None:
     trace = explorer.trace(program, torch.randn(16, 48), options={"triton.cudagraphs": True})
     with pytest.raises(LiveError, match="max-autotune-no-cudagraphs"):
         trace.kernels[0].edit(trace.kernels[0].source)
+
+
+def test_an_edit_is_held_to_the_original_and_not_to_an_earlier_edit(cpp: explorer.Kernel) -> None:
+    """Over a standing edit that is wrong, a right one is right; a wrong one leaves the standing edit where it was."""
+    x = torch.randn(16, 48)
+    edited(cpp, ONE, TWO, check=False)
+    assert edited(cpp, ONE, "static_cast<float>(3.0)").status == "wrong result"
+    assert torch.allclose(cpp.trace.run(x), program(x) + 1) and cpp.edited is not None and cpp.edited.text.count(TWO)
+    right = edited(cpp, ONE, f"({TWO} - {ONE})")
+    assert right.in_place and torch.allclose(cpp.trace.run(x), program(x))
+    assert cpp.reset() and not cpp.reset()
