@@ -545,9 +545,13 @@ Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand
 
 
 class Progress(TypedDict, total=False):
-    """What the live process is doing, `done` of `of` steps, and in the end "rows" or "error"; {} where nothing was asked."""
+    """What the live process is doing, `done` of `of` steps, and in the end "rows" or "error"; {} where nothing was asked.
+
+    "artifact" is the id of the text that an edit or a reset is of.
+    """
 
     what: str
+    artifact: str
     phase: str
     done: int
     of: int

@@ -13,12 +13,21 @@ import explorer
 from explorer.page import bundle, packed
 from explorer.traced import Trace
 from explorer.widget import Explorer
-from tests.in_tab import load_axe, serious
+from tests.in_tab import load_axe, serious, show
 from tests.test_what_if_view import HOST as ONE_LISTENER
 
 #: The model of a notebook's widget, which several parts listen to.
 HOST = ONE_LISTENER.replace("progress: {},", "progress: {}, called: {}, variants: [],")
 ONE, TWO = "static_cast<float>(1.0)", "static_cast<float>(2.0)"
+
+#: The edits of the view, and whether an element has the focus.
+EDITS = "document.querySelector('.explorer-host').app.parts.edits"
+HAS_FOCUS = "e => e === e.getRootNode().activeElement"
+
+
+def text_of(trace: Trace) -> str:
+    """The id of the kernel's text."""
+    return trace.kernels[0].artifact.id
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +176,7 @@ def test_an_error_stands_at_its_line(notebook: Any, triton: Trace) -> None:
     content = pane.locator(".cm-content")
     described = pane.locator(f"#{content.get_attribute('aria-describedby')}").inner_text()
     assert described and described.splitlines()[0] in pane.locator(".fault-message").inner_text()
-    assert content.evaluate("e => e === e.getRootNode().activeElement")
+    assert content.evaluate(HAS_FOCUS)
     variant = triton.kernels[0].variants[-1]
     assert variant.text.splitlines()[variant.line - 1] == "    tl.dot(1, 2)"
 
@@ -239,6 +248,75 @@ def test_a_draft_is_kept(notebook: Any, triton: Trace) -> None:
     pane.locator("select").first.select_option(str(text))
     other.tab.evaluate(f"kept => {state.removesuffix('.kept')}.restore(kept)", kept)
     assert pane.locator(".cm-content").inner_text().startswith("# a/b") and pane.locator(".edit-box").is_visible()
+
+
+def test_the_draft_of_a_program_that_was_changed_is_dropped(notebook: Any, triton: Trace) -> None:
+    """A text that is no more what the draft is an edit of is shown as it is, and not edited."""
+    book = notebook(triton)
+    pane = book.edit()
+    kept = {"drafts": [[text_of(triton), "# mine", "# another program"]], "open": [[text_of(triton), "left"]]}
+    book.tab.evaluate(f"kept => {EDITS}.restore(kept)", kept)
+    assert pane.locator(".edit-box").is_hidden() and "# mine" not in pane.locator(".cm-content").inner_text()
+    assert book.tab.evaluate(f"{EDITS}.kept") == {"drafts": [], "open": []}
+
+
+def test_an_answer_leaves_the_variant_that_is_looked_at(notebook: Any, triton: Trace) -> None:
+    """The text and the answer of an earlier variant stay together; back at the draft stands the new answer."""
+    book = notebook(triton)
+    pane = book.edit()
+    triton.kernels[0].edit(triton.kernels[0].source + "\n# first\n")
+    book.tell()
+    first = len(triton.kernels[0].variants)
+    book.write("def ", "# second\ndef ")
+    pane.locator(".cm-content").press("Control+Enter")
+    pane.locator(".history button").last.click()
+    book.carry()
+    assert f"Variant {first}:" in pane.locator(".verdict").inner_text() and "# first" in book.text
+    pane.get_by_role("button", name="back to the draft").click()
+    assert f"Variant {first + 1}:" in pane.locator(".verdict").inner_text() and "# second" in book.text
+
+
+def test_the_answer_to_another_view_is_not_this_ones(notebook: Any, triton: Trace) -> None:
+    """Two views of a trace hear the same answers: one that waits goes on until that of its own text."""
+    book = notebook(triton)
+    pane = book.edit()
+    pane.locator(".cm-content").press("Control+Enter")
+    answer = {"what": "edit", "rows": [], "stopped": True}
+    book.tab.evaluate("answer => tell('progress', answer)", {**answer, "artifact": "another"})
+    assert "trying the edit" in pane.locator(".verdict").inner_text()
+    book.tab.evaluate("answer => tell('progress', answer)", {**answer, "artifact": text_of(triton)})
+    assert "stopped" in pane.locator(".verdict").inner_text()
+    assert pane.get_by_role("button", name="run", exact=True).get_attribute("aria-disabled") == "false"
+
+
+def test_the_focus_stays_in_the_view(notebook: Any, triton: Trace) -> None:
+    """The kernel's buttons keep it during an edit, "edit" has it once the process ends; a closed pane hears nothing."""
+    book = notebook(triton)
+    pane = book.edit()
+    heard = f"{EDITS}.hub.listeners.get('edited').length"
+    count = book.tab.evaluate(heard)
+    book.tab.get_by_role("button", name="add a text pane").click()
+    book.tab.get_by_role("button", name="close the third pane").click()
+    assert book.tab.evaluate(heard) == count
+    panel = show(book.tab, "Kernels")
+    rung = panel.locator(".ladder button").first
+    rung.focus()
+    book.tab.evaluate(f"{EDITS}.hub.tell('edited', null)")
+    assert rung.evaluate(HAS_FOCUS)
+    show(book.tab, "Code")
+    pane.get_by_role("button", name="stop", exact=True).focus()
+    book.tab.evaluate(f"{EDITS}.live.detach('it has ended')")
+    assert pane.locator(".edit-box").is_hidden()
+    assert pane.get_by_role("button", name="edit", exact=True).evaluate(HAS_FOCUS)
+
+
+def test_several_traces_are_edited_in_the_view_of_one(opened: Any, triton: Trace) -> None:
+    """Side by side no kernel is edited, and the button says where it can be."""
+    tab = opened(explorer.compare(triton, triton))
+    pane = tab.get_by_role("region", name="left text", exact=True)
+    text = next(n for n, a in enumerate(triton.artifacts) if a.stage == "kernel")
+    pane.locator("select").first.select_option(str(text))
+    assert "explorer.show(t)" in pane.get_by_role("button", name="edit", exact=True).get_attribute("title")
 
 
 def test_links_are_off_while_a_text_is_edited(notebook: Any, triton: Trace) -> None:

@@ -411,6 +411,21 @@ def test_stop_ends_what_is_under_way_and_forgets_what_waits(live):
     assert asked(live, ask="benchmark")[-1]["rows"]
 
 
+def test_an_edit_that_waits_is_answered_when_it_is_dropped(live):
+    """Stop tells the view of a waiting edit that it ended, and of which text it was: it may ask again."""
+    begun, go_on = threading.Event(), threading.Event()
+    live.trace.live.check = lambda *_, **__: (begun.set(), go_on.wait(10), Rows())[2]
+    told: list[dict[str, object]] = []
+    live.observe(lambda change: told.append(change["new"]), "progress")
+    live._worker.answer({"ask": "check"})
+    assert begun.wait(10)
+    live._worker.answer({"ask": "edit", "artifact": "a", "text": ""})
+    live._worker.answer({"ask": "stop"})
+    go_on.set()
+    live._worker.wait()
+    assert {"what": "edit", "artifact": "a", "rows": [], "stopped": True} in told
+
+
 def test_what_is_not_asked_for_is_not_done(live):
     """A message that is no question changes nothing."""
     assert asked(live, ask="__class__") == [] == asked(live, other=1)

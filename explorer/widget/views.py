@@ -5,7 +5,21 @@ from __future__ import annotations
 from explorer import wire
 
 #: The names of the front end's views, in the order of its tabs.
-VIEWS = ("code", "traces", "graph", "kernels", "autotuning", "fusion", "passes", "compare", "dynamo", "memory", "timings", "run")
+VIEWS = (
+    "code",
+    "traces",
+    "graph",
+    "advice",
+    "kernels",
+    "autotuning",
+    "fusion",
+    "passes",
+    "compare",
+    "dynamo",
+    "memory",
+    "timings",
+    "run",
+)
 
 
 def views_of(payload: wire.Payload) -> list[str]:
@@ -18,6 +32,7 @@ def views_of(payload: wire.Payload) -> list[str]:
         "code": True,
         "traces": "comparison" in payload,
         "graph": any("nodes" in a for a in artifacts),
+        "advice": bool(payload["advice"]["verdicts"] or payload["kernels"]),
         "kernels": bool(payload["kernels"] or payload["calls"]),
         "autotuning": bool(payload["choices"]),
         "fusion": bool(payload["fusion"]),

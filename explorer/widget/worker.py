@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from explorer import wire
@@ -45,30 +46,35 @@ class Worker:
         self._widget = widget
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="explorer-widget")
         self._stopping = Stopping()
-        self._waiting: list[Future[None]] = []
+        self._waiting: list[tuple[wire.Progress, Future[None]]] = []
 
     def answer(self, message: Mapping[str, Any]) -> None:
         """Queue a message of the view, a `wire.Question`; a browser sends it, so it may hold anything.
 
-        "stop" ends the task under way and drops those that wait; "interrupt" ends what a cell has called. If `MOST_WAITING`
-        questions wait, the next is refused.
+        "stop" ends the task under way and drops those that wait, each with an answer; "interrupt" ends what a cell has
+        called. If `MOST_WAITING` questions wait, the next is refused.
         """
         ask = message.get("ask")
         if ask == "stop":
-            self._stop()
+            for about in self._stop():
+                self._tell(about, rows=[], stopped=True)
         elif ask == "interrupt":
             self._widget.stop_called()
         elif ask in ("make", "choice", "passes", "run", "check", "benchmark", "what_if", "edit", "reset"):
-            self._waiting = [future for future in self._waiting if not future.done()]
+            about = _about(str(ask), message)
+            self._waiting = [(one, future) for one, future in self._waiting if not future.done()]
             if len(self._waiting) > MOST_WAITING:
-                self._tell(what=ask, error=f"not done: {MOST_WAITING} questions wait already; let them finish, or press stop")
+                said = f"not done: {MOST_WAITING} questions wait already; let them finish, or press stop"
+                self._tell(about, error=said)
             else:
-                self._waiting.append(self._thread.submit(self._work, str(ask), message))
+                self._waiting.append((about, self._thread.submit(self._work, about, message)))
 
-    def _stop(self) -> None:
-        for future in self._waiting:
-            future.cancel()
+    def _stop(self) -> list[wire.Progress]:
+        """Stop the task under way and drop those that wait; what these were about."""
+        dropped = [about for about, future in self._waiting if future.cancel()]
+        self._waiting = []
         self._stopping.ask()
+        return dropped
 
     def wait(self) -> None:
         """Wait until every question is answered."""
@@ -79,9 +85,10 @@ class Worker:
         self._stop()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self, ask: str, message: Mapping[str, Any]) -> None:
+    def _work(self, about: wire.Progress, message: Mapping[str, Any]) -> None:
         """Do one task and report its outcome; an error of any kind is an outcome."""
-        self._tell(what=ask, done=0, of=0)
+        ask = about["what"]
+        self._tell(about, done=0, of=0)
         actions: dict[str, Callable[[Mapping[str, Any]], list[Any]]] = {
             "make": self._make,
             "choice": self._choice,
@@ -94,25 +101,25 @@ class Worker:
             "reset": self._reset,
         }
         try:
-            with self._stopping.during(), UnderWay(ask, self._hear).reported():
+            with self._stopping.during(), UnderWay(ask, partial(self._hear, about)).reported():
                 rows = actions[ask](message)
                 stopped = self._stopping.asked
         except Stopped:
-            self._tell(what=ask, rows=[], stopped=True)
+            self._tell(about, rows=[], stopped=True)
         except Exception as error:  # noqa: BLE001 an error is an answer, shown in the view
-            self._tell(what=ask, error=f"{type(error).__name__}: {error}")
+            self._tell(about, error=f"{type(error).__name__}: {error}")
         except BaseException as error:  # noqa: BLE001 the program asked its thread to end; without an answer a view waits for ever
-            self._tell(what=ask, error=f"the worker was ended by {type(error).__name__}: {error}; ask again to start it again")
+            self._tell(about, error=f"the worker was ended by {type(error).__name__}: {error}; ask again to start it again")
         else:
-            self._tell(what=ask, rows=rows, stopped=stopped)
+            self._tell(about, rows=rows, stopped=stopped)
 
-    def _tell(self, **progress: Unpack[wire.Progress]) -> None:
-        self._widget.progress = progress
+    def _tell(self, about: wire.Progress, **more: Unpack[wire.Progress]) -> None:
+        self._widget.progress = {**about, **more}
 
-    def _hear(self, report: Report) -> None:
+    def _hear(self, about: wire.Progress, report: Report) -> None:
         """Say what the task under way is doing; a benchmark itself says how far it is."""
         if report.what != "benchmark":
-            self._tell(what=report.what, phase=report.phase, done=report.done, of=report.of)
+            self._tell(about, what=report.what, phase=report.phase, done=report.done, of=report.of)
 
     # The actions ----------------------------------------------------------------------------------------------------------
 
@@ -168,7 +175,7 @@ class Worker:
                 break  # the repeats so far are reported
             for row in rows:
                 times.setdefault(str(row["what"]), []).append(float(row["seconds"]))
-            self._tell(what="benchmark", done=done + ROUND, of=REPEATS)
+            self._tell({"what": "benchmark"}, done=done + ROUND, of=REPEATS)
         medians = {what: statistics.median(values) for what, values in times.items()}
         return [{"what": w, "seconds": s, "ratio_to_eager": s / medians["eager"]} for w, s in medians.items()]
 
@@ -196,6 +203,13 @@ class Worker:
             failures.append(f"The two traces cannot stand side by side: {error}")
         said = (", ".join(changes) or "no figure changes", f"its result is {result.note}", *failures)
         return [{"change": label, "result": "; ".join(said)}]
+
+
+def _about(ask: str, message: Mapping[str, Any]) -> wire.Progress:
+    """What the answers to a question say it is: several views of one trace hear each other's."""
+    if ask in ("edit", "reset"):
+        return {"what": ask, "artifact": str(message.get("artifact", ""))}
+    return {"what": ask}
 
 
 def _change(message: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

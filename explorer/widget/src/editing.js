@@ -31,7 +31,6 @@ export class Editing {
     /** @type {VariantInfo | null} an earlier edit whose text is shown in the place of the draft */
     this.viewed = null;
     this.drawn = ""; // what of the answer and the history is drawn
-    this.isClosed = false;
     this.number = 0; // of the variant whose answer is shown, 0 for none
     const label = `${pane.name} text`;
     this.label = label;
@@ -67,7 +66,7 @@ export class Editing {
       this.said,
       element("div", scrolled, this.fault, this.answer, this.past),
     );
-    edits.hub.on("edited", (answer) => this.heard(answer));
+    this.unlisten = edits.hub.on("edited", (answer) => this.heard(answer));
   }
 
   get id() {
@@ -76,6 +75,11 @@ export class Editing {
 
   get original() {
     return this.pane.store.artifact(this.pane.artifact).text;
+  }
+
+  /** @returns {number} of the last variant of the text, 0 for none */
+  get latest() {
+    return this.id ? (this.edits.of(this.id).at(-1)?.number ?? 0) : 0;
   }
 
   /** @returns {string} */
@@ -87,7 +91,7 @@ export class Editing {
   show() {
     this.isOn = false;
     this.viewed = null;
-    this.number = this.id ? (this.edits.of(this.id).at(-1)?.number ?? 0) : 0;
+    this.number = this.latest;
     if (this.id && this.edits.open.get(this.id) === this.pane.name && !this.edits.refusal) this.begin();
     else this.draw();
   }
@@ -120,7 +124,7 @@ export class Editing {
   }
 
   close() {
-    this.isClosed = true;
+    this.unlisten();
   }
 
   /** @param {string} text @param {boolean} isFixed */
@@ -168,7 +172,7 @@ export class Editing {
    */
   view(variant) {
     this.viewed = variant;
-    if (variant) this.number = variant.number;
+    this.number = variant?.number ?? this.latest;
     this.text(variant?.text ?? this.draft, variant !== null);
     this.draw();
     if (!variant) this.pane.editor.focus();
@@ -176,14 +180,16 @@ export class Editing {
 
   /** @param {import("./hub.js").Events["edited"]} answer what has come of an edit, null for all else */
   heard(answer) {
-    if (!this.id || this.isClosed) return;
+    if (!this.id) return;
     const { name } = this.pane;
     const isMine = this.edits.open.get(this.id) === name;
     if (this.isOn && (!isMine || this.edits.refusal)) {
+      const hadFocus = this.element.contains(focusedBeside(this.element));
       this.pane.show(this.pane.artifact); // the draft is kept
       this.left();
+      if (hadFocus) this.button.focus(); // what had it is hidden
     } else if (!this.isOn && isMine && !this.edits.refusal) this.begin();
-    if (answer?.id === this.id && answer.number) {
+    if (answer?.id === this.id && answer.number && !this.viewed) {
       this.number = answer.number;
       if (this.isOn) this.point(this.pane.element.contains(focusedBeside(this.pane.element)));
     }

@@ -6,14 +6,15 @@
 
 /**
  * What is kept for a view that comes after this one: drafts by the id of their text, and in which pane each
- * is edited.
+ * is edited. Beside a draft stands the text that it is an edit of: the program may be another one by then.
  *
- * @typedef {{ drafts: [string, string][], open: [string, string][] }} Drafts
+ * @typedef {{ drafts: [id: string, text: string, original: string][], open: [string, string][] }} Drafts
  */
 
 const FORMS = ["kernel", "ttir", "ttgir", "llir", "ptx"]; // what `Kernel.edit` takes
 const SAVED =
   "This is a saved trace. To edit a kernel, trace the program again in a notebook: explorer.trace(f, x)";
+const SEVERAL = "Several traces are shown; edit in the view of one: explorer.show(t)";
 
 export class Edits {
   /** @param {Pick<Parts, "store" | "hub" | "live">} parts */
@@ -23,12 +24,15 @@ export class Edits {
     this.live = live;
     /** @type {Map<string, string>} */
     this.drafts = new Map();
+    /** @type {Drafts["drafts"]} drafts of another view, of texts that this one does not have yet */
+    this.restored = [];
     /** @type {Map<string, string>} the name of the pane in which each text is edited */
     this.open = new Map();
     this.asked = ""; // the id of the text that is under way, "" for none
     /** @type {Map<string, string>} what there is to say of a text beyond its variants */
     this.notes = new Map();
     hub.on("progress", (progress) => this.progress(progress));
+    hub.on("grown", () => this.takeUp());
     hub.on("process", () => {
       if (this.asked && !live.attached) this.answered(live.ended || "the process is gone", null);
       hub.tell("edited", null);
@@ -52,6 +56,7 @@ export class Edits {
 
   /** @returns {string} why nothing can be edited now, "" where it can */
   get refusal() {
+    if (this.store.payload.comparison) return SEVERAL;
     return this.live.attached ? "" : this.live.ended || SAVED;
   }
 
@@ -103,11 +108,12 @@ export class Edits {
   }
 
   /** @param {Progress} progress */
-  progress({ what, phase, rows, error, stopped = false }) {
-    if ((what !== "edit" && what !== "reset") || !this.asked) return;
+  progress({ what, artifact, phase, rows, error, stopped = false }) {
+    if ((what !== "edit" && what !== "reset") || !this.asked || artifact !== this.asked) return;
     const number = Number(rows?.[0]?.number ?? 0);
     if (error) this.answered(error, null);
-    else if (stopped) this.answered("stopped; what stood in the kernel's place still does", null);
+    else if (stopped && !rows?.length)
+      this.answered("stopped; what stood in the kernel's place still does", null);
     else if (rows) this.answered(what === "reset" ? "the original is back" : "", number || null);
     else if (phase) {
       this.notes.set(this.asked, `${phase} …`);
@@ -130,7 +136,9 @@ export class Edits {
 
   /** @returns {Drafts} */
   get kept() {
-    return { drafts: [...this.drafts], open: [...this.open] };
+    /** @type {Drafts["drafts"]} */
+    const drafts = [...this.drafts].map(([id, text]) => [id, text, this.original(id) ?? ""]);
+    return { drafts: [...drafts, ...this.restored], open: [...this.open] };
   }
 
   /**
@@ -140,8 +148,26 @@ export class Edits {
    */
   restore(kept) {
     if (!kept) return;
-    this.drafts = new Map(kept.drafts);
+    this.drafts.clear();
+    this.restored = kept.drafts;
     this.open = new Map(kept.open);
+    this.takeUp();
     this.hub.tell("edited", null);
+  }
+
+  // Take up the drafts of the texts that are here; one of a text that is now another is dropped.
+  takeUp() {
+    this.restored = this.restored.filter(([id, text, before]) => {
+      const original = this.original(id);
+      if (original === before) this.drafts.set(id, text);
+      else if (original !== undefined) this.open.delete(id);
+      return original === undefined;
+    });
+  }
+
+  /** @param {string} id @returns {string | undefined} the text as the trace has it, undefined without it */
+  original(id) {
+    const index = this.store.byId.get(id);
+    return index === undefined ? undefined : this.store.artifact(index).text;
   }
 }

@@ -34,14 +34,20 @@ export class Hub {
   }
 
   /**
-   * Have `listener` told of each event of that name, after those that listen already.
+   * Have `listener` told of each event of that name, after those that listen already, until the returned
+   * function is called.
    *
    * @template {keyof Events} Name
    * @param {Name} name
    * @param {(detail: Events[Name]) => void} listener
+   * @returns {() => void}
    */
   on(name, listener) {
     this.listeners.set(name, [...(this.listeners.get(name) ?? []), listener]);
+    return () => {
+      const others = (this.listeners.get(name) ?? []).filter((one) => one !== listener);
+      this.listeners.set(name, others);
+    };
   }
 
   /**

@@ -31,13 +31,15 @@ export class Kernels {
     this.make = make;
     /** @type {KernelInfo | null} the one that is opened */
     this.kernel = null;
+    this.number = 0; // of the variant that is said to run in its place, 0 for none
     this.one = element("div", { class: "kernel-detail" });
     const table = new CostTable(store, (row) => this.pick(row));
     this.element = element("div", { class: "panel scrolled", tabindex: 0 }, ...table.elements, this.one);
     const [first] = table.rows;
     if (first) this.detail(first);
-    for (const event of /** @type {const} */ (["grown", "process", "edited"]))
+    for (const event of /** @type {const} */ (["grown", "process"]))
       hub.on(event, () => this.kernel && this.show(this.kernel));
+    hub.on("edited", () => this.edited());
   }
 
   /**
@@ -90,11 +92,19 @@ export class Kernels {
     );
   }
 
+  // Made anew only where another variant runs in the kernel's place: what has the focus keeps it.
+  edited() {
+    if (!this.kernel) return;
+    const standing = this.edits.standing(this.kernel.artifact);
+    if ((standing?.number ?? 0) !== this.number) this.show(this.kernel);
+  }
+
   /** @param {KernelInfo} kernel */
   show(kernel) {
     this.kernel = kernel;
     const operators = kernel.operators.map(short).join(", ");
     const standing = this.edits.standing(kernel.artifact);
+    this.number = standing?.number ?? 0;
     const edited = standing ? `edited: variant ${standing.number} runs in its place` : "";
     this.one.replaceChildren(
       element("h2", { class: "code" }, kernel.name),

@@ -655,9 +655,12 @@ export interface GoCommand {
 /**
  * What the live process is doing, `done` of `of` steps, and in the end "rows" or "error"; {} where nothing
  * was asked.
+ *
+ * "artifact" is the id of the text that an edit or a reset is of.
  */
 export interface Progress {
   what?: string;
+  artifact?: string;
   phase?: string;
   done?: number;
   of?: number;
