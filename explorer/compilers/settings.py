@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from explorer.errors import InputError
@@ -24,7 +24,7 @@ def changed_settings(settings: Mapping[str, object]) -> Iterator[None]:
     owners = {name: _owner(name) for name in settings}
     with ExitStack() as stack:
         for name, (owner, attribute) in owners.items():
-            stack.callback(_put_back, owner, [(each, getattr(owner, each)) for each in (attribute, *DERIVED.get(name, ()))])
+            stack.callback(_put_back, owner, [(each, _read(name, owner, each)) for each in (attribute, *DERIVED.get(name, ()))])
             _set(name, owner, attribute, settings[name])
         yield
 
@@ -32,6 +32,15 @@ def changed_settings(settings: Mapping[str, object]) -> Iterator[None]:
 def _put_back(owner: Any, before: Sequence[tuple[str, object]]) -> None:
     for attribute, value in before:
         setattr(owner, attribute, value)
+
+
+def _read(name: str, owner: Any, attribute: str) -> Any:
+    """The value of a setting; InputError, in torch's words, where torch refuses to read it, and AttributeError for none."""
+    try:
+        return getattr(owner, attribute)
+    except RuntimeError as error:
+        advice = "a switch and the newer fp32_precision are not mixed: change the one that the program has set"
+        raise InputError(f"torch does not let {name} be read now ({error}); {advice}") from error
 
 
 def _set(name: str, owner: Any, attribute: str, value: object) -> None:
@@ -56,6 +65,19 @@ def _owner(name: object) -> tuple[Any, str]:
             except ImportError:
                 raise InputError(f"torch has no setting {name!r}: there is no {'.'.join(parts[:number])}") from None
         owner = getattr(owner, part)
-    if not hasattr(owner, attribute):
-        raise InputError(f"torch has no setting {name!r}: {path} has no {attribute!r}")
+    try:
+        value = _read(name, owner, attribute)
+    except AttributeError:
+        raise InputError(f"torch has no setting {name!r}: {path} has no {attribute!r}") from None
+    _must_be_value(name, owner, attribute, value)
     return owner, attribute
+
+
+def _must_be_value(name: str, owner: Any, attribute: str, value: object) -> None:
+    """InputError for a function or a module, in whose place a value would change nothing, or break torch."""
+    if isinstance(value, ModuleType) or (callable(value) and attribute not in getattr(owner, "_config", ())):
+        kind = "a module" if isinstance(value, ModuleType) else "a function or class"
+        raise InputError(
+            f"{name!r} is {kind} of torch's, not a setting: name the value that it holds or sets, such as "
+            "'torch.backends.cuda.matmul.allow_tf32' or 'torch._dynamo.config.capture_scalar_outputs'"
+        )

@@ -254,8 +254,12 @@ class LiveFunction(Live):
         compiled = self._compiled()
         self._needs_data("nothing can be timed")
         self._needs_its_device()
-        with on_copies(self.call) as call:
-            return time_kernels(trace, self.wrappers, partial(once_nothing_traces, partial(run_call, compiled, call)), repeats)
+
+        def run() -> None:
+            with on_copies(self.call) as call:  # for each run: a function may change its arguments
+                run_call(compiled, call)
+
+        return time_kernels(trace, self.wrappers, partial(once_nothing_traces, run), repeats)
 
     # A second trace ------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ from explorer.timing.measured_kernels import COLUMNS
 
 #: The name in a wrapper's module that it calls libraries by.
 LIBRARY = "extern_kernels"
+#: What stands in the text of a wrapper in C++, whose launches are not seen from Python.
+IN_CPP = "AtenTensorHandle"
 #: The least bytes that are written between two launches on a GPU, and how often L2 fits in what is written.
 FLUSHED, FLUSHES = 1 << 28, 2
 ON_CPU = "the clock around each call, with the caches as the run left them"
@@ -105,12 +107,15 @@ def _timed(wrappers: Sequence[Wrapper], names: Mapping[str, Sequence[str]], watc
 
 
 def time_kernels(trace: TraceData, wrappers: Sequence[Wrapper], run: Callable[[], object], repeats: int) -> Rows:
-    """Run a compiled function `repeats` times and time its launches; see `Trace.time_kernels`."""
+    """Run a compiled function `repeats` times and time its launches; see `Trace.time_kernels`.
+
+    `run` gives each run the same values: a function may change its arguments.
+    """
     if repeats < 1:
         raise InputError(f"repeats must be at least 1, not {repeats}")
     texts = {str(a.data["file"]): (a.frame, a.graph) for a in trace.find("output_code") if a.data.get("file")}
     names = {file: [a.kernel for a in trace.find("kernel", *place)] for file, place in texts.items()}
-    usable = [wrapper for wrapper in wrappers if wrapper.file in texts and wrapper.file.endswith(".py")]
+    usable = [w for w in wrappers if w.file in texts and w.file.endswith(".py") and IN_CPP not in w.text]
     on_gpu = trace.meta.get("target") == "cuda"
     run()  # what is made at the first call, such as a choice of configs by timing, is no part of a run
     runs: list[list[TimedLaunch]] = []

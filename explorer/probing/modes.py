@@ -104,7 +104,8 @@ def compare_modes(
 
     The other arguments are those of `explorer.trace`. Each mode is compiled afresh, on copies of the arguments. One compile comes
     before, so that what PyTorch loads only once is in no mode's seconds. For a GPU you don't have nothing is timed, and
-    `not_timed` says so; the kernels, memory and estimates are that GPU's.
+    `not_timed` says so; the kernels, memory and estimates are that GPU's. On an attached GPU `allocated_bytes` needs
+    torch.cuda.reset_peak_memory_stats(): read the program's own torch.cuda.max_memory_allocated() before.
 
     A compile that fails has its failures in its row. InputError for an unknown mode or fewer than two, and as `explorer.trace`.
     """
@@ -124,6 +125,8 @@ def compare_modes(
 
 def _checked(modes: Iterable[str], repeats: object) -> tuple[str, ...]:
     """The modes as a tuple; InputError for one that torch does not have, one given twice, or too few."""
+    if not isinstance(modes, Iterable):
+        raise InputError(f"modes is a list of torch.compile's modes, such as {MODES[:2]}, not {modes!r}")
     names = (modes,) if isinstance(modes, str) else tuple(modes)
     for mode in names:
         if mode not in compiling.valid_modes():

@@ -214,6 +214,8 @@ def _probe(name: str, lab: Lab, calls: Iterable[Probed]) -> Probe:
 
 def _checked(variations: Vary | Iterable[Vary]) -> list[Vary]:
     """The variations as a list; InputError for anything else among them."""
+    if not isinstance(variations, Iterable) and not isinstance(variations, Vary):
+        raise InputError(f"variations is a list of Vary, such as [explorer.Vary('x', size={{0: 9}})], not {variations!r}")
     listed: list[Vary] = [variations] if isinstance(variations, Vary) else [*variations]
     for each in listed:
         if not isinstance(each, Vary):

@@ -22,6 +22,7 @@ from explorer.probing.failing import FailedGuard, failed_guards
 from explorer.probing.varied_call import varied
 from explorer.probing.vary import UNCHANGED, Vary
 from explorer.process.garbage import full_collections_paused
+from explorer.recording.arguments import check_names, check_settings
 from explorer.recording.cells import with_cells
 from explorer.recording.recorder import Recorder, recording
 from explorer.recording.trace import Plan
@@ -129,6 +130,9 @@ class Session:
         key = tuple(sorted(settings.items()))
         if key not in self._compiled:
             request = self.plan.request
+            asked = replace(request, **settings)
+            check_settings(asked)
+            check_names(asked)
             chosen = {**request.compile_settings(), **settings}
             backend, options = backends.given_to_torch(
                 request.backend, self.recorder, chosen, absent=self.plan.absent is not None

@@ -115,7 +115,7 @@ def _changed(tensor: Any, change: Change) -> Any:
         try:
             with torch.no_grad():
                 made = _remade(tensor.detach(), change)
-        except RuntimeError as error:
+        except (RuntimeError, AssertionError) as error:  # AssertionError: a device that this torch is built without
             raise InputError(f"{change} cannot be made of a tensor of shape {tuple(tensor.shape)}: {error}") from error
     wanted = change.value if change.what == "requires_grad" else tensor.requires_grad
     if wanted and not (made.is_floating_point() or made.is_complex()):
@@ -238,11 +238,14 @@ def _owner(call: Call, names: Mapping[str, Any], root: str, rest: str, where: st
     if root not in held:
         raise unknown_name("argument, attribute or global", where, (*argument_names(call), *_read_globals(call), "self.…"))
     value, steps = held[root], [(name, key) for name, key in _STEP.findall(rest)]
-    for name, key in steps[:-1]:
-        value = getattr(value, name) if name else value[_key(key)]
-    name, key = steps[-1]
-    if name and not hasattr(value, name):
-        raise InputError(f"{where!r} cannot be varied: {type(value).__name__} has no attribute {name!r}")
+    for number, (name, key) in enumerate(steps, 1):
+        try:
+            found = getattr(value, name) if name else value[_key(key)]
+        except (AttributeError, LookupError, TypeError):
+            what = f"attribute {name!r}" if name else f"item [{key}]"
+            raise InputError(f"{where!r} cannot be varied: {type(value).__name__} has no {what}") from None
+        if number < len(steps):
+            value = found
     return value, (name if name else (_key(key),))
 
 

@@ -8,7 +8,9 @@ import io
 import linecache
 import pdb
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType
@@ -27,15 +29,43 @@ def debugged(run: Callable[[], Any], files: Sequence[str], lines: Sequence[int],
 
     `commands` are given to pdb in place of what a user types, and "continue" whenever there is none left.
     """
-    debugger = pdb.Pdb() if commands is None else _scripted(commands)
-    for file, line in _breakpoints(files, lines):
-        if problem := debugger.set_break(file, line):
-            raise InputError(str(problem))
-    with _tracing(debugger):
-        try:
-            return run()
-        except bdb.BdbQuit:
-            return None
+    places = list(_breakpoints(files, lines))
+    with _breakpoints_kept(), _interrupts_kept():
+        debugger = pdb.Pdb() if commands is None else _scripted(commands)
+        for file, line in places:
+            if problem := debugger.set_break(file, line):
+                raise InputError(str(problem))
+        with _tracing(debugger):
+            try:
+                return run()
+            except bdb.BdbQuit:
+                return None
+
+
+@contextmanager
+def _breakpoints_kept() -> Iterator[None]:
+    """Clear after the block the breakpoints that were set in it; every pdb of a process has the same list of them."""
+    before = list(bdb.Breakpoint.bpbynumber)
+    try:
+        yield
+    finally:
+        for each in list(bdb.Breakpoint.bpbynumber):
+            if each is not None and each not in before:
+                each.deleteMe()
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Put back what Ctrl-C did before the block: pdb's "continue" makes it stop in pdb, also when the run is over."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None:  # None is a handler that is not Python's, which Python cannot put back
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -50,7 +80,6 @@ def _tracing(debugger: pdb.Pdb) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
-        debugger.clear_all_breaks()
 
 
 def _scripted(commands: Sequence[str]) -> pdb.Pdb:

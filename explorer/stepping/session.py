@@ -170,9 +170,11 @@ class Stepping:
         """Run under pdb, stopping at the lines of `breakpoint`, in every file that has them; without any at each file's first.
 
         `commands` are pdb's, given to it in order, and "continue" after the last; what it prints is printed. Return what the
-        function returned, or None after "quit". InputError for a line that has no code.
+        function returned, or None after "quit". InputError for what is no line, or one that has no code, and for what is no
+        list of commands.
         """
-        lines = () if breakpoint is None else (breakpoint,) if isinstance(breakpoint, int) else tuple(breakpoint)
+        lines = _lines(breakpoint)
+        _check_commands(commands)
         return debugger.debugged(self.run, [each.path for each in self.paths], lines, commands)
 
     @property
@@ -192,6 +194,26 @@ class Stepping:
             for each in self.paths:
                 stack.enter_context(_switched(each, function_of))
             yield
+
+
+def _lines(breakpoint: Any) -> tuple[int, ...]:
+    """The lines of `breakpoint` as a tuple; InputError for anything but numbers of lines."""
+    if breakpoint is None:
+        return ()
+    lines: tuple[Any, ...] = tuple(breakpoint) if _is_list(breakpoint) else (breakpoint,)
+    if not all(type(line) is int for line in lines):
+        raise InputError(f"breakpoint is the number of a line, or a list of them, such as 3 or [3, 5], not {breakpoint!r}")
+    return lines
+
+
+def _check_commands(commands: Any) -> None:
+    """InputError for anything but a list of pdb's commands."""
+    if commands is not None and not (_is_list(commands) and all(isinstance(each, str) for each in commands)):
+        raise InputError(f'commands is a list of pdb\'s commands, such as ["p x.shape", "continue"], not {commands!r}')
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def _switched(file: File, function_of: FunctionOf) -> AbstractContextManager[None]:

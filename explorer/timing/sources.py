@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -84,14 +85,14 @@ def _of_file(path: Path) -> Timeline:
     try:
         data = path.read_bytes()
         value = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise FileError(f"{path} cannot be read as a profile: {error}; {_WHAT}") from error
     try:
         if isinstance(value, list) and value and "frame" in value[0]:
             return _of_proton(value)
         events = value["traceEvents"] if isinstance(value, dict) else value
         return _of_chrome(events, value if isinstance(value, dict) else {})
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
         raise FileError(f"{path} is JSON but not a profile ({type(error).__name__}: {error}); {_WHAT}") from error
 
 

@@ -34,6 +34,8 @@ def test_settings_hold_inside_the_block_and_no_longer() -> None:
         ({"torch.nope.at_all": 1}, "there is no torch.nope"),
         ({"os.sep": "/"}, "are named with their module"),
         ({3: 1}, "are named with their module"),
+        ({"torch.set_float32_matmul_precision": "high"}, "is a function or class of torch's, not a setting"),
+        ({SCALARS: True, "torch.backends.cudnn": 1}, "is a module of torch's, not a setting"),
     ],
 )
 def test_what_is_no_setting_is_said_and_changes_nothing(settings: dict[str, object], message: str) -> None:
@@ -42,3 +44,23 @@ def test_what_is_no_setting_is_said_and_changes_nothing(settings: dict[str, obje
     with pytest.raises(InputError, match=message), changed_settings(settings):
         raise AssertionError
     assert states() == before
+
+
+def test_a_switch_that_torch_does_not_let_be_read_is_said() -> None:
+    """Once the program has set the newer fp32_precision, torch raises for the older switch: the message has its words."""
+    before = torch.backends.cuda.matmul.fp32_precision
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    try:
+        with pytest.raises(InputError, match=r"does not let .*fp32_precision"), changed_settings({PRECISION: True}):
+            raise AssertionError
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+
+
+def test_a_function_that_is_the_value_of_a_setting_can_be_changed() -> None:
+    """A hook of Inductor's config is a setting, also while the program has a function there."""
+    hook = "torch._inductor.config.post_grad_custom_pre_pass"
+    with changed_settings({hook: print}):
+        with changed_settings({hook: None}):
+            assert torch._inductor.config.post_grad_custom_pre_pass is None
+        assert torch._inductor.config.post_grad_custom_pre_pass is print

@@ -93,6 +93,29 @@ def test_a_run_that_launches_nothing_from_python_says_what_to_do(traced: Trace) 
         time_kernels(traced, (), lambda: None, 0)
 
 
+def test_each_run_has_the_values_of_the_call() -> None:
+    """A function that changes its argument computes on the same values in every run, not on what the last run left."""
+    trace = explorer.trace(lambda x: x.mul_(3), torch.full((8,), 2.0))
+    assert trace.live is not None
+    (wrapper,) = trace.live.wrappers
+    seen: list[float] = []
+
+    def noting(launch: Any, args: Any, keywords: Any) -> Any:
+        seen.append(args[0][0].item())
+        return launch(*args, **keywords)
+
+    with replaced_kernels([(wrapper, trace.kernels[0].name, lambda kernel: Intercepted(kernel, noting))]):
+        trace.time_kernels(3)
+    assert seen == [2.0] * 4
+
+
+def test_a_wrapper_in_cpp_says_what_to_do() -> None:
+    """Inductor's C++ wrapper calls its kernels itself: none can be timed from Python, and the message says what can."""
+    trace = explorer.trace(lambda x: x.sin() * 3, torch.ones(8), options={"cpp_wrapper": True})
+    with pytest.raises(NoVerbError, match="with_profile"):
+        trace.time_kernels(1)
+
+
 @pytest.mark.parametrize("verb", ["benchmark", "time_kernels"])
 def test_nothing_is_timed_for_a_gpu_you_dont_have(verb: str) -> None:
     """Timing refuses, since the CPU's times would say nothing of that GPU, and says what gives an estimate."""

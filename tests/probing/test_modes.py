@@ -88,5 +88,7 @@ def test_mistakes_say_what_to_do(modes: tuple[str, ...], message: str) -> None:
     """An unknown mode, and too few."""
     with pytest.raises(explorer.InputError, match=message):
         explorer.compare_modes(attention, X, W, modes=modes)
+    with pytest.raises(explorer.InputError, match="modes is a list"):
+        explorer.compare_modes(attention, X, W, modes=3)  # type: ignore[arg-type]
     with pytest.raises(explorer.InputError, match="repeats"):
         explorer.compare_modes(attention, X, W, repeats=0)

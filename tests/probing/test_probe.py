@@ -310,3 +310,20 @@ def test_mistakes_say_what_to_do() -> None:
         probe.trace(1)
     with pytest.raises(explorer.NoKernelError, match="there is no call 7"):
         probe.trace(7)
+
+
+def test_variations_that_torch_refuses_are_mistakes() -> None:
+    """A path into nothing, a mode that torch.compile lacks, mode beside options, a device this torch is built without."""
+    probe = explorer.probe(Scaled(), X, backend="eager", variations=[])
+    for where in ("self.foo.bar", "self.linear.nope", "self.linear[0]"):
+        with pytest.raises(explorer.InputError, match=f"{re.escape(where)}' cannot be varied: .* has no"):
+            probe.sequence([Vary(where, value=1)])
+    with pytest.raises(explorer.InputError, match="'bogus'"):
+        explorer.probe(branching, X, target="h100", variations=[Vary(mode="bogus")])
+    if not torch.backends.cuda.is_built():
+        with pytest.raises(explorer.InputError, match="not compiled with CUDA"):
+            probe.sequence([Vary("x", device="cuda")])
+    with pytest.raises(explorer.InputError, match="mode or options, not both"):
+        explorer.probe(branching, X, options={"max_fusion_size": 8}, target="h100", variations=[Vary(mode="default")])
+    with pytest.raises(explorer.InputError, match="variations is a list of Vary"):
+        explorer.probe(branching, X, variations=5)  # type: ignore[arg-type]

@@ -145,6 +145,15 @@ def test_a_line_without_code_is_refused(trace: explorer.Trace) -> None:
         trace.debug("graph", 999)
 
 
+def test_what_is_no_line_and_no_list_of_commands_is_refused(trace: explorer.Trace) -> None:
+    """The name of a line, and one command that is not in a list, are mistakes that the message shows how to write."""
+    with trace.stepping("graph") as steps:
+        with pytest.raises(explorer.InputError, match="breakpoint is the number of a line"):
+            steps.debug(breakpoint="x")  # type: ignore[arg-type]
+        with pytest.raises(explorer.InputError, match="commands is a list"):
+            steps.debug(commands="p 1")
+
+
 def test_a_stage_without_code_is_refused(trace: explorer.Trace) -> None:
     """A stage that does not run, one that the trace lacks, and a loaded trace are each refused with what to do."""
     with pytest.raises(explorer.InputError, match="'guards' cannot be stepped through: it is one of"):
