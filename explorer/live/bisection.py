@@ -101,7 +101,7 @@ class Bisection:
     def _said(self) -> Iterator[str]:
         launches = len({row["launch"] for row in self.rows if row["launch"]})
         compared = sum(row["equal"] is not None for row in self.rows)
-        count = f"{compared} values of {launches} launches and library calls were compared, {len(self.rows) - compared} were not"
+        count = f"of {len(self.rows)} values in {launches} launches and library calls {compared} could be compared"
         if self.first is None:
             wrong = [str(row["output"]) for row in self.check if _values_differ(row)]
             if wrong:
