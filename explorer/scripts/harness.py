@@ -230,7 +230,7 @@ def run_kernel(
     launch(*args)
     after, right, compares = copies(args), True, False
     wrote = changed(before, after)
-    print(f"writes {', '.join(names[n] for n in wrote) or 'nothing'}")
+    print(f"writes {', '.join(names[n] for n in sorted({*wrote, *(recorded or {})})) or 'nothing'}")
     for number, value in (recorded or {}).items():
         if number not in scratch:
             compares = True

@@ -84,6 +84,16 @@ class Reproducer:
         return (*named, *(f"argument {n}" for n in range(len(named), len(given))))[: len(given)]
 
     @property
+    def written(self) -> tuple[int, ...]:
+        """The positions of what the launch wrote: what it changed, and what the kernel's names say that it writes.
+
+        Memory that is used again may have held, to the bit, what the launch writes into it.
+        """
+        named = enumerate(parameters(self.kernel.text, self.kernel.language))
+        writes = {number for number, parameter in named if parameter.writes and parameter.is_tensor}
+        return tuple(sorted({*self.launch.changed, *writes}))
+
+    @property
     def scratch(self) -> tuple[int, ...]:
         """The positions of memory that the kernel has for itself."""
         return tuple(n for n, name in enumerate(self.names) if name.startswith(("ws_ptr", "semaphores_ptr")))
@@ -122,7 +132,7 @@ def write(reproducer: Reproducer, path: Path, inputs: str) -> Made:
     text = script(reproducer, beside.name if real else None)
     path.write_text(text, encoding="utf-8")
     if real:
-        after = {n: launch.after[n] for n in launch.changed} if launch.after else {}
+        after = {n: launch.after[n] for n in reproducer.written} if launch.after else {}
         save(beside, {"args": list(launch.before), "after": after})
     return Made(path, beside if real else None)
 

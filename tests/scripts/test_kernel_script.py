@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from explorer.errors import InputError, LiveError
 from explorer.gpus.figures import Target
 from explorer.interpret.interpreter import interpreting
 from explorer.observe.tensors import same_bits
+from explorer.scripts.kernel_script import Reproducer
 
 HERE = Path(__file__).parent
 #: Runs scripts one after the other in one process, each as a program of its own; prints each one's exit status and output.
@@ -210,3 +212,15 @@ def test_another_launch_of_a_kernel_has_its_own_arguments(tmp_path: Path) -> Non
         kernel.to_script(tmp_path / f"{launch}.py", launch=launch)
     first, second = (torch.load(tmp_path / f"{n}.pt", weights_only=True)["args"][0] for n in (0, 1))
     assert not torch.equal(first, second)
+
+
+def test_what_the_launch_wrote_is_kept_though_the_memory_held_it_before(tmp_path: Path) -> None:
+    """A GPU's memory is used again: the launch changes no bit of it, and its result is compared all the same."""
+    trace = explorer.trace(lambda x: x.sin() + 1, torch.randn(64))
+    kernel = trace.kernels[0]
+    live = trace.needs_live("a launch")
+    (launch,) = live.launches([(live.wrappers[0].file, kernel.name)])
+    unchanged = dataclasses.replace(launch, before=launch.after)
+    assert unchanged.changed == ()
+    of = Reproducer(kernel.artifact, trace.meta, None, "", unchanged, 0)
+    assert of.written == launch.changed != ()
