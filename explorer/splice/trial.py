@@ -21,6 +21,8 @@ from explorer.splice.messages import NOT_PYTHON, located
 
 #: The seconds between two looks whether the verb was asked to stop.
 POLL = 0.2
+#: The seconds beyond its limit after which a process ends by itself.
+GRACE = 5.0
 #: What a phase of a trial is called where it fails.
 STATUS = {"": "launch error", "compile": "compile error", "launch": "launch error", "time": "launch error"}
 
@@ -43,18 +45,21 @@ def tried(job: Job, limit: float) -> Outcome:
     """Compile and launch the edited kernel of a job in another process, for `limit` seconds at most."""
     with scratch.folder() as name:
         folder = Path(name)
-        return _outcome(started(trial_process.__name__, job, folder), folder, job, limit)
+        return _outcome(started(trial_process.__name__, job, folder, limit), folder, job, limit)
 
 
-def started(module: str, job: object, folder: Path) -> subprocess.Popen[str]:
-    """Start a process of explorer's own that reads a job from a folder."""
+def started(module: str, job: object, folder: Path, limit: float) -> subprocess.Popen[str]:
+    """Start a process of explorer's own that reads a job from a folder; after `limit` seconds it ends by itself at the latest.
+
+    The process that started it may be killed, and then nobody else ends it.
+    """
     import torch
 
     torch.save(job, folder / JOB)
     path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
     with undebugged():
         return subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", module, str(folder)],
+            [sys.executable, "-W", "ignore", "-m", module, str(folder), str(limit + GRACE)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -1,12 +1,13 @@
 """The process in which an edited kernel is compiled, launched and timed first: it may crash, or never end.
 
-    python -m explorer.splice.trial_process FOLDER
+    python -m explorer.splice.trial_process FOLDER SECONDS
 
 It reads a `Job` from the folder and writes an `Answer` beside it. What it says last in `phase` tells what it was doing.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import pickle
 import statistics
 import sys
@@ -161,4 +162,6 @@ def _of_function(source: str) -> int:
 
 
 if __name__ == "__main__":
+    # a thread of C's, which also ends a process whose kernel never gives the interpreter back
+    faulthandler.dump_traceback_later(float(sys.argv[2]), exit=True)
     main(Path(sys.argv[1]))

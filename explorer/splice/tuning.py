@@ -140,7 +140,9 @@ def timed_configs(job: TuningJob, limit: float) -> list[dict[str, Any]]:
         rest = TuningJob(job.texts[len(rows) :], job.original, job.launch)
         with scratch.folder() as name:
             folder = Path(name)
-            how = _waited(started(tuning_process.__name__, rest, folder), folder, limit, len(rows), len(job.texts))
+            how = _waited(
+                started(tuning_process.__name__, rest, folder, limit * len(rest.texts)), folder, limit, len(rows), len(job.texts)
+            )
             more = _written(folder)
         rows += more
         if len(more) < len(rest.texts):

@@ -1,12 +1,13 @@
 """The process in which a kernel is compiled with one config after the other, launched, and timed beside the original.
 
-    python -m explorer.splice.tuning_process FOLDER
+    python -m explorer.splice.tuning_process FOLDER SECONDS
 
 It reads a `TuningJob` from the folder and appends a line of JSON for each config, so that a crash loses one config alone.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import math
 import sys
@@ -72,4 +73,6 @@ def _furthest(one: Any, other: Any) -> float:
 
 
 if __name__ == "__main__":
+    # a thread of C's, which also ends a process whose kernel never gives the interpreter back
+    faulthandler.dump_traceback_later(float(sys.argv[2]), exit=True)
     main(Path(sys.argv[1]))
