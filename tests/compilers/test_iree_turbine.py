@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,9 +56,15 @@ def test_iree_ran_the_graph_of_turbines_backend_and_each_stage_is_there(turbine:
 
 
 def lines_of(listing: str) -> list[str]:
-    """What a listing says of a module, without the file's name and sizes; of data the first bytes."""
+    """What a listing says of a module, without the file's name and sizes; of data the first bytes.
+
+    The machine code that is data of the module has the name of a temporary file in it, which may be longer or shorter: so are
+    its size and, from its byte 40 on, what it says of its parts.
+    """
     lines = [line for line in listing.split("\n") if "vm." in line or line.startswith(" ")]
-    return [line[:100] if line.startswith("vm.rodata[") else line for line in lines]
+    lines = [line.partition("external")[0] if line.startswith("  .rodata[") else line for line in lines]
+    lines = [re.sub(r"(const\.ref\.rodata \d+  // )\d+b$", r"\1", line) for line in lines]
+    return [line[:90] if line.startswith("vm.rodata[") else line for line in lines]
 
 
 def test_what_is_shown_is_the_module_that_turbine_loaded(turbine: tuple[explorer.Trace, Path]) -> None:
