@@ -43,7 +43,7 @@ RECORDED = (
 
 
 def run(cells: tuple[str, ...], folder: Path) -> Trace:
-    """The trace `t` of these cells, in a process of its own, for whatever imports ipykernel is a notebook."""
+    """The trace `t` of these cells, in a process of its own."""
     if importlib.util.find_spec("ipykernel") is None:
         pytest.skip("ipykernel is not installed")
     file = folder / "t.explorer"

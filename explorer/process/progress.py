@@ -12,9 +12,7 @@ from explorer.process.under_way import under_way
 
 def interactive() -> bool:
     """Whether this process runs in a terminal or a notebook."""
-    if "ipykernel" in sys.modules:
-        return True
-    return bool(getattr(sys.stderr, "isatty", lambda: False)())
+    return in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
 
 
 @contextmanager
@@ -63,5 +61,13 @@ def _bar(description: str) -> Iterator[Any]:
 
 
 def in_notebook() -> bool:
-    """Whether this process runs in a notebook, whose outputs can show HTML."""
-    return "ipykernel" in sys.modules
+    """Whether this process runs the cells of a notebook, whose outputs can show HTML.
+
+    IPython's shell has a `kernel` there and none in a terminal. That ipykernel is imported says less: a program that starts
+    kernels for others imports it too.
+    """
+    if "IPython" not in sys.modules:
+        return False
+    from IPython.core.getipython import get_ipython
+
+    return getattr(get_ipython(), "kernel", None) is not None

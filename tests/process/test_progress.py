@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from importlib.util import find_spec
+from types import ModuleType
 
 import pytest
 import torch
@@ -50,7 +51,7 @@ def test_nobody_watching_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
         assert show is None
 
 
-#: Runs a cell in a kernel and prints its outputs as JSON; in a process of its own, for whatever imports ipykernel is a notebook.
+#: Runs a cell in a kernel and prints its outputs as JSON.
 RUN = """
 import json, nbclient, nbformat
 code = "import explorer, torch\\nx = explorer.trace(torch.sin, torch.randn(3), backend='aot_eager')"
@@ -65,3 +66,10 @@ def test_a_notebook_keeps_no_widget_that_is_gone() -> None:
     """In a notebook the bar is an output while it runs, and empty afterwards: a saved notebook has no closed widget in it."""
     said = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True).stdout
     assert json.loads(said.splitlines()[-1]) == [{"text/html": "", "text/plain": ""}]
+
+
+def test_a_program_that_imports_ipykernel_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that starts kernels for others imports ipykernel and IPython; its own outputs are text."""
+    pytest.importorskip("IPython")
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    assert not progress.in_notebook()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-if importlib.util.find_spec("ipykernel") is None:  # not imported: a process that has imported it is taken for a notebook
+if importlib.util.find_spec("ipykernel") is None:
     pytest.skip("ipykernel is not installed", allow_module_level=True)
 pytest.importorskip("debugpy")
 import pexpect
@@ -31,16 +31,6 @@ t = explorer.trace(f, torch.arange(4.0), target="h100")
 """
 #: The most seconds that a kernel may take for one answer.
 PATIENCE = 60.0
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_notebook_afterwards() -> Iterator[None]:
-    """Forget ipykernel, which the start of a kernel imports: a process that has it is taken for a notebook."""
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if name.partition(".")[0] == "ipykernel":
-            del sys.modules[name]
 
 
 @pytest.mark.parametrize("under", [[], ["-m", "pdb", "-c", "continue"]], ids=["breakpoint()", "python -m pdb"])
