@@ -214,7 +214,9 @@ def test_what_is_no_profile_says_so(
         replayed(LAYERS).with_profile(path)
 
 
-@pytest.mark.parametrize("data", [b"\x1f\x8b\x08\x00" + b"\x00" * 6 + b"\xff" * 20, b"[" * 200_000, gzip.compress(b"{}")[:-6]])
+@pytest.mark.parametrize(
+    "data", [b"\x1f\x8b\x08\x00" + b"\x00" * 6 + b"\xff" * 20, b"[" * 200_000, gzip.compress(b"{}", mtime=0)[:-6]]
+)
 def test_a_damaged_file_says_so(replayed: Callable[[str], Trace], tmp_path: Path, data: bytes) -> None:
     """A .gz that is not what was compressed, or is cut off, and JSON that is too deep are files that cannot be read."""
     path = tmp_path / "damaged.json.gz"
