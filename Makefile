@@ -18,7 +18,7 @@ JOBS ?= 2
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 
-.PHONY: help demo lab test whole faults check notebooks binder widget widget-check types venv which-python clean
+.PHONY: help demo lab test whole faults check notebooks outputs binder widget widget-check types venv which-python clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,9 @@ check: $(INSTALLED) node_modules/.installed ## lint, format and types, of Python
 
 notebooks: $(INSTALLED) ## run every notebook from top to bottom
 	$(BIN)/python -m pytest -n $(JOBS) --nbmake --nbmake-timeout=600 notebooks
+
+outputs: $(INSTALLED) ## run every notebook and write the outputs with which it is kept
+	$(BIN)/python docs/outputs.py
 
 binder: $(INSTALLED) ## check binder/ as far as that goes without docker
 	$(BIN)/python binder/check.py
