@@ -18,7 +18,7 @@ JOBS ?= 2
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 
-.PHONY: help demo lab test whole faults check notebooks outputs binder widget widget-check types venv which-python clean
+.PHONY: help demo lab test whole faults check notebooks outputs binder wheel widget widget-check types venv which-python clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -27,7 +27,7 @@ demo: $(INSTALLED) ## trace a transformers model, print its stages, write demo/g
 	$(BIN)/python -m explorer.demo
 
 lab: $(INSTALLED) ## the first notebook in JupyterLab, on this machine only
-	$(BIN)/jupyter lab --ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_first_look.ipynb
+	$(BIN)/jupyter lab --ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) $(firstword $(sort $(wildcard notebooks/*.ipynb)))
 
 test: $(INSTALLED) ## the tests, large tables of cases sampled
 	$(BIN)/python -m pytest -n $(JOBS) tests
@@ -54,6 +54,9 @@ outputs: $(INSTALLED) ## run every notebook and write the outputs with which it 
 
 binder: $(INSTALLED) ## check binder/ as far as that goes without docker
 	$(BIN)/python binder/check.py
+
+wheel: $(INSTALLED) ## build dist/'s wheel, and try it in empty environments, without torch and with it
+	$(BIN)/python .ci/wheel.py
 
 widget: node_modules/.installed ## bundle the front end of explorer/widget
 	npm run --silent build
@@ -84,4 +87,4 @@ which-python: # the Python that .venv is made with; nothing where there is none
 	@echo "$(PYTHON)"
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) node_modules .cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) node_modules dist .cache .mypy_cache .pytest_cache .ruff_cache

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from explorer.errors import InterpretError as InterpretError
     from explorer.errors import LiveError as LiveError
     from explorer.errors import NoKernelError as NoKernelError
+    from explorer.errors import NotInstalledError as NotInstalledError
     from explorer.errors import NoVerbError as NoVerbError
     from explorer.gpus.figures import Target as Target
     from explorer.help.words import explain as explain
@@ -72,6 +73,7 @@ _HOMES = {
     "Modes": "probing.modes",
     "NoKernelError": "errors",
     "NoVerbError": "errors",
+    "NotInstalledError": "errors",
     "Probe": "probing.probe",
     "STAGES": "stages",
     "Stage": "model.stage",

@@ -6,6 +6,7 @@
     ├── BusyError       another recording, or a trace of torch.fx, is under way (also a RuntimeError)
     ├── LiveError       asked of a saved trace what only a live process can do  (also a RuntimeError)
     │   └── NoVerbError     what was traced does not have this verb; the message says what to do instead  (also an InputError)
+    ├── NotInstalledError  a package that this needs is not installed; the message says how to get it  (also an ImportError)
     ├── FileError       a trace file is damaged, altered or too new             (also an OSError)
     ├── InterpretError  a Triton kernel of the program itself cannot be run here  (also a RuntimeError)
     └── CompileError    the compiler failed and the caller asked for the exception
@@ -16,7 +17,11 @@ What goes wrong inside a hook is never raised: it becomes a `Failure` in the tra
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections.abc import Iterable, Iterator
+
+#: What explorer is installed as, for `pip install`.
+DISTRIBUTION = "torch-compile-explorer"
 
 #: A message lists at most this many valid names, else only the nearest.
 MOST_NAMES = 40
@@ -49,6 +54,10 @@ class NoVerbError(LiveError, InputError):
     """
 
 
+class NotInstalledError(ExplorerError, ImportError):
+    """A package that this needs is not installed; the message says how to get it."""
+
+
 class FileError(ExplorerError, OSError):
     """A trace file cannot be read: damaged, altered, not a trace, or from a newer format."""
 
@@ -59,6 +68,23 @@ class InterpretError(ExplorerError, RuntimeError):
 
 class CompileError(ExplorerError):
     """The compiler failed; raised by `raise_for_failures`, and on access to a result that a failed compile lacks."""
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be found, without importing it; of "a.b" `a` is imported."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):  # ValueError: sys.modules holds None for it, which forbids the import
+        return False
+
+
+def require_installed(module: str, what: str, extra: str) -> None:
+    """Raise NotInstalledError unless a module is there; `what` needs it, and explorer's extra `extra` brings it."""
+    if is_installed(module):
+        return
+    saved = "; traces that were saved can be loaded, read and compared without it" if module == "torch" else ""
+    install = f"pip install '{DISTRIBUTION}[{extra}]'"
+    raise NotInstalledError(f"{what} needs {module}, which is not installed here: {install}{saved}", name=module)
 
 
 def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:

@@ -55,7 +55,7 @@ def test_a_mistake_ends_with_status_1_and_a_line_each(
     [
         ("requirements.txt", "triton==", "triton==9.", "is not what constraints.txt has"),
         ("requirements.txt", "torch==", "torch>=", "is not pinned as NAME==VERSION"),
-        ("requirements.txt", "-e .", "", "the line '-e .' is missing"),
+        ("requirements.txt", "-e .[full]", "", "the line '-e .[full]' is missing"),
         ("requirements.txt", "torch==", "nosuch==", "is not what constraints.txt has (nothing)"),
         ("runtime.txt", "python-3.11", "python-3.10", "but the project needs Python >=3.11"),
         ("runtime.txt", "python-3.11", "3.11", "'3.11' is not python-3.7 to python-3.14"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.errors import InputError, unknown_name
+from explorer.errors import InputError, require_installed, unknown_name
 from explorer.gpus.figures import NAMED, Target
 from explorer.ladder.triton_tools import missing_backend, missing_triton, no_sass
 from explorer.model.values import Rows
@@ -82,6 +82,7 @@ def targets() -> Rows:
     peak rate of each dtype (TFLOP/s, TOP/s for integers), L2 (MB), shared memory a block (KB), registers a
     multiprocessor, and the public sources of these.
     """
+    require_installed("torch", "explorer.targets", "full")
     auto = {"target": "auto", "title": "the device that the arguments are on", "works": True, "why": ""}
     here = ({"target": t.name, "title": t.title, "works": not t.missing, "why": t.missing} for t in attached())
     missing = compiler_missing()

@@ -15,7 +15,7 @@ from explorer.compilers.compiler import Compiler
 from explorer.compilers.compilers import COMPILERS, compiler_named
 from explorer.compilers.torch_compile import registered_backends
 from explorer.compilers.torch_compile import valid_options as options_of_inductor
-from explorer.errors import InputError, unknown_name
+from explorer.errors import InputError, require_installed, unknown_name
 from explorer.model.stage import Emit
 from explorer.model.values import Plain, Rows
 from explorer.process import user_cache
@@ -177,6 +177,7 @@ def backends(names: list[str] | None = None, timeout: float = 50.0, fresh: bool 
     limits the trial. What came of it is remembered until a package, Python, the C++ compiler or the driver is another; a
     backend that gave no answer is tried again next time, and with `fresh` all are.
     """
+    require_installed("torch", "explorer.backends", "full")
     return Backends(names, timeout, fresh)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.compilers.compiler import DISTRIBUTION, is_installed
 from explorer.compilers.compilers import compiler_named
+from explorer.errors import DISTRIBUTION, is_installed
 from explorer.observe.versions import version_of
 
 

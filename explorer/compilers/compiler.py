@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.errors import DISTRIBUTION, is_installed
 from explorer.model.stage import Emit, Watch, watch_nothing
-
-#: What explorer is installed as, for `pip install`.
-DISTRIBUTION = "torch-compile-explorer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +42,3 @@ class Compiler:
     def remedy(self) -> str:
         """The command that installs it."""
         return f"pip install '{DISTRIBUTION}[{self.extra}]'"
-
-
-def is_installed(module: str) -> bool:
-    """Whether a module can be found; of "a.b" `a` is imported, which for the packages named here is empty."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False

@@ -3,7 +3,7 @@
     fn + inputs → record: Event … → replay: Artifact, Link, Failure → Trace
 
 Everything here is frozen and JSON-able: strings, numbers, tuples and read-only mappings. No tensor, module
-or graph node is ever held. Standard library only.
+or graph node is ever held. Nothing is imported but the standard library, and pandas to show a table.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from functools import cached_property, wraps
 from shutil import get_terminal_size
 from types import MappingProxyType
 from typing import Any, TypeVar
+
+from explorer.errors import is_installed, require_installed
 
 #: What an `Event` or `Artifact` may carry, after `plain`.
 Plain = Any
@@ -321,7 +323,8 @@ class Rows(tuple[Mapping[str, Plain], ...]):
 
     @property
     def frame(self) -> Any:
-        """The rows as a `pandas.DataFrame`, one column a key."""
+        """The rows as a `pandas.DataFrame`, one column a key; NotInstalledError without pandas."""
+        require_installed("pandas", "a table", "view")
         import pandas
 
         if not self:
@@ -335,6 +338,8 @@ class Rows(tuple[Mapping[str, Plain], ...]):
     def __repr__(self) -> str:
         if not self:
             return f"<0 rows of {', '.join(self._columns)}>" if self._columns else "<0 rows>"
+        if not is_installed("pandas"):
+            return "\n".join(str(dict(row)) for row in self)
         import pandas
 
         # pandas leaves out columns that do not fit; in a terminal they go on below
@@ -342,6 +347,8 @@ class Rows(tuple[Mapping[str, Plain], ...]):
             return str(self.frame)
 
     def _repr_html_(self) -> str:
+        if self and not is_installed("pandas"):
+            return f"<pre>{html.escape(repr(self))}</pre>"
         return str(self.frame._repr_html_()) if self or self._columns else "<i>none</i>"
 
 

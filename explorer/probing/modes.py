@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from explorer.compilers import torch_compile as compiling
-from explorer.errors import InputError, unknown_name
+from explorer.errors import InputError, require_installed, unknown_name
 from explorer.gpus.figures import Target
 from explorer.live.allocated import allocated_bytes
 from explorer.live.call import clone
@@ -109,6 +109,7 @@ def compare_modes(
 
     A compile that fails has its failures in its row. InputError for an unknown mode or fewer than two, and as `explorer.trace`.
     """
+    require_installed("torch", "explorer.compare_modes", "full")
     names = _checked(modes, repeats)
     settings: dict[str, Any] = {"target": target, "train": train, "dynamic": dynamic, "fullgraph": fullgraph}
     function = compiling.unwrapped(fn)

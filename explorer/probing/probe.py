@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count, islice
 from typing import Any
 
-from explorer.errors import InputError, LiveError, NoKernelError
+from explorer.errors import InputError, LiveError, NoKernelError, require_installed
 from explorer.gpus.figures import Target
 from explorer.model.values import Plain, Rows
 from explorer.probing.lab import Lab, Probed, whole_cells, with_progress
@@ -195,6 +195,7 @@ def probe(
     settings, the arguments and random numbers are as before. InputError for arguments that cannot be, BusyError inside a
     recording.
     """
+    require_installed("torch", "explorer.probe", "full")
     check = _checked(variations) if variations is not None else None
     request = TraceRequest(fn, args, kwargs, target, False, mode, dynamic, fullgraph, backend, options, STAGES, (), (), ())
     check_request(request, {})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.errors import InputError, require_installed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
 from explorer.questions.missing import explain_place
@@ -175,6 +175,7 @@ def _printable(text: str) -> str:
 
 
 def _digraph() -> Any:
+    require_installed("graphviz", "a diagram", "view")
     import graphviz
 
     fonts = {"fontname": "Helvetica", "fontsize": "10"}

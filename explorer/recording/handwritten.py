@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.absent.target import attached_gpu
 from explorer.compilers import torch_compile as compiling
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, require_installed
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder, ladder_from_answer, of_launch
 from explorer.ladder.sass_lines import ptx_lines
@@ -49,6 +49,8 @@ def trace_kernel(
     InputError for arguments or a source that triton refuses, with the line; where a stage below fails, the Trace has a
     Failure with what the compiler said.
     """
+    for module in ("torch", "triton"):
+        require_installed(module, "explorer.trace_kernel", "full")
     gpu = attached_gpu() if target in ("auto", "cuda") else Target.parse(target)
     written = lower_call(kernel, args, constants, grid, gpu, config)
     lowered = written.lowered

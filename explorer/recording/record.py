@@ -9,7 +9,7 @@ from functools import partial
 
 from explorer.absent import target as target_room
 from explorer.compilers import torch_compile as compiling
-from explorer.errors import InputError
+from explorer.errors import InputError, require_installed
 from explorer.gpus.figures import Target
 from explorer.model.stage import Stage
 from explorer.model.unread import read
@@ -76,6 +76,7 @@ def record(
     stages that the cache keeps are there: with `fresh` caches are written but not read, so that every stage is.
     For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all.
     """
+    require_installed("torch", "explorer.record", "full")
     result, guard = Recording(), Guard(losses={})
     result._guards.append(guard)
     meta: dict[str, Plain] = {"name": name}

@@ -15,7 +15,7 @@ from explorer.absent.autocast import Ambient
 from explorer.compilers import backend as backends
 from explorer.compilers import torch_compile as compiling
 from explorer.compilers.compilers import compiler_named
-from explorer.errors import InputError, InterpretError
+from explorer.errors import InputError, InterpretError, require_installed
 from explorer.gpus.figures import Target
 from explorer.live.call import Call, clone, hidden_elsewhere, run_call
 from explorer.live.function import LiveFunction
@@ -72,8 +72,9 @@ def trace(
 
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
-    Raises InputError for arguments that cannot be, and BusyError inside another recording.
+    Raises InputError for arguments that cannot be, BusyError inside another recording, and NotInstalledError without torch.
     """
+    require_installed("torch", "explorer.trace", "full")
     compile_settings = (mode, dynamic, fullgraph, backend, options)
     changes = (fusion, without_pattern, without_pass)
     request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, stages, *changes)

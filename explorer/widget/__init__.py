@@ -25,11 +25,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-import anywidget
-import traitlets
-
 from explorer import kept, wire
-from explorer.errors import InputError, unknown_name
+from explorer.errors import InputError, require_installed, unknown_name
 from explorer.packing import unpack
 from explorer.page import bundle, packed
 from explorer.payload import lines_of_nodes
@@ -38,6 +35,13 @@ from explorer.questions.summary import target_words
 from explorer.widget.variants import variants_of
 from explorer.widget.views import VIEWS, views_of
 from explorer.widget.worker import Worker
+
+try:
+    import anywidget
+    import traitlets
+except ModuleNotFoundError:
+    require_installed("anywidget", "the view", "view")
+    raise
 
 if TYPE_CHECKING:
     from explorer.model.values import Artifact
