@@ -361,6 +361,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "stepping": lambda t: t.stepping(),
     "symbolic steps": lambda t: t.symbolic_steps(),
     "the values of nodes": lambda t: t.values(),
+    "the arguments of launches": lambda t: t.launch_values(),
     "what if": lambda t: t.what_if(options={"max_fusion_size": 1}),
     "advise(prove=True)": lambda t: t.advise(prove=True),
     "SASS": lambda t: with_ptx(t).kernels[0].text("sass"),

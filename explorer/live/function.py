@@ -31,7 +31,7 @@ from explorer.model.values import Artifact, Failure, Plain, Rows
 from explorer.observe.without_data import NO_DATA
 from explorer.process.under_way import Watchers, step
 from explorer.splice.calls import RecordedCall, recorded_calls
-from explorer.splice.launches import RecordedLaunch, recorded_launches
+from explorer.splice.launches import Hear, RecordedLaunch, recorded_launches
 from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
 from explorer.splice.wrappers import LoadedWrapper, Wrapper
@@ -156,7 +156,11 @@ class LiveFunction(Live):
         return outcome_of(self.call.function, self.call, seed=seed, within=lambda: types_of_the_gpu(target))
 
     def launches(
-        self, kernels: Collection[tuple[str, str]], most: int | None = None, limit: float | None = None
+        self,
+        kernels: Collection[tuple[str, str]],
+        most: int | None = None,
+        limit: float | None = None,
+        hear: Hear | None = None,
     ) -> list[RecordedLaunch]:
         """Run the traced call on copies, and record the launches of kernels: see `splice.launches.recorded_launches`."""
         compiled = self._compiled()
@@ -165,7 +169,7 @@ class LiveFunction(Live):
             within: Callable[[], AbstractContextManager[Any]] = nullcontext
             if self.codes is not None:
                 within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit))
-            launches = stack.enter_context(recorded_launches(self.wrappers, kernels, most))
+            launches = stack.enter_context(recorded_launches(self.wrappers, kernels, most, hear))
             step("calling what was compiled")
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
         return launches

@@ -18,7 +18,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.process.under_way import Watchers
 from explorer.splice.calls import RecordedCall
-from explorer.splice.launches import RecordedLaunch
+from explorer.splice.launches import Hear, RecordedLaunch
 from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
 from explorer.splice.wrappers import Wrapper
@@ -79,7 +79,11 @@ class LiveKernel(Live):
         return Rows({**row.mapping(), "interpreted": interpreted} for row in written_rows(matched(written, expected)))
 
     def launches(
-        self, kernels: Collection[tuple[str, str]], most: int | None = None, limit: float | None = None
+        self,
+        kernels: Collection[tuple[str, str]],
+        most: int | None = None,
+        limit: float | None = None,
+        hear: Hear | None = None,
     ) -> list[RecordedLaunch]:
         """NoVerbError: there is no wrapper that launches the kernel."""
         raise no_verb(

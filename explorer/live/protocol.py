@@ -17,7 +17,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Force, Plain, Rows, Veto
 from explorer.process.under_way import Watchers
 from explorer.splice.calls import RecordedCall
-from explorer.splice.launches import RecordedLaunch
+from explorer.splice.launches import Hear, RecordedLaunch
 from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
 from explorer.splice.wrappers import Wrapper
@@ -79,11 +79,16 @@ class Live(Protocol):
         """Compare what was compiled with what is right, one row a tensor: see `Trace.check`. `limit` is in seconds."""
 
     def launches(
-        self, kernels: Collection[tuple[str, str]], most: int | None = None, limit: float | None = None
+        self,
+        kernels: Collection[tuple[str, str]],
+        most: int | None = None,
+        limit: float | None = None,
+        hear: Hear | None = None,
     ) -> list[RecordedLaunch]:
         """Run the traced call on copies, and record the launches of kernels, each given by its wrapper's file and its name.
 
-        At most `most` of each are recorded. `limit` is the most seconds that interpreting may be estimated to take.
+        At most `most` of each are recorded. `limit` is the most seconds that interpreting may be estimated to take. With `hear`
+        each launch is told to it as soon as it is over, and its tensors are not kept.
         """
 
     def calls(self, limit: float | None = None) -> list[RecordedCall]:

@@ -11,6 +11,9 @@ from typing import Any
 from explorer.observe.tensors import copier, map_tensors
 from explorer.splice.wrappers import Wrapper, replaced_kernels
 
+#: What is told of each launch once it is over.
+Hear = Callable[["RecordedLaunch"], None]
+
 
 @dataclass(frozen=True)
 class RecordedLaunch:
@@ -78,35 +81,48 @@ class _Library:
 
 @contextmanager
 def recorded_launches(
-    wrappers: Sequence[Wrapper], kernels: Collection[tuple[str, str]], most: int | None = None
+    wrappers: Sequence[Wrapper], kernels: Collection[tuple[str, str]], most: int | None = None, hear: Hear | None = None
 ) -> Iterator[list[RecordedLaunch]]:
     """Record the launches of the kernels, each given by its wrapper's file and its name, inside the block.
 
     A name with a dot is that of a function of a library, as the wrapper writes it. `most` is the number of launches of each
-    kernel that are recorded; others run unrecorded. A copy of every argument is kept, twice: that is much memory where all
-    launches of a large model are recorded.
+    kernel that are recorded; others run unrecorded, and so do those that a CUDA graph captures, which compute nothing yet.
+    A copy of every argument is kept, twice: that is much memory where all launches of a large model are recorded. With `hear`
+    each launch is told to it as soon as it is over, and the copies are not kept.
     """
     launches: list[RecordedLaunch] = []
+    counts: dict[tuple[str, str], int] = {}
+
+    def unrecorded(file: str, name: str) -> bool:
+        return _captured() or (most is not None and counts.get((file, name), 0) >= most)
+
+    def begun(launch: RecordedLaunch) -> int:
+        counts[launch.file, launch.kernel] = counts.get((launch.file, launch.kernel), 0) + 1
+        launches.append(launch)
+        return len(launches) - 1
+
+    def ended(number: int, launch: RecordedLaunch) -> None:
+        launches[number] = launch if hear is None else RecordedLaunch(launch.file, launch.kernel, ())
+        if hear is not None:
+            hear(launch)
 
     def note(file: str, name: str, launch: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        if most is not None and sum((each.file, each.kernel) == (file, name) for each in launches) >= most:
+        if unrecorded(file, name):
             return launch(*args, **keywords)
         before = copied(args)
-        number = len(launches)
-        launches.append(RecordedLaunch(file, name, before, (), dict(keywords)))
+        number = begun(RecordedLaunch(file, name, before, (), dict(keywords)))
         result = launch(*args, **keywords)
-        launches[number] = RecordedLaunch(file, name, before, copied(args), dict(keywords))
+        ended(number, RecordedLaunch(file, name, before, copied(args), dict(keywords)))
         return result
 
     def call(file: str, name: str, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        if most is not None and sum((each.file, each.kernel) == (file, name) for each in launches) >= most:
+        if unrecorded(file, name):
             return function(*args, **keywords)
         before = copied(args)
-        number = len(launches)
-        launches.append(RecordedLaunch(file, name, before))
+        number = begun(RecordedLaunch(file, name, before))
         result = function(*args, **keywords)
         after, named, returned = copied((args, dict(keywords), result))
-        launches[number] = RecordedLaunch(file, name, before, after, named, returned)
+        ended(number, RecordedLaunch(file, name, before, after, named, returned))
         return result
 
     def recording(file: str, name: str, kernel: Any) -> Any:
@@ -120,6 +136,13 @@ def recorded_launches(
         replacements.append((by_file[file], root, partial(_Library, name=root, noted=noted)))
     with replaced_kernels(replacements):
         yield launches
+
+
+def _captured() -> bool:
+    """Whether a CUDA graph captures what is launched now: nothing runs, and a copy or a question would break the capture."""
+    import torch
+
+    return bool(torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
 
 
 def copied(args: tuple[Any, ...]) -> tuple[Any, ...]:

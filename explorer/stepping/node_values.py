@@ -66,8 +66,8 @@ def interpreter_of(gm: Any, note: Note, path: str = "") -> Callable[..., Any]:
     return run
 
 
-def facts_of(value: Any) -> dict[str, Plain]:
-    """Shape, dtype, strides, range and picture of a tensor; of anything else its text."""
+def facts_of(value: Any, *, drawn: bool = True) -> dict[str, Plain]:
+    """Shape, dtype, strides and range of a tensor, and its picture where it is to be drawn; of anything else its text."""
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -81,7 +81,7 @@ def facts_of(value: Any) -> dict[str, Plain]:
         if tensor.layout != torch.strided or tensor.device.type == "meta" or not tensor.numel():
             return facts
         numbers = _numbers(tensor)
-        return {**facts, **dict(_range(numbers)), "picture": picture(numbers)}
+        return {**facts, **dict(_range(numbers)), **({"picture": picture(numbers)} if drawn else {})}
 
 
 def _numbers(tensor: Any) -> Any:

@@ -20,6 +20,7 @@ from explorer.scripts.write import kernel_to_script
 from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
+from explorer.stepping.launch_values import launch_values
 
 if TYPE_CHECKING:
     from explorer.traced.trace import Trace
@@ -180,6 +181,12 @@ class Kernel(KernelData):
             return kernel_to_script(
                 self.trace, live, self.artifact, path, gpu=self.trace.gpu, inputs=inputs, launch=launch, limit=limit
             )
+
+    def launch_values(self, *, most: int | None = None, limit: float | None = None) -> Rows:
+        """Run what was compiled, and give the arguments of each launch of this kernel: see `Trace.launch_values`."""
+        live = self.trace.needs_live("the arguments of launches")
+        with live.watchers.verb(f"{self.name}.launch_values()"):
+            return launch_values(self.trace, live, self.artifact, most, limit)
 
     def __repr__(self) -> str:
         registers = self.resources.get("registers")

@@ -40,6 +40,7 @@ from explorer.scripts.kernel_script import Made
 from explorer.scripts.write import trace_to_script
 from explorer.stages import STAGES
 from explorer.stepping import session, symbolic
+from explorer.stepping.launch_values import launch_values
 from explorer.stepping.session import Stepping
 from explorer.stepping.symbolic import SymbolicSteps
 from explorer.timing import perfetto
@@ -748,6 +749,21 @@ class Trace(TraceData):
         live = self.needs_live("the values of nodes")
         with live.watchers.verb("values()"):
             return session.node_values(self, live, stage, frame, graph)
+
+    def launch_values(self, *, most: int | None = None, limit: float | None = None) -> Rows:
+        """Run what was compiled, and give the arguments of each launch of a kernel and each library call, in order.
+
+        There is one row for each argument as it was `before` the launch, and one for each that was written as it was "after":
+        shape, dtype, strides, `min`, `max` and `mean` of its finite elements, and how many are NaN or infinite. `argument` is
+        the kernel's name for it, `variable` what the wrapper gives on `line`; `value` is a number's. `launch` counts all from 1,
+        as `bisect` does, and `run` those of a kernel from 0, as its `to_script(launch=…)` takes it. `most` is the most launches
+        of each kernel. The kernels run on copies of the traced arguments; for a GPU you don't have they are interpreted, and
+        `limit` is as in `check`. LiveError for a loaded trace; NoVerbError for a hand-written kernel, and where no launch is
+        made from Python, as in a CUDA graph.
+        """
+        live = self.needs_live("the arguments of launches")
+        with live.watchers.verb("launch_values()"):
+            return launch_values(self, live, None, most, limit)
 
     def symbolic_steps(self) -> SymbolicSteps:
         """Trace the call once more, and give one row a step of Dynamo's symbolic execution; `.text` writes them out.
