@@ -47,6 +47,7 @@ ROOMS = (
     "kept",
     "live",
     "scripts",
+    "bisecting",
     "stepping",
     "widget",
     "traced",
@@ -68,6 +69,8 @@ PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {
     ("advice/launches.py", "triton.cudagraphs"): "an option of Inductor's, as a user passes it",
     ("advice/operators.py", "triton.tile_reductions"): "an option of Inductor's, as a user passes it",
     ("advice/operators.py", "triton.prefer_nd_tiling"): "an option of Inductor's, as a user passes it",
+    ("bisecting/fault_script.py", "torch._C"): "the text of a script, which launches as the wrapper does",
+    ("bisecting/fault_script.py", "torch._inductor"): "the text of a script, which compiles as the wrapper does",
     ("recording/handwritten.py", "triton.jit"): "triton's public decorator, named in a docstring",
     ("recording/handwritten.py", "triton.autotune"): "triton's public decorator, named in a docstring",
 }
@@ -77,6 +80,7 @@ VERSION = re.compile(r"__version__|version_info|importlib\.metadata|\bhexversion
 VERSIONS_ALLOWED = {
     ("__init__.py", "__version__"): "explorer's own",
     ("cli.py", "__version__"): "explorer's own, printed by --version",
+    ("bisecting/fault_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("scripts/kernel_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("scripts/model_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("scripts/parts.py", "__version__"): "torch's, printed by a script; nothing is decided by it",

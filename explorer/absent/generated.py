@@ -173,9 +173,17 @@ class Wrappers:
     def call(self, code: Code, args: Any) -> Any:
         """Run the module's `call` on CPU tensors."""
         with pretending(code.target), on_the_cpu(code.target.device):
-            if id(code) not in self.spaces:
-                self.spaces[id(code)] = self._executed(code)
-            return self.spaces[id(code)]["call"](args)
+            return self._space(code)["call"](args)
+
+    def space(self, code: Code) -> Mapping[str, Any]:
+        """The names of a module: its kernels can be launched one by one."""
+        with pretending(code.target), on_the_cpu(code.target.device):
+            return self._space(code)
+
+    def _space(self, code: Code) -> dict[str, Any]:
+        if id(code) not in self.spaces:
+            self.spaces[id(code)] = self._executed(code)
+        return self.spaces[id(code)]
 
     def _executed(self, code: Code) -> dict[str, Any]:
         """Execute the module and return its names; it allocates the GPU's tensors on the CPU."""

@@ -9,7 +9,7 @@ be taken along, up to where a node's value exists.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -131,6 +131,12 @@ def regions(trace: TraceData, wrapper: Artifact) -> tuple[Subgraph, ...]:
     """
     graph = graph_of(trace, wrapper)
     return tuple(graph.subgraph(group) for group in graph.groups())
+
+
+def narrowed(trace: TraceData, part: Subgraph, nodes: Collection[str]) -> Subgraph:
+    """The part of a subgraph that leads to some of its outputs, by the names of their FX nodes."""
+    graph = graph_of(trace, trace.artifact(part.wrapper))
+    return graph.subgraph([number for number, site in enumerate(graph.sites) if site in part.steps], nodes)
 
 
 def graph_of(trace: TraceData, artifact: Artifact) -> LaunchedGraph:
@@ -269,9 +275,9 @@ class LaunchedGraph:
 
     # Subgraphs -----------------------------------------------------------------------------------------------------
 
-    def subgraph(self, numbers: Sequence[int]) -> Subgraph:
-        """The subgraph of the sites of these numbers, taken together."""
-        return _Region(self, tuple(numbers)).subgraph()
+    def subgraph(self, numbers: Sequence[int], only: Collection[str] | None = None) -> Subgraph:
+        """The subgraph of the sites of these numbers, taken together; with `only` no more than leads to these FX nodes."""
+        return _Region(self, tuple(numbers), only).subgraph()
 
     def needed_outside(self, buffer: str, names: Iterable[str]) -> bool:
         """Whether a scheduler node that is not among `names` reads a buffer, or the wrapper returns it."""
@@ -324,9 +330,10 @@ def _output_names(node: FxNode | None) -> tuple[str, ...]:
 class _Region:
     """One or several sites, as their subgraph is made."""
 
-    def __init__(self, graph: LaunchedGraph, numbers: tuple[int, ...]) -> None:
+    def __init__(self, graph: LaunchedGraph, numbers: tuple[int, ...], only: Collection[str] | None = None) -> None:
         self._graph = graph
         self._numbers = numbers
+        self._only = only
         self._rows = [graph.operations[number] for number in numbers]
         self._names = {row.name for rows in self._rows for row in rows}
         self._unmatched: list[str] = []
@@ -347,6 +354,7 @@ class _Region:
         drawn = {port.node for port in outputs if self._draws(port.node, readable)}
         readable |= {port.node: replace(port, after=True) for port in outputs if port.node in drawn}
         outputs = [replace(port, why_not=DRAWN) if port.node in drawn else port for port in outputs]
+        outputs = [port for port in outputs if self._only is None or port.node in self._only]
         order = self._between([port.node for port in outputs if not port.why_not], readable)
         if self._unmatched:
             return Subgraph(wrapper, steps, unnamed=tuple(self._unnamed), unmatched=tuple(dict.fromkeys(self._unmatched)))
@@ -461,4 +469,16 @@ def all_wrappers(trace: TraceData) -> Iterator[Artifact]:
     yield from last.values()
 
 
-__all__ = ["NAMES", "LaunchedGraph", "Port", "Size", "Subgraph", "all_wrappers", "graph_of", "regions", "subgraph", "subgraphs"]
+__all__ = [
+    "NAMES",
+    "LaunchedGraph",
+    "Port",
+    "Size",
+    "Subgraph",
+    "all_wrappers",
+    "graph_of",
+    "narrowed",
+    "regions",
+    "subgraph",
+    "subgraphs",
+]

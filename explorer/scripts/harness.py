@@ -105,22 +105,24 @@ def compared(name: str, given: Any, right: Any, exact: Any = None) -> bool:
     if not right.numel():
         print(f"{name}: right, it has no element")
         return True
-    if not right.is_floating_point() and not right.is_complex():
-        differs = given != right
-        if exact is not None:
-            differs &= given != exact
-        wrong, words = (
-            int(differs.sum()),
-            "exactly" if exact is None else "exactly, or as in float64 where eager rounds otherwise",
-        )
-    else:
-        wrong, words = differing(given, right, exact)
+    off, words = elements_off(given, right, exact)
+    wrong = int(off.sum())
     print(f"{name}: {f'WRONG at {wrong} of {right.numel()} elements' if wrong else 'right'}, {words}")
     return not wrong
 
 
-def differing(given: Any, right: Any, exact: Any) -> tuple[int, str]:
-    """Count the elements of a float tensor that are off by more than rounding, and say how far the worst is off."""
+def elements_off(given: Any, right: Any, exact: Any) -> tuple[Any, str]:
+    """Tell for each element whether it is another one than rounding allows, and say in words how far the worst is off."""
+    if right.is_floating_point() or right.is_complex():
+        return differing(given, right, exact)
+    off = given != right
+    if exact is None:
+        return off, "exactly"
+    return off & (given != exact), "exactly, or as in float64 where eager rounds otherwise"
+
+
+def differing(given: Any, right: Any, exact: Any) -> tuple[Any, str]:
+    """Tell for each element of a float tensor whether it is off by more than rounding, and say how far the worst is off."""
     kind = torch.complex128 if right.is_complex() else torch.float64
     eps, small = torch.finfo(right.dtype).eps, right.dtype.itemsize < (8 if right.is_complex() else 4)
     one, other = right.to(kind), given.to(kind)
@@ -136,15 +138,15 @@ def differing(given: Any, right: Any, exact: Any) -> tuple[int, str]:
     size = one.abs().masked_fill(~one.abs().isfinite(), 0.0)
     if exact is None:
         each, every = (1e-9, 1e-10) if eps < 1e-12 else (8 * eps, 8 * eps) if small else (1e-3, 1e-4)
-        wrong = int((off > each * size + every * mean(size)).sum())
+        wrong = off > each * size + every * mean(size)
         return wrong, f"the largest difference is {float(off.max()):.3g}, beside a mean size of {mean(size):.3g}"
     of_right = (one - exact.to(kind)).abs()
     of_right = of_right.masked_fill(~of_right.isfinite(), 0.0)
     off = torch.minimum(off, apart(other, exact.to(kind)))
     allowed = 8 * float(of_right.max()) + (2 if small else 32) * eps * size + eps * mean(size)
-    wrong = int((off > allowed).sum())
-    if not wrong and mean(off) > 4 * mean(of_right) + (1 if small else 16) * eps * mean(size):
-        wrong = right.numel()
+    wrong = off > allowed
+    if not wrong.any() and mean(off) > 4 * mean(of_right) + (1 if small else 16) * eps * mean(size):
+        wrong = torch.ones_like(wrong)
     return wrong, f"off by {float(off.max()):.3g} at most, eager by {float(of_right.max()):.3g} from float64"
 
 
@@ -257,6 +259,59 @@ def run_kernel(
     rate = nbytes / statistics.median(seconds) / 1e9
     print(f"its arguments have {nbytes / 1e6:.3g} MB, {rate:.3g} GB/s if each byte moves once")
     return 0 if right else 1
+
+
+# ---- a launch that is off ---------------------------------------------------------------------------------------------
+
+
+def stored(nbytes: int, dtype: Any, device: str, elements: Any) -> Any:
+    """Make a storage of zeros with some elements, by their places."""
+    values = torch.zeros(nbytes // dtype.itemsize, dtype=dtype)
+    for place, value in elements.items():
+        values[place] = value
+    return values.to(device).untyped_storage()
+
+
+def run_fault(launch: Callable[..., Any], args: Any, outputs: Any, inputs_of: Callable[..., Any], eager: Any) -> int:
+    """Launch kernels once, and compare what they wrote with the eager nodes; the exit status of the script.
+
+    `outputs` are (name, what gives it of the arguments), `inputs_of` gives the inputs of `eager` of the arguments from before and
+    after the launch.
+    """
+    before = copies(args)
+    launch(args)
+    values = inputs_of(before, args)
+    exact, wrong = in_float64(lambda wide: eager(*wide), values), 0
+    for number, ((name, of), right) in enumerate(zip(outputs, eager(*copies(values)), strict=True)):
+        given, truth = of(args), exact[0][number] if exact else None
+        if not compared(f"{name} beside eager", given, right, truth):
+            wrong += 1
+            if given.shape == right.shape:
+                print_elements(given, right, truth)
+    if wrong:
+        print_inputs(values)
+    print("the fault is there" if wrong else "the fault is gone: what the launch writes is what eager computes")
+    return 1 if wrong else 0
+
+
+def print_elements(given: Any, right: Any, exact: Any, most: int = 3) -> None:
+    """Print the first elements that are off."""
+    off, _ = elements_off(given, right, exact)
+    for place in torch.nonzero(off)[:most].tolist():
+        at = tuple(place)
+        truth = f", in float64 {exact[at].item()!r}" if exact is not None else ""
+        print(f"  at {list(at)}: {given[at].item()!r}, of eager {right[at].item()!r}{truth}")
+
+
+def print_inputs(values: Any, most: int = 8) -> None:
+    """Print the elements of the inputs that are not zero, where they are few."""
+    for number, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            places = torch.nonzero(value).tolist() if value.numel() else []
+            few = ", ".join(f"{value[tuple(place)].item()!r} at {place}" for place in places[:most])
+            more = f" and {len(places) - most} more" if len(places) > most else ""
+            kind = f"{str(value.dtype)[6:]}{list(value.shape)}"
+            print(f"  input {number}, {kind}, is 0{f' but for {few}{more}' if places else ''}")
 
 
 # ---- the output code of a graph ---------------------------------------------------------------------------------------

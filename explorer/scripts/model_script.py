@@ -36,7 +36,10 @@ def loaded(code: str, names: Any) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class GraphCall:
-    """A compiled graph and its recorded call: all that its part of a script is made of."""
+    """A compiled graph and its recorded call: all that its part of a script is made of.
+
+    Where the call is known to be wrong, it is not compared with what was `recorded`.
+    """
 
     number: int
     code: Artifact
@@ -46,6 +49,7 @@ class GraphCall:
     graph: Artifact | None = None
     device: str = "cpu"
     absent: bool = False
+    recorded: bool = True
 
     @property
     def label(self) -> str:
@@ -60,7 +64,7 @@ class GraphCall:
     @property
     def draws(self) -> bool:
         """Whether the graph draws random numbers."""
-        return bool(_DRAWS.search(self.graph.text if self.graph else self.text))
+        return bool(_DRAWS.search(self.graph.text if self.graph and self.recorded else self.text))
 
     @property
     def devices(self) -> list[str]:
@@ -112,11 +116,19 @@ def graph_calls(
     return made
 
 
-def write(trace: TraceData, graphs: Sequence[GraphCall], path: Path, inputs: str, options: Mapping[str, Any], gpu: Any) -> Made:
-    """Write the script, and its inputs where they are kept."""
+def write(
+    trace: TraceData,
+    graphs: Sequence[GraphCall],
+    path: Path,
+    inputs: str,
+    options: Mapping[str, Any],
+    gpu: Any,
+    about: Sequence[str] = (),
+) -> Made:
+    """Write the script, and its inputs where they are kept; `about` stands first in its docstring."""
     real = keeps(inputs, [value for graph in graphs for value in graph.values])
     beside = path.with_suffix(".pt")
-    path.write_text(script(trace, graphs, beside.name if real else None, options, gpu), encoding="utf-8")
+    path.write_text(script(trace, graphs, beside.name if real else None, options, gpu, about), encoding="utf-8")
     if real:
         save(beside, {f"graph {graph.number}": _saved(graph) for graph in graphs})
     return Made(path, beside if real else None)
@@ -131,11 +143,19 @@ def _saved(graph: GraphCall) -> dict[str, Any]:
     return {"args": graph.values, "returned": list(graph.call.returned), "after": after}
 
 
-def script(trace: TraceData, graphs: Sequence[GraphCall], file: str | None, options: Mapping[str, Any], gpu: Any) -> str:
+def script(
+    trace: TraceData,
+    graphs: Sequence[GraphCall],
+    file: str | None,
+    options: Mapping[str, Any],
+    gpu: Any,
+    about: Sequence[str] = (),
+) -> str:
     """The text of the script; `file` has its inputs, and they are random without one."""
     device = graphs[0].device
     count = f"{len(graphs)} compiled graph{'s' * (len(graphs) > 1)}"
     about = [
+        *about,
         f"The output code that Inductor generated for {trace.meta.get('name', 'a program')}: {count}.",
         "",
         "Each graph's code runs as it is, on its own inputs. Its results are compared with those of the graph run by eager, and",
@@ -173,7 +193,8 @@ def _graph(graph: GraphCall, file: str | None) -> str:
         lines += [random_inputs(graph.values, graph.devices), "    return args, None"]
     else:
         lines += [f'    saved = torch.load(HERE / {file!r}, weights_only=True, map_location="cpu")["graph {number}"]']
-        lines += [f'    return copies(saved["args"], {graph.devices!r}), (saved["returned"], saved["after"])']
+        recorded = '(saved["returned"], saved["after"])' if graph.recorded else "None"
+        lines += [f'    return copies(saved["args"], {graph.devices!r}), {recorded}']
     return "\n".join([*lines, ""])
 
 

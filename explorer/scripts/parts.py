@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,13 @@ if missing():
 '''
 
 
-def harness() -> str:
-    """The text of the harness, as it is copied into a script."""
+def harness(*sections: str) -> str:
+    """The text of the harness, as it is copied into a script: all of it, or the sections that begin with these words."""
     text = (Path(__file__).parent / "harness.py").read_text(encoding="utf-8")
-    return text[text.index(_BEGIN) :]
+    whole = text[text.index(_BEGIN) :]
+    if not sections:
+        return whole
+    return "".join(part for part in re.split(r"^(?=# ---- )", whole, flags=re.MULTILINE) if part[7:].startswith(sections))
 
 
 def docstring(lines: list[str]) -> str:

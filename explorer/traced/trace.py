@@ -14,9 +14,9 @@ from typing import Any
 from explorer import page, replay
 from explorer.absent.target import attached_gpu
 from explorer.advice.verdicts import Advice
+from explorer.bisecting.bisection import Bisection, bisected
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files import debug_dir, trace_file
-from explorer.live.bisection import Bisection, bisected
 from explorer.live.choice_texts import choice_texts
 from explorer.live.forms import forms_of, without_form
 from explorer.live.peaks import attained_peaks, device_title

@@ -16,6 +16,8 @@ from explorer.questions.tables import table
 ALL = 10**9
 #: The most names that are left out one by one.
 MOST = 40
+#: The most compiles of one search that may fail: each is a place at which nothing can be told.
+MOST_FAILED = 12
 #: How torch writes an operator: "<OpOverload(op='aten.gelu', overload='default')>".
 _OPERATOR = re.compile(r"<OpOverload\(op='([^']*)', overload='([^']*)'\)>")
 #: What each of torch's switches switches, in words.
@@ -35,7 +37,9 @@ class Cause:
 
     `kind` is torch's name of what was switched off ("lowerings", "post_grad_passes", "decomposition"), or "patterns"; `name` the
     FX node, pass, operator or pattern, and `number` which application of all it was, from 1. `tried` is the number of compiles
-    that it took. A `kind` of "" says that nothing of these is the cause, and `note` what follows from that.
+    that it took, of which `untold` failed or gave nothing that could be judged. Where nothing compiles with some applications
+    only, it is one of `candidates`, of which the last is the one named. A `kind` of "" says that nothing of these is the cause,
+    and `note` what follows from that.
     """
 
     kind: str
@@ -43,13 +47,20 @@ class Cause:
     number: int = 0
     tried: int = 0
     note: str = ""
+    candidates: tuple[str, ...] = ()
+    untold: int = 0
 
     def __str__(self) -> str:
         """Say it in a sentence."""
         if not self.kind:
             return self.note
+        note = f"; {self.note}" if self.note else ""
+        if self.candidates:
+            names = ", ".join(dict.fromkeys(self.candidates))
+            why = "without all of them the result is right, and with some of them nothing compiles that could be judged"
+            return f"one of the {len(self.candidates)} {WORDS[self.kind]} applications {names} brings it about: {why}{note}"
         which = f"the {WORDS[self.kind]} {self.name}" if self.kind != "lowerings" else f"the lowering of {self.name}"
-        return f"{which} brings it about: without it the result is right{f'; {self.note}' if self.note else ''}"
+        return f"{which} brings it about: without it the result is right{note}"
 
 
 #: Trace again inside the block of a switch, and tell whether the result is right; None where that cannot be told.
@@ -62,14 +73,17 @@ def cause_among(switches: Sequence[str], attempt: Attempt, among: Collection[str
     for switch in switches:
         if (cause := search.of(switch)) is not None:
             return cause
-    return Cause("", tried=search.tried, note=f"none of {', '.join(WORDS[s] for s in switches)} alone brings it about")
+    note = f"none of {', '.join(WORDS[s] for s in switches)} alone brings it about"
+    if search.untold:
+        note = f"{note}, as far as can be told: {search.untold} of {search.tried} compiles could not be judged"
+    return Cause("", tried=search.tried, note=note, untold=search.untold)
 
 
 class _Search:
-    """A search by halves, which counts its compiles."""
+    """A search by halves, which counts its compiles, and those of which it could not be told whether the result is right."""
 
     def __init__(self, attempt: Attempt, among: Collection[str] | None) -> None:
-        self._attempt, self._among, self.tried = attempt, among, 0
+        self._attempt, self._among, self.tried, self.untold = attempt, among, 0, 0
 
     def of(self, switch: str) -> Cause | None:
         """The application of a switch that makes the result wrong; None where it is wrong without any of them."""
@@ -81,12 +95,24 @@ class _Search:
             return None
         if without is None:  # such as without all decompositions: Inductor has no lowering of some operators
             return self._one_by_one(switch, names)
-        low, high = 0, len(names)
-        while high - low > 1:
-            middle = (low + high) // 2
+        low, high = self._narrowed(switch, len(names))
+        several = tuple(map(_operator, names[low:high])) if high - low > 1 else ()
+        return Cause(switch, _operator(names[high - 1]), high, self.tried, candidates=several)
+
+    def _narrowed(self, switch: str, count: int) -> tuple[int, int]:
+        """How many applications still give the right result, and how few the wrong one: neighbours, where all could be judged.
+
+        It is right with none of `count` and wrong with all. Where a compile fails its neighbours are asked instead.
+        """
+        low, high, failed = 0, count, set[int]()
+        while len(failed) < MOST_FAILED and (left := [n for n in range(low + 1, high) if n not in failed]):
+            middle = min(left, key=lambda n: abs(n - (low + high) // 2))
             right, _ = self._right(switch, middle)
-            low, high = (middle, high) if right is True else (low, middle)
-        return Cause(switch, _operator(names[high - 1]), high, self.tried)
+            if right is None:
+                failed.add(middle)
+            else:
+                low, high = (middle, high) if right else (low, middle)
+        return low, high
 
     def _one_by_one(self, switch: str, names: Sequence[str]) -> Cause | None:
         """Leave out all applications of one name at a time."""
@@ -101,9 +127,11 @@ class _Search:
         step(f"compiling with {'all' if most == ALL else most} of {switch}")
         with applied_at_most(switch, most, among or self._among) as applied:
             try:
-                return self._attempt(), applied
+                right = self._attempt()
             except (CompileError, InterpretError):
-                return None, applied
+                right = None
+        self.untold += right is None
+        return right, applied
 
 
 def _operator(name: str) -> str:
@@ -120,7 +148,7 @@ def pattern_among(trace: TraceData, attempt: Callable[[str], bool | None]) -> Ca
         try:
             if attempt(name) is True:
                 return Cause("patterns", name, tried, tried)
-        except CompileError:
+        except (CompileError, InterpretError):
             continue
     return None
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from explorer.absent.cuda_on_cpu import on_the_cpu
@@ -25,7 +26,7 @@ from explorer.model.syntax import parsed_expression
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.process.under_way import step as under_way
-from explorer.questions.subgraph import NAMES, Port, Subgraph, all_wrappers, regions
+from explorer.questions.subgraph import NAMES, Port, Size, Subgraph, all_wrappers, regions
 from explorer.splice.launches import RecordedLaunch
 
 #: Why an output of a launch was not compared.
@@ -37,12 +38,14 @@ class JudgedOutput:
     """What a launch, or several that belong together, wrote to one buffer, and how it was judged.
 
     `number` is that of the launch in the call, from 1, in order. `port` is None where nothing could be matched.
+    `launches` are what was recorded of it.
     """
 
     number: int
     part: Subgraph
     port: Port | None
     row: CheckRow
+    launches: Sequence[RecordedLaunch] = field(default=(), repr=False, compare=False)
 
 
 def judged_launches(trace: TraceData, live: Live, limit: float | None = None) -> list[JudgedOutput]:
@@ -105,7 +108,6 @@ class _Judging:
 
     def __init__(self, number: int, part: Subgraph, launches: Sequence[RecordedLaunch], device: str) -> None:
         self._number, self._part, self._launches, self._device = number, part, launches, device
-        self._symbols: dict[str, int] = {}
 
     def outputs(self) -> list[JudgedOutput]:
         """Each output with its row; one row that says why where nothing can be compared."""
@@ -122,21 +124,25 @@ class _Judging:
         except IMPOSSIBLE as error:
             message = f"its eager code does not run: {type(error).__name__}: {error}".split("\n")[0]
             return [*skipped, *(self._not_compared(port, message) for port in compared_ports)]
-        judged = [JudgedOutput(self._number, part, port, row) for port, row in zip(compared_ports, rows, strict=True)]
+        judged = [
+            JudgedOutput(self._number, part, port, row, self._launches) for port, row in zip(compared_ports, rows, strict=True)
+        ]
         unnamed = [self._not_compared(None, why)] if part.unnamed else []
         return [*judged, *skipped, *unnamed]
 
     def _not_compared(self, port: Port | None, why: str) -> JudgedOutput:
         return JudgedOutput(self._number, self._part, port, CheckRow(_output_name(port), None, note=f"not compared: {why}"))
 
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self._part, self._launches)
+
     def _rows(self, ports: Sequence[Port]) -> list[CheckRow]:
         """Judge the compared outputs, in order."""
         import torch
 
-        self._symbols = {size.symbol: self._size(size.sources) for size in self._part.sizes if size.symbol}
-        self._symbols |= self._symbols_of_shapes()
         inputs = [self._tensor(port, after=port.after) for port in self._part.inputs]
-        sizes = [self._size(size.sources) for size in self._part.sizes]
+        sizes = [self._places.size(size) for size in self._part.sizes]
         with torch.no_grad():
             written = [self._tensor(port, after=True) for port in ports]
         call = Call(eager_function(self._part.code, self._device), (*inputs, *sizes), {})
@@ -146,6 +152,28 @@ class _Judging:
         only_returned = Outcome({name: Part(part.value) for name, part in expected.returned.items()}, {})
         rows = {row.output: row for row in compared(call, only_returned, given, strides="the kernel's memory is compared")}
         return [rows[name] for name in names]
+
+    def _tensor(self, port: Port, *, after: bool) -> Any:
+        """The node's tensor in the memory of a launch."""
+        launch = self._launches[port.step]
+        if port.argument is None:
+            value = launch.keywords["out"] if port.parameter == "out" else launch.result
+        else:
+            value = (launch.after if after else launch.before)[port.argument]
+        layout = self._places.layout(port)
+        if layout is None:
+            return value
+        shape, stride, base = layout
+        return value.as_strided(shape, stride, value.storage_offset() - base)
+
+
+class Places:
+    """Where the values of a part's nodes are in the memory of its launches, with its symbols as numbers."""
+
+    def __init__(self, part: Subgraph, launches: Sequence[RecordedLaunch]) -> None:
+        self._part, self._launches = part, launches
+        self._symbols = {size.symbol: self.size(size) for size in part.sizes if size.symbol}
+        self._symbols |= self._symbols_of_shapes()
 
     def _symbols_of_shapes(self) -> dict[str, int]:
         """The symbols that are the whole of a length of an input."""
@@ -158,25 +186,23 @@ class _Judging:
                 symbols |= {text: length for text, length in zip(port.shape, tensor.shape, strict=True) if text.isidentifier()}
         return symbols
 
-    def _size(self, sources: Sequence[tuple[int, int, int | None]]) -> int:
+    def size(self, size: Size) -> int:
         """A number of the graph, from where the launches have it."""
-        step, argument, dimension = sources[0]
+        step, argument, dimension = size.sources[0]
         value = self._launches[step].before[argument]
         return int(value if dimension is None else value.shape[dimension])
 
-    def _tensor(self, port: Port, *, after: bool) -> Any:
-        """The node's tensor in the memory of a launch."""
-        launch = self._launches[port.step]
+    def layout(self, port: Port) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
+        """The shape and the strides of a node's tensor, and how many elements before the argument's first it begins.
+
+        None where a symbol of them is not known.
+        """
         site = self._part.steps[port.step]
-        if port.argument is None:
-            value = launch.keywords["out"] if port.parameter == "out" else launch.result
-        else:
-            value = (launch.after if after else launch.before)[port.argument]
         base = _offset_of_view(site.arguments[port.argument]) if port.argument is not None else 0
-        shape, stride = ([self._length(text) for text in texts] for texts in (port.shape, port.stride))
+        shape, stride = (tuple(self._length(text) for text in texts) for texts in (port.shape, port.stride))
         if None in shape or None in stride:
-            return value
-        return value.as_strided(shape, stride, value.storage_offset() - base)
+            return None
+        return tuple(n for n in shape if n is not None), tuple(n for n in stride if n is not None), base
 
     def _length(self, text: str) -> int | None:
         """A length or stride as a number; None where a symbol of it is not known."""
@@ -211,4 +237,4 @@ def wrapper_of(trace: TraceData, part: Subgraph) -> Artifact:
     return trace.artifact(part.wrapper)
 
 
-__all__ = ["JudgedOutput", "eager_function", "judged_launches", "wrapper_of"]
+__all__ = ["JudgedOutput", "Places", "eager_function", "judged_launches", "wrapper_of"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import Any
 
-from explorer.live.bisecting import JudgedOutput, judged_launches
-from explorer.live.causes import Cause, cause_among, pattern_among
+from explorer.bisecting.causes import Cause, cause_among, pattern_among
+from explorer.bisecting.judged import JudgedOutput, judged_launches
+from explorer.bisecting.to_script import LIMIT, FaultScript, written
+from explorer.errors import CompileError, InterpretError
 from explorer.live.protocol import Live
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
@@ -16,6 +19,7 @@ from explorer.process.under_way import step
 from explorer.questions.diagram import diagram
 from explorer.questions.launch_sites import Site
 from explorer.questions.subgraph import LaunchedGraph, Subgraph, graph_of
+from explorer.splice.launches import RecordedLaunch
 from explorer.stages.fx_graph import outer_nodes
 from explorer.stages.inductor.kernel import owners
 
@@ -36,7 +40,8 @@ class OffLaunch:
 
     `launch` is its number in the call, from 1, `kernel` the name or names, `line` that of the wrapper. `outputs` are the rows of
     what is off. `suspects` are the FX nodes that lead to these outputs and to none that is right; `kernel_lines` the kernel's
-    lines that compute them, as (line, text), and `user_lines` the program's, as (file, line, code). `subgraph` is the eager code.
+    lines that compute them, as (line, text), and `user_lines` the program's, as (file, line, code). `subgraph` is the eager
+    code, and `launches` what was recorded.
     """
 
     launch: int
@@ -50,6 +55,7 @@ class OffLaunch:
     kernel_lines: tuple[tuple[int, str], ...]
     user_lines: tuple[tuple[str, int, str], ...]
     subgraph: Subgraph = field(repr=False)
+    launches: Sequence[RecordedLaunch] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,22 @@ class Bisection:
     check: Rows = field(default_factory=Rows, repr=False)
     cause: Cause | None = None
     trace: TraceData | None = field(default=None, compare=False, repr=False)
+
+    def to_script(self, path: str | PathLike[str], *, minimise: bool = True, limit: float = LIMIT) -> FaultScript:
+        """Write what is off as a program of its own, which runs it beside eager, prints the difference and exits with 1.
+
+        It needs torch, triton for a Triton kernel, and the device; nothing of explorer's. It has the definition of the first
+        kernel that is off, with the arguments of its launch, and of the eager nodes those that lead to the outputs that are off.
+        With `minimise` the floats of the arguments are set to zero one after the other, as long as the same element is off; whole
+        numbers and the sizes, which stand in the kernel's code, stay. Few numbers stand in the script, else in a file beside it.
+
+        Where no kernel is off, it has the output code of each graph, and Dynamo's graph beside it. What brought the fault about,
+        such as a lowering, is not in the script, which has the code that came of it; the script says so. On the CPU and an
+        attached GPU the script is run once, for `limit` seconds at most, and `fails` says whether it shows the fault.
+
+        LiveError where nothing is off, and where the trace is not live any more; NoVerbError for what no script can have.
+        """
+        return written(self, path, minimise=minimise, limit=limit)
 
     def diagram(self, frame: str | None = None, graph: str | None = None, boxes: int | None = None) -> Any:
         """The scheduler's nodes, as `Trace.diagram` draws them: red where a launch is off, green where it is right, else white.
@@ -130,7 +152,8 @@ def bisected(trace: TraceData, live: Live, limit: float | None, cause: bool) -> 
         if not cause:
             return Bisection(rows, first, trace=trace)
         reason = _below(first, live, limit)
-        return Bisection(rows, _narrowed(trace, first, reason.name) if reason.kind else first, cause=reason, trace=trace)
+        is_one = reason.kind and not reason.candidates
+        return Bisection(rows, _narrowed(trace, first, reason.name) if is_one else first, cause=reason, trace=trace)
     step("checking the whole result")
     check = live.check(limit)
     wrong = any(map(_values_differ, check))
@@ -193,6 +216,7 @@ def _off_launch(trace: TraceData, outputs: Sequence[JudgedOutput]) -> OffLaunch:
         kernel_lines=_kernel_lines(kernel, suspects, parameters) if kernel else (),
         user_lines=_user_lines(graph, suspects),
         subgraph=part,
+        launches=outputs[0].launches,
     )
 
 
@@ -249,15 +273,16 @@ def _user_lines(graph: LaunchedGraph, nodes: Sequence[str]) -> tuple[tuple[str, 
 def _below(first: OffLaunch, live: Live, limit: float | None) -> Cause:
     """Search the lowerings of the nodes that a launch computes."""
 
-    def right() -> bool | None:
-        again = live.trace_again()
-        return _no_launch_off(again, limit)
+    nodes = {str(row["node"]) for row in first.outputs}
 
-    if right() is not False:
+    def right() -> bool | None:
+        return _launches_right(live.trace_again(), nodes, limit)
+
+    if (again := _judged(right)) is not False:
         note = "traced again the result is right: the fault is in the code of this trace alone, or comes and goes"
-        return Cause("", tried=1, note=note)
+        return Cause("", tried=1, note=note if again else AGAIN_UNTOLD)
     cause = cause_among(("lowerings",), right, first.subgraph.nodes)
-    if cause.kind:
+    if cause.kind or cause.untold:
         return cause
     note = "no lowering alone brings it about: the fault is in how the kernel is scheduled, fused or written"
     return Cause("", tried=cause.tried, note=note)
@@ -272,12 +297,13 @@ def _above(trace: TraceData, live: Live, limit: float | None) -> Cause:
     def without(pattern: str) -> bool | None:
         return _whole_right(live.trace_again(without_pattern=(pattern,)), limit)
 
-    if right() is not False:
-        return Cause("", tried=1, note="traced again the result is right: the fault comes and goes")
+    if (again := _judged(right)) is not False:
+        note = "traced again the result is right: the fault comes and goes"
+        return Cause("", tried=1, note=note if again else AGAIN_UNTOLD)
     cause = cause_among(("post_grad_passes", "joint_graph_passes", "pre_grad_passes"), right)
     if not cause.kind:
         return _of_decompositions(trace, live, cause)
-    if cause.kind.endswith("_passes") and (pattern := pattern_among(trace, without)) is not None:
+    if cause.kind.endswith("_passes") and not cause.candidates and (pattern := pattern_among(trace, without)) is not None:
         return Cause("patterns", pattern.name, pattern.number, cause.tried + pattern.tried, f"{WITHIN} {cause.name}")
     return cause
 
@@ -290,7 +316,7 @@ def _of_decompositions(trace: TraceData, live: Live, before: Cause) -> Cause:
         return _whole_right(live.trace_again(backend=DECOMPOSED, target=target, mode=None, options={}), None)
 
     cause = cause_among(("decomposition",), right)
-    note = _decomposed_at(trace, cause.name) if cause.kind else f"{before.note}, nor a decomposition"
+    note = _decomposed_at(trace, cause.name) if cause.kind else f"{before.note}; {cause.note}"
     return replace(cause, tried=before.tried + cause.tried, note=note)
 
 
@@ -304,24 +330,50 @@ def _decomposed_at(trace: TraceData, operator: str) -> str:
 
 #: torch's backend that decomposes operators as for Inductor, and calls what comes of it.
 DECOMPOSED = "aot_eager_decomp_partition"
+#: What is said where the second trace of the call says nothing.
+AGAIN_UNTOLD = "the call could not be traced and judged again, so that nothing can be left out"
 #: How the note of a pattern begins.
 WITHIN = "it is of the pass"
 
 
-def _no_launch_off(trace: TraceData, limit: float | None) -> bool | None:
-    """Whether no launch of a trace is off; None where it did not compile."""
-    live: Live | None = getattr(trace, "live", None)
+def _judged(right: Callable[[], bool | None]) -> bool | None:
+    """Whether a second trace is right; None where it does not compile or cannot be run."""
+    try:
+        return right()
+    except (CompileError, InterpretError):
+        return None
+
+
+def _live_of(trace: TraceData) -> Live | None:
+    """What a second trace can be run by; None where its compile failed, also where the program went on without it."""
+    return None if any(failure.fatal for failure in trace.failures) else getattr(trace, "live", None)
+
+
+def _launches_right(trace: TraceData, nodes: set[str], limit: float | None) -> bool | None:
+    """Whether no launch of a trace is off; None where that cannot be told.
+
+    Without a lowering other kernels compute other nodes. Where those that were off are not among what is compared now, the whole
+    result is checked.
+    """
+    live = _live_of(trace)
     if live is None:
         return None
-    return all(output.row.equal is not False for output in judged_launches(trace, live, limit))
+    judged = [output for output in judged_launches(trace, live, limit) if output.row.equal is not None]
+    if any(output.row.equal is False for output in judged):
+        return False
+    compared = {output.port.node for output in judged if output.port is not None}
+    return True if nodes <= compared else _whole_right(trace, limit)
 
 
 def _whole_right(trace: TraceData, limit: float | None) -> bool | None:
     """Whether a trace's whole result is right; None where it cannot be told."""
-    live: Live | None = getattr(trace, "live", None)
+    live = _live_of(trace)
     if live is None:
         return None
-    return not any(map(_values_differ, live.check(limit)))
+    rows = live.check(limit)
+    if any(map(_values_differ, rows)):
+        return False
+    return True if any(row["equal"] is not None for row in rows) else None
 
 
 def _values_differ(row: Mapping[str, Plain]) -> bool:
