@@ -35,7 +35,7 @@ class Program:
 
 def programs() -> tuple[Program, ...]:
     """Collect the programs, the planted ones first."""
-    return (*dynamo(), *graphs(), *memory(), *kernels(), *fine())
+    return (*dynamo(), *graphs(), *memory(), *kernels(), *unseen(), *fine())
 
 
 def on_h100(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -272,7 +272,7 @@ def kernels() -> tuple[Program, ...]:
 def wide_tile() -> Any:
     import torch
 
-    source = user_kernels()
+    source = beside("advice_kernels")
 
     def product(a: Any, b: Any) -> Any:
         out = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
@@ -286,7 +286,7 @@ def wide_tile() -> Any:
 def few_programs() -> Any:
     import torch
 
-    source = user_kernels()
+    source = beside("advice_kernels")
 
     def scaled(x: Any) -> Any:
         out = torch.empty_like(x)
@@ -308,13 +308,36 @@ def diffraction() -> Any:
     return explorer.trace(airy, torch.rand(1 << 20), torch.rand(1 << 20), target="cpu")
 
 
-def user_kernels() -> Any:
-    """Import the hand-written kernels: triton reads a kernel's source from a file."""
-    spec = importlib.util.spec_from_file_location("advice_kernels", Path(__file__).with_name("advice_kernels.py"))
+def beside(name: str) -> Any:
+    """Import a file beside this one; of hand-written kernels triton reads the source from it."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+# Programs that no threshold was chosen with ------------------------------------------------------------------------------
+
+
+def unseen() -> tuple[Program, ...]:
+    """Five more programs with a plant, and six that are fine, each run first when the advice was there."""
+    import explorer
+
+    models = beside("advice_models")
+    return (
+        Program("routed", ("graph break",), "a tensor asked in Python which expert is wanted", lambda: on_h100(*models.routed())),
+        Program("tagged", ("recompiles",), "a text of the request in forward", lambda: models.recorded(models.appended())),
+        Program("projected", ("dtype cast",), "float32 weights, .to(x.dtype)", lambda: on_h100(*models.cast_weights())),
+        Program("t5", ("buffer materialised",), "T5's attention by einsum", lambda: on_h100(*models.relative_attention())),
+        Program("preview", ("uncoalesced",), "a preview by slicing every eighth pixel", lambda: on_h100(*models.thinned())),
+        Program("fine: llama", (), "a layer of Llama 3", lambda: on_h100(*models.llama())),
+        Program("fine: complex", (), "the same, turned by complex numbers", lambda: on_h100(*models.complex_llama())),
+        Program("fine: vit", (), "two layers of ViT-B/16", lambda: on_h100(*models.vit())),
+        Program("fine: convnext", (), "two blocks of ConvNeXt", lambda: on_h100(*models.convnext())),
+        Program("fine: denoiser", (), "a block of a diffusion model", lambda: on_h100(*models.denoiser())),
+        Program("fine: gate", (), "a norm and a gate, on the CPU", lambda: explorer.trace(*models.gated_norm(), target="cpu")),
+    )
 
 
 # Programs that are fine --------------------------------------------------------------------------------------------------

@@ -78,10 +78,11 @@ def payload(trace: TraceData) -> wire.Payload:
 def _advice(trace: TraceData, index: Mapping[str, int], cells: Mapping[str, str]) -> wire.AdviceInfo:
     """Return why the program is slow, each line and place as a text's index and a line in it."""
     advice = advise(trace)
-    return {"about": advice.about, "verdicts": [_verdict(trace, verdict, index, cells) for verdict in advice]}
+    files = {cell: file for file, cell in cells.items()}
+    return {"about": advice.about, "verdicts": [_verdict(trace, verdict, index, files) for verdict in advice]}
 
 
-def _verdict(trace: TraceData, verdict: Verdict, index: Mapping[str, int], cells: Mapping[str, str]) -> wire.CauseInfo:
+def _verdict(trace: TraceData, verdict: Verdict, index: Mapping[str, int], files: Mapping[str, str]) -> wire.CauseInfo:
     info: wire.CauseInfo = {
         "kind": verdict.kind,
         "title": verdict.title,
@@ -92,16 +93,16 @@ def _verdict(trace: TraceData, verdict: Verdict, index: Mapping[str, int], cells
         "remedy": verdict.remedy,
         "call": verdict.call,
         "why_unproved": verdict.why_unproved,
-        "lines": [(*_source(trace, line, index), place(cells, line.file, line.number), line.code) for line in verdict.lines],
+        "lines": [_user_line(trace, line, index, files) for line in verdict.lines],
         "places": [(index[id], line) for id, line in verdict.places],
     }
     return info
 
 
-def _source(trace: TraceData, line: UserLine, index: Mapping[str, int]) -> tuple[int, int]:
-    """Return the index of the source that has a user line, and the line in it; -1 and 0 where the trace has none."""
-    found = trace.source_line(line.file, line.number)
-    return (index[found[0]], found[1]) if found else (-1, 0)
+def _user_line(trace: TraceData, line: UserLine, index: Mapping[str, int], files: Mapping[str, str]) -> tuple[int, int, str, str]:
+    """Return the index of the source that has a user line, and the line in it, -1 and 0 where there is none; place and code."""
+    found = trace.source_line(files.get(line.file, line.file), line.number)
+    return (*((index[found[0]], found[1]) if found else (-1, 0)), place({}, line.file, line.number), line.code)
 
 
 def _failure(trace: TraceData, failure: Failure) -> wire.FailureInfo:

@@ -99,6 +99,15 @@ def test_the_view_names_cells(opened, trace):
     assert "f (In[2]:1)" in tab.locator(".pane select").first.evaluate("one => one.selectedOptions[0].textContent")
 
 
+def test_the_line_of_a_graph_break_is_shown_by_advice(recorded):
+    """The verdict names the cell, the line and its code, and in the view it leads to the line."""
+    verdict = next(verdict for verdict in recorded.advise() if verdict.kind == "graph break")
+    assert [(line.file, line.number, line.code) for line in verdict.lines] == [("In[2]", 3, "torch._dynamo.graph_break()")]
+    ((text, line, place, code),) = payload(recorded)["advice"]["verdicts"][0]["lines"]
+    assert (place, code) == ("In[2]:3", "torch._dynamo.graph_break()")
+    assert payload(recorded)["artifacts"][text]["stage"] == "source" and line == 3
+
+
 def test_the_cell_that_calls_a_compiled_function_is_named(recorded):
     """Each place of the call: where torch.compile stands, and the line that called it, in a cell without a source."""
     row = next(row for row in recorded.compile_calls if row["frame"] == "0/0")

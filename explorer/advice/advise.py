@@ -6,13 +6,14 @@ wherever one function was compiled again more than once. Verdicts may overlap: w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from explorer.advice import accesses, dynamo, launches, movement, operators, resources
+from explorer.advice import accesses, copies, dtypes, dynamo, launches, movement, operators, resources
 from explorer.advice.verdicts import Advice, Verdict
 from explorer.advice.whole import LEAST_SECONDS, LEAST_SHARE, Whole
 from explorer.model.trace_data import TraceData
+from explorer.questions.cells import cells_of
 
 #: What is asked, in the order in which verdicts of the same cost are listed.
 CHECKS: tuple[Callable[[Whole], Iterator[Verdict]], ...] = (
@@ -20,10 +21,10 @@ CHECKS: tuple[Callable[[Whole], Iterator[Verdict]], ...] = (
     dynamo.recompiles,
     launches.cuda_graphs,
     launches.launch_bound,
-    movement.float64,
+    dtypes.float64,
     movement.scores,
-    movement.layouts,
-    movement.casts,
+    copies.layouts,
+    copies.casts,
     movement.fusions,
     movement.realized,
     accesses.uncoalesced,
@@ -42,7 +43,10 @@ def advise(trace: TraceData) -> Advice:
     answers = [_asked(check, whole) for check in CHECKS]
     found = (verdict for verdicts, _ in answers for verdict in verdicts)
     weighed = (replace(verdict, share=_share(verdict, whole)) for verdict in found)
-    ranked = sorted(filter(_weighs, weighed), key=lambda verdict: -verdict.cost.seconds)
+    cells = cells_of(trace)
+    ranked = sorted(
+        filter(_weighs, (_in_cells(verdict, cells) for verdict in weighed)), key=lambda verdict: -verdict.cost.seconds
+    )
     failures = "".join(f" {failure}" for _, failure in answers if failure)
     return Advice(tuple(ranked), whole.seconds, f"{whole.about}{failures}", str(trace.meta.get("name", "")))
 
@@ -53,6 +57,11 @@ def _asked(check: Callable[[Whole], Iterator[Verdict]], whole: Whole) -> tuple[l
         return list(check(whole)), ""
     except Exception as error:  # noqa: BLE001 a trace that one check cannot read still has the others, and its view
         return [], f"Not asked about {check.__name__}: {type(error).__name__}: {error}."
+
+
+def _in_cells(verdict: Verdict, cells: Mapping[str, str]) -> Verdict:
+    """Name the cells of a notebook in place of the temporary files that stand for them."""
+    return replace(verdict, lines=tuple(replace(line, file=cells.get(line.file, line.file)) for line in verdict.lines))
 
 
 def _share(verdict: Verdict, whole: Whole) -> float:

@@ -9,9 +9,10 @@ from explorer.advice.verdicts import Cost, Verdict
 from explorer.advice.whole import BREAK, Whole
 from explorer.compilers.torch_compile import CONFIG, MARKS
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Plain
+from explorer.model.values import Artifact, Plain
 from explorer.questions.tables import graph_breaks, table
 from explorer.questions.user_lines import UserLine
+from explorer.stages.dynamo.graph_break import code_at
 
 #: A compile is paid once: it ranks as if it were spread over so many calls.
 CALLS = 1000
@@ -33,14 +34,15 @@ def breaks(whole: Whole) -> Iterator[Verdict]:
         how = "Dynamo's own part of a break, measured on one CPU; what the graphs on both sides could have fused is not counted"
         what_if = _settings(str(row["reason"]))
         hint = next(iter(row["hints"]), "")
+        told = [a for a in whole.trace.find("graph_break") if (a.data["reason"], a.data["line"]) == (row["reason"], row["line"])]
         yield Verdict(
             "graph break",
             f"Graph break: {row['reason']}",
             Cost(BREAK, "estimated", how),
             f"Dynamo: {row['explanation'] or row['reason']}",
             str(hint) or "write the line so that Dynamo can trace it, or move it out of the compiled function",
-            _user_line(whole.trace, str(row["file"]), int(row["line"])),
-            tuple((a.id, 1) for a in whole.trace.find("graph_break") if a.data["reason"] == row["reason"])[:1],
+            tuple(_broken_line(whole.trace, a) for a in told[:1] if a.data["file"]),
+            tuple((a.id, 1) for a in told[:1]),
             what_if,
             "" if what_if else "the line itself has to change: trace the changed program, and explorer.compare() shows both",
         )
@@ -49,6 +51,12 @@ def breaks(whole: Whole) -> Iterator[Verdict]:
 def _settings(reason: str) -> Mapping[str, Plain]:
     settings = {name: value for pattern, name, value in SETTINGS if re.search(pattern, reason)}
     return {"settings": settings} if settings else {}
+
+
+def _broken_line(trace: TraceData, artifact: Artifact) -> UserLine:
+    """Return the user line of a graph break: its code from the trace's source, else from Dynamo's own traceback."""
+    (line,) = _user_line(trace, str(artifact.data["file"]), int(artifact.data["line"]))
+    return line if line.code else UserLine(line.file, line.number, code_at(artifact.text, line.file, line.number))
 
 
 def _user_line(trace: TraceData, file: str, line: int) -> tuple[UserLine, ...]:

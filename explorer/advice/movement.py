@@ -1,26 +1,17 @@
-"""Verdicts on what is moved through memory: fusions missed, buffers, copies of layouts, casts, float64. Pure."""
+"""Verdicts on what is moved through memory for want of a fusion: fusions missed, buffers. Pure."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from explorer.advice.accesses import loop_calls, node_texts
 from explorer.advice.verdicts import Cost, Verdict, size
-from explorer.advice.whole import Launch, Whole, counted
+from explorer.advice.whole import Launch, Whole, bytes_of, counted
 from explorer.model.values import Force, Plain
-from explorer.questions.costs import copied, loop_operations
 from explorer.questions.fusion import Graph
-from explorer.questions.kernel_bytes import VIEWS
-from explorer.questions.memory import element_size
-from explorer.stages.fx_graph import input_names
 from explorer.stages.inductor.verdicts import Verdict as Pair
 
-#: The operations of a loop that copies, and of one that changes a dtype.
-COPY = frozenset({"load", "store"})
-CAST = COPY | {"to_dtype"}
 #: The scheduler's refusals that are a matter of taste and not of need: a Force, or the setting, does what was refused.
 AVOIDABLE: Mapping[str, str] = {
     "exceeds max fusion": "max_fusion_size",
@@ -36,7 +27,7 @@ AVOIDABLE: Mapping[str, str] = {
 ENOUGH: Mapping[str, Plain] = {"max_fusion_size": 64, "max_fusion_unique_io_buffers": 1024, "score_fusion_memory_threshold": 1}
 #: Attention's scores are a softmax between two products.
 PRODUCT = re.compile(r"\b(bmm|mm|baddbmm|addmm)$")
-SOFTMAX = re.compile(r"softmax|\bexp\b")
+SOFTMAX = re.compile(r"softmax|\bamax\b.*\bexp\b|\bexp\b.*\bamax\b")
 
 
 # Fusions -----------------------------------------------------------------------------------------------------------------
@@ -156,7 +147,7 @@ def _realized(whole: Whole, setting: str, rows: Sequence[tuple[Graph, str, str, 
     moved, nodes = 0, []
     for graph, buffer, lowering, _ in rows:
         node = next((node for node in graph.graph_nodes if node["name"] == lowering), None)
-        if (each := _bytes(node)) and _is_read_by_a_kernel(whole, graph, buffer):
+        if (each := bytes_of(node)) and _is_read_by_a_kernel(whole, graph, buffer):
             moved += 2 * each
             nodes.append(node)
     if nodes:
@@ -186,153 +177,4 @@ def _is_read_by_a_kernel(whole: Whole, graph: Graph, buffer: str) -> bool:
     return bool(home) and any(one not in home and one.row["kernels"] for one in readers)
 
 
-# Copies and casts --------------------------------------------------------------------------------------------------------
-
-
-def layouts(whole: Whole) -> Iterator[Verdict]:
-    """Yield a verdict for the kernels that only copy a tensor into another layout, and for convolutions that copy theirs."""
-    launches = [one for one in _only(whole, COPY, "load") if one.row["read"]]
-    if launches:
-        moved = sum(one.row["read"] + one.row["written"] for one in launches)
-        yield Verdict(
-            "layout copied",
-            f"{counted(len(launches), 'launch')} of kernels that copy a tensor and compute nothing",
-            Cost(sum(one.seconds for one in launches), launches[0].known, "what these launches take", moved),
-            _kernels_and_targets(whole, launches),
-            "leave out .contiguous(), .clone() and reshapes of transposed tensors where what follows takes strides",
-            whole.lines_of(launches),
-            whole.places_of(launches),
-            why_unproved="the lines have to change: trace the changed program, and explorer.compare() shows both",
-        )
-    convolutions = [one for one in whole.launches if copied(one.row) and one.row["call"]]
-    if convolutions and whole.target:
-        extra = sum(copied(one.row) for one in convolutions)
-        yield Verdict(
-            "layout copied",
-            f"{counted(len(convolutions), 'convolution')} whose channels do not lie side by side",
-            Cost(whole.seconds_of(extra), "estimated", f"cuDNN copies what goes in and comes out, {whole.bandwidth}", extra),
-            f"the strides of the input of {convolutions[0].name} are {_strides(convolutions[0])}",
-            "put model and input into memory_format=torch.channels_last",
-            whole.lines_of(convolutions),
-            whole.places_of(convolutions),
-            why_unproved="the input's layout has to change: trace with x.to(memory_format=torch.channels_last)",
-        )
-
-
-def _strides(launch: Launch) -> Plain:
-    return next((call.strides[0] for call in launch.row["calls"] or () if call.strides), "not known")
-
-
-def casts(whole: Whole) -> Iterator[Verdict]:
-    """Yield a verdict for the kernels that only change a tensor's dtype."""
-    launches = _only(whole, CAST, "to_dtype")
-    if launches:
-        moved = sum(one.row["read"] + one.row["written"] for one in launches)
-        inputs = list(dict.fromkeys(name for one in launches for name in _inputs(whole, one)))
-        of = f", of {', '.join(inputs[:3])}{' …' if len(inputs) > 3 else ''}" if inputs else ""
-        yield Verdict(
-            "dtype cast",
-            f"{counted(len(launches), 'launch')} of kernels that only change a dtype{of}",
-            Cost(sum(one.seconds for one in launches), launches[0].known, "what these launches take", moved),
-            _kernels_and_targets(whole, launches),
-            "hold it in the dtype that it is used in: for inference model.to(torch.bfloat16) in place of autocast",
-            whole.lines_of(launches),
-            whole.places_of(launches),
-            why_unproved="the program's dtypes have to change: trace the changed program, and explorer.compare() shows both",
-        )
-
-
-def _only(whole: Whole, allowed: frozenset[str], needed: str) -> list[Launch]:
-    """List the launches whose loops do nothing but some operations, among them one that is needed."""
-    found = []
-    for launch in whole.launches:
-        texts = node_texts(whole, launch) if launch.row["kernels"] and launch.row["kind"] != "user's kernel" else []
-        called = {operation for text in texts for operation in loop_calls(text)}
-        if called <= allowed and needed in called:
-            found.append(launch)
-    return found
-
-
-def _inputs(whole: Whole, launch: Launch) -> Iterator[str]:
-    """Yield what the program calls the inputs that a launch reads."""
-    names = whole.inputs_of(launch)
-    yield from (names[used] for used in _reads(launch) if used in names)
-
-
-def _kernels_and_targets(whole: Whole, launches: Sequence[Launch]) -> str:
-    names = list(dict.fromkeys(one.name for one in launches))
-    targets = dict.fromkeys(
-        str(node["target"]) for one in launches for node in whole.nodes_of(one) if node.get("op") == "call_function"
-    )
-    computing = [target for target in targets if not VIEWS.match(target)] or list(targets)
-    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return f"{', '.join(names[:2])}{more} of {', '.join(computing[:4])}: their loops load and store, nothing else"
-
-
-# float64 -----------------------------------------------------------------------------------------------------------------
-
-
-def float64(whole: Whole) -> Iterator[Verdict]:
-    """Yield a verdict where a graph mixes float64 with narrower inputs, so that all that they meet becomes float64."""
-    for graph in whole.graphs:
-        inputs = [node for node in graph.graph_nodes if node.get("op") == "placeholder" and "float" in str(node.get("dtype"))]
-        wide = [node for node in graph.graph_nodes if "float64" in str(node.get("dtype"))]
-        if not wide or all("float64" in str(node.get("dtype")) for node in inputs):
-            continue
-        launches = [
-            one
-            for one in whole.launches
-            if one.graph is graph and {n["name"] for n in wide} & {*one.row["fx_nodes"], *_reads(one)}
-        ]
-        cost = _narrowed(whole, launches)
-        names = input_names(whole.trace, graph.artifact.frame, graph.artifact.graph)
-        named = [names.get(str(node["name"]), str(node["name"])) for node in inputs if node in wide]
-        first = [node for node in wide if node.get("file")]
-        yield Verdict(
-            "float64",
-            f"{len(wide)} values are float64 among narrower ones" + (f", from {', '.join(named)}" if named else ""),
-            cost,
-            "; ".join(f"{node['name']} is {node['dtype']}[{', '.join(node.get('shape') or ())}]" for node in wide[:3]),
-            "give the float64 input the dtype of the others before the call: what NumPy makes is float64",
-            whole.user_lines(first[:3]),
-            tuple(whole.places_of_nodes(graph.artifact, [node["name"] for node in wide[:3]])),
-            why_unproved="the dtype of an input has to change: trace the changed call, and explorer.compare() shows both",
-        )
-
-
-def _reads(launch: Launch) -> Iterator[str]:
-    """Yield the FX nodes that a launch reads."""
-    nodes = {node["name"]: node for node in launch.graph.graph_nodes}
-    for name in launch.row["fx_nodes"]:
-        yield from nodes.get(name, {}).get("inputs", ())
-
-
-def _narrowed(whole: Whole, launches: Iterable[Launch]) -> Cost:
-    """What float64 costs: half of its bytes, and the slower of both rates."""
-    moved, seconds = 0, 0.0
-    for launch in launches:
-        names = {*launch.row["fx_nodes"], *_reads(launch)}
-        nodes = [node for node in launch.graph.graph_nodes if node["name"] in names and "float64" in str(node.get("dtype"))]
-        half = min(sum(_bytes(node) for node in nodes), launch.row["read"] + launch.row["written"]) // 2
-        moved += half
-        seconds += max(whole.seconds_of(half), _slower(whole, launch))
-    return Cost(seconds, "estimated", f"half of the bytes that float64 takes, {whole.bandwidth}, or its slower operations", moved)
-
-
-def _slower(whole: Whole, launch: Launch) -> float:
-    """Seconds that the float64 operations of a launch take longer than float32's would."""
-    peak = whole.target.peak if whole.target else {}
-    count = loop_operations(launch.row).get("float64", 0)
-    if not count or not peak.get("fp64") or not peak.get("fp32"):
-        return 0.0
-    return 2 * count * (1 / peak["fp64"] - 1 / peak["fp32"])
-
-
-def _bytes(node: Mapping[str, Plain] | None) -> int:
-    """Count the bytes of a node's result; 0 where that is not known."""
-    if node is None or node.get("shape") is None or not all(str(length).isdigit() for length in node["shape"]):
-        return 0
-    return math.prod(int(length) for length in node["shape"]) * element_size(str(node.get("dtype")))
-
-
-__all__ = ["casts", "float64", "fusions", "layouts", "realized", "scores"]
+__all__ = ["fusions", "realized", "scores"]

@@ -36,9 +36,14 @@ def fallbacks(whole: Whole) -> Iterator[Verdict]:
         if row["kind"] == "fallback" and row["frame"] in whole.frames and not WHOLE_OPERATORS.search(str(row["target"])):
             rows.setdefault(str(row["target"]), []).append(row)
     for target, same in rows.items():
-        launches = [one for one in whole.launches for row in same if one.row["call"] and row["node"] in one.row["fx_nodes"]]
+        launches = [one for one in whole.launches for row in same if one.row["call"] and row["node"] in _called(one)]
         if launches:
             yield _fallback(whole, target, same, launches)
+
+
+def _called(launch: Launch) -> set[str]:
+    """Return the FX nodes that a launch calls the operators of; its other nodes may be views on the way."""
+    return {str(call.node) for call in launch.row["calls"] or () if call.node} or set(launch.row["fx_nodes"])
 
 
 def _fallback(whole: Whole, target: str, rows: list[Mapping[str, Plain]], launches: list[Launch]) -> Verdict:

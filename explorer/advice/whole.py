@@ -7,6 +7,7 @@ bytes count at a bandwidth that is assumed; so does Python's time for a launch. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,7 @@ from explorer.model.values import Artifact, Plain
 from explorer.questions.costs import SHARES, estimate, is_call, measured_ms, target_of
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.kernels import KernelData, kernels_of
+from explorer.questions.memory import element_size
 from explorer.questions.rows import GroupRow
 from explorer.questions.user_lines import UserLine
 from explorer.stages.fx_graph import input_names, node_lines
@@ -88,7 +90,7 @@ class Whole:
             self._launch(graph, row)
             for graph in self.graphs
             for row in graph.groups()
-            if row["kernels"] or (is_call(row) and row["call"])
+            if row["kernels"] or (is_call(row) and row["call"] and not is_view(row))
         )
 
     def _launch(self, graph: Graph, row: GroupRow) -> Launch:
@@ -209,6 +211,26 @@ class Whole:
             yield from ((graph.id, lines[name]) for name in names if name in lines)
 
 
+def is_view(row: GroupRow) -> bool:
+    """Tell whether a node of the scheduler only calls an operator that gives a view, by the operator's schema."""
+    calls = row["calls"] or ()
+    return bool(calls) and all(call.view for call in calls)
+
+
+def reads_of(launch: Launch) -> Iterator[str]:
+    """Yield the FX nodes that a launch reads."""
+    nodes = {node["name"]: node for node in launch.graph.graph_nodes}
+    for name in launch.row["fx_nodes"]:
+        yield from nodes.get(name, {}).get("inputs", ())
+
+
+def bytes_of(node: Mapping[str, Plain] | None) -> int:
+    """Count the bytes of a node's result; 0 where that is not known."""
+    if node is None or node.get("shape") is None or not all(str(length).isdigit() for length in node["shape"]):
+        return 0
+    return math.prod(int(length) for length in node["shape"]) * element_size(str(node.get("dtype")))
+
+
 def first_line(kernel: KernelData) -> int:
     """The line on which a kernel's function begins, behind its imports; 1 where the text does not say."""
     heads = (number for number, line in enumerate(kernel.artifact.lines, 1) if line.startswith(("def ", 'extern "C"')))
@@ -225,4 +247,16 @@ def _words(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
 
 
-__all__ = ["BREAK", "LAUNCH", "LEAST_SECONDS", "LEAST_SHARE", "Launch", "Whole", "counted", "first_line"]
+__all__ = [
+    "BREAK",
+    "LAUNCH",
+    "LEAST_SECONDS",
+    "LEAST_SHARE",
+    "Launch",
+    "Whole",
+    "bytes_of",
+    "counted",
+    "first_line",
+    "is_view",
+    "reads_of",
+]

@@ -190,7 +190,8 @@ class OperatorCall(Record):
     """An operator that is computed as a whole, by a library or a template; see `observe/operators.py`.
 
     `operations` counts floating-point or integer operations, None where no formula is known. `sizes` are batch, rows, columns
-    and inner size of the product behind it. `strides` are those of its first two inputs, in elements.
+    and inner size of the product behind it. `strides` are those of its first two inputs, in elements. `view` tells that the
+    operator's schema has its result share the memory of an argument, so that it moves and computes nothing.
     """
 
     operator: str
@@ -206,6 +207,7 @@ class OperatorCall(Record):
     transposed: bool | None = None
     strides: tuple[tuple[int, ...], ...] | None = None
     results: tuple[TensorLayout, ...] | None = None
+    view: bool | None = None
 
 
 @record

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from explorer.model.rows import Names
+from explorer.observe.operators import is_view_call
 from explorer.observe.scheduler_nodes import hint, inputs, is_loops, is_result, iterations, written_names
 
 #: The least that DRAM and L2 hand out at once, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
@@ -60,7 +61,7 @@ def _reads(part: Any) -> Iterator[tuple[str, Any, int]]:
             if hasattr(dep, "var_names"):
                 yield dep.name, str(dep.index), _loop_bytes(dep, part)
         yield from ((dep.name, ATOMIC, _loop_bytes(dep, part)) for dep in part.read_writes.writes if _mode(dep) == ATOMIC)
-    elif not is_result(part):
+    elif not is_result(part) and not is_view_call(part):
         for number, tensor in enumerate(inputs(part.node)):
             yield tensor.get_name(), number, _tensor_bytes(tensor)
 
@@ -70,7 +71,7 @@ def _writes(part: Any, group: Sequence[Any]) -> Iterator[tuple[str, Any, int]]:
     if is_loops(part):
         kept = {buffer.get_name() for buffer in part.get_outputs() if _is_kept(buffer, group)}
         yield from ((dep.name, str(dep.index), _loop_bytes(dep, part)) for dep in part.read_writes.writes if dep.name in kept)
-    elif not is_result(part):
+    elif not is_result(part) and not is_view_call(part):
         for buffer in part.get_outputs():
             for tensor in _results(part, buffer):
                 yield tensor.get_name(), tensor.get_name(), _whole(tensor.get_name())

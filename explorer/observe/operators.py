@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 from explorer.model.records import changed
 from explorer.model.rows import OperatorCall, TensorLayout
 from explorer.observe.scheduler_nodes import hint, inputs, is_loops, is_result, written_names
+from explorer.observe.views import is_view
 
 
 def operator_call(part: Any) -> OperatorCall | None:
@@ -38,8 +39,17 @@ def operator_call(part: Any) -> OperatorCall | None:
         tf32=tf32(called),
         strides=tuple(strides[:2]),
         results=_result_layouts(node),
+        view=is_view(node) or None,
         **_product(called, arguments, count),
     )
+
+
+def is_view_call(part: Any) -> bool:
+    """Whether a scheduler node calls an operator that only gives a view of its argument, as `aten.view_as_real` does."""
+    if part.node is None or is_result(part) or getattr(part, "_body", None) is not None:
+        return False
+    node = _origin(part.node)
+    return node is not None and is_view(node)
 
 
 def _dtype(arguments: Mapping[str, Any]) -> str:

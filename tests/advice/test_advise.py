@@ -19,8 +19,8 @@ from explorer.traced import Trace, load
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "advice.py"
 #: Of the programs of benchmarks/advice.py, which runs them all, one or more a file of the room.
-PLANTED = ("break", "tiny", "tf32", "unfused", "attention", "layout", "float64", "strided", "idle", "scalar")
-FINE = ("fine: block", "fine: norm")
+PLANTED = ("break", "tiny", "tf32", "unfused", "attention", "layout", "float64", "strided", "idle", "scalar", "t5")
+FINE = ("fine: block", "fine: norm", "fine: llama")
 
 
 @cache

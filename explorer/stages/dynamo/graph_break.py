@@ -38,6 +38,12 @@ def facts(text: str) -> GraphBreak:
     )
 
 
+def code_at(text: str, file: str, line: int) -> str:
+    """Return the code of a line as the traceback in Dynamo's message has it, "" where it has not."""
+    found = re.search(rf'^ *File "{re.escape(file)}", line {line}, in .*\n +(?P<code>\S.*)$', text, re.MULTILINE)
+    return found["code"].strip() if found else ""
+
+
 def _dedented(text: str) -> str:
     """Take away what all lines but the first are indented by."""
     first, _, rest = text.strip().partition("\n")

@@ -246,7 +246,8 @@ export interface TensorLayout {
  *
  * `operations` counts floating-point or integer operations, None where no formula is known. `sizes` are
  * batch, rows, columns and inner size of the product behind it. `strides` are those of its first two inputs,
- * in elements.
+ * in elements. `view` tells that the operator's schema has its result share the memory of an argument, so
+ * that it moves and computes nothing.
  */
 export interface OperatorCall {
   operator: string;
@@ -262,6 +263,7 @@ export interface OperatorCall {
   transposed?: boolean;
   strides?: number[][];
   results?: TensorLayout[];
+  view?: boolean;
 }
 
 /** A node of the scheduler after fusion, a row of `Fusion.groups`; bytes read and written. */
