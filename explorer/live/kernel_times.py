@@ -175,7 +175,7 @@ def _rows(
         yield {
             "frame": frame,
             "graph": graph,
-            "name": name,
+            "kernel": name,
             "kind": kinds[frame, graph, name],
             "launches": max(map(len, by_run)),
             "seconds": median,

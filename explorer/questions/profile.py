@@ -23,6 +23,9 @@ Place = tuple[str, str, str]
 
 MEASURED = "measured by {source}{device}: {launches} launches in {runs} runs, {mean:.4g} ms a run on average"
 NODE_COLUMNS = ("frame", "graph", "node", "target", "seconds", "whole", "kernels", "file", "line", "code", "module")
+#: What the fields of a part are called in a table, as in `Kernels.table`.
+COLUMN_NAMES: Mapping[str, str] = {"name": "kernel"}
+PROFILE_COLUMNS = tuple(COLUMN_NAMES.get(key, key) for key in ProfiledPart.__annotations__)
 LINE_COLUMNS = ("file", "line", "code", "seconds", "share", "whole", "kernels")
 
 
@@ -58,7 +61,13 @@ def profile_table(trace: TraceData) -> Rows:
     """See `Trace.profile`."""
     profile = profile_of(trace)
     rows = profile.rows if profile is not None else ()
-    return Rows((row.mapping() for row in rows), ProfiledPart.__annotations__)
+    return Rows(map(_profile_row, rows), PROFILE_COLUMNS)
+
+
+def _profile_row(part: ProfiledPart) -> Mapping[str, Plain]:
+    """Return a part as a row: what was not joined has the profile's own name for it."""
+    names = {"name": part.name or ", ".join(part.events)}
+    return {COLUMN_NAMES.get(key, key): value for key, value in {**part.mapping(), **names}.items()}
 
 
 def node_times(trace: TraceData) -> Rows:

@@ -10,7 +10,7 @@ from explorer.model.values import Rows
 from explorer.timing.launch_names import launches_of
 
 #: The columns of the rows of `Trace.time_kernels`.
-COLUMNS = ("frame", "graph", "name", "kind", "launches", "seconds", "low", "high", "each", "idle", "repeats", "how")
+COLUMNS = ("frame", "graph", "kernel", "kind", "launches", "seconds", "low", "high", "each", "idle", "repeats", "how")
 
 
 def profile_of_rows(trace: TraceData, rows: Rows) -> Profile:
@@ -22,10 +22,10 @@ def profile_of_rows(trace: TraceData, rows: Rows) -> Profile:
         ProfiledPart(
             frame=row["frame"],
             graph=row["graph"],
-            name=row["name"],
+            name=row["kernel"],
             kind=row["kind"],
-            nodes=nodes.get((row["frame"], row["graph"], row["name"]), ()),
-            events=(row["name"],),
+            nodes=nodes.get((row["frame"], row["graph"], row["kernel"]), ()),
+            events=(row["kernel"],),
             launches=row["launches"],
             seconds=row["seconds"],
             runs=1,

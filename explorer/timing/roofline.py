@@ -21,7 +21,7 @@ from explorer.questions.rows import GroupRow
 COLUMNS = (
     "frame",
     "graph",
-    "name",
+    "kernel",
     "operators",
     "operations",
     "bytes",
@@ -122,7 +122,7 @@ def _rows(trace: TraceData, measured: Mapping[str, float]) -> Iterator[Mapping[s
     for name, operators, cost in costs:
         groups = work.get((cost["frame"], cost["graph"], name), [])
         moved = None if cost["read"] is None or cost["written"] is None else cost["read"] + cost["written"]
-        facts = {"frame": cost["frame"], "graph": cost["graph"], "name": name, "operators": operators}
+        facts = {"frame": cost["frame"], "graph": cost["graph"], "kernel": name, "operators": operators}
         yield {**facts, **_placed(trace, groups, moved, cost["seconds"], cost["timed"], measured)}
 
 
@@ -277,7 +277,7 @@ def _roof_lines(axes: _Axes, peaks: Sequence[Mapping[str, Plain]]) -> Iterator[s
 def _dot(axes: _Axes, row: Mapping[str, Plain]) -> str:
     colour = MEMORY if row["limit"] == "memory" else OPERATIONS
     share = row["share"] if row["share"] is not None else row["spec_share"]
-    about = f"{row['name']}: {_operations_a_second(row['rate'])}, {row['intensity']:.3g} operations a byte, "
+    about = f"{row['kernel']}: {_operations_a_second(row['rate'])}, {row['intensity']:.3g} operations a byte, "
     about += f"{row['seconds'] * 1e6:.4g} us {row['timed']}" + (f", {share:.0%} of its roof ({row['limit']})" if share else "")
     fill = colour if row["timed"] == "measured" else "#fff"
     x, y = axes.x(row["intensity"]), axes.y(row["rate"])

@@ -432,8 +432,9 @@ class Trace(TraceData):
     def profile(self) -> Rows:
         """One row a kernel, library call or other event of the profile: seconds of all launches; all rows make up its time.
 
-        `kind` is "kernel", "library call" or "not joined", and `why` says why. `events` are the profile's own names. `idle` are
-        the seconds that the device waited before these launches. There are no rows without `with_profile`.
+        `kind` is "kernel", "library call" or "not joined", and `why` says why. `kernel` is the kernel, the scheduler's node of a
+        call, or the profile's own name for what was not joined; `events` are the profile's own names. `idle` are the seconds
+        that the device waited before these launches. There are no rows without `with_profile`.
         """
         return profile_table(self)
 

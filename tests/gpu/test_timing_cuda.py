@@ -83,11 +83,11 @@ def test_an_exported_trace_gives_the_same(traced: Trace, profiler: Any, tmp_path
 
 def test_kernels_timed_by_events_are_near_the_profilers(traced: Trace, profiler: Any) -> None:
     """With a cold cache a kernel takes no less than about what the profiler has, and not several times as much."""
-    profiled = {row["name"]: row for row in traced.with_profile(profiler).profile if row["kind"] != "not joined"}
+    profiled = {row["kernel"]: row for row in traced.with_profile(profiler).profile if row["kind"] != "not joined"}
     rows = traced.time_kernels(10)
-    assert {row["name"] for row in rows} == set(profiled)
+    assert {row["kernel"] for row in rows} == set(profiled)
     for row in rows:
-        warm = profiled[row["name"]]["seconds"] / RUNS
+        warm = profiled[row["kernel"]]["seconds"] / RUNS
         assert 0.7 * warm - 5e-6 < row["seconds"] < 3 * warm + 15e-6
         assert row["low"] <= row["seconds"] <= row["high"] and row["idle"] is None
 

@@ -38,7 +38,7 @@ def test_each_kernel_and_call_is_timed_in_its_order(traced: Trace) -> None:
     rows = traced.time_kernels(5)
     kinds = [row["kind"] for row in rows]
     assert kinds == ["kernel", "library call", "kernel", "library call", "kernel"]
-    assert [row["name"] for row in rows if row["kind"] == "kernel"] == [kernel.name for kernel in traced.kernels]
+    assert [row["kernel"] for row in rows if row["kind"] == "kernel"] == [kernel.name for kernel in traced.kernels]
     assert all(0 < row["low"] <= row["seconds"] <= row["high"] and row["repeats"] == 5 for row in rows)
     assert rows[0]["idle"] == 0 and all(row["idle"] > 0 for row in rows[1:])
 
@@ -54,7 +54,7 @@ def test_a_kernel_that_is_slow_is_the_one_that_is_slow(traced: Trace) -> None:
         return launch(*args, **keywords)
 
     with replaced_kernels([(wrapper, name, lambda kernel: Intercepted(kernel, sleeping))]):
-        rows = {row["name"]: row for row in traced.time_kernels(3)}
+        rows = {row["kernel"]: row for row in traced.time_kernels(3)}
     assert SLOW <= rows.pop(name)["seconds"] < 10 * SLOW
     assert all(row["seconds"] < SLOW for row in rows.values())
 

@@ -77,6 +77,7 @@ def test_all_rows_make_up_the_time_of_the_profile(two_runs: Any) -> None:
         (("nvjet_sgemm",), 1): pytest.approx(5.0),
     }
     assert {row["why"] for row in others.values()} == {"outside of the compiled functions"}
+    assert {row["kernel"] for row in others.values()} == {"Memcpy HtoD", "nvjet_sgemm"}, "each row says what it is of"
 
 
 def test_each_launch_of_a_kernel_has_its_own_time_in_the_graph(two_runs: Any) -> None:
@@ -104,7 +105,7 @@ def test_nodes_and_lines_share_the_time_of_their_kernels(two_runs: Any) -> None:
 def test_gaps_between_launches_are_idle_time(two_runs: Any) -> None:
     """Between two launches of a run the device waits, by the profile's own times; the first launch of a run waits for nothing."""
     _, profiled, _, _ = two_runs
-    idle = {row["name"]: row["idle"] for row in profiled.profile if row["kind"] != "not joined"}
+    idle = {row["kernel"]: row["idle"] for row in profiled.profile if row["kind"] != "not joined"}
     assert idle["triton_per_fused_native_layer_norm_0"] == 0.0
     assert all(seconds > 0 for name, seconds in idle.items() if name != "triton_per_fused_native_layer_norm_0")
 
@@ -150,7 +151,7 @@ def test_forward_and_backward_are_told_apart(replayed: Callable[[str], Trace], t
     made.call("triton_per_fused_sum_0", [("triton_per_fused_sum_0", 6.0)])
     made.end("CompiledFunctionBackward", region)
     rows = trace.with_profile(made.write(tmp_path / "train.json")).profile
-    assert {(row["graph"], row["name"], round(row["seconds"] * 1e6, 6)) for row in rows} == {
+    assert {(row["graph"], row["kernel"], round(row["seconds"] * 1e6, 6)) for row in rows} == {
         ("forward", "triton_poi_fused_gelu_0", 4.0),
         ("backward", "triton_per_fused_sum_0", 6.0),
     }

@@ -78,8 +78,8 @@ def test_an_exported_trace_gives_the_same(profiled: Profiled, tmp_path: Path) ->
     """The profiler can still export its trace afterwards, and the file has the same times."""
     path = tmp_path / "trace.json.gz"
     profiled.profiler.export_chrome_trace(str(path))
-    read = {row["name"]: row for row in profiled.trace.with_profile(path).profile if row["name"]}
-    live = {row["name"]: row for row in profiled.joined.profile if row["name"]}
+    read = {row["kernel"]: row for row in profiled.trace.with_profile(path).profile if row["kind"] != "not joined"}
+    live = {row["kernel"]: row for row in profiled.joined.profile if row["kind"] != "not joined"}
     assert read.keys() == live.keys()
     for name, row in read.items():
         assert row["seconds"] == pytest.approx(live[name]["seconds"], rel=1e-3) and row["launches"] == live[name]["launches"]

@@ -18,7 +18,7 @@ H100 = Target.parse("h100")
 def test_a_product_lies_where_its_sizes_say(replayed: Callable[[str], Trace]) -> None:
     """A product of m × k with k × n has 2mkn operations on its three matrices, and its rate is these by its seconds."""
     trace = replayed(LAYERS)
-    row = next(row for row in trace.roofline().table() if row["name"] == "op4")
+    row = next(row for row in trace.roofline().table() if row["kernel"] == "op4")
     call = next(each for group in trace.fusion.groups() if group["name"] == "op4" for each in group["calls"])
     _, m, n, k = call["sizes"]
     assert row["operations"] == 2 * m * n * k and row["bytes"] == 4 * (m * k + k * n + m * n)
