@@ -18,6 +18,7 @@ from explorer.model.records import typed
 from explorer.model.values import Event, Plain
 from explorer.observe.patch import ON_PURPOSE
 from explorer.observe.recompiles import CallsOfDynamo, CompileAttempt, SizesSeen, calls_of_dynamo, limits_kept
+from explorer.observe.torch_logs import torch_logs_kept_from_terminal
 from explorer.probing.failing import FailedGuard, failed_guards
 from explorer.probing.varied_call import varied
 from explorer.probing.vary import UNCHANGED, Vary
@@ -107,6 +108,7 @@ class Session:
         absent = self.plan.absent
         with ExitStack() as stack:
             stack.enter_context(full_collections_paused())
+            stack.enter_context(torch_logs_kept_from_terminal())
             stack.enter_context(recording(STAGES, self.recorder, cold=True, absent=absent))
             stack.enter_context(limits_kept(self.limits))
             stack.enter_context(self._sizes.in_use())
