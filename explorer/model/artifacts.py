@@ -38,6 +38,7 @@ from explorer.model.rows import (
     Rule,
     SchedulerNode,
     Setting,
+    SymbolicStep,
     Tiling,
     VerdictRow,
     WrittenFile,
@@ -206,6 +207,17 @@ class DynamoBytecode(Code):
 
     names: Names
     copied: tuple[tuple[int, int], ...] | None = None
+
+
+@record
+class SymbolicSteps(Record):
+    """Each step of Dynamo's symbolic execution of one frame, those of attempts that it gave up included, in order.
+
+    `same_graph` says that the graph which they added is the trace's, so that their nodes are its nodes.
+    """
+
+    steps: tuple[SymbolicStep, ...]
+    same_graph: bool
 
 
 @record
@@ -872,6 +884,7 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         "cache": CacheLookups,
         "compilation_metrics": AllMetrics,
         "bytecode": Bytecode,
+        "symbolic_steps": SymbolicSteps,
         "recompile": Recompiles,
         "graph_break": GraphBreak,
         "symbol": Symbols,

@@ -621,6 +621,33 @@ class OnnxPlacement(Record):
 
 
 @record
+class SymbolicStep(Record):
+    """One instruction that Dynamo executed on symbols: what the stack was after it, what it changed, and what it added.
+
+    `attempt` counts from 0, `depth` the inlined calls around it. `code` is the text of the user's `line`, `offset` and
+    `bytecode_line` the instruction's place in the frame's bytecode and in its text. `changed` has the locals that it changed,
+    `nodes` the FX nodes and `guards` the guards that it added, each guard as kind and source; `raised` what ended it.
+    """
+
+    attempt: int
+    last_attempt: bool
+    depth: int
+    function: str
+    file: str
+    line: int | None
+    code: str
+    offset: int | None
+    bytecode_line: int | None
+    opname: str
+    argument: str
+    stack: Names
+    changed: Mapping[str, str]
+    nodes: Names
+    guards: Names
+    raised: str
+
+
+@record
 class ProfiledPart(Record):
     """A kernel, a library call or something else of a profile, with the seconds of all of its launches.
 

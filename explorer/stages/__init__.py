@@ -8,7 +8,17 @@ from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.stages.aot import aot_metadata, backward, forward, joint
 from explorer.stages.cpp import assembly
-from explorer.stages.dynamo import bytecode, decompiled, dynamo_bytecode, graph_break, guards, recompile, source, symbol
+from explorer.stages.dynamo import (
+    bytecode,
+    decompiled,
+    dynamo_bytecode,
+    graph_break,
+    guards,
+    recompile,
+    source,
+    symbol,
+    symbolic_steps,
+)
 from explorer.stages.dynamo import graph as dynamo
 from explorer.stages.inductor import (
     assumption,
@@ -66,6 +76,7 @@ STAGES: tuple[Stage, ...] = (
     cache.STAGE,
     compilation_metrics.STAGE,
     bytecode.STAGE,
+    symbolic_steps.STAGE,
     recompile.STAGE,
     graph_break.STAGE,
     symbol.STAGE,

@@ -6,24 +6,40 @@ makes it, each time as one more attempt; the last is the one whose graph is comp
 
 from __future__ import annotations
 
+import linecache
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from types import CodeType
+from typing import Any, TypeVar
 
 from explorer.errors import CompileError
 from explorer.live.protocol import Live
-from explorer.model.values import Plain, Rows
+from explorer.model.artifacts import SymbolicSteps as FrameSteps
+from explorer.model.rows import SymbolicStep
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Event, Plain, Rows
 from explorer.observe.context import current_compile_id
+from explorer.observe.functions import disassembly
 from explorer.observe.patch import Guard, followed, guarding, observed
+from explorer.replay import extended, rendered
+from explorer.stages.dynamo.symbolic_steps import step_lines
 from explorer.stepping.capture import compiles_begun, names_as_in_a_trace
+from explorer.stepping.line_table import disassembled_lines
+
+T = TypeVar("T", bound=TraceData)
 
 COLUMNS = (
     "step", "frame", "attempt", "last_attempt", "depth", "function", "file", "line",
-    "offset", "opname", "argument", "stack", "locals", "changed", "nodes", "guards", "raised",
+    "code", "offset", "bytecode_line", "opname", "argument", "stack", "locals", "changed", "nodes", "guards", "raised",
 )  # fmt: skip
+#: What is said where the graph of the second trace is another one.
+OTHER_GRAPH = (
+    "the call was traced once more, and the graph of frame {frame} is not that of this trace: "
+    "its nodes have no links to the steps"
+)
 #: The most elements of a symbolic list or dict that are written, and the most containers inside each other.
 MOST, DEEPEST = 6, 2
 
@@ -36,15 +52,16 @@ class _Step:
     facts: dict[str, Plain]
     nodes: list[Any] = field(default_factory=list)
     guards: list[str] = field(default_factory=list)
-    inlined: bool = False
+    of_frame: bool = False
 
 
 @dataclass(eq=False)
 class _Attempt:
-    """One walk of Dynamo's through a frame. `names` has the names that the nodes of its graph have in the end."""
+    """One walk of Dynamo's through a frame, whose `code` it is. `names` has the names that its graph's nodes have in the end."""
 
     frame: str
     number: int
+    code: CodeType
     steps: list[_Step] = field(default_factory=list)
     under_way: list[_Step] = field(default_factory=list)
     names: dict[Any, str] = field(default_factory=dict)
@@ -56,11 +73,52 @@ class SymbolicSteps(Rows):
     @property
     def text(self) -> str:
         """One line a step, inlined calls indented, under the user's line, with what the step added at its end."""
-        return "\n".join(_lines(self))
+        return "\n".join(
+            text
+            for frame, steps in _by_frame(self).items()
+            for text in (f"# frame {frame}", *(line.text for line in step_lines(steps)))
+        )
 
 
 def symbolic_steps(live: Live) -> SymbolicSteps:
     """Trace the call once more, and give each step of Dynamo's; CompileError where it cannot be compiled again."""
+    return _traced_again(live)[0]
+
+
+def with_symbolic_steps(trace: T, live: Live) -> T:
+    """Return the trace with the steps as a stage of each frame; see `Trace.with_symbolic_steps`."""
+    if trace.find("symbolic_steps"):
+        return trace
+    rows, again = _traced_again(live)
+    events = []
+    for frame, steps in _by_frame(rows).items():
+        same = _graphs(trace, frame) == _graphs(again, frame)
+        if not same:
+            warnings.warn(f"explorer: {OTHER_GRAPH.format(frame=frame)}", stacklevel=4)
+        events.append(Event("symbolic_steps", 0.0, frame, data=FrameSteps(steps=tuple(steps), same_graph=same)))
+    artifacts: list[Artifact] = []
+    for event in events:
+        artifacts += rendered(trace, [event])
+    return extended(trace, artifacts)
+
+
+def _graphs(trace: TraceData, frame: str) -> list[str]:
+    """The texts of Dynamo's graph of a frame."""
+    return [artifact.text for artifact in trace.find("dynamo", frame)]
+
+
+def _by_frame(rows: Rows) -> dict[str, list[SymbolicStep]]:
+    """The steps of each frame, in order."""
+    frames: dict[str, list[SymbolicStep]] = {}
+    for row in rows:
+        fields = {name: row[name] for name in SymbolicStep.__annotations__}
+        fields["changed"] = {name: row["locals"][name] for name in row["changed"]}
+        frames.setdefault(row["frame"], []).append(SymbolicStep(**fields))
+    return frames
+
+
+def _traced_again(live: Live) -> tuple[SymbolicSteps, TraceData]:
+    """The steps of one more trace of the call, and that trace."""
     attempts: list[_Attempt] = []
     begun: dict[str, None] = {}
     lost: dict[tuple[str, str, str], None] = {}
@@ -74,14 +132,24 @@ def symbolic_steps(live: Live) -> SymbolicSteps:
     names = names_as_in_a_trace(begun)
     last = {attempt.frame: attempt for attempt in attempts}
     steps = [(attempt, step) for attempt in attempts for step in attempt.steps]
-    return SymbolicSteps(
-        (_row(number, names, attempt, last[attempt.frame] is attempt, step) for number, (attempt, step) in enumerate(steps)),
+    lines = {attempt: disassembled_lines(attempt.code, disassembly(attempt.code)) for attempt in attempts}
+    rows = SymbolicSteps(
+        (
+            _row(number, names, attempt, last[attempt.frame] is attempt, step, lines[attempt])
+            for number, (attempt, step) in enumerate(steps)
+        ),
         COLUMNS,
     )
+    return rows, again
 
 
-def _row(number: int, names: Mapping[str, str], attempt: _Attempt, last: bool, step: _Step) -> dict[str, Plain]:
-    """The row of one step; of an attempt that was given up the nodes have the names that they had."""
+def _row(
+    number: int, names: Mapping[str, str], attempt: _Attempt, last: bool, step: _Step, lines: Mapping[int, int]
+) -> dict[str, Plain]:
+    """The row of one step; of an attempt that was given up the nodes have the names that they had.
+
+    `lines` has the line of the frame's disassembly for each of its offsets.
+    """
     nodes = tuple(attempt.names[node] for node in step.nodes if node in attempt.names)
     if not attempt.names:
         nodes = tuple(node.name for node in step.nodes)
@@ -91,6 +159,8 @@ def _row(number: int, names: Mapping[str, str], attempt: _Attempt, last: bool, s
         "attempt": attempt.number,
         "last_attempt": last,
         **step.facts,
+        "code": linecache.getline(step.facts["file"], step.facts["line"] or 0).strip(),
+        "bytecode_line": lines.get(step.facts["offset"]) if step.of_frame else None,
         "nodes": nodes,
         "guards": tuple(step.guards),
     }
@@ -164,7 +234,7 @@ def _attempt_of(translator: Any, translators: dict[int, _Attempt], kept: list[An
         kept.append(outermost)
         frame = current_compile_id()
         number = sum(attempt.frame == frame for attempt in attempts)
-        translators[id(outermost)] = _Attempt(frame, number)
+        translators[id(outermost)] = _Attempt(frame, number, outermost.f_code)
         attempts.append(translators[id(outermost)])
     return translators[id(outermost)]
 
@@ -191,7 +261,7 @@ def _begun(translator: Any, attempt: _Attempt) -> _Step | None:
         "changed": (),
         "raised": "",
     }
-    return _Step(attempt, facts)
+    return _Step(attempt, facts, of_frame=code is attempt.code)
 
 
 def _argument(instruction: Any) -> str:
@@ -276,30 +346,3 @@ def _named(source: Any) -> str:
         return str(name() if callable(name) else name)
     except NotImplementedError:  # such as an nn.Module that Dynamo makes itself
         return ""
-
-
-# The text --------------------------------------------------------------------------------------------------------------
-
-
-def _lines(rows: Rows) -> Iterator[str]:
-    """The steps as text: a heading for each attempt, and the user's line before its steps."""
-    import linecache
-
-    attempt: object = None
-    place: object = None
-    for row in rows:
-        if attempt != (row["frame"], row["attempt"]):
-            attempt, place = (row["frame"], row["attempt"]), None
-            given_up = "" if row["last_attempt"] else ", given up: Dynamo starts again"
-            yield f"# frame {row['frame']}, attempt {row['attempt'] + 1}{given_up}"
-        indent = "    " * row["depth"]
-        if place != (row["file"], row["line"], row["depth"]):
-            place = (row["file"], row["line"], row["depth"])
-            code = linecache.getline(row["file"], row["line"] or 0).strip()
-            yield f"{indent}# {row['file']}:{row['line']} in {row['function']}: {code}"
-        added = [f"%{name}" for name in row["nodes"]] + [f"guard {guard}" for guard in row["guards"]]
-        parts = [f"{row['opname']} {row['argument']}".strip().ljust(36), f"[{', '.join(row['stack'])}]"]
-        parts += [f"{name} = {row['locals'][name]}" for name in row["changed"]]
-        parts += [f"+ {', '.join(added)}"] if added else []
-        parts += [f"! {row['raised']}"] if row["raised"] else []
-        yield f"{indent}{'' if row['offset'] is None else row['offset']:>5} " + "  ".join(parts)

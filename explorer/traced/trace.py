@@ -779,6 +779,17 @@ class Trace(TraceData):
         with live.watchers.verb("symbolic_steps()"):
             return symbolic.symbolic_steps(live)
 
+    def with_symbolic_steps(self) -> Trace:
+        """Return this trace with each step of Dynamo's symbolic execution as a stage, so that it is shown, linked and saved.
+
+        The stage "symbolic_steps" has one text a frame, see `symbolic_steps`: each step is linked to its line of the source and
+        of the bytecode, and to the nodes of Dynamo's graph and the guards that it added. The call is traced once more.
+        LiveError for a loaded trace, CompileError where the call cannot be compiled again.
+        """
+        live = self.needs_live("symbolic steps")
+        with live.watchers.verb("with_symbolic_steps()"):
+            return symbolic.with_symbolic_steps(self, live)
+
     def to_script(self, path: str | PathLike[str], *, inputs: str = "auto", limit: float | None = None) -> Made:
         """Write Inductor's output code as one program of its own, for a bug report or for another machine.
 

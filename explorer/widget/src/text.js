@@ -135,6 +135,14 @@ const GRAMMARS = {
   },
   diff: { comment: "^(?:---|\\+\\+\\+) .*", keyword: "^@@.*", made: "^\\+.*", gone: "^-.*" },
   bytecode: { comment: "\\(.*\\)$", keyword: "\\b[A-Z][A-Z_]{2,}\\b", number: NUMBER, value: ">>" },
+  symbolic: {
+    comment: "^\\s*#.*",
+    string: `${STRING}|'(?:[^'\\\\]|\\\\.)*'`,
+    keyword: "(?<=^\\s*(?:\\d+ +)?)[A-Z][A-Z_\\d]{2,}\\b",
+    made: "(?<=\\+ .*)(?:guard [A-Z_]+|%[\\w.]+)",
+    value: "%[\\w.]+",
+    number: NUMBER,
+  },
   plain: {},
 };
 
@@ -166,6 +174,7 @@ const FAMILY = {
   xml: "xml",
   diff: "diff",
   bytecode: "bytecode",
+  symbolic: "symbolic",
 };
 
 /** The languages that are coloured. */
