@@ -1,10 +1,11 @@
-"""The `explorer` command: trace a script, show a saved trace, compare several, list targets and backends.
+"""The `explorer` command: trace a script, show a saved trace, compare several, list targets and backends, look what is missing.
 
     explorer trace SCRIPT [ARGS...] [--target T] [-o OUT]...      also: -m MODULE [ARGS...]
     explorer show FILE [--stage NAME] [-o OUT]...
     explorer compare FILE FILE... [-o OUT]
     explorer targets
     explorer backends [NAME...]
+    explorer doctor [--warm] [--json]
 
 This module imports neither torch nor triton, so that `--help`, `--version`, `show` and `compare` answer at once.
 """
@@ -16,6 +17,7 @@ import builtins
 import importlib.machinery
 import importlib.util
 import io
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,6 +78,9 @@ def parser() -> argparse.ArgumentParser:
     _add(commands, "targets", targets, "list the targets that a trace can be made for")
     backends_command = _add(commands, "backends", backends, "list torch.compile's backends and try whether each runs here")
     backends_command.add_argument("names", nargs="*", metavar="NAME", help="the backends to try (default: all)")
+    doctor_command = _add(commands, "doctor", doctor, "say whether this machine is ready to trace, and what to do if not")
+    doctor_command.add_argument("--warm", action="store_true", help="compile what the first trace would wait for")
+    doctor_command.add_argument("--json", action="store_true", help="print the same as JSON")
     return whole
 
 
@@ -223,6 +228,15 @@ def backends(options: argparse.Namespace) -> int:
     for row in tried(names, timeout=TRIALS_LIMIT).as_tried():
         print(f"{row['backend']:<{width}}  {'yes' if row['works'] else 'no ':<3}  {row['why']}".rstrip(), flush=True)
     return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Print "ready", or what is missing and its remedy, then the details; the status is 0 or 1."""
+    from explorer.doctor import diagnosis
+
+    found = diagnosis(warm=options.warm)
+    print(json.dumps(found.plain(), indent=2) if options.json else found)
+    return 0 if found.ready else 1
 
 
 def _check_folders(outputs: Sequence[Path]) -> None:

@@ -56,6 +56,7 @@ ROOMS = (
     "magics",
     "explorer",
     "demo",
+    "doctor",
     "cli",
     "__main__",
 )

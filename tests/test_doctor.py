@@ -1,0 +1,106 @@
+"""doctor: each thing that tracing needs is taken away in turn, and the first line names it with its remedy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from explorer.cli import main
+from explorer.compilers import readiness
+from explorer.compilers.readiness import Check
+from explorer.doctor import Diagnosis, Warmed
+from tests.test_without_torch import BLOCKED
+
+#: Runs the command in a process that lacks the modules named first.
+DOCTOR = BLOCKED + "from explorer.cli import main\nsys.exit(main(['doctor', *sys.argv[2:]]))"
+
+
+def doctor(*options: str, without: str = "-", **environment: str) -> tuple[int, str]:
+    """The status and the first line of `explorer doctor` in a process of its own."""
+    command = [sys.executable, "-c", DOCTOR, without, *options]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout.partition("\n")[0]
+
+
+def test_a_machine_with_nothing_missing_is_ready(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first line is the word "ready", the status 0; the lines after it name what was found."""
+    assert main(["doctor"]) == 0
+    first, *details = capsys.readouterr().out.split("\n")
+    assert first == "ready"
+    names = ["Python", "torch", "notebook", "dot", "Python.h", "triton", "triton's cache", "Inductor's cache", "C++ compiler"]
+    assert [line.strip().split("  ")[0] for line in details if line] == names
+
+
+def test_no_compiler_and_no_dot_are_named() -> None:
+    """With an empty PATH neither g++ nor dot is found: both are in the line, each with what to install."""
+    status, line = doctor(PATH="/nonexistent")
+    assert status == 1
+    assert line == (
+        "not ready: graphviz's dot is not on the PATH; apt install graphviz. "
+        "there is no C++ compiler that works (g++, or what CXX names); apt install g++"
+    )
+
+
+@pytest.mark.parametrize(
+    ("modules", "line"),
+    [
+        ("triton", "not ready: triton 3"),
+        ("torch,triton", "not ready: torch is not installed; pip install 'torch-compile-explorer[full]', or only read"),
+        ("anywidget", "not ready: anywidget is not installed; pip install 'torch-compile-explorer[view]'"),
+    ],
+)
+def test_a_missing_package_is_named(modules: str, line: str) -> None:
+    """Without triton, torch or the widget the line says so, and which extra brings it."""
+    status, printed = doctor(without=modules)
+    assert status == 1 and printed.startswith(line), printed
+    assert "torch-compile-explorer[" in printed
+
+
+@pytest.mark.parametrize("variable", ["TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"])
+def test_a_cache_that_cannot_be_written_is_named(variable: str) -> None:
+    """A cache's folder in which no file can be made, also by root, is named with the variable that moves it."""
+    status, line = doctor(**{variable: "/proc/no/such"})
+    assert status == 1
+    assert "/proc/no/such cannot be written: " in line and line.endswith(f"; set {variable} to a folder of yours")
+
+
+def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where Python's own header is missing the check says where it should be."""
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    check = next(check for check in readiness.checks() if check.what == "Python.h")
+    assert check.why == f"Python's header {tmp_path / 'Python.h'} is missing" and check.remedy
+
+
+def test_json_has_the_line_and_the_checks() -> None:
+    """`--json` prints one object: ready, the line, and a row a check."""
+    command = [sys.executable, "-c", DOCTOR, "torch", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["ready"]) == (1, False)
+    assert found["line"].startswith("not ready: torch is not installed; ")
+    (torch,) = (check for check in found["checks"] if check["what"] == "torch")
+    assert torch["why"] == "torch is not installed" and torch["use"] == "tracing"
+
+
+def test_warm_compiles_for_the_cpu_and_a_gpu_and_says_how_long_it_took(capsys: pytest.CaptureFixture[str]) -> None:
+    """After the checks come two compiles, each with its seconds."""
+    assert main(["doctor", "--warm", "--json"]) == 0
+    warmed = json.loads(capsys.readouterr().out)["warmed"]
+    assert [one["what"] for one in warmed] == [
+        "the C++ header and a kernel for the CPU",
+        "triton's worker and a kernel for an H100",
+    ]
+    assert all(one["seconds"] > 0 and one["why"] == "" for one in warmed)
+
+
+def test_a_compile_that_fails_is_not_ready() -> None:
+    """What failed while warming is the reason in the line."""
+    found = Diagnosis((Check("Python", "everything", "3.12"),), (Warmed("a kernel", 1.0, "g++: no such header"),))
+    assert str(found) == "not ready: a kernel failed: g++: no such header\n  Python  3.12\n  a kernel: failed"
