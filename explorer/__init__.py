@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from explorer import quiz as quiz
     from explorer.absent.target import targets as targets
     from explorer.compilers.backend import backends as backends
     from explorer.errors import BusyError as BusyError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from explorer.probing.probe import Probe as Probe
     from explorer.probing.probe import probe as probe
     from explorer.probing.vary import Vary as Vary
+    from explorer.quiz.quiz import Quiz as Quiz
     from explorer.recording.display import explore as explore
     from explorer.recording.display import show as show
     from explorer.recording.handwritten import trace_kernel as trace_kernel
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Where each public name is defined; it is imported when first asked for.
+#: Where each public name is defined, "" for a room itself; it is imported when first asked for.
 _HOMES = {
     "Artifact": "model.values",
     "BusyError": "errors",
@@ -75,6 +77,7 @@ _HOMES = {
     "NoVerbError": "errors",
     "NotInstalledError": "errors",
     "Probe": "probing.probe",
+    "Quiz": "quiz.quiz",
     "STAGES": "stages",
     "Stage": "model.stage",
     "Target": "gpus.figures",
@@ -88,6 +91,7 @@ _HOMES = {
     "explore": "recording.display",
     "load": "traced",
     "probe": "probing.probe",
+    "quiz": "",
     "record": "recording.record",
     "show": "recording.display",
     "targets": "absent.target",
@@ -99,7 +103,8 @@ __all__ = [*sorted(_HOMES), "__version__"]
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(importlib.import_module(f"explorer.{_HOMES[name]}"), name)
+        home = _HOMES[name]
+        return getattr(importlib.import_module(f"explorer.{home}"), name) if home else importlib.import_module(f"explorer.{name}")
     raise AttributeError(f"module 'explorer' has no attribute {name!r}")
 
 

@@ -1,0 +1,93 @@
+"""M0, why compile at all: eager against compiled, in seconds and in bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.quiz.exercises import Item, Place, Question, at, traced
+from explorer.quiz.fields import AnyOf, Choice, Number
+from explorer.quiz.programs import program
+from explorer.traced import Trace
+
+IDENTITY = program(
+    """
+def identity(x):
+    return torch.sin(x) ** 2 + torch.cos(x) ** 2
+"""
+)
+#: How many numbers, and how many bytes each has.
+SIZE, BYTES = 1_000_000, 4
+#: How often the speed is measured: a laptop does other things too, so every answer that one of them gives is right.
+TIMES = 3
+SPEEDS = ("less than 2 times", "2 to 4 times", "4 to 8 times", "more than 8 times")
+EQUAL = ("no, they differ", "yes, up to rounding", "yes, to the last bit")
+
+trace = traced(IDENTITY, (SIZE,), target="cpu")
+
+
+def _ratio(t: Trace) -> float:
+    seconds = {row["what"]: row["seconds"] for row in t.benchmark(10)}
+    return float(seconds["eager"] / seconds["compiled"])
+
+
+def _speed(t: Trace) -> AnyOf:
+    """Every bin from the slowest to the fastest of several measurements."""
+    bins = sorted(sum(ratio >= bound for bound in (2, 4, 8)) for ratio in (_ratio(t) for _ in range(TIMES)))
+    return AnyOf(SPEEDS[n] for n in range(bins[0], bins[-1] + 1))
+
+
+def _bytes(t: Trace) -> tuple[int, int]:
+    """What eager's operators read and write, of the graph of ATen operators, and what the fused kernels do."""
+    nodes = [node for node in t.find("forward")[0].nodes if node["op"] == "call_function"]
+    eager = sum(len(node["inputs"]) + 1 for node in nodes) * BYTES * SIZE
+    return eager, sum(group["read"] + group["written"] for group in t.fusion.groups())
+
+
+def _equal(t: Trace) -> str:
+    row = t.check()[0]
+    return EQUAL[0 if not row["equal"] else 1 if row["max_abs"] > 0 else 2]
+
+
+def _kernel(words: str) -> Any:
+    def where(t: Trace) -> Place:
+        return at(t, "kernel", (words, "for(int64_t"))
+
+    return where
+
+
+EXERCISES: tuple[Item, ...] = (
+    Question(
+        id="M0.1",
+        text="`identity` computes sin² + cos² of a million numbers. How many times faster is it compiled, on your machine?",
+        fields=(Choice(options=SPEEDS),),
+        make=trace,
+        truth=_speed,
+        hint="Eager runs five kernels, one after the other. Compiled, how many are there?",
+        where=_kernel("for("),
+        note="One loop in the place of five, and vector instructions for the sines.",
+        program=IDENTITY,
+    ),
+    Question(
+        id="M0.2",
+        text="How many bytes do the five operators of eager read and write for a million float32 numbers, and"
+        " how many the fused kernel?",
+        fields=(Number("eager", tolerance=0.01), Number("fused", tolerance=0.01)),
+        make=trace,
+        truth=_bytes,
+        hint="A float32 has 4 bytes. Each eager operator reads and writes a whole tensor; the addition reads two.",
+        where=_kernel("::loadu("),
+        note="The fused kernel reads x and writes the result. All between them stays in registers.",
+        program=IDENTITY,
+    ),
+    Question(
+        id="M0.3",
+        text="Is the compiled result the same as eager's? To the last bit?",
+        fields=(Choice(options=EQUAL),),
+        make=trace,
+        truth=_equal,
+        hint="Both are right to within the rounding of float32. But is it the same sine? t.check() compares.",
+        where=_kernel(".sin()"),
+        note="Another sine: a vectorised one, which may round the last bit otherwise.",
+        program=IDENTITY,
+    ),
+)

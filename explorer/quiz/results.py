@@ -1,0 +1,140 @@
+"""What a quiz keeps of each exercise, and the file of it: the tries and their outcome, and no more of a person than a name."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from explorer.errors import FileError
+
+#: The points of an exercise that is right at the first try, at the second, and at a later one.
+POINTS = (3, 2, 1)
+MOST_POINTS = POINTS[0]
+#: What the file says that it is, and the version of its shape.
+FORMAT, VERSION = "explorer.quiz", 1
+#: Bounds on what a file may hold: it is read from people whom the reader need not know.
+MOST_BYTES, MOST_NAME, MOST_TRIES, MOST_FIGURE = 1_000_000, 80, 1_000, 1_000_000
+_ID = re.compile(r"[\w.-]{1,40}$")
+_TRY = re.compile(r"[0-9a-f]{8}$")
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one exercise stands. `tries` has a short hash of each different answer, the last one being right if `is_right`."""
+
+    tries: tuple[str, ...] = ()
+    is_right: bool = False
+    figure: int | None = None
+
+    @property
+    def points(self) -> int:
+        """3 if the first answer was right, 2 for the second, 1 for a later one, 0 while none is."""
+        return POINTS[min(len(self.tries), len(POINTS)) - 1] if self.is_right and self.tries else 0
+
+    @property
+    def misses(self) -> int:
+        """How many different answers were not right."""
+        return len(self.tries) - self.is_right
+
+    def after(self, mark: str, is_right: bool, figure: int | None) -> Result:
+        """The result after one more answer. An answer that was given before does not count again, nor one after a right one.
+
+        A better figure does.
+        """
+        if self.is_right:
+            better = figure is not None and (self.figure is None or figure < self.figure)
+            return replace(self, figure=figure) if is_right and better else self
+        if mark in self.tries:
+            return self
+        return Result((*self.tries, mark), is_right, figure)
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one learner by exercise, as a file has them."""
+
+    name: str
+    results: Mapping[str, Result]
+
+    @property
+    def points(self) -> int:
+        """All points together."""
+        return sum(result.points for result in self.results.values())
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, by way of another one, so that what was there stays if writing fails."""
+        rows = {id: _row(result) for id, result in sorted(self.results.items()) if result.tries}
+        text = json.dumps(
+            {"format": FORMAT, "version": VERSION, "name": self.name, "results": rows}, indent=1, ensure_ascii=False
+        )
+        file = Path(path)
+        part = file.with_name(f".{file.name}.part")
+        try:
+            part.write_text(f"{text}\n", encoding="utf-8")
+            part.replace(file)
+        except OSError as error:
+            raise FileError(f"{file} cannot be written: {error.strerror or error}") from error
+
+    @staticmethod
+    def read(path: str | os.PathLike[str], known: Iterable[str] | None = None) -> Results:
+        """Read such a file; FileError, which says what is wrong, for one that is none. `known` are the ids it may have."""
+        file = Path(path)
+        try:
+            with file.open("rb") as opened:
+                content = opened.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise FileError(f"{file.name}: it cannot be read ({error.strerror or error})") from error
+        if len(content) > MOST_BYTES:
+            raise FileError(f"{file.name}: it has more than {MOST_BYTES:,} bytes, which no results have")
+        try:
+            return _checked(json.loads(content.decode("utf-8")), None if known is None else frozenset(known))
+        except (ValueError, RecursionError) as error:
+            why = str(error) if type(error) is _WrongShape else "it is not JSON; it was cut off, or is another kind of file"
+            raise FileError(f"{file.name}: {why}") from error
+
+
+class _WrongShape(ValueError):
+    """What JSON holds is no results."""
+
+
+def _row(result: Result) -> dict[str, Any]:
+    row: dict[str, Any] = {"tries": list(result.tries), "right": result.is_right}
+    return row if result.figure is None else {**row, "figure": result.figure}
+
+
+def checked_name(name: object) -> str:
+    """A learner's name without spaces around it; ValueError for what is none."""
+    if not isinstance(name, str) or not 0 < len(name.strip()) <= MOST_NAME or not name.strip().isprintable():
+        raise _WrongShape(f"its name is not a text of 1 to {MOST_NAME} printable characters")
+    return name.strip()
+
+
+def _checked(value: Any, known: frozenset[str] | None) -> Results:
+    """Make results of JSON; _WrongShape where it is anything else."""
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise _WrongShape("it has no results of a quiz")
+    if type(value.get("version")) is not int or not 1 <= value["version"] <= VERSION:
+        raise _WrongShape(f"its version is not {VERSION}: it was written by a newer explorer, or altered")
+    if set(value) != {"format", "version", "name", "results"} or not isinstance(value["results"], dict):
+        raise _WrongShape("it has other fields than results have")
+    return Results(checked_name(value["name"]), {id: _result(id, row, known) for id, row in value["results"].items()})
+
+
+def _result(id: str, row: Any, known: frozenset[str] | None) -> Result:
+    if not _ID.match(id) or (known is not None and id not in known):
+        raise _WrongShape(f"it has an exercise {id[:40]!r}, which there is not")
+    if not isinstance(row, dict) or not {"tries", "right"} <= set(row) <= {"tries", "right", "figure"}:
+        raise _WrongShape(f"its result of {id} has other fields than a result has")
+    tries, is_right, figure = row["tries"], row["right"], row.get("figure")
+    if not isinstance(tries, list) or not 0 < len(tries) <= MOST_TRIES or len(set(map(str, tries))) != len(tries):
+        raise _WrongShape(f"the tries of {id} are no list of different answers")
+    if not all(isinstance(each, str) and _TRY.match(each) for each in tries) or type(is_right) is not bool:
+        raise _WrongShape(f"the tries of {id} are not as results have them")
+    if figure is not None and (type(figure) is not int or not 0 <= figure <= MOST_FIGURE or not is_right):
+        raise _WrongShape(f"the figure of {id} is not as results have it")
+    return Result(tuple(tries), is_right, figure)

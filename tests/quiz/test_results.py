@@ -1,0 +1,87 @@
+"""The file of results: what is written is read again, and what is damaged or of another shape is refused in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.errors import FileError
+from explorer.quiz.results import MOST_BYTES, Result, Results
+
+GOOD = Results("Ada", {"M1.1": Result(("00000001",), is_right=True), "M6.6": Result(("00000002", "00000003"), True, 5)})
+
+
+def altered(**changes: Any) -> str:
+    """The text of a good file with some fields changed."""
+    return json.dumps({"format": "explorer.quiz", "version": 1, "name": "Ada", "results": {}, **changes})
+
+
+def result(**changes: Any) -> dict[str, Any]:
+    return {"M1.1": {"tries": ["00000001"], "right": True, **changes}}
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    """Name, tries, outcome and figure come back, and nothing is left beside the file."""
+    GOOD.write(tmp_path / "ada.json")
+    assert Results.read(tmp_path / "ada.json") == GOOD and GOOD.points == 5
+    assert [each.name for each in tmp_path.iterdir()] == ["ada.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not JSON"),
+        (altered()[:-5], "not JSON"),
+        ("\x00\xff", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("9" * 10_000, "not JSON"),
+        ("[]", "no results of a quiz"),
+        ("{}", "no results of a quiz"),
+        (altered(format="other"), "no results of a quiz"),
+        (altered(version=2), "newer explorer"),
+        (altered(version=True), "newer explorer"),
+        (altered(more=1), "other fields"),
+        (altered(results=[]), "other fields"),
+        (altered(name=""), "1 to 80 printable"),
+        (altered(name="a\nb"), "1 to 80 printable"),
+        (altered(name="a" * 81), "1 to 80 printable"),
+        (altered(name=["Ada"]), "1 to 80 printable"),
+        (altered(results={"<b>": {}}), "which there is not"),
+        (altered(results={"X9.9": result()["M1.1"]}), "which there is not"),
+        (altered(results=result(points=99)), "other fields than a result"),
+        (altered(results=result(tries=[])), "no list of different answers"),
+        (altered(results=result(tries=["00000001"] * 2)), "no list of different answers"),
+        (altered(results=result(tries=["zz"])), "not as results have them"),
+        (altered(results=result(tries=[1])), "not as results have them"),
+        (altered(results=result(right=1)), "not as results have them"),
+        (altered(results=result(figure=-1)), "the figure"),
+        (altered(results=result(figure=True)), "the figure"),
+        (altered(results=result(right=False, figure=3)), "the figure"),
+        (" " * (MOST_BYTES + 1), "bytes, which no results have"),
+    ],
+    ids=range(28),
+)
+def test_a_file_of_another_shape_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
+    """A FileError says which file it is and what is wrong with it; nothing else is ever raised."""
+    file = tmp_path / "bob.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(FileError) as raised:
+        Results.read(file, ["M1.1", "M6.6"])
+    assert str(raised.value).startswith("bob.json: ") and words in str(raised.value)
+
+
+def test_a_file_that_is_not_there_or_cannot_be_written_is_an_error_of_files(tmp_path: Path) -> None:
+    """Reading what is missing, and writing into no folder, say why."""
+    with pytest.raises(FileError, match="cannot be read"):
+        Results.read(tmp_path / "none.json")
+    with pytest.raises(FileError, match="cannot be written"):
+        GOOD.write(tmp_path / "no" / "ada.json")
+
+
+def test_points_are_counted_and_not_read() -> None:
+    """The points of a file follow from its tries: no field of it can claim more."""
+    assert [Result(tuple(f"{n:08x}" for n in range(tries)), True).points for tries in (1, 2, 3, 9)] == [3, 2, 1, 1]
+    assert Result(("00000001",)).points == 0
