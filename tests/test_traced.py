@@ -358,6 +358,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "an edit": lambda t: t.kernels[0].edit(t.kernels[0].source),
     "tuning": lambda t: t.kernels[0].tune(),
     "the edits of a kernel": lambda t: t.kernels[0].variants,
+    "the edits": lambda t: t.edited,
     "stepping": lambda t: t.stepping(),
     "symbolic steps": lambda t: t.symbolic_steps(),
     "the values of nodes": lambda t: t.values(),

@@ -61,9 +61,11 @@ class Code:
 
     def __call__(self, args: Any) -> Any:
         """Run the module's `call` in the interpreter."""
-        if _HERE.wrappers is None:
-            raise RuntimeError("this code was compiled for a GPU you don't have")
-        return _HERE.wrappers.call(self, args)
+        return _wrappers_here().call(self, args)
+
+    def in_place_of_another(self, args: Any) -> Any:
+        """Run the module's `call` where the interpreter has begun to run another module for the same GPU."""
+        return _wrappers_here()._space(self)["call"](args)
 
     @property
     def random(self) -> bool:
@@ -125,6 +127,13 @@ class _Here(threading.local):
 
 
 _HERE = _Here()
+
+
+def _wrappers_here() -> Wrappers:
+    """This thread's interpreter; RuntimeError in a thread that does not interpret."""
+    if _HERE.wrappers is None:
+        raise RuntimeError("this code was compiled for a GPU you don't have")
+    return _HERE.wrappers
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Edit a kernel of a compiled function: compile the text, try it in another process, put it in place, check and time it."""
+"""Edit a kernel of a compiled function: compile the text, try it in another process, put it in place, check and time it.
+
+`wrapper_editing.py` does the same for the whole output code of a graph.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.absent.generated import Kernel
 from explorer.errors import CompileError, ExplorerError, InputError
@@ -19,6 +22,7 @@ from explorer.model.values import Artifact, Plain, Rows
 from explorer.observe.tensors import same_bits
 from explorer.process.under_way import step
 from explorer.splice import variant as variants
+from explorer.splice.calls import CALL
 from explorer.splice.cost import ladder_cost, launched_cost
 from explorer.splice.job import Job
 from explorer.splice.kernels import FORMS, KernelText, compiled, kernel_text
@@ -26,7 +30,8 @@ from explorer.splice.launches import RecordedLaunch
 from explorer.splice.messages import NOT_PYTHON, located
 from explorer.splice.trial import Outcome, tried
 from explorer.splice.variant import Variant
-from explorer.splice.wrappers import Wrapper, replaced_kernels
+from explorer.splice.wrapper_text import WrapperText
+from explorer.splice.wrappers import Wrapper
 
 if TYPE_CHECKING:
     from explorer.live.function import LiveFunction
@@ -35,13 +40,15 @@ if TYPE_CHECKING:
 LIMIT = 60.0
 #: The calls of the whole function with a variant and with the original, in turn.
 CALLS = 7
+#: A text of a kernel, or of a wrapper.
+AnyText = KernelText | WrapperText
 
 
 @dataclass(frozen=True)
 class Edit:
-    """What is to be edited: a kernel, the file of its wrapper, which form of it, and the text."""
+    """What is to be edited: a kernel or output code, the file of its wrapper, which form of it, and the text."""
 
-    kernel: Artifact
+    artifact: Artifact
     file: str
     form: str
     text: str
@@ -52,62 +59,94 @@ class Edit:
 
     @property
     def name(self) -> str:
-        """The kernel's name in its wrapper."""
-        return self.kernel.kernel
+        """What is replaced in the wrapper: the kernel's name in it, or the name of its call."""
+        return self.artifact.kernel or CALL
+
+
+#: Where an edit stands: the file of the wrapper, and the name in it, which is that of its call for the wrapper itself.
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An edit that can stand in the place of the original.
+
+    `put` puts it there and returns what puts the original back. `wrapper` is what runs in place of a whole wrapper.
+    """
+
+    variant: Variant
+    put: Callable[[], Callable[[], None]]
+    wrapper: Wrapper | None = None
 
 
 @dataclass
 class Edits:
-    """The variants of one compiled function by the id of their kernel, which of them stands, and what puts its original back.
+    """The variants of one compiled function by the id of what was edited, which of them stand, and what puts originals back.
 
-    Kernels of two graphs may have one name: where a kernel stands is the file of its wrapper and its name in it.
+    Kernels of two graphs may have one name: where a kernel stands is the file of its wrapper and its name in it. An edited
+    wrapper has kernels of its own: it stands, or edits of its kernels do.
     """
 
     made: dict[str, list[Variant]] = field(default_factory=dict)
-    standing: dict[tuple[str, str], Variant] = field(default_factory=dict)
-    undo: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
-    kernels: dict[tuple[str, str], Any] = field(default_factory=dict)
+    standing: dict[Place, Standing] = field(default_factory=dict)
+    undo: dict[Place, Callable[[], None]] = field(default_factory=dict)
 
-    def of(self, kernel: Artifact) -> tuple[Variant, ...]:
-        """The variants of one kernel, in the order in which they were made."""
-        return tuple(self.made.get(kernel.id, ()))
+    def of(self, artifact: Artifact) -> tuple[Variant, ...]:
+        """The variants of one kernel or of one output code, in the order in which they were made."""
+        return tuple(self.made.get(artifact.id, ()))
 
-    def add(self, kernel: Artifact, variant: Variant) -> None:
-        """Add one to those of its kernel."""
-        self.made[kernel.id] = [*self.made.get(kernel.id, ()), variant]
+    def add(self, artifact: Artifact, variant: Variant) -> None:
+        """Add one to those of what it is an edit of."""
+        self.made[artifact.id] = [*self.made.get(artifact.id, ()), variant]
 
-    def put(self, wrapper: Wrapper, name: str, kernel: Any, variant: Variant) -> None:
-        """Let a variant's kernel stand in the place of the original."""
-        place = (wrapper.file, name)
+    def running(self, wrapper: W) -> W:
+        """What runs in the place of a wrapper: its edit, or itself."""
+        standing = self.standing.get((wrapper.file, CALL))
+        return standing.wrapper if standing is not None and standing.wrapper is not None else wrapper  # type: ignore[return-value]
+
+    def put(self, place: Place, standing: Standing) -> None:
+        """Let an edit stand in the place of the original."""
         self.reset(place)
-        self.undo[place] = wrapper.replace(name, functools.partial(_standing_in, kernel))
-        self.kernels[place], self.standing[place] = kernel, variant
+        self.undo[place] = standing.put()
+        self.standing[place] = standing
 
     @contextmanager
-    def original(self, wrapper: Wrapper, name: str) -> Iterator[None]:
-        """The original stands inside the block; after it what stood before, where nothing else was put there."""
-        place = (wrapper.file, name)
-        kernel, variant = self.kernels.get(place), self.standing.get(place)
-        self.reset(place)
+    def original(self, file: str, name: str) -> Iterator[None]:
+        """The original stands inside the block; after it what stood before, where no other edit was put there.
+
+        The original of a wrapper is one with its own kernels, and that of a kernel stands in its own wrapper.
+        """
+        before = {place: standing for place, standing in self.standing.items() if place[0] == file and _hides(name, place[1])}
+        for place in before:
+            self.reset(place)
         try:
             yield
         finally:
-            if variant is not None and place not in self.standing:
-                self.put(wrapper, name, kernel, variant)
+            if (file, name) not in self.standing:
+                for place, standing in before.items():
+                    self.put(place, standing)
 
-    def reset(self, place: tuple[str, str]) -> bool:
+    def reset(self, place: Place) -> bool:
         """Put the original back; False where it stands there."""
         self.standing.pop(place, None)
-        self.kernels.pop(place, None)
         undo = self.undo.pop(place, None)
         if undo is not None:
             undo()
         return undo is not None
 
 
+#: A wrapper of an attached device or of a GPU you don't have.
+W = TypeVar("W", bound=Wrapper)
+
+
+def _hides(name: str, other: str) -> bool:
+    """Whether an edit of `other` in a wrapper must not stand while one of `name` is tried."""
+    return CALL in (name, other) or name == other
+
+
 @dataclass
 class Editing:
-    """One edit under way."""
+    """One edit of a kernel under way."""
 
     live: LiveFunction
     edit: Edit
@@ -115,34 +154,31 @@ class Editing:
     def variant(self) -> Variant:
         """Make the variant, and put it in place where it is right. InputError for what cannot be edited."""
         wrapper = self._wrapper()
-        with self.live.edits.original(wrapper, self.edit.name):  # an edit is held to the original, not to an earlier edit
-            return self._variant(wrapper)
+        with self.live.edits.original(wrapper.file, self.edit.name):  # an edit is held to the original, not to an earlier edit
+            made = self._variant(wrapper)
+        self.live.edits.add(self.edit.artifact, made)
+        return made
 
     def _variant(self, wrapper: Wrapper) -> Variant:
         edit = self.edit
-        original = kernel_text(wrapper, edit.name, edit.kernel.text, edit.kernel.language)
+        original = kernel_text(wrapper, edit.name, edit.artifact.text, edit.artifact.language)
         text = self._text(wrapper, original)
-        made = Variant(
-            1 + len(self.live.edits.of(edit.kernel)),
-            edit.name,
-            edit.form,
-            edit.text,
-            edit.original,
-            variants.COMPILED,
-            config=text.config,
-            original_config=original.config,
-            interpreted=text.target is not None,
-        )
-        variant = self._compiled_and_tried(made, wrapper, text, original)
-        self.live.edits.add(edit.kernel, variant)
-        return variant
+        made = replace(self._made(text), config=text.config, original_config=original.config)
+        return self._compiled_and_tried(made, wrapper, text, original)
+
+    def _made(self, text: KernelText | WrapperText) -> Variant:
+        """The variant of a text before anything is known of it."""
+        edit = self.edit
+        number, name = 1 + len(self.live.edits.of(edit.artifact)), edit.artifact.kernel or edit.artifact.id
+        status, interpreted = variants.COMPILED, text.target is not None
+        return Variant(number, name, edit.form, edit.text, edit.original, status, interpreted=interpreted)
 
     # What is edited ------------------------------------------------------------------------------------------------
 
     def _wrapper(self) -> Wrapper:
-        """The wrapper that launches the kernel; NoVerbError where nothing can be put in its place."""
-        found = next((w for w in self.live.wrappers if w.file == self.edit.file), None)
-        what = f"{self.edit.name} cannot be edited"
+        """The wrapper as Inductor made it; NoVerbError where nothing can be put in its place, or in that of its kernels."""
+        found = next((w for w in self.live.originals if w.file == self.edit.file), None)
+        what = f"{self.edit.artifact.kernel or self.edit.artifact.id} cannot be edited"
         if found is None or "AtenTensorHandle" in found.text:
             raise no_verb(
                 what, "its wrapper is not Python code that was loaded here", "trace without cpp_wrapper, with backend='inductor'"
@@ -159,8 +195,8 @@ class Editing:
         """What is to be compiled; InputError for a form that the kernel does not have."""
         edit = self.edit
         if edit.form == "source":
-            text = kernel_text(wrapper, edit.name, edit.text, edit.kernel.language)
-        elif edit.kernel.language != "triton" or edit.form not in FORMS:
+            text = kernel_text(wrapper, edit.name, edit.text, edit.artifact.language)
+        elif edit.artifact.language != "triton" or edit.form not in FORMS:
             raise InputError(
                 f"{edit.name} has no form {edit.form!r} that can be edited: a C++ kernel is edited as source=…, a Triton kernel "
                 f"as source=… or as {', '.join(f'{form}=…' for form in FORMS)}"
@@ -171,12 +207,12 @@ class Editing:
 
     # The steps -----------------------------------------------------------------------------------------------------
 
-    def _compiled_and_tried(self, made: Variant, wrapper: Wrapper, text: KernelText, original: KernelText) -> Variant:
+    def _compiled_and_tried(self, made: Variant, wrapper: Wrapper, text: AnyText, original: AnyText) -> Variant:
         """Compile and launch the text in another process first; then here, if it ran."""
         step("recording a launch of the original")
-        launches = self.live.launches([(wrapper.file, self.edit.name)], most=1)
+        launches = self._launches(wrapper)
         if not launches:
-            raise InputError(not_launched(self.edit.name))
+            raise InputError(not_launched(made.kernel))
         if text.target is not None:
             made = self._priced(made, text, original, launches[0])
             if made.status != variants.COMPILED or text.form:
@@ -189,47 +225,52 @@ class Editing:
             made = replace(made, seconds=outcome.seconds[0], original_seconds=outcome.seconds[1], timed="measured")
         return self._in_place(made, wrapper, text, _same(outcome, launches))
 
-    def _in_place(self, made: Variant, wrapper: Wrapper, text: KernelText, same: bool) -> Variant:
-        """Put the kernel in place and check the whole function; it stays where that is right.
+    def _launches(self, wrapper: Wrapper) -> Sequence[RecordedLaunch]:
+        """A launch of the original, with its arguments."""
+        return self.live.launches([(wrapper.file, self.edit.name)], most=1)
+
+    def _in_place(self, made: Variant, wrapper: Wrapper, text: AnyText, same: bool) -> Variant:
+        """Put the edit in place and check the whole function; it stays where that is right.
 
         `same` says that the launch that was tried gave, to the bit, what the original's gave.
         """
         step("compiling the edit")
-        before = vars_of(wrapper, self.edit.name)
-        kernel = compiled(text)
-        if own := launched_cost(kernel):
-            made = replace(made, cost=own, original_cost=launched_cost(before))
-        with replaced_kernels([(wrapper, self.edit.name, functools.partial(_standing_in, kernel))]):
+        made, standing = self._standing(made, wrapper, text)
+        with _put(standing.put):
             rows = self.live.check(None) if self.edit.check else Rows()
         status, message = _judged(rows, same) if self.edit.check else (variants.IN_PLACE, "it was not checked")
         made = replace(made, rows=rows, status=status, message=message)
         if made.in_place and self.live.absent is None:
-            made = replace(made, call_seconds=self._calls(wrapper, kernel, before))
+            made = replace(made, call_seconds=self._calls(standing.put))
         if made.in_place:
-            self.live.edits.put(wrapper, self.edit.name, kernel, made)
+            self.live.edits.put((wrapper.file, self.edit.name), replace(standing, variant=made))
         return made
 
-    def _calls(self, wrapper: Wrapper, kernel: Any, original: Any) -> tuple[float, float]:
-        """The median seconds of a call of the whole function with the variant, and with what stood in its place."""
+    def _standing(self, made: Variant, wrapper: Wrapper, text: AnyText) -> tuple[Variant, Standing]:
+        """What can stand in the place of the original, with what it takes."""
+        assert isinstance(text, KernelText)
+        kernel = compiled(text)
+        if own := launched_cost(kernel):
+            made = replace(made, cost=own, original_cost=launched_cost(vars_of(wrapper, self.edit.name)))
+        return made, Standing(made, functools.partial(wrapper.replace, self.edit.name, functools.partial(_standing_in, kernel)))
+
+    def _calls(self, put: Callable[[], Callable[[], None]]) -> tuple[float, float]:
+        """The median seconds of a call of the whole function with the edit, and with the original."""
         step("timing the function")
         with on_copies(self.live.call) as call:
 
-            def call_with(standing: Any) -> None:
-                undo = wrapper.replace(self.edit.name, lambda _: standing)
-                try:
+            def with_edit() -> None:
+                with _put(put):
                     self.live.call_compiled(call)
-                finally:
-                    undo()
 
-            calls = [functools.partial(call_with, kernel), functools.partial(call_with, original)]
-            mine, other = median_seconds(calls, CALLS)
+            mine, other = median_seconds([with_edit, functools.partial(self.live.call_compiled, call)], CALLS)
         return mine.clock, other.clock
 
     # A GPU you don't have ------------------------------------------------------------------------------------------
 
-    def _priced(self, made: Variant, text: KernelText, of_original: KernelText, launch: RecordedLaunch) -> Variant:
+    def _priced(self, made: Variant, text: AnyText, of_original: AnyText, launch: RecordedLaunch) -> Variant:
         """Compile the text down to machine code for the GPU, and say what it takes beside the original."""
-        assert text.target is not None
+        assert isinstance(text, KernelText) and isinstance(of_original, KernelText) and text.target is not None
         step("compiling the edit for the GPU")
         override = {text.form: text.form_text} if text.form else {}
         try:
@@ -251,9 +292,19 @@ class Editing:
     def _ladder_of_original(self) -> Ladder | None:
         """The original as the trace compiled it; None where that failed."""
         try:
-            return self.live.ladders.of(self.edit.kernel)
+            return self.live.ladders.of(self.edit.artifact)
         except ExplorerError:
             return None
+
+
+@contextmanager
+def _put(put: Callable[[], Callable[[], None]]) -> Iterator[None]:
+    """An edit stands inside the block."""
+    undo = put()
+    try:
+        yield
+    finally:
+        undo()
 
 
 def _standing_in(kernel: Any, before: Any) -> Any:

@@ -26,11 +26,12 @@ from explorer.live.outcome import Outcome, detached_of_state, on_copies, other_t
 from explorer.live.protocol import Live, TraceAgain, no_verb
 from explorer.live.timing import median_seconds
 from explorer.live.tuning import tuned
+from explorer.live.wrapper_editing import WrapperEditing
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure, Plain, Rows
 from explorer.observe.without_data import NO_DATA
 from explorer.process.under_way import Watchers, step
-from explorer.splice.calls import RecordedCall, recorded_calls
+from explorer.splice.calls import CALL, RecordedCall, recorded_calls
 from explorer.splice.launches import Hear, RecordedLaunch, recorded_launches
 from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
@@ -68,13 +69,20 @@ class LiveFunction(Live):
 
     @property
     def codes(self) -> Sequence[Code] | None:
-        """Inductor's modules for a GPU you don't have; None for an attached device."""
-        return self.generated.codes if self.generated is not None else None
+        """What runs of Inductor's modules for a GPU you don't have, edits included; None for an attached device."""
+        return list(map(self.edits.running, self.generated.codes)) if self.generated is not None else None
 
     @property
     def wrappers(self) -> Sequence[Wrapper]:
-        """Inductor's wrappers, in the order in which they were compiled; () where another compiler compiled the call."""
-        return self.codes if self.codes is not None else [LoadedWrapper(m, self.options) for m in self.loaded.values()]
+        """The wrappers that run, edits included, in the order in which they were compiled: see `originals`."""
+        return list(map(self.edits.running, self.originals))
+
+    @property
+    def originals(self) -> Sequence[Wrapper]:
+        """Inductor's wrappers as it made them; () where another compiler compiled the call."""
+        if self.generated is not None:
+            return self.generated.codes
+        return [LoadedWrapper(module, self.options) for module in self.loaded.values()]
 
     # The traced call -----------------------------------------------------------------------------------------------
 
@@ -174,7 +182,7 @@ class LiveFunction(Live):
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
         return launches
 
-    def calls(self, limit: float | None = None) -> list[RecordedCall]:
+    def calls(self, limit: float | None = None, of: Sequence[Wrapper] | None = None) -> list[RecordedCall]:
         """Run the traced call on copies, and record the first call of each wrapper: see `splice.calls.recorded_calls`."""
         compiled = self._compiled()
         self._needs_data("no call can be recorded")
@@ -182,7 +190,7 @@ class LiveFunction(Live):
             within: Callable[[], AbstractContextManager[Any]] = nullcontext
             if self.codes is not None:
                 within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit))
-            calls = stack.enter_context(recorded_calls(self.wrappers))
+            calls = stack.enter_context(recorded_calls(self.wrappers if of is None else of))
             step("calling what was compiled")
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
         return calls
@@ -211,28 +219,30 @@ class LiveFunction(Live):
             for name, seconds in zip(names, medians, strict=True)
         )
 
-    # Edits of a kernel ---------------------------------------------------------------------------------------------
+    # Edits of kernels and of output code ---------------------------------------------------------------------------
 
     def edit(self, edit: Edit) -> Variant:
-        """Compile another text of a kernel, try it, and put it in place where it is right."""
+        """Compile another text of a kernel or of output code, try it, and put it in place where it is right."""
         self._compiled()
         self._needs_data("no edit can be run")
+        editing = Editing if edit.artifact.kernel else WrapperEditing
         try:
-            return Editing(self, edit).variant()
+            return editing(self, edit).variant()
         finally:
             self.watchers.changed()
 
-    def variants(self, kernel: Artifact) -> tuple[Variant, ...]:
-        """The edits of a kernel."""
-        return self.edits.of(kernel)
+    def variants(self, artifact: Artifact) -> tuple[Variant, ...]:
+        """The edits of a kernel or of output code."""
+        return self.edits.of(artifact)
 
-    def standing(self, kernel: Artifact, file: str) -> Variant | None:
-        """The edit that stands in the place of a kernel; None where the original does."""
-        return self.edits.standing.get((file, kernel.kernel))
+    def standing(self, artifact: Artifact, file: str) -> Variant | None:
+        """The edit that stands in the place of a kernel or of output code; None where the original does."""
+        standing = self.edits.standing.get((file, artifact.kernel or CALL))
+        return standing.variant if standing is not None else None
 
-    def reset(self, kernel: Artifact, file: str) -> bool:
-        """Put a kernel's original back; False where it stands there."""
-        was_edited = self.edits.reset((file, kernel.kernel))
+    def reset(self, artifact: Artifact, file: str) -> bool:
+        """Put the original of a kernel or of output code back; False where it stands there."""
+        was_edited = self.edits.reset((file, artifact.kernel or CALL))
         self.watchers.changed()
         return was_edited
 

@@ -108,21 +108,21 @@ class LiveKernel(Live):
         """NoVerbError: a kernel is not timed here."""
         _not_timed()
 
-    # Edits of a kernel ---------------------------------------------------------------------------------------------
+    # Edits of kernels and of output code ---------------------------------------------------------------------------
 
     def edit(self, edit: Edit) -> Variant:
         """NoVerbError: there is no compiled function into which an edit could be put."""
         _not_edited()
 
-    def variants(self, kernel: Artifact) -> tuple[Variant, ...]:
+    def variants(self, artifact: Artifact) -> tuple[Variant, ...]:
         """NoVerbError: there are none."""
         _not_edited()
 
-    def standing(self, kernel: Artifact, file: str) -> Variant | None:
+    def standing(self, artifact: Artifact, file: str) -> Variant | None:
         """NoVerbError: there is none."""
         _not_edited()
 
-    def reset(self, kernel: Artifact, file: str) -> bool:
+    def reset(self, artifact: Artifact, file: str) -> bool:
         """NoVerbError: there is nothing to put back."""
         _not_edited()
 

@@ -105,19 +105,19 @@ class Live(Protocol):
         InputError for less than one repeat.
         """
 
-    # Edits of a kernel ---------------------------------------------------------------------------------------------
+    # Edits of kernels and of output code ---------------------------------------------------------------------------
 
     def edit(self, edit: Edit) -> Variant:
-        """Compile another text of a kernel, try it, and put it in place where it is right: see `Kernel.edit`."""
+        """Compile another text, try it, and put it in place where it is right: see `Kernel.edit` and `Trace.edit`."""
 
-    def variants(self, kernel: Artifact) -> tuple[Variant, ...]:
-        """The edits of a kernel, in the order in which they were made."""
+    def variants(self, artifact: Artifact) -> tuple[Variant, ...]:
+        """The edits of a kernel or of output code, in the order in which they were made."""
 
-    def standing(self, kernel: Artifact, file: str) -> Variant | None:
-        """The edit that stands in the place of a kernel of the wrapper of that file; None where the original does."""
+    def standing(self, artifact: Artifact, file: str) -> Variant | None:
+        """The edit that stands in the place of a kernel of the wrapper of that file, or of the wrapper itself."""
 
-    def reset(self, kernel: Artifact, file: str) -> bool:
-        """Put a kernel's original back into the wrapper of that file; False where it stands there."""
+    def reset(self, artifact: Artifact, file: str) -> bool:
+        """Put the original back into the place of a kernel of that wrapper, or of the wrapper; False where it stands there."""
 
     def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
         """Time each kernel and library call of the trace in runs of the compiled function: see `Trace.time_kernels`."""

@@ -41,14 +41,14 @@ def tuned(
     limit: float,
 ) -> Tuning:
     """Compare configs of a Triton kernel; None takes the kernel's own with its candidates and neighbours."""
-    wrapper = next((w for w in live.wrappers if w.file == file), None)
+    wrapper = next((w for w in live.originals if w.file == file), None)
     if kernel.language != "triton" or wrapper is None:
         raise no_verb(
             f"{kernel.kernel} cannot be tuned",
             "only a Triton kernel that Inductor's wrapper launches has configs",
             "a C++ kernel is edited, k.edit(source=…)",
         )
-    with live.edits.original(wrapper, kernel.kernel):
+    with live.edits.original(wrapper.file, kernel.kernel):
         return _tuned(live, kernel, wrapper, configs, candidates, limit)
 
 

@@ -16,6 +16,8 @@ from explorer.splice.wrappers import LoadedWrapper, Wrapper
 
 #: The name under which a wrapper's module finds what records its call.
 _RECORDER = "_recorded_call"
+#: The name of the function of a wrapper's module that torch calls.
+CALL = "call"
 
 
 @dataclass(frozen=True)
@@ -46,20 +48,22 @@ def recorded_calls(wrappers: Sequence[Wrapper]) -> Iterator[list[RecordedCall]]:
 
     with ExitStack() as stack:
         for wrapper in wrappers:
-            stack.callback(_replace_call(wrapper, partial(partial, note, wrapper.file)))
+            stack.callback(replace_call(wrapper, partial(partial, note, wrapper.file)))
         yield calls
 
 
-def _replace_call(wrapper: Wrapper, replacement: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Callable[[], None]:
+def replace_call(wrapper: Wrapper, replacement: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Callable[[], None]:
     """Put something else in the place of a wrapper's `call`, and return what puts it back.
 
     What torch calls is a method that it took from the loaded module, so the method's code is replaced.
     """
     if isinstance(wrapper, Code):
-        return wrapper.replace("call", replacement)
+        return wrapper.replace(CALL, replacement)
     assert isinstance(wrapper, LoadedWrapper)
+    if wrapper.edited is not None:  # it is called by that name
+        return wrapper.replace(CALL, replacement)
     space = vars(wrapper.module)
-    function = getattr(space.get("call"), "__func__", None)
+    function = getattr(space.get(CALL), "__func__", None)
     if not isinstance(function, types.FunctionType) or function.__code__.co_freevars:
         raise NoVerbError(
             f"the calls of the output code {wrapper.file} cannot be recorded: it is not called as Python; "

@@ -5,10 +5,64 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.errors import InputError
 from explorer.model.syntax import parsed
+
+#: The functions of async_compile that are given a kernel's source, with the language of each.
+LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp"}
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The statement by which a wrapper defines a kernel from its source; `name` is the kernel's in the wrapper."""
+
+    name: str
+    statement: ast.Assign = field(repr=False)
+
+    @property
+    def call(self) -> ast.Call:
+        """The call of async_compile."""
+        assert isinstance(self.statement.value, ast.Call)
+        return self.statement.value
+
+    @property
+    def language(self) -> str:
+        """The kernel's language, "" for one that is compiled otherwise than from its source alone."""
+        return LANGUAGES.get(ast.unparse(self.call.func).removeprefix("async_compile."), "")
+
+    @property
+    def source(self) -> str:
+        """The kernel's source."""
+        return str(self._source.value)
+
+    @property
+    def first_line(self) -> int:
+        """The line of the wrapper's text on which the source's first line is."""
+        return self._source.lineno
+
+    @property
+    def inner_name(self) -> str:
+        """The name of a Triton kernel's function in its source; the kernel's own for others."""
+        return name_in_source(self.call, self.name)
+
+    def same_as(self, other: Definition) -> bool:
+        """Whether both define the same kernel."""
+        return ast.dump(self.call) == ast.dump(other.call)
+
+    @property
+    def _source(self) -> ast.Constant:
+        source = self.call.args[_number_of_source(self.call)]
+        assert isinstance(source, ast.Constant)
+        return source
+
+
+def definitions(text: str) -> dict[str, Definition]:
+    """The definitions of a wrapper's kernels by the kernel's name; SyntaxError where the text is not Python."""
+    statements = [s for s in parsed(text).body if isinstance(s, ast.Assign) and _is_definition(s.value)]
+    return {ast.unparse(s.targets[0]): Definition(ast.unparse(s.targets[0]), s) for s in statements}
 
 
 def definition_with(text: str, name: str, source: str | None = None) -> ast.expr:
@@ -16,15 +70,13 @@ def definition_with(text: str, name: str, source: str | None = None) -> ast.expr
 
     InputError where the wrapper defines no such kernel in Python.
     """
-    for statement in parsed(text).body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name and _is_definition(statement.value):
-            expression = copy.deepcopy(statement.value)  # trees are shared
-            assert isinstance(expression, ast.Call)
-            number = max(n for n, argument in enumerate(expression.args) if _is_text(argument))
-            if source is not None:
-                expression.args[number] = ast.Constant(f"\n{source.strip(chr(10))}\n")
-            return expression
-    raise InputError(f"the output code does not define {name!r} in Python, so that nothing else can be put in its place")
+    definition = definitions(text).get(name)
+    if definition is None:
+        raise InputError(f"the output code does not define {name!r} in Python, so that nothing else can be put in its place")
+    expression = copy.deepcopy(definition.call)  # trees are shared
+    if source is not None:
+        expression.args[_number_of_source(expression)] = ast.Constant(f"\n{source.strip(chr(10))}\n")
+    return expression
 
 
 def name_in_source(definition: ast.expr, name: str) -> str:
@@ -32,6 +84,11 @@ def name_in_source(definition: ast.expr, name: str) -> str:
     assert isinstance(definition, ast.Call)
     texts = [argument.value for argument in definition.args if isinstance(argument, ast.Constant)]
     return str(texts[0]) if len(texts) > 1 else name
+
+
+def _number_of_source(call: ast.Call) -> int:
+    """Which argument is the source: the last text."""
+    return max(n for n, argument in enumerate(call.args) if _is_text(argument))
 
 
 def _is_definition(value: ast.expr) -> bool:

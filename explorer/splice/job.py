@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.splice.kernels import KernelText
+from explorer.splice.wrapper_text import WrapperText
 
 #: The files in the folder of a trial.
 JOB, ANSWER, PHASE, ROWS = "job.pt", "answer.pt", "phase", "rows.jsonl"
@@ -14,10 +15,10 @@ JOB, ANSWER, PHASE, ROWS = "job.pt", "answer.pt", "phase", "rows.jsonl"
 
 @dataclass(frozen=True)
 class Job:
-    """An edited text, the original's, and the arguments of the launches to try, each with its keywords."""
+    """An edited text of a kernel or of a wrapper, the original's, and the arguments of the launches to try, with keywords."""
 
-    edited: KernelText
-    original: KernelText
+    edited: KernelText | WrapperText
+    original: KernelText | WrapperText
     launches: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]] = ()
 
 
@@ -25,13 +26,15 @@ class Job:
 class Answer:
     """What came of a trial: the arguments after each launch, and the median seconds of a launch of each kernel.
 
-    `error` is the type and the message of an error, `line` its line in the edited source where Python says it.
+    After the arguments of a wrapper stands what it returned. `error` is the type and the message of an error, `line` its line in
+    the edited source where Python says it. `within` is the part of the edited text that was compiled last, and its first line.
     """
 
     after: list[tuple[Any, ...]] = field(default_factory=list)
     seconds: tuple[float, float] | None = None
     error: tuple[str, str] | None = None
     line: int = 0
+    within: tuple[str, int] = ("", 1)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from explorer.process.under_way import step
 from explorer.splice import trial_process
 from explorer.splice.job import ANSWER, JOB, PHASE, Answer, Job
 from explorer.splice.messages import NOT_PYTHON, located
+from explorer.splice.wrapper_text import WrapperText
 
 #: The seconds between two looks whether the verb was asked to stop.
 POLL = 0.2
@@ -137,5 +138,10 @@ def _failed(answer: Answer, phase: str, printed: str, job: Job) -> Outcome:
     if kind != "InputError":  # else it is explorer's own sentence
         message = f"{kind}: {message}"
     syntax = "SyntaxError: " in message or NOT_PYTHON in message
-    line, message = located(f"{message}\n{printed}" if edited.form else message, edited.form_text or edited.source)
+    if isinstance(edited, WrapperText):
+        source, first = answer.within
+        line, message = located(message, source)
+        line = line + first - 1 if line else 0
+    else:
+        line, message = located(f"{message}\n{printed}" if edited.form else message, edited.form_text or edited.source)
     return Outcome("syntax error" if syntax else STATUS[phase], message, line or answer.line)

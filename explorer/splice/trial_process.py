@@ -23,7 +23,8 @@ from explorer.interpret.interpreter import interpreting
 from explorer.model.values import text_lines
 from explorer.observe.tensors import copier, map_tensors
 from explorer.splice.job import ANSWER, JOB, PHASE, Answer, Job
-from explorer.splice.kernels import compiled
+from explorer.splice.kernels import KernelText, compiled
+from explorer.splice.wrapper_text import WrapperText, called, loaded
 
 #: The seconds for which the two kernels are launched in turn to be timed, and the fewest launches of each.
 SECONDS, FEWEST = 0.3, 5
@@ -34,35 +35,59 @@ def main(folder: Path) -> None:
     import torch
 
     job: Job = torch.load(folder / JOB, weights_only=False)
-    answer = Answer()
+    answer = Answer(within=(job.edited.source, 1))
     try:
         _try(job, answer, lambda phase: (folder / PHASE).write_text(phase, encoding="utf-8"))
     except Exception as error:  # noqa: BLE001 the process that asked must get an answer
+        source, first = answer.within
+        line = _line_in(error, source, job.edited.file if isinstance(job.edited, WrapperText) else "")
         answer.error = type(error).__name__, str(error)
-        answer.line = _line_in(error, job.edited.source)
+        answer.line = line + first - 1 if line else 0
     with open(folder / ANSWER, "wb") as file:
         torch.save(answer, file, pickle_module=pickle)
 
 
 def _try(job: Job, answer: Answer, begin: Callable[[str], object]) -> None:
-    """Compile the edited kernel, launch it, and time it beside the original."""
+    """Compile the edited text, launch it, and time it beside the original."""
+    if isinstance(job.edited, WrapperText):
+        return _try_wrapper(job, answer, begin)
     with interpreting() if job.edited.target else nullcontext() as interpreter:
         begin("compile")
         edited = compiled(job.edited, Wrappers(interpreter) if interpreter else None)
-        _launched(job, edited, answer, begin)
+        _launched(job, launcher(edited), answer, begin)
     if job.edited.target is None and job.launches:
+        assert isinstance(job.original, KernelText)
         begin("time")
         answer.seconds = timed(launcher(edited), launcher(compiled(job.original)), *job.launches[0])
+    return None
 
 
-def _launched(job: Job, edited: Any, answer: Answer, begin: Callable[[str], object]) -> None:
-    """Launch the edited kernel once with the arguments of each launch."""
+def _try_wrapper(job: Job, answer: Answer, begin: Callable[[str], object]) -> None:
+    """Compile the edited wrapper, call it, and time it beside the original."""
+    assert isinstance(job.edited, WrapperText) and isinstance(job.original, WrapperText)
+
+    def compiling(source: str, line: int) -> None:
+        answer.within = source, line
+
+    with interpreting() if job.edited.target else nullcontext() as interpreter:
+        begin("compile")
+        original = loaded(job.original)
+        edited = loaded(job.edited, original, compiling)
+        wrappers = Wrappers(interpreter) if interpreter else None
+        _launched(job, called(edited, wrappers), answer, begin)
+    if job.edited.target is None and job.launches:
+        begin("time")
+        answer.seconds = timed(called(edited, None), called(original, None), *job.launches[0], anew=True)
+
+
+def _launched(job: Job, launch: Callable[..., Any], answer: Answer, begin: Callable[[str], object]) -> None:
+    """Launch what was edited once with the arguments of each launch."""
     for args, keywords in job.launches:
         begin("launch")
         mine = copies(args)
-        launcher(edited)(*mine, **keywords)
+        returned = launch(*mine, **keywords)
         synchronize(mine)
-        answer.after.append(mine)
+        answer.after.append((*mine, *copies(tuple(returned))) if isinstance(job.edited, WrapperText) else mine)
 
 
 def launcher(kernel: Any) -> Callable[..., Any]:
@@ -98,9 +123,17 @@ def synchronize(args: Sequence[Any]) -> None:
 
 
 def timed(
-    edited: Callable[..., Any], original: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
+    edited: Callable[..., Any],
+    original: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    *,
+    anew: bool = False,
 ) -> tuple[float, float]:
-    """The median seconds of a launch of each, launched in turn on the same copies."""
+    """The median seconds of a launch of each, launched in turn on the same copies; `anew` copies them for each launch.
+
+    A wrapper may use the memory of its arguments again.
+    """
     import torch
 
     mine = copies(args)
@@ -108,11 +141,11 @@ def timed(
     once = _by_events(mine) if on_gpu else _by_clock
     times: tuple[list[float], list[float]] = ([], [])
     for kernel in (edited, original):
-        once(kernel, mine, keywords)
+        once(kernel, copies(args) if anew else mine, keywords)
     end = time.perf_counter() + SECONDS
     while len(times[0]) < FEWEST or time.perf_counter() < end:
         for kernel, seconds in zip((edited, original), times, strict=True):
-            seconds.append(once(kernel, mine, keywords))
+            seconds.append(once(kernel, copies(args) if anew else mine, keywords))
     return statistics.median(times[0]), statistics.median(times[1])
 
 
@@ -140,8 +173,11 @@ def _by_events(args: tuple[Any, ...]) -> Callable[..., float]:
     return once
 
 
-def _line_in(error: BaseException, source: str) -> int:
-    """The line of the source that an error of Python's or of triton's names; 0 where it names none."""
+def _line_in(error: BaseException, source: str, file: str = "") -> int:
+    """The line of the source that an error of Python's or of triton's names; 0 where it names none.
+
+    `file` is the name under which Python runs the source.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, SyntaxError) and cause.lineno:
@@ -152,6 +188,8 @@ def _line_in(error: BaseException, source: str) -> int:
         cause = cause.__cause__ or cause.__context__
     frames = traceback.extract_tb(error.__traceback__)
     lines = text_lines(source)
+    if file and (of_file := [frame.lineno for frame in frames if frame.filename == file and frame.lineno]):
+        return of_file[-1]
     places = [(frame.lineno, frame.line) for frame in frames if frame.lineno and frame.lineno <= len(lines)]
     return next((number for number, line in reversed(places) if line and lines[number - 1].strip() == line), 0)
 

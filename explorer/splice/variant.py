@@ -15,6 +15,8 @@ COMPILED = "compiled, not run"
 NOT_COMPARED = "not compared"
 WRONG = "wrong result"
 SYNTAX, COMPILE, LAUNCH, CRASH, TIMEOUT = "syntax error", "compile error", "launch error", "crash", "timeout"
+#: The form of an edit of output code.
+WRAPPER = "wrapper"
 #: What is said of a status beyond its name.
 MEANING = {
     IN_PLACE: "it is right, and stands in the place of the original; reset() puts that back",
@@ -26,7 +28,7 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Variant:
-    """One edit: which kernel, which form of it, its text, and what came of it.
+    """One edit: which kernel or output code, which form of it, its text, and what came of it.
 
     `status` is "in place", or says why the original stayed: "wrong result", "syntax error", "compile error", "launch error",
     "crash", "timeout", "not compared", "compiled, not run". `message` has the compiler's words, `line` the line of the text
@@ -35,7 +37,8 @@ class Variant:
     function, with the variant and with the original. `cost` and `original_cost` say what the compiled kernels take: registers
     (a thread), spills (bytes a thread), shared (bytes a block), warps an SM and instructions. `interpreted` says
     that the CPU ran it in the place of a GPU you don't have. `timed` is "measured", or "predicted" for a GPU you don't have, of
-    the machine code (`splice/prediction.py`).
+    the machine code (`splice/prediction.py`). An edit of output code has the form "wrapper"; its `seconds` are those of a call of
+    that code, and `kernels` names those in it that are not the original's.
     """
 
     number: int
@@ -56,6 +59,7 @@ class Variant:
     original_cost: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
     interpreted: bool = False
     timed: str = ""
+    kernels: tuple[str, ...] = ()
 
     @property
     def in_place(self) -> bool:
@@ -104,8 +108,12 @@ class Variant:
         where = f", line {self.line}" if self.line else ""
         lines = [f"variant {self.number} of {self.kernel} ({self.form}): {self.status}{where}"]
         lines += [f"  {line}" for line in text_lines(self.message or MEANING.get(self.status, ""))]
-        lines += [f"  {line}" for line in (self._config(), self._times(), self._costs()) if line]
+        lines += [f"  {line}" for line in (self._kernels(), self._config(), self._times(), self._costs()) if line]
         return "\n".join(lines)
+
+    def _kernels(self) -> str:
+        """The kernels in output code that are not the original's."""
+        return f"other kernels than the original's: {', '.join(self.kernels)}" if self.kernels else ""
 
     def _config(self) -> str:
         """The config where it is not the original's."""
@@ -119,7 +127,8 @@ class Variant:
         if self.ratio is None or self.seconds is None or self.original_seconds is None:
             return ""
         takes = "is predicted to take" if self.timed == "predicted" else "takes"
-        launch = f"a launch {takes} {_time(self.seconds)}, the original's {_time(self.original_seconds)} ({self.ratio:.2f} times)"
+        what = "a call of the output code" if self.form == WRAPPER else "a launch"
+        launch = f"{what} {takes} {_time(self.seconds)}, the original's {_time(self.original_seconds)} ({self.ratio:.2f} times)"
         if self.call_seconds is None:
             return launch
         return f"{launch}; a call of the function {_time(self.call_seconds[0])} and {_time(self.call_seconds[1])}"

@@ -42,10 +42,14 @@ class Wrapper(Protocol):
 
 @dataclass(frozen=True)
 class LoadedWrapper:
-    """A module that Inductor has loaded for one trace alone; `options` are those of Inductor that it was compiled with."""
+    """A module that Inductor has loaded for one trace alone; `options` are those of Inductor that it was compiled with.
+
+    `edited` is the text of a module that was made of another text than the file's.
+    """
 
     module: Any = field(repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
+    edited: str | None = field(default=None, repr=False)
 
     @property
     def file(self) -> str:
@@ -54,8 +58,8 @@ class LoadedWrapper:
 
     @property
     def text(self) -> str:
-        """The text of the module's file."""
-        return Path(self.module.__file__).read_text(encoding="utf-8")
+        """The text of the module's file, or the other text that the module was made of."""
+        return self.edited if self.edited is not None else Path(self.module.__file__).read_text(encoding="utf-8")
 
     @property
     def replayed(self) -> bool:
@@ -66,7 +70,8 @@ class LoadedWrapper:
         """Replace a name of the module: its functions look their kernels up by name, at each call."""
         space = vars(self.module)
         if name not in space:
-            raise InputError(f"the output code {self.file} has no {name!r}")
+            edited = "; it is edited: t.reset() puts the original back" if self.edited is not None else ""
+            raise InputError(f"the output code {self.file} has no {name!r}{edited}")
         before = space[name]
         space[name] = replacement(before)
 

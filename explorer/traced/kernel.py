@@ -21,6 +21,7 @@ from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 from explorer.stepping.launch_values import launch_values
+from explorer.traced.edits import Variants
 
 if TYPE_CHECKING:
     from explorer.traced.trace import Trace
@@ -195,21 +196,6 @@ class Kernel(KernelData):
 
     def _repr_html_(self) -> str:
         return self.artifact._repr_html_()
-
-
-class Variants(tuple[Variant, ...]):
-    """The edits of a kernel; `table()` compares them."""
-
-    def table(self) -> Rows:
-        """One row an edit: its number, form, status, line and message, error, times and what the compiled kernel takes.
-
-        `seconds` are those of a launch, `ratio` is to the original's; `registers` and `spills` (bytes) are of a thread, `shared`
-        (bytes) of a block, `warps` those that an SM runs at once. What is not known is None.
-        """
-        return Rows(variant.row() for variant in self)
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 class Kernels(tuple[Kernel, ...]):

@@ -18,6 +18,7 @@ from explorer.bisecting.bisection import Bisection, bisected
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files import debug_dir, trace_file
 from explorer.live.choice_texts import choice_texts
+from explorer.live.editing import LIMIT
 from explorer.live.forms import forms_of, without_form
 from explorer.live.peaks import attained_peaks, device_title
 from explorer.live.protocol import Live
@@ -38,6 +39,7 @@ from explorer.questions.memory import Memory, memory_of
 from explorer.questions.profile import line_times, node_times, profile_table
 from explorer.scripts.kernel_script import Made
 from explorer.scripts.write import trace_to_script
+from explorer.splice.variant import Variant
 from explorer.stages import STAGES
 from explorer.stepping import session, symbolic
 from explorer.stepping.launch_values import launch_values
@@ -50,6 +52,7 @@ from explorer.traced import what_if
 from explorer.traced.advice import advised
 from explorer.traced.choice import Choice, find_choice
 from explorer.traced.deferred import defer, deferrable
+from explorer.traced.edits import Variants, editable, edited_wrapper
 from explorer.traced.kernel import Kernel, Kernels
 from explorer.traced.what_if import WhatIf
 
@@ -707,6 +710,50 @@ class Trace(TraceData):
         live = self.needs_live("timing")
         with live.watchers.verb("time_kernels()"):
             return live.time_kernels(self, repeats)
+
+    # Edits ---------------------------------------------------------------------------------------------------------
+
+    def edit(
+        self,
+        *,
+        wrapper: str,
+        frame: str | None = None,
+        graph: str | None = None,
+        limit: float = LIMIT,
+        check: bool = True,
+    ) -> Variant:
+        """Put another text in the place of a graph's output code: Inductor's wrapper, the whole text of its module.
+
+        The text is tried as `Kernel.edit` tries one: called in a process of its own, `limit` seconds at most, then the whole
+        function is checked with it as by `check`, and timed beside the original. Kernels that the text defines as the original
+        does are the original's; all others are compiled. Only an edit that is right stays in place, until `reset`; edits of the
+        wrapper's single kernels are put back then. `frame` and `graph` ("backward") say which of several. For a GPU you don't
+        have the text is interpreted, and its other kernels are compiled down to machine code; nothing is timed.
+
+        LiveError for a loaded trace. InputError for what is no text, and where several graphs could be meant. NoVerbError where
+        the wrapper is in C++ or replayed by CUDA graphs.
+        """
+        live = self.needs_live("an edit")
+        return edited_wrapper(self, live, wrapper, (frame, graph), limit=limit, check=check)
+
+    @property
+    def variants(self) -> Variants:
+        """All edits: of output code, then of each kernel; `table()` has a row for each. LiveError for a loaded trace."""
+        live = self.needs_live("the edits")
+        return Variants(variant for each in editable(self) for variant in live.variants(each.artifact))
+
+    @property
+    def edited(self) -> Variants:
+        """The edits that stand in the place of output code and kernels now; none after `reset`. LiveError for a loaded trace."""
+        live = self.needs_live("the edits")
+        standing = [live.standing(each.artifact, each.file) for each in editable(self)]
+        return Variants(variant for variant in standing if variant is not None)
+
+    def reset(self) -> bool:
+        """Put all originals back, of output code and of kernels; False where they stand there. LiveError for a loaded trace."""
+        live = self.needs_live("an edit")
+        was_edited = [live.reset(each.artifact, each.file) for each in editable(self)]
+        return any(was_edited)
 
     # Stepping ------------------------------------------------------------------------------------------------------
 

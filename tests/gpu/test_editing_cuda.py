@@ -85,3 +85,26 @@ def test_configs_are_timed_in_turn(kernel: explorer.Kernel) -> None:
     assert all(row["seconds"] > 0 and row["max_abs"] < 1e-5 and row["registers"] for row in tuning.rows[:2])
     assert kernel.edit(kernel.source, config=tuning.best).in_place
     kernel.reset()
+
+
+def test_an_edit_of_the_output_code_runs_in_the_function(kernel: explorer.Kernel) -> None:
+    """A right edit is in place and timed, with the original's kernel as it is; a wrong one and a hang leave the original."""
+    trace, x = kernel.trace, torch.randn(512, 1000, device="cuda")
+    text, one = trace.text("output_code"), "1.25, tl.float32)"
+    same = trace.edit(wrapper=text + "\n# the same\n")
+    assert same.in_place and same.kernels == () and same.seconds and same.call_seconds, repr(same)
+    own, original = (getattr(w.module, kernel.name) for w in (*trace.live.wrappers, *trace.live.originals))
+    assert own is original and trace.reset()
+    more = trace.edit(wrapper=text.replace(one, "2.25, tl.float32)"), check=False)
+    assert more.in_place and more.kernels == (kernel.name,), repr(more)
+    assert torch.allclose(trace.run(x), program(x) + 1, atol=1e-4) and trace.reset()
+    wrong = trace.edit(wrapper=text.replace(one, "2.25, tl.float32)"))
+    assert wrong.status == "wrong result" and wrong.max_abs == pytest.approx(1, rel=1e-4), repr(wrong)
+    last = [line for line in text.splitlines() if "tl.store" in line][-1]
+    broken = trace.edit(wrapper=text.replace(last, "    tl.dot(1, 2)"))
+    assert broken.status == "compile error" and broken.text.splitlines()[broken.line - 1] == "    tl.dot(1, 2)", repr(broken)
+    launch = next(line for line in text.splitlines() if f"{kernel.name}.run(" in line)
+    hang = trace.edit(
+        wrapper=text.replace(launch, f"{launch}\n{launch[: len(launch) - len(launch.lstrip())]}while True: pass"), limit=40
+    )
+    assert hang.status == "timeout" and equal(kernel) == [True], repr(hang)

@@ -1,0 +1,188 @@
+"""Edits of output code: what is right runs in the compiled function, and what is not is named, and leaves the original."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+
+import explorer
+from explorer.errors import InputError, LiveError, NoVerbError
+
+PRODUCT = "extern_kernels.mm(arg0_1, arg1_1, out=buf0)"
+ONE = "static_cast<float>(1.0)"
+TWO = "static_cast<float>(2.0)"
+
+
+def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.softmax((x @ w).sin(), -1).relu() + 1
+
+
+def inputs() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(16, 32), torch.randn(32, 48)
+
+
+@pytest.fixture(scope="module")
+def cpu() -> explorer.Trace:
+    """A product by a library, and a C++ kernel that adds a one."""
+    return explorer.trace(program, *inputs())
+
+
+@pytest.fixture(scope="module")
+def absent() -> explorer.Trace:
+    """The same for a GPU you don't have."""
+    return explorer.trace(program, *inputs(), target="h100")
+
+
+def edited(trace: explorer.Trace, before: str, after: str) -> str:
+    """The output code with a text in place of another that it has."""
+    text = trace.text("output_code")
+    assert before in text
+    return text.replace(before, after)
+
+
+def equal(trace: explorer.Trace) -> list[object]:
+    return [row["equal"] for row in trace.check()]
+
+
+def line_of(text: str, part: str) -> int:
+    """The first line with a part."""
+    return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+def test_a_right_edit_runs_until_it_is_put_back(cpu: explorer.Trace) -> None:
+    """A product by ATen in place of extern_kernels' is in place, timed, and called; reset puts the original back, once."""
+    variant = cpu.edit(wrapper=edited(cpu, PRODUCT, "torch.mm(arg0_1, arg1_1, out=buf0)"))
+    assert variant.in_place and variant.kernels == (), repr(variant)
+    assert variant.seconds and variant.original_seconds and variant.call_seconds
+    assert equal(cpu) == [True] and cpu.edited == (variant,) and cpu.variants.table()[-1]["form"] == "wrapper"
+    assert cpu.needs_live("").wrappers[0].text == variant.text
+    assert cpu.reset() and not cpu.reset() and cpu.edited == ()
+
+
+def test_what_runs_is_the_edit(cpu: explorer.Trace) -> None:
+    """Unchecked, a doubled product and a two in a kernel give what eager gives with both; after reset they do not."""
+    x, w = inputs()
+    doubled = cpu.edit(wrapper=edited(cpu, PRODUCT, f"{PRODUCT}; buf0.mul_(2)"), check=False)
+    assert doubled.in_place and torch.allclose(cpu.run(x, w), program(2 * x, w), atol=1e-6)
+    both = cpu.edit(wrapper=doubled.text.replace(ONE, TWO), check=False)
+    assert both.in_place and both.kernels == (cpu.kernels[0].name,)
+    assert torch.allclose(cpu.run(x, w), program(2 * x, w) + 1, atol=1e-6) and equal(cpu) == [False]
+    assert cpu.reset() and torch.allclose(cpu.run(x, w), program(x, w), atol=1e-6)
+
+
+def test_a_wrong_edit_is_named_and_what_stood_stays(cpu: explorer.Trace) -> None:
+    """The check of the whole function finds the two in place of the one; an edit that stood stands again."""
+    right = cpu.edit(wrapper=edited(cpu, PRODUCT, f"{PRODUCT}  # the same"))
+    variant = cpu.edit(wrapper=edited(cpu, ONE, TWO))
+    assert variant.status == "wrong result" and variant.max_abs == pytest.approx(1, rel=1e-5)
+    assert cpu.edited == (right,) and equal(cpu) == [True] and cpu.reset()
+
+
+#: What an edit has in place of the library's product, what it comes to, and a word of the message.
+BROKEN = {
+    f"{PRODUCT} +": ("syntax error", "SyntaxError"),
+    f"missing({PRODUCT})": ("launch error", "missing"),
+    "import ctypes; ctypes.string_at(8)": ("crash", "SIGSEGV"),
+    "while True: pass": ("timeout", "30 s"),
+}
+
+
+@pytest.mark.parametrize("statement", BROKEN)
+def test_what_cannot_run_is_named_at_its_line_and_the_notebook_lives(cpu: explorer.Trace, statement: str) -> None:
+    """A syntax error, an error of the code, a crash and a hang leave the original; errors are at their line."""
+    variant = cpu.edit(wrapper=edited(cpu, PRODUCT, statement), limit=30)
+    status, word = BROKEN[statement]
+    assert (variant.status, word in variant.message) == (status, True), repr(variant)
+    if "error" in status:
+        assert variant.line == line_of(variant.text, statement)
+    assert cpu.edited == () and equal(cpu) == [True]
+
+
+def test_a_compile_error_is_at_its_line_of_the_whole_text(cpu: explorer.Trace) -> None:
+    """An unknown name in a C++ kernel is at its line of the output code, not of the kernel."""
+    variant = cpu.edit(wrapper=edited(cpu, ONE, "nothing"))
+    assert variant.status == "compile error" and "nothing" in variant.message
+    assert variant.line == line_of(variant.text, "nothing")
+
+
+def test_a_text_without_a_call_is_refused(cpu: explorer.Trace) -> None:
+    """What defines no function `call` cannot stand in the place of output code."""
+    variant = cpu.edit(wrapper="def other(args): ...")
+    assert variant.status == "compile error" and "'call'" in variant.message
+
+
+def test_an_edit_of_output_code_or_those_of_its_kernels_stand(cpu: explorer.Trace) -> None:
+    """A kernel is edited in its own output code, and the edit that comes last stands."""
+    kernel = cpu.kernels[0]
+    whole = cpu.edit(wrapper=edited(cpu, PRODUCT, f"{PRODUCT}; buf0.mul_(2)"), check=False)
+    assert kernel.edit(kernel.source.replace(ONE, TWO)).status == "wrong result" and cpu.edited == (whole,)
+    own = kernel.edit(kernel.source + "\n")
+    assert own.in_place and cpu.edited == (own,) and equal(cpu) == [True]
+    again = cpu.edit(wrapper=cpu.text("output_code"))
+    assert again.in_place and cpu.edited == (again,) and kernel.edited is None
+    assert cpu.reset()
+
+
+def test_verbs_see_the_edit(cpu: explorer.Trace) -> None:
+    """The kernels of an edit are timed; a kernel that it does not have is said to be gone."""
+    name = cpu.kernels[0].name
+    cpu.edit(wrapper=cpu.text("output_code"))
+    assert name in [row["name"] for row in cpu.time_kernels(3)]
+    renamed = cpu.edit(wrapper=edited(cpu, name, "another"))
+    assert renamed.in_place and renamed.kernels == ("another",)
+    with pytest.raises(InputError, match=r"t\.reset\(\)"):
+        cpu.time_kernels(3)
+    assert cpu.reset()
+
+
+def test_an_edit_for_a_gpu_you_dont_have_is_interpreted_and_priced(absent: explorer.Trace) -> None:
+    """The interpreter runs it, its kernels are compiled for the GPU, and nothing is timed."""
+    plus = edited(absent, "1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
+    variant = absent.edit(wrapper=plus)
+    assert variant.in_place and variant.interpreted and variant.seconds is None and equal(absent) == [True]
+    assert variant.kernels == (absent.kernels[0].name,)
+    assert variant.cost["registers"] == absent.kernels[0].resources["registers"] == variant.original_cost["registers"]
+    wrong = absent.edit(wrapper=edited(absent, "1.0, tl.float32)", "2.0, tl.float32)"))
+    assert wrong.status == "wrong result" and absent.edited == (variant,)
+    assert absent.reset() and equal(absent) == [True]
+
+
+def test_a_kernel_that_does_not_compile_for_a_gpu_you_dont_have_is_at_its_line(absent: explorer.Trace) -> None:
+    """triton's message is at the line of the output code; so is an error of the wrapper, which the interpreter runs."""
+    last = [line for line in absent.text("output_code").splitlines() if "tl.store" in line][-1]
+    variant = absent.edit(wrapper=edited(absent, last, "    tl.dot(1, 2)"))
+    assert variant.status == "compile error" and variant.line == line_of(variant.text, "tl.dot(1, 2)"), repr(variant)
+    product = [line.strip() for line in absent.text("output_code").splitlines() if "extern_kernels.mm(" in line][-1]
+    missing = absent.edit(wrapper=edited(absent, product, "missing()"))
+    assert missing.status == "launch error" and missing.line == line_of(missing.text, "missing()"), repr(missing)
+
+
+def test_a_graph_of_several_is_named() -> None:
+    """Forward and backward have output code each; without a name it is asked for, and the backward's edit is the backward's."""
+    x = torch.randn(8, 16, requires_grad=True)
+    trace = explorer.trace(lambda x: (x.sin() * 2).cos(), x, target="h100", train=True)
+    text = trace.text("output_code", graph="backward")
+    with pytest.raises(InputError, match=r"graph='forward'.*graph='backward'"):
+        trace.edit(wrapper=text)
+    assert trace.edit(wrapper=text + "\n", graph="backward").in_place
+    wrong = trace.edit(wrapper=text.replace("tl_math.cos", "tl_math.sin"), graph="backward")
+    assert wrong.status == "wrong result" and [row["output"] for row in wrong.rows if row["equal"] is False] == [
+        "gradient of args[0]"
+    ]
+
+
+def test_what_cannot_be_edited_is_refused(cpu: explorer.Trace) -> None:
+    """No text, a graph that is not there, a loaded trace, C++ wrappers and CUDA graphs."""
+    text = cpu.text("output_code")
+    with pytest.raises(InputError, match="text, not int"):
+        cpu.edit(wrapper=3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="graph='inference'"):
+        cpu.edit(wrapper=text, graph="backward")
+    with pytest.raises(LiveError, match=r"call explorer\.trace again"):
+        pickle.loads(pickle.dumps(cpu)).edit(wrapper=text)
+    for options, words in (({"triton.cudagraphs": True}, "CUDA graphs"), ({"cpp_wrapper": True}, "cpp_wrapper")):
+        trace = explorer.trace(program, *inputs(), target="h100" if "cpp_wrapper" in options else "cpu", options=options)
+        with pytest.raises(NoVerbError, match=words):
+            trace.edit(wrapper=trace.text("output_code"))
