@@ -18,10 +18,10 @@ JOBS ?= 2
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 
-.PHONY: help demo lab test whole faults check notebooks outputs binder wheel widget widget-check types venv which-python clean
+.PHONY: help demo lab test whole faults check notebooks outputs class-pack binder wheel widget widget-check types venv which-python clean
 
 help: ## what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(INSTALLED) ## trace a transformers model, print its stages, write demo/gpt2.html
 	$(BIN)/python -m explorer.demo
@@ -51,6 +51,9 @@ notebooks: $(INSTALLED) ## run every notebook from top to bottom
 
 outputs: $(INSTALLED) ## run every notebook and write the outputs with which it is kept
 	$(BIN)/python docs/outputs.py
+
+class-pack: $(INSTALLED) ## copies of the notebooks that run without PyTorch, with recorded traces, in class-pack/
+	$(BIN)/explorer classpack notebooks/*.ipynb -o class-pack
 
 binder: $(INSTALLED) ## check binder/ as far as that goes without docker
 	$(BIN)/python binder/check.py
@@ -87,4 +90,4 @@ which-python: # the Python that .venv is made with; nothing where there is none
 	@echo "$(PYTHON)"
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) node_modules dist .cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) node_modules dist class-pack .cache .mypy_cache .pytest_cache .ruff_cache

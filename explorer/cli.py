@@ -6,6 +6,7 @@
     explorer targets
     explorer backends [NAME...]
     explorer doctor [--warm] [--json]
+    explorer classpack NOTEBOOK... -o FOLDER
 
 This module imports neither torch nor triton, so that `--help`, `--version`, `show` and `compare` answer at once.
 """
@@ -81,6 +82,11 @@ def parser() -> argparse.ArgumentParser:
     doctor_command = _add(commands, "doctor", doctor, "say whether this machine is ready to trace, and what to do if not")
     doctor_command.add_argument("--warm", action="store_true", help="compile what the first trace would wait for")
     doctor_command.add_argument("--json", action="store_true", help="print the same as JSON")
+    pack_command = _add(
+        commands, "classpack", classpack, "write copies of notebooks that run without PyTorch, with recorded traces"
+    )
+    pack_command.add_argument("notebooks", metavar="NOTEBOOK", nargs="+", type=Path, help="notebooks that run here")
+    pack_command.add_argument("-o", "--output", metavar="FOLDER", required=True, type=Path, help="the folder of the pack")
     return whole
 
 
@@ -237,6 +243,18 @@ def doctor(options: argparse.Namespace) -> int:
     found = diagnosis(warm=options.warm)
     print(json.dumps(found.plain(), indent=2) if options.json else found)
     return 0 if found.ready else 1
+
+
+def classpack(options: argparse.Namespace) -> int:
+    """Run notebooks here, and write the copies and what was recorded."""
+    from explorer.classpack.pack import make
+    from explorer.errors import require_installed
+
+    for module in ("torch", "nbclient"):
+        require_installed(module, "explorer classpack", "full")
+    for line in make(options.notebooks, options.output):
+        print(f"explorer: wrote {line}", flush=True)
+    return 0
 
 
 def _check_folders(outputs: Sequence[Path]) -> None:

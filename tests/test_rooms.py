@@ -58,6 +58,7 @@ ROOMS = (
     "explorer",
     "demo",
     "doctor",
+    "classpack",
     "cli",
     "__main__",
 )

@@ -1,0 +1,243 @@
+"""Make a class pack: run notebooks, record what their statements make, and write copies that run without PyTorch.
+
+Which statements can run without PyTorch is tried, not guessed. They run one by one in a kernel that can import neither torch nor
+triton, beside what was recorded. One that raises there, or puts out another text, is recorded. That is done again until all
+of the copy runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from explorer.classpack.statements import Statement, statements
+from explorer.classpack.values import files_of
+from explorer.errors import CompileError, FileError
+from explorer.observe.versions import version_of
+
+#: The most seconds that one statement may take.
+PATIENCE = 600
+#: Runs first in a kernel that is to have neither.
+WITHOUT_TORCH = """
+import sys
+class _Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "triton"): raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, _Absent())
+"""
+KEEPER = "from explorer.classpack.values import Keeper as _Keeper; import json as _json; _keeper = _Keeper({folder!r})"
+LOOK = "_keeper.look(globals())"
+BOUND = "print(_json.dumps(_keeper.bound(globals()), default=lambda one: dict(one) if hasattr(one, 'keys') else list(one)))"
+ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+@dataclass
+class Step:
+    """One statement of a notebook: where it stands, what it put out and bound, and whether it is recorded in the copy."""
+
+    cell: int
+    statement: Statement
+    may_raise: bool = False
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    bound: dict[str, Any] = field(default_factory=dict)
+    recorded: bool = False
+
+    def call(self, number: int) -> str:
+        """The code that stands for the statement in the copy."""
+        return recorded_call([number], self.bound)
+
+
+def make(notebooks: Sequence[Path], folder: Path) -> Iterator[str]:
+    """Make the pack in a folder, and yield a line about each notebook that is in it.
+
+    CompileError, with the cell, for a notebook that does not run here; FileError for what is no notebook.
+    """
+    import nbformat
+
+    for path in notebooks:
+        try:
+            book = nbformat.read(path, as_version=4)
+        except (OSError, ValueError) as error:
+            raise FileError(f"{path} cannot be read as a notebook: {error}") from error
+        records = folder / "recorded" / path.stem
+        records.mkdir(parents=True, exist_ok=True)
+        steps = _steps(book)
+        _record(path, steps, records)
+        made_with = f"PyTorch {version_of('torch')}"
+        _write_records(steps, records, made_with)
+        while _try_without_torch(steps, records, folder):
+            pass
+        _forget_unneeded(steps, records, made_with)
+        _write_copy(book, steps, made_with, folder / path.name, records.relative_to(folder).as_posix())
+        recorded = sum(step.recorded for step in steps)
+        size = sum(file.stat().st_size for file in records.iterdir())
+        yield f"{folder / path.name}: {len(steps)} statements, {recorded} of them recorded, {size / 1e6:.1f} MB"
+
+
+def _steps(book: Any) -> list[Step]:
+    """The statements of all code cells; those of a cell tagged "raises-exception" may raise."""
+    code = [(at, cell) for at, cell in enumerate(book.cells) if cell.cell_type == "code"]
+    raising = {at for at, cell in code if "raises-exception" in cell.metadata.get("tags", ())}
+    return [Step(at, one, at in raising) for at, cell in code for one in statements(cell.source)]
+
+
+# Running -----------------------------------------------------------------------------------------------------------------
+
+
+class Kernel:
+    """A notebook's kernel in which code runs piece by piece."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def hidden(self, code: str) -> str:
+        """Run code of explorer's own, which the notebook does not see, and return what it printed."""
+        outputs = self.run(code, history=False)
+        if error := _error(outputs):
+            raise RuntimeError(f"the class pack's own code failed in the notebook's kernel: {error}")
+        return "".join(_texts(outputs))
+
+    def run(self, code: str, history: bool = True) -> list[dict[str, Any]]:
+        """Run code and return its outputs, an error being one."""
+        import nbformat
+        from nbclient.exceptions import CellExecutionError
+
+        cell = nbformat.v4.new_code_cell(code)
+        self._client.nb.cells.append(cell)
+        with suppress(CellExecutionError):
+            self._client.execute_cell(cell, len(self._client.nb.cells) - 1, store_history=history)
+        return [dict(output) for output in cell.outputs]
+
+
+@contextmanager
+def kernel(folder: Path) -> Iterator[Kernel]:
+    """Start a kernel of this Python in a folder, and end it."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    where = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(nbformat.v4.new_notebook(), timeout=PATIENCE, kernel_name="python3", resources=where)
+    client.coalesce_streams = True
+    with client.setup_kernel():
+        yield Kernel(client)
+
+
+def _record(path: Path, steps: Sequence[Step], records: Path) -> None:
+    """Run the notebook where it stands, statement by statement, and note of each what it puts out and binds."""
+    with kernel(path.parent.absolute()) as live:
+        live.hidden(KEEPER.format(folder=str(records.absolute())))
+        for step in steps:
+            live.hidden(LOOK)
+            outputs = [_kept(output) for output in live.run(step.statement.code)]
+            step.outputs = [output for output in outputs if any(output.get("data", {"": output}).values())]
+            step.bound = json.loads(live.hidden(BOUND))
+            if (error := _error(step.outputs)) and not step.may_raise:
+                line = f"cell {step.cell + 1}, line {step.statement.first}"
+                raise CompileError(f"{path}, {line}, does not run here: {error}")
+
+
+def _try_without_torch(steps: Sequence[Step], records: Path, folder: Path) -> bool:
+    """Run the copy in a kernel without torch, record what does not run there, and say whether there was any."""
+    more = False
+    with kernel(folder) as reader:
+        reader.hidden(WITHOUT_TORCH)
+        reader.hidden(_opening(records.relative_to(folder).as_posix()))
+        for number, step in enumerate(steps):
+            if not step.recorded:
+                outputs = reader.run(step.statement.code)
+                if not _error(outputs) and _texts(outputs) == _texts(step.outputs):
+                    continue
+                step.recorded = more = True
+            if error := _error(reader.run(step.call(number))):
+                raise CompileError(f"statement {number} of {records.name} cannot be given from the pack: {error}")
+    return more
+
+
+def _opening(records: str) -> str:
+    return f"from explorer.classpack import Recorded\n\nrecorded = Recorded({records!r})\nrecorded"
+
+
+def _error(outputs: Sequence[dict[str, Any]]) -> str:
+    return next((f"{o['ename']}: {o['evalue']}" for o in outputs if o["output_type"] == "error"), "")
+
+
+def _texts(outputs: Sequence[dict[str, Any]]) -> list[str]:
+    """What the outputs say as plain text, without addresses."""
+    texts = (o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs)
+    return [ADDRESS.sub("0x", text) for text in texts if text]
+
+
+def _kept(output: dict[str, Any]) -> dict[str, Any]:
+    """An output without the view of a widget that its kernel had."""
+    data = {kind: value for kind, value in output.get("data", {}).items() if "widget-view" not in kind}
+    return {**output, "data": data} if "data" in output else output
+
+
+# Writing -----------------------------------------------------------------------------------------------------------------
+
+
+def _write_records(steps: Sequence[Step], records: Path, made_with: str) -> None:
+    rows = {number: {"outputs": step.outputs, "bound": step.bound} for number, step in enumerate(steps)}
+    (records / "recorded.json").write_text(json.dumps({"made_with": made_with, "steps": rows}), encoding="utf-8")
+
+
+def _forget_unneeded(steps: Sequence[Step], records: Path, made_with: str) -> None:
+    """Keep only what the recorded statements need."""
+    needed = {file for step in steps if step.recorded for value in step.bound.values() for file in files_of(value)}
+    for file in records.glob("trace_*.json.gz"):
+        if file.name not in needed:
+            file.unlink()
+    _write_records([step if step.recorded else Step(step.cell, step.statement) for step in steps], records, made_with)
+
+
+def _write_copy(book: Any, steps: Sequence[Step], made_with: str, path: Path, records: str) -> None:
+    """Write the notebook with `recorded` in place of what is recorded; those cells are tagged so."""
+    import nbformat
+
+    numbered = list(enumerate(steps))
+    for at, cell in enumerate(book.cells):
+        if cell.cell_type != "code":
+            continue
+        cell.outputs, cell.execution_count = [], None
+        own = [(number, step) for number, step in numbered if step.cell == at]
+        if any(step.recorded for _, step in own):
+            cell.source = _with_recorded(cell.source, own)
+            cell.metadata["tags"] = [*cell.metadata.get("tags", ()), "recorded"]
+    about = (
+        f"**This copy of the notebook needs no PyTorch.** Lines below `# recorded:` ran with {made_with}, on another machine. "
+        "What they made and put out is read from the folder `recorded`. All other lines run here. To run your own code under "
+        "`torch.compile` you need the notebook itself, and PyTorch."
+    )
+    opening = nbformat.v4.new_code_cell(_opening(records), metadata={"tags": ["recorded"]})
+    book.cells[:0] = [nbformat.v4.new_markdown_cell(about), opening]
+    nbformat.write(book, path)
+
+
+def _with_recorded(source: str, steps: Sequence[tuple[int, Step]]) -> str:
+    """The cell's source, each run of recorded statements as comments above the call that gives what they made."""
+    lines, made, at = source.split("\n"), [], 0
+    for recorded, group in groupby(steps, lambda numbered: numbered[1].recorded):
+        run = list(group)
+        first, last = run[0][1].statement.first, run[-1][1].statement.last
+        made += lines[at : first - 1]
+        if recorded:
+            bound = {name: value for _, step in run for name, value in step.bound.items()}
+            made += ["# recorded:", *(f"#   {line}".rstrip() for line in lines[first - 1 : last])]
+            made.append(recorded_call([number for number, _ in run], bound))
+        else:
+            made += lines[first - 1 : last]
+        at = last
+    return "\n".join([*made, *lines[at:]])
+
+
+def recorded_call(numbers: Sequence[int], bound: dict[str, Any]) -> str:
+    """The line that shows what statements put out, and binds again what they bound."""
+    names = " ".join(bound)
+    given = ", ".join([*map(str, numbers), *([f"names={names!r}"] if names else [])])
+    return f"{', '.join(bound)} = recorded({given})" if names else f"recorded({given})"

@@ -1,0 +1,90 @@
+"""pack: the copy of a notebook runs in a kernel without torch, and shows what the notebook showed with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from explorer.classpack.pack import WITHOUT_TORCH, make, recorded_call
+from explorer.classpack.recorded import Recorded
+from explorer.errors import CompileError, FileError
+
+CELLS = (
+    "import json\nimport torch\n\nimport explorer",
+    "def f(x):\n    return torch.relu(x) + 1\n\n\n# a tensor and a trace\nx = torch.ones(64)\n"
+    't = explorer.trace(f, x, target="h100")\nprint(t.text("post_grad"))',
+    "x.shape",
+    '(source,) = t.find("source")\nt.follow(source.id, 2).frame[["stage"]]',
+    "size, name = len(x), t.kernels[0].name\njson.dumps([size, name])",
+)
+
+
+def notebook(path: Path, *cells: str) -> Path:
+    """Write a notebook of code cells."""
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(book, path)
+    return path
+
+
+def executed(path: Path, first: str = "pass") -> list[Any]:
+    """Run a notebook's cells in one kernel after `first`; the outputs of each code cell as text."""
+    book = nbformat.read(path, as_version=4)
+    book.cells.insert(0, nbformat.v4.new_code_cell(first))
+    NotebookClient(book, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}).execute()
+    cells = [cell for cell in book.cells[1:] if cell.cell_type == "code"]
+    return ["".join(o.get("text") or o["data"].get("text/plain", "") for o in cell.outputs) for cell in cells]
+
+
+@pytest.mark.filterwarnings("ignore:Proactor event loop")
+def test_the_copy_runs_without_torch_and_shows_the_same(tmp_path: Path) -> None:
+    """Each cell's text is the notebook's own, below a line that says that it is recorded; what needs torch is a comment."""
+    book = notebook(tmp_path / "one.ipynb", *CELLS)
+    (line,) = make([book], tmp_path / "pack")
+    assert "one.ipynb: 12 statements" in line
+    opening, *shown = executed(tmp_path / "pack" / "one.ipynb", WITHOUT_TORCH)
+    assert "statements that ran with PyTorch" in opening
+    marked = [text.split("\n", 1)[1] if text.startswith("[recorded with PyTorch") else text for text in shown]
+    assert marked[0] == "" and "torch.ops.aten.relu.default" in marked[1] and marked[2] == "torch.Size([64])"
+    assert "ptx" in marked[3] and marked[4] == "'[64, \"triton_poi_fused_add_relu_0\"]'"
+    cells = [cell for cell in nbformat.read(tmp_path / "pack" / "one.ipynb", as_version=4).cells if cell.cell_type == "code"]
+    assert (
+        "#   x = torch.ones(64)\n#   t = explorer.trace(f, x, target=\"h100\")\nx, t = recorded(4, 5, names='x t')"
+        in cells[2].source
+    )
+    assert ["recorded" in cell.metadata.get("tags", ()) for cell in cells] == [True, True, True, True, False, True]
+    assert cells[4].source == CELLS[3]
+
+
+def test_an_error_that_a_cell_is_there_for_is_recorded(tmp_path: Path) -> None:
+    """A cell tagged raises-exception puts out its error, and its copy the text of it, without failing."""
+    path = notebook(tmp_path / "three.ipynb", "import torch", "torch.ones(2) @ torch.ones(3)")
+    book = nbformat.read(path, as_version=4)
+    book.cells[1].metadata["tags"] = ["raises-exception"]
+    nbformat.write(book, path)
+    list(make([path], tmp_path / "pack"))
+    assert "RuntimeError: " in executed(tmp_path / "pack" / "three.ipynb", WITHOUT_TORCH)[-1]
+
+
+def test_a_notebook_that_does_not_run_is_refused(tmp_path: Path) -> None:
+    """An error names the file, the cell and the line; what is no notebook is a FileError."""
+    with pytest.raises(CompileError, match=r"two\.ipynb, cell 2, line 2, does not run here: ZeroDivisionError"):
+        list(make([notebook(tmp_path / "two.ipynb", "a = 1", "b = a\nb / 0")], tmp_path / "pack"))
+    (tmp_path / "no.ipynb").write_text("nothing")
+    with pytest.raises(FileError, match=r"no\.ipynb cannot be read as a notebook"):
+        list(make([tmp_path / "no.ipynb"], tmp_path / "pack"))
+
+
+def test_the_line_that_stands_for_statements_binds_their_names() -> None:
+    """One name is given as it is, several as a tuple, none as nothing."""
+    assert recorded_call([3], {}) == "recorded(3)"
+    assert recorded_call([3, 4], {"x": 1, "t": 2}) == "x, t = recorded(3, 4, names='x t')"
+
+
+def test_a_copy_away_from_its_pack_says_so(tmp_path: Path) -> None:
+    """Where the folder is missing the error says to open the notebook in the pack."""
+    with pytest.raises(FileError, match="Open the notebook in the folder of the pack"):
+        Recorded(str(tmp_path / "recorded"))
