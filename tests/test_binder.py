@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -80,6 +82,34 @@ def test_a_missing_file_and_a_script_that_is_not_executable_are_found(check: Mod
     (folder / "apt.txt").unlink()
     (folder / "postBuild").chmod(0o644)
     assert sorted(check.mistakes(folder)) == ["apt.txt is missing", "postBuild: it is not executable"]
+
+
+def test_the_server_opens_the_first_notebook(tmp_path: Path) -> None:
+    """`start` tells each of Jupyter's servers the first notebook by name, keeps other settings' folders, and runs its command."""
+    told = 'cat "${JUPYTER_CONFIG_PATH%%:*}/jupyter_server_config.json"; echo "$JUPYTER_CONFIG_PATH"'
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "JUPYTER_CONFIG_PATH": "/others"}
+    command = [str(ROOT / "binder" / "start"), "bash", "-c", told]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    settings, path = done.stdout.strip().split("\n")
+    first = min((ROOT / "notebooks").glob("*.ipynb")).relative_to(ROOT).as_posix()
+    assert path.endswith(":/others")
+    servers = ("LabApp", "JupyterNotebookApp", "ServerApp")
+    assert json.loads(settings) == {server: {"default_url": f"/lab/tree/{first}"} for server in servers}
+
+
+def test_the_devcontainer_opens_the_first_notebook_and_installs_what_binder_does() -> None:
+    """devcontainer.json is JSON; what it runs opens the first notebook by name, and installs binder's requirements."""
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    opened = container["postAttachCommand"].replace("code ", "echo ", 1)
+    done = subprocess.run(["bash", "-c", opened], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ROOT / done.stdout.strip() == min((ROOT / "notebooks").glob("*.ipynb"))
+    assert "-r binder/requirements.txt" in container["onCreateCommand"]
+    assert all(name in container["onCreateCommand"] for name in (ROOT / "binder" / "apt.txt").read_text().split())
+    assert (
+        container["image"]
+        .partition(":")[2]
+        .startswith((ROOT / "binder" / "runtime.txt").read_text().strip().removeprefix("python-"))
+    )
 
 
 def test_names_are_compared_as_pip_compares_them(check: ModuleType, tmp_path: Path) -> None:
