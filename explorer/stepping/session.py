@@ -28,11 +28,12 @@ from explorer.live.protocol import Live, no_verb
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.process import scratch
-from explorer.process.progress import progress
+from explorer.process.progress import in_notebook, progress
 from explorer.stages.fx_graph import node_lines
 from explorer.stepping import debugger
 from explorer.stepping.capture import OF_FRAMES, OF_INDUCTOR, Captured, Compiled, capturing
 from explorer.stepping.graph_file import as_python, copied_graph, function_of_file
+from explorer.stepping.kernel_sources import listed
 from explorer.stepping.node_values import COLUMNS as VALUE_COLUMNS
 from explorer.stepping.node_values import Values, interpreter_of, row_of
 
@@ -91,7 +92,8 @@ class Stepping:
     """A traced call compiled once more, with the code of one stage in files that run: `files` lists them, `run()` runs them.
 
     A line of a file is that line of the stage's text, so that a breakpoint set there, by pdb or by the debugger of JupyterLab
-    or VS Code, stops the run. The files are removed with the process, or at the end of a `with` block.
+    or VS Code, stops the run. In a notebook the debugger's panel "Kernel Sources" lists the files, as "explorer_steps.…". The
+    files are removed with the process, or at the end of a `with` block.
     """
 
     stage: str
@@ -284,7 +286,15 @@ def stepping(trace: TraceData, live: Live, stage: str, frame: str | None, graph:
         stack.callback(remove)
         made = _compiled(trace, live, name, (frame, graph), folder, remove)
         stack.pop_all()
+    if in_notebook():
+        made.remove = partial(_remove_all, (listed([each.path for each in made.paths]), remove))
     return made
+
+
+def _remove_all(removes: Sequence[Callable[[], None]]) -> None:
+    """Call each of what removes something."""
+    for remove in removes:
+        remove()
 
 
 def _compiled(

@@ -761,8 +761,9 @@ class Trace(TraceData):
         """Compile the call once more, with the code of one stage in real files that run, for the debugger of your choice.
 
         `stage` is "graph" (Dynamo's), "dynamo_bytecode", "decompiled" (what depyf writes, where it does the same), "forward",
-        "inductor_input", "backward", "post_grad", or "wrapper" (Inductor's output code). Open `.files` in JupyterLab or VS Code,
-        set a breakpoint, and call `.run()`; or import pdb and `break FILE:LINE`. Lines are those of the text in the view.
+        "inductor_input", "backward", "post_grad", or "wrapper" (Inductor's output code). Open a file of `.files` in VS Code, or
+        in JupyterLab's debugger under "Kernel Sources" as "explorer_steps.…", set a breakpoint, and call `.run()`; or import pdb
+        and `break FILE:LINE`. Lines are those of the text in the view.
         LiveError for a loaded trace, InputError for a stage without code, CompileError where it cannot run from a file.
         """
         live = self.needs_live("stepping")
