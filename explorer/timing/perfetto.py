@@ -1,7 +1,8 @@
 """Write a trace for Perfetto: the compile's phases, its passes, and what one run launches. Pure, but for the file.
 
 The format is Chrome's "Trace Event Format", which ui.perfetto.dev opens: https://perfetto.dev/docs/getting-started/other-formats.
-Times are in microseconds. A process of Perfetto's is the compile or a run, a thread is a track.
+Times are in microseconds, in whole nanoseconds: Perfetto rounds begin and length apart, and drops a slice that then overlaps the
+one before. A process of Perfetto's is the compile or a run, a thread is a track.
 """
 
 from __future__ import annotations
@@ -46,13 +47,21 @@ def events(trace: TraceData) -> Iterator[Event]:
             if rows:
                 track += 1
                 yield _named("thread_name", COMPILE, track, f"{frame} {title}")
-                yield from ({**row, "pid": COMPILE, "tid": track} for row in rows)
+                yield from (_in_nanoseconds({**row, "pid": COMPILE, "tid": track}) for row in rows)
                 end = max(end, *(row["ts"] + row.get("dur", 0) for row in rows))
     yield _named("process_name", RUN, 0, f"one run of {name}")
     for number, graph in enumerate(fusion_of(trace).graphs, 1):
         yield _named("thread_name", RUN, number, f"{graph.artifact.frame} {graph.artifact.graph} kernels")
         for event in _launches(trace, number - 1):
-            yield {**event, "ts": event["ts"] + end, "pid": RUN, "tid": number}
+            yield _in_nanoseconds({**event, "ts": event["ts"] + end, "pid": RUN, "tid": number})
+
+
+def _in_nanoseconds(event: Event) -> Event:
+    """The event with its begin and its end each at a whole nanosecond, so that what touches does not overlap."""
+    begin = round(event["ts"] * 1e3)
+    if "dur" not in event:
+        return {**event, "ts": begin / 1e3}
+    return {**event, "ts": begin / 1e3, "dur": (round((event["ts"] + event["dur"]) * 1e3) - begin) / 1e3}
 
 
 def _named(what: str, process: int, track: int, name: str) -> Event:
