@@ -43,6 +43,12 @@ def _bytes(t: Trace) -> tuple[int, int]:
     return eager, sum(group["read"] + group["written"] for group in t.fusion.groups())
 
 
+def _operators_and_kernels(t: Trace) -> tuple[int, int]:
+    """How many operators eager runs, and how many kernels the compiled function has."""
+    nodes = [node for node in t.find("forward")[0].nodes if node["op"] == "call_function"]
+    return len(nodes), len(t.kernels)
+
+
 def _equal(t: Trace) -> str:
     row = t.check()[0]
     return EQUAL[0 if not row["equal"] else 1 if row["max_abs"] > 0 else 2]
@@ -88,6 +94,17 @@ EXERCISES: tuple[Item, ...] = (
         hint="Both are right to within the rounding of float32. But is it the same sine? t.check() compares.",
         where=_kernel(".sin()"),
         note="Another sine: a vectorised one, which may round the last bit otherwise.",
+        program=IDENTITY,
+    ),
+    Question(
+        id="M0.4",
+        text="How many operators does eager run for `identity`, one after the other, and how many kernels has it compiled?",
+        fields=(Number("operators"), Number("kernels")),
+        make=trace,
+        truth=_operators_and_kernels,
+        hint="sin, cos, two powers and a sum; t.kernels has what was generated.",
+        where=_kernel('extern "C"'),
+        note="Each operator is a kernel of its own in eager mode. Compiled, all of them are one loop.",
         program=IDENTITY,
     ),
 )

@@ -50,7 +50,7 @@ def _icon(row: Any) -> str:
 class Quiz:
     """Exercises, by id: `q = explorer.Quiz("M1")`, then `q("M1.1").answer(2)`.
 
-    `parts` are parts of the workshop ("M0" to "M6"), ids of single exercises, or questions and tasks of your own; without any
+    `parts` are parts of the workshop ("M0" to "M7"), ids of single exercises, or questions and tasks of your own; without any
     it is the whole workshop. `resume` is a file that `export` wrote: its results are taken over, also those of other parts,
     which the next export writes again. A file that is not there yet is taken as empty.
     """

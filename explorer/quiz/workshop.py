@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explorer.quiz import m0, m1, m2, m3, m4, m5, m6
+from explorer.quiz import m0, m1, m2, m3, m4, m5, m6, m7
 from explorer.quiz.exercises import Item
 
 #: The parts, with what each is about.
@@ -16,6 +16,7 @@ PARTS: Mapping[str, str] = {
     "M4": "lowering and fusion",
     "M5": "Triton to SASS",
     "M6": "other back ends, and the final",
+    "M7": "run, time and edit",
 }
 EXERCISES: tuple[Item, ...] = (
     *m0.EXERCISES,
@@ -25,6 +26,7 @@ EXERCISES: tuple[Item, ...] = (
     *m4.EXERCISES,
     *m5.EXERCISES,
     *m6.EXERCISES,
+    *m7.EXERCISES,
 )
 #: The exercise whose figure the leader board shows.
 FINAL = "M6.6"

@@ -268,8 +268,27 @@ def random_block(block, x):
     return half_the_block(block, x) + torch.rand_like(x)
 
 
+def other_sigmoid(source):
+    (line,) = (line for line in source.splitlines() if "tl.sigmoid(" in line)
+    name = line.partition("tl.sigmoid(")[2].partition(")")[0]
+    return source.replace(f"tl.sigmoid({name})", f"(1 / (1 + tl.exp(-{name})))")
+
+
+def comment_only(source):
+    return f"{source}\n# nothing else"
+
+
+def other_sum(source):
+    return source.replace("tl.sum(", "1 + tl.sum(", 1)
+
+
+def no_text(source):
+    return 7
+
+
 RIGHT: Mapping[str, Answer] = {
     "M0.2": values(44_000_000, 8_000_000),
+    "M0.4": values(5, 1),
     "M1.1": values(2),
     "M1.2": values("23-25"),
     "M1.3": values(2, 1),
@@ -314,9 +333,13 @@ RIGHT: Mapping[str, Answer] = {
     "M6.4": values("linalg.matmul"),
     "M6.5": values("no", "it changes its input"),
     "M6.6": values(fewer_launches),
+    "M7.1": values(other_sigmoid),
+    "M7.2": values("compile error", "wrong result"),
+    "M7.3": values("graph break", 3),
 }
 WRONG: Mapping[str, tuple[Answer, ...]] = {
     "M0.2": (values(44_000_000, 4_000_000), values(40_000_000, 8_000_000)),
+    "M0.4": (values(4, 1), values(5, 5)),
     "M1.1": (values(3), values(0)),
     "M1.2": (values([24]), values("17, 23-25")),
     "M1.3": (values(1, 1), values(2, 2)),
@@ -365,6 +388,9 @@ WRONG: Mapping[str, tuple[Answer, ...]] = {
     "M6.3": (values("forward", "forward", "kernel"), values("dynamo", "dynamo", "post_grad")),
     "M6.4": (values("linalg.generic"), values("aten.mm")),
     "M6.5": (values("yes", "it changes its input"), values("no", "it is too small")),
+    "M7.1": (values(no_text), values(comment_only), values(other_sum)),
+    "M7.2": (values("in place", "in place"), values("compile error", "in place")),
+    "M7.3": (values("spills", 3), values("graph break", 2)),
     "M6.6": (values(the_block), values(half_the_block), values(random_block), values(raises)),
 }
 #: Two wrong answers where the right one is that of the machine.

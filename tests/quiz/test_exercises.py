@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 ITEMS = {item.id: item for item in EXERCISES}
 #: What runs without `--whole`: some of each part, every kind of answer and every way to make a subject.
 SAMPLE = ("M0.2", "M1.1", "M1.2", "M1.5", "M2.2", "M2.4", "M2.6", "M2.7", "M2.9", "M3.2", "M3.6", "M4.2", "M4.7")
-SAMPLE_OF_KERNELS = ("M5.1", "M5.2", "M5.7", "M5.8", "M6.1", "M6.5")
+SAMPLE_OF_KERNELS = ("M5.1", "M5.2", "M5.7", "M5.8", "M6.1", "M6.5", "M7.3")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -42,7 +42,7 @@ def answers(module_at: Callable[[Path], ModuleType]) -> ModuleType:
 
 def needs(id: str) -> None:
     """Skip an exercise whose compiler is not installed."""
-    if id[:2] in ("M3", "M4", "M5") or id in ("M1.2", "M1.6", "M6.5", "M6.6"):
+    if id[:2] in ("M3", "M4", "M5", "M7") or id in ("M1.2", "M1.6", "M6.5", "M6.6"):
         pytest.importorskip("triton", reason="triton is not installed: it compiles for an H100")
     if id == "M6.4":
         pytest.importorskip("iree.compiler", reason="IREE is not installed")
