@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import shutil
 import subprocess
@@ -112,7 +113,9 @@ def install(python: str, *what: str) -> None:
 
 def run(*command: str) -> str:
     """Run a command to its end and return what it printed; its error ends this script."""
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    # with a checkout on PYTHONPATH pip takes explorer for installed
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"wheel: {' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
