@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer import wire
-from explorer.advice.advise import advise
-from explorer.advice.verdicts import Verdict
 from explorer.layouts.layout import Access, Layout, layouts_of
 from explorer.model.artifacts import Autotune, FxPass, KernelForm
 from explorer.model.records import blank, typed
@@ -35,6 +33,9 @@ from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines, short
 from explorer.stages.onnxrt.graph import lines_of
 from explorer.stages.program_names import joined_name
+
+if TYPE_CHECKING:
+    from explorer.advice.verdicts import Verdict
 
 FORMAT = 3
 #: The most characters of JSON for one entry of an artifact's `data`; longer entries stay in the trace.
@@ -77,6 +78,8 @@ def payload(trace: TraceData) -> wire.Payload:
 
 def _advice(trace: TraceData, index: Mapping[str, int], cells: Mapping[str, str]) -> wire.AdviceInfo:
     """Return why the program is slow, each line and place as a text's index and a line in it."""
+    from explorer.advice.advise import advise
+
     advice = advise(trace)
     files = {cell: file for file, cell in cells.items()}
     return {"about": advice.about, "verdicts": [_verdict(trace, verdict, index, files) for verdict in advice]}

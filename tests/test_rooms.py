@@ -239,6 +239,23 @@ def test_importing_the_explorer_imports_neither_torch_nor_triton(modules: list[s
     assert done.stdout.strip() == "[]"
 
 
+def test_the_first_name_imports_no_room_of_a_single_verb() -> None:
+    """`explorer.trace` leaves out what a verb imports when it is called: pdb, the writers of scripts, advice, profiles."""
+    code = "import sys, explorer; explorer.trace; print([m for m in sys.modules if m.startswith(tuple(sys.argv[1:]))])"
+    late = (
+        "pdb",
+        "explorer.bisecting",
+        "explorer.stepping",
+        "explorer.scripts",
+        "explorer.advice",
+        "explorer.timing",
+        "explorer.probing",
+    )
+    done = subprocess.run([sys.executable, "-c", code, *late], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
 def test_every_module_is_in_a_room_of_the_list() -> None:
     """A new room is put into the order by whoever builds it."""
     assert {room_of(module) for module in MODULES} - set(ROOMS) == set()

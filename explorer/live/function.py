@@ -19,7 +19,6 @@ from explorer.live.call import Call, run_call
 from explorer.live.check_rows import DRAWS, CheckRow, compared
 from explorer.live.editing import Edit, Editing, Edits
 from explorer.live.interpreted import interpreting_calls
-from explorer.live.kernel_times import time_kernels
 from explorer.live.ladders import Ladders
 from explorer.live.other_threads import once_nothing_traces
 from explorer.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
@@ -272,6 +271,8 @@ class LiveFunction(Live):
         def run() -> None:
             with on_copies(self.call) as call:  # for each run: a function may change its arguments
                 run_call(compiled, call)
+
+        from explorer.live.kernel_times import time_kernels
 
         return time_kernels(trace, self.wrappers, partial(once_nothing_traces, run), repeats)
 

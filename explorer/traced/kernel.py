@@ -15,15 +15,13 @@ from explorer.questions.costs import kernel_table
 from explorer.questions.kernels import KernelData, texts_of_kernel, wrapper_file
 from explorer.questions.missing import explain_missing, no_form, no_kernel
 from explorer.questions.rows import KernelRow
-from explorer.scripts.kernel_script import Made
-from explorer.scripts.write import kernel_to_script
 from explorer.splice.tuning import Tuning
 from explorer.splice.variant import Variant
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
-from explorer.stepping.launch_values import launch_values
 from explorer.traced.edits import Variants
 
 if TYPE_CHECKING:
+    from explorer.scripts.kernel_script import Made
     from explorer.traced.trace import Trace
 
 
@@ -177,6 +175,8 @@ class Kernel(KernelData):
         range of the recorded ones. For a GPU you don't have the launch is recorded by the interpreter, which `limit` bounds as
         in `check`; the script runs where there is such a GPU. LiveError for a loaded trace.
         """
+        from explorer.scripts.write import kernel_to_script
+
         live = self.trace.needs_live("a script")
         with live.watchers.verb(f"{self.name}.to_script()"):
             return kernel_to_script(
@@ -185,6 +185,8 @@ class Kernel(KernelData):
 
     def launch_values(self, *, most: int | None = None, limit: float | None = None) -> Rows:
         """Run what was compiled, and give the arguments of each launch of this kernel: see `Trace.launch_values`."""
+        from explorer.stepping.launch_values import launch_values
+
         live = self.trace.needs_live("the arguments of launches")
         with live.watchers.verb(f"{self.name}.launch_values()"):
             return launch_values(self.trace, live, self.artifact, most, limit)

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer import page, replay
 from explorer.absent.target import attached_gpu
-from explorer.advice.verdicts import Advice
-from explorer.bisecting.bisection import Bisection, bisected
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files import debug_dir, trace_file
 from explorer.live.choice_texts import choice_texts
 from explorer.live.editing import LIMIT
 from explorer.live.forms import forms_of, without_form
-from explorer.live.peaks import attained_peaks, device_title
 from explorer.live.protocol import Live
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
@@ -37,24 +34,23 @@ from explorer.questions.link_index import Index, index
 from explorer.questions.lowering import Lowered
 from explorer.questions.memory import Memory, memory_of
 from explorer.questions.profile import line_times, node_times, profile_table
-from explorer.scripts.kernel_script import Made
-from explorer.scripts.write import trace_to_script
 from explorer.splice.variant import Variant
 from explorer.stages import STAGES
-from explorer.stepping import session, symbolic
-from explorer.stepping.launch_values import launch_values
-from explorer.stepping.session import Stepping
-from explorer.stepping.symbolic import SymbolicSteps
-from explorer.timing import perfetto
-from explorer.timing.profile import profiled
-from explorer.timing.roofline import Roofline, roofline_of
 from explorer.traced import what_if
-from explorer.traced.advice import advised
 from explorer.traced.choice import Choice, find_choice
 from explorer.traced.deferred import defer, deferrable
 from explorer.traced.edits import Variants, editable, edited_wrapper
 from explorer.traced.kernel import Kernel, Kernels
 from explorer.traced.what_if import WhatIf
+
+# What only one verb needs is imported by the verb: with pdb, the writers of scripts and the rest a first import took longer.
+if TYPE_CHECKING:
+    from explorer.advice.verdicts import Advice
+    from explorer.bisecting.bisection import Bisection
+    from explorer.scripts.kernel_script import Made
+    from explorer.stepping.session import Stepping
+    from explorer.stepping.symbolic import SymbolicSteps
+    from explorer.timing.roofline import Roofline
 
 
 def lost(error: Exception, meta: Mapping[str, Plain], failures: Sequence[Failure]) -> TraceData:
@@ -429,6 +425,8 @@ class Trace(TraceData):
         with options={"cpp.enable_kernel_profile": True}. InputError for what is no profile, or has nothing of this trace;
         FileError for a file that cannot be read.
         """
+        from explorer.timing.profile import profiled
+
         return profiled(self, source)
 
     @property
@@ -524,6 +522,8 @@ class Trace(TraceData):
         call is left out. With `prove` each `what_if` is run: see `Verdict.proof`; for a GPU you don't have its result is checked
         unless that takes more than `limit` seconds, 20 by default. LiveError for a loaded trace with `prove`.
         """
+        from explorer.traced.advice import advised
+
         return advised(self, prove=prove, limit=limit)
 
     def follow_module(self, path: str) -> Rows:
@@ -561,6 +561,9 @@ class Trace(TraceData):
         one you don't have, and for a loaded trace, are all. A notebook shows the picture; `.table()` and `.peaks()` have the
         numbers.
         """
+        from explorer.live.peaks import attained_peaks, device_title
+        from explorer.timing.roofline import roofline_of
+
         live = self.live
         if live is None or live.absent is not None:
             return roofline_of(self)
@@ -575,6 +578,8 @@ class Trace(TraceData):
         passes; each graph has one with its launches in order, one after the other, each with its user lines, operators and bytes.
         Those are as long as they were measured or estimated, which each of them says; without a time it is an instant.
         """
+        from explorer.timing import perfetto
+
         perfetto.save(self, path)
         warn_if_it_overwrites(path)
 
@@ -678,6 +683,8 @@ class Trace(TraceData):
         torch bisects itself with, until one is left: some ten compiles. A copy of each launch's arguments is kept, twice. `limit`
         is as in `check`. LiveError for a loaded trace, NoVerbError for a hand-written kernel.
         """
+        from explorer.bisecting.bisection import bisected
+
         if limit is not None and not isinstance(limit, (int, float)):
             raise InputError(f"limit is a number of seconds, not {limit!r}")
         live = self.needs_live("bisecting")
@@ -766,6 +773,8 @@ class Trace(TraceData):
         and `break FILE:LINE`. Lines are those of the text in the view.
         LiveError for a loaded trace, InputError for a stage without code, CompileError where it cannot run from a file.
         """
+        from explorer.stepping import session
+
         live = self.needs_live("stepping")
         with live.watchers.verb("stepping()"):
             return session.stepping(self, live, stage, frame, graph)
@@ -795,6 +804,8 @@ class Trace(TraceData):
         the last two dimensions: red above zero, blue below. `call` counts the calls of a graph that is called several times.
         The call is compiled once more. LiveError for a loaded trace, InputError for a stage that the trace has no graph of.
         """
+        from explorer.stepping import session
+
         live = self.needs_live("the values of nodes")
         with live.watchers.verb("values()"):
             return session.node_values(self, live, stage, frame, graph)
@@ -810,6 +821,8 @@ class Trace(TraceData):
         `limit` is as in `check`. LiveError for a loaded trace; NoVerbError for a hand-written kernel, and where no launch is
         made from Python, as in a CUDA graph.
         """
+        from explorer.stepping.launch_values import launch_values
+
         live = self.needs_live("the arguments of launches")
         with live.watchers.verb("launch_values()"):
             return launch_values(self, live, None, most, limit)
@@ -823,6 +836,8 @@ class Trace(TraceData):
         for a graph break, `attempt` counts on; the graph is that of the `last_attempt`. `raised` is what ended a step.
         LiveError for a loaded trace, CompileError where the call cannot be compiled again.
         """
+        from explorer.stepping import symbolic
+
         live = self.needs_live("symbolic steps")
         with live.watchers.verb("symbolic_steps()"):
             return symbolic.symbolic_steps(live)
@@ -834,6 +849,8 @@ class Trace(TraceData):
         of the bytecode, and to the nodes of Dynamo's graph and the guards that it added. The call is traced once more.
         LiveError for a loaded trace, CompileError where the call cannot be compiled again.
         """
+        from explorer.stepping import symbolic
+
         live = self.needs_live("symbolic steps")
         with live.watchers.verb("with_symbolic_steps()"):
             return symbolic.with_symbolic_steps(self, live)
@@ -851,6 +868,8 @@ class Trace(TraceData):
         `inputs`, `limit` and a GPU you don't have are as in `Kernel.to_script`: real inputs, with the results, are saved beside
         the script. LiveError for a loaded trace; NoVerbError where no output code in Python was called.
         """
+        from explorer.scripts.write import trace_to_script
+
         live = self.needs_live("a script")
         with live.watchers.verb("to_script()"):
             return trace_to_script(self, live, path, gpu=self.gpu, inputs=inputs, limit=limit)
