@@ -16,7 +16,7 @@ from explorer.splice.cost import ladder_cost
 from explorer.splice.job import TuningJob
 from explorer.splice.kernels import KernelText, interpreted_kernel, kernel_text
 from explorer.splice.launches import RecordedLaunch
-from explorer.splice.prediction import Prediction, predicted
+from explorer.splice.prediction import Prediction, is_loaded, predicted
 from explorer.splice.tuning import Tuning, as_rows, given_configs, neighbours, timed_configs
 from explorer.splice.wrappers import Wrapper
 
@@ -107,6 +107,7 @@ def prediction_of(text: KernelText, ladder: Ladder, launch: RecordedLaunch) -> P
         return None
     kernel = interpreted_kernel(text, None)
     grid = kernel.grid(dict(zip(kernel.names, launch.before, strict=False)))
-    moved = sum(a.numel() * a.element_size() for a in launch.before if isinstance(a, torch.Tensor))
-    moved += sum(launch.before[n].numel() * launch.before[n].element_size() for n in launch.changed)
+    tensors = {n: a for n, a in enumerate(launch.before) if isinstance(a, torch.Tensor)}
+    read = {n for n in tensors if is_loaded(text.source, kernel.names[n])}
+    moved = sum(tensors[n].numel() * tensors[n].element_size() for n in (*read, *launch.changed))
     return predicted(text.target, ladder, ladder.sass(), grid, text.source, moved)

@@ -108,6 +108,13 @@ def predicted(target: Target, ladder: Ladder, sass: str, grid: tuple[int, int, i
     return Prediction(LAUNCH + parts[limit] + 0.25 * sum(value for name, value in parts.items() if name != limit), limit)
 
 
+def is_loaded(source: str, name: str) -> bool:
+    """Whether a kernel's source may load from an argument; one that its stores alone address is only written."""
+    uses = len(re.findall(rf"\b{re.escape(name)} \+", source))
+    stores = len(re.findall(rf"\btl\.store\(\s*{re.escape(name)} \+", source))
+    return stores == 0 or uses > stores
+
+
 def trips(source: str, config: Mapping[str, Any]) -> float:
     """How often the loop of a reduction or of a matrix product runs; 1 where the source does not say."""
     sizes = {name: int(number) for name, number in _NUMBER.findall(source)}

@@ -1,0 +1,38 @@
+"""The bytes that a prediction counts: an argument that is only stored to moves once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import explorer
+from explorer.live import tuning
+from explorer.splice.prediction import Prediction, is_loaded
+
+
+def test_an_argument_that_only_stores_address_is_not_read() -> None:
+    """An input, an output, and one that is both."""
+    source = "\n".join(
+        (
+            "def triton_(in_ptr0, in_out_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):",
+            "    tmp0 = tl.load(in_ptr0 + (x0), None)",
+            "    tmp1 = tl.load(in_out_ptr0 + (x0), None)",
+            "    tl.store(out_ptr0 + (x0), tmp0, None)",
+            "    tl.store(in_out_ptr0 + (x0), tmp1, None)",
+        )
+    )
+    assert [is_loaded(source, name) for name in ("in_ptr0", "in_out_ptr0", "out_ptr0")] == [True, True, False]
+
+
+def test_a_pointwise_kernel_moves_its_input_and_its_output_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oracle are the sizes of both tensors: what is written was counted twice."""
+    moved: list[float] = []
+
+    def noted(*given: object) -> Prediction:
+        moved.append(float(given[-1]))  # type: ignore[arg-type]
+        return Prediction(1.0, "memory")
+
+    monkeypatch.setattr(tuning, "predicted", noted)
+    x = torch.randn(64, 256)
+    explorer.trace(lambda x: x + 1, x, target="h100").kernels[0].tune([{"num_warps": 2}])
+    assert moved == [2 * x.nbytes] * len(moved) != []
