@@ -19,7 +19,7 @@ from explorer.model.artifacts import (
     Source,
     Symbol,
 )
-from explorer.model.rows import Setting
+from explorer.model.rows import JudgedValue, Setting
 from explorer.questions.rows import BufferRow, Cost, GroupCost, GroupRow, InlinedRow, MomentRow, StorageRow, UnreadRow
 
 Names = list[str]
@@ -694,6 +694,6 @@ DATA = {
 }
 #: What it reads of the data of a stage that says whose passes it shows.
 OF_PASSES = PassFacts
-ROWS = {"phase": Phase, "guards": Guard, "recompile": Recompile, "symbol": Symbol}
+ROWS = {"phase": Phase, "guards": Guard, "recompile": Recompile, "symbol": Symbol, "bisection": JudgedValue}
 #: All that travels.
 MESSAGES = (Payload, Opening, Addition, Selected, Command, Progress, Called, MlirPasses, VariantInfo, Question)

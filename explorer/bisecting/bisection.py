@@ -18,7 +18,7 @@ from explorer.model.values import Artifact, Plain, Rows
 from explorer.process.under_way import step
 from explorer.questions.diagram import diagram
 from explorer.questions.launch_sites import Site
-from explorer.questions.subgraph import LaunchedGraph, Subgraph, graph_of
+from explorer.questions.subgraph import LaunchedGraph, Subgraph, graph_of, regions
 from explorer.splice.launches import RecordedLaunch
 from explorer.stages.fx_graph import outer_nodes
 from explorer.stages.inductor.kernel import owners
@@ -188,6 +188,24 @@ def _operations(graph: LaunchedGraph, output: JudgedOutput) -> tuple[str, ...]:
     numbers = [n for n, site in enumerate(graph.sites) if site in output.part.steps]
     rows = [row for number in numbers for row in graph.operations[number]]
     return tuple(row.name for row in rows if output.port is not None and output.port.buffer in row.writes)
+
+
+def nodes_of_value(trace: TraceData, row: Mapping[str, Plain]) -> tuple[str, ...]:
+    """The FX nodes that lead to the value of a row inside its launch; of one that was not matched those that it is of."""
+    wrappers = trace.find("output_code", str(row["frame"]), str(row["graph"]))
+    for part in regions(trace, wrappers[-1]) if wrappers else ():
+        graph = graph_of(trace, wrappers[-1])
+        if any(site.line == row["line"] for site in part.steps):
+            leading = _leading(graph, part, [str(row["node"])])
+            return tuple(name for name in part.nodes if name in leading) or _origins(graph, part, row)
+    return ()
+
+
+def _origins(graph: LaunchedGraph, part: Subgraph, row: Mapping[str, Plain]) -> tuple[str, ...]:
+    """The FX nodes of the scheduler's nodes that write a value; of all of the launch's where these are not known."""
+    nodes = [node for site, nodes in zip(graph.sites, graph.operations, strict=True) if site in part.steps for node in nodes]
+    writing = [node for node in nodes if node.name in row["operations"]] or nodes
+    return tuple(dict.fromkeys(name for node in writing for name in node.origins or ()))
 
 
 # What is off -------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from explorer.model.rows import (
     GraphInput,
     GraphOutput,
     Group,
+    JudgedValue,
     KernelMetadata,
     Launch,
     LoopOrder,
@@ -644,6 +645,19 @@ class Profile(Record):
 
 
 @record
+class Bisected(Record):
+    """What a bisection found: in a sentence, what brings it about, and every value that it judged.
+
+    `first` is the number of the first launch that is off, 0 where none is.
+    """
+
+    summary: str
+    cause: str
+    first: int
+    rows: tuple[JudgedValue, ...]
+
+
+@record
 class Execution(Record):
     """What ran the graphs of one frame."""
 
@@ -911,6 +925,7 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         **dict.fromkeys(FORMS, KernelForm),
         "assembly": Assembly,
         "profile": Profile,
+        "bisection": Bisected,
         "execution": Execution,
         **dict.fromkeys(IREE_MODULES, IreeModule),
         **dict.fromkeys(IREE_FUNCTIONS, MachineFunction),

@@ -648,6 +648,28 @@ class SymbolicStep(Record):
 
 
 @record
+class JudgedValue(Record):
+    """A value that a launch wrote, and how a bisection judged it: `equal` is None where it was not compared, `note` says why.
+
+    `launch` is the number of the launch in the call, from 1, and `line` that of the output code. `parameter` is the kernel's name
+    of the value, `node` its FX node, `nodes` those inside the launch that lead to it, and `operations` the scheduler's nodes that
+    write it.
+    """
+
+    launch: int
+    kernel: str
+    frame: str
+    graph: str
+    line: int
+    parameter: str
+    node: str
+    equal: bool | None
+    note: str
+    operations: Names
+    nodes: Names
+
+
+@record
 class ProfiledPart(Record):
     """A kernel, a library call or something else of a profile, with the seconds of all of its launches.
 

@@ -43,6 +43,7 @@ from explorer.stages.iree import STAGES as IREE_STAGES
 from explorer.stages.onnxrt import STAGES as ONNXRT_STAGES
 from explorer.stages.openvino import STAGES as OPENVINO_STAGES
 from explorer.stages.torch_compile import (
+    bisection,
     cache,
     compilation_metrics,
     compile_call,
@@ -114,6 +115,7 @@ STAGES: tuple[Stage, ...] = (
     sass.STAGE,
     assembly.STAGE,
     profile.STAGE,
+    bisection.STAGE,
     *OTHER_COMPILERS,
 )
 

@@ -691,6 +691,16 @@ class Trace(TraceData):
         with live.watchers.verb("bisect()"):
             return bisected(self, live, limit, cause)
 
+    def with_bisection(self, result: Bisection) -> Trace:
+        """Return this trace with what `bisect` found: its view, its page and its file mark what is off, right and not compared.
+
+        The marks are words with a sign, on the kernels and the nodes of the graphs; a legend counts them. The stage "bisection"
+        lists every judged value. InputError for a bisection of another trace.
+        """
+        from explorer.bisecting.painted import painted
+
+        return painted(self, result)
+
     def benchmark(self, repeats: int = 30) -> Rows:
         """Time eager and compiled in turn on copies of the arguments: the median seconds of each, and the ratio to eager.
 

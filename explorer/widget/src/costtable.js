@@ -13,6 +13,7 @@ import {
   timedBy,
   totals,
 } from "./costs.js";
+import { judgedKernel } from "./judged.js";
 import { estimated, gridText } from "./kernel.js";
 import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
@@ -170,6 +171,18 @@ export class CostTable {
         about: `of the ${of} of all kernels and library calls of the trace`,
       },
       {
+        key: "judged",
+        title: "bisection",
+        kept: true,
+        text: (row) => this.judged(row)?.text ?? "",
+        draw: (row) => {
+          const judged = this.judged(row);
+          return judged ? [element("span", { class: `judged-mark ${judged.verdict}` }, judged.text)] : [];
+        },
+        why: (row) => this.judged(row)?.notes.join("; ") ?? "",
+        about: "whether it computes what its FX nodes say",
+      },
+      {
         key: "marks",
         title: "worth a look",
         kept: true,
@@ -182,6 +195,15 @@ export class CostTable {
         about: "hardly more than a launch, spills, low occupancy",
       },
     ];
+  }
+
+  /**
+   * What a bisection says of a row.
+   *
+   * @param {CostRow} row
+   */
+  judged({ name, kernel, call }) {
+    return judgedKernel(this.store, kernel?.artifact ?? call?.artifact ?? -1, name);
   }
 
   /** @returns {Column<CostRow>[]} */

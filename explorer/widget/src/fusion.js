@@ -67,6 +67,7 @@ export class Fusion {
       label: (box) => this.label(box),
       edge: () => "",
       look: () => null,
+      verdict: () => null,
       say: (box) => status.say(this.label(box).filter(Boolean).join(", ")),
       visit: (box) => this.light(box),
       tip: (box) => this.tip(box),

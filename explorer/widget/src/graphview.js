@@ -5,6 +5,7 @@ import { Canvas } from "./canvas.js";
 import { sightOf } from "./colours.js";
 import { arrange, firstOpen, groupTree } from "./graph.js";
 import { GraphCosts } from "./graphcosts.js";
+import { Judged, WORDS } from "./judged.js";
 import { INPUTS, groupings, pathsOf } from "./grouping.js";
 import { cells, factsOfNode } from "./hover.js";
 import { past, viewsAndInputs } from "./hidden.js";
@@ -63,6 +64,8 @@ export class GraphView {
     this.expanded = new Set();
     this.graph = EMPTY;
     this.costs = new GraphCosts(store, -1);
+    this.judged = new Judged(store, -1);
+    this.judgedLegend = element("div", { hidden: true });
     /** @type {number | null} the node that others are compared with */
     this.held = null;
     /** @type {number | null} the node that was chosen last */
@@ -100,6 +103,7 @@ export class GraphView {
       label: (box) => this.label(box),
       edge: (edge) => this.type(edge.source),
       look: (box) => this.look(box),
+      verdict: (box) => this.verdict(box),
       say: (box) => status.say(this.label(box).filter(Boolean).join(", ")),
       tip: (box) => this.tip(box),
       hold: () => this.hold(),
@@ -122,6 +126,7 @@ export class GraphView {
       { class: "panel graph" },
       bar,
       this.legend.element,
+      this.judgedLegend,
       this.why,
       element("div", { class: "graph-body" }, this.canvas.element, this.detail),
     );
@@ -174,6 +179,10 @@ export class GraphView {
     this.artifact = index;
     this.nodes = this.store.nodes(index);
     this.costs = new GraphCosts(this.store, index);
+    this.judged = new Judged(this.store, index);
+    const legend = this.judged.legend();
+    this.judgedLegend.hidden = !legend;
+    this.judgedLegend.replaceChildren(...(legend ? [legend] : []));
     this.source.value = String(index);
     this.held = this.last = null;
     this.why.hidden = this.facts.hidden = true;
@@ -282,7 +291,9 @@ export class GraphView {
     if (box.kind !== "node") {
       const group = this.groupOf(box);
       const name = group ? this.costs.title(group) : titleOf(box);
-      const cost = this.costs.text(box.group?.all ?? [], group);
+      const cost = [this.verdictText(box), this.costs.text(box.group?.all ?? [], group)]
+        .filter(Boolean)
+        .join(" · ");
       const layers = box.group?.repeats?.length; // of which an open box shows one: the cost is that of all
       if (box.kind === "region") return [name, layers && cost ? `all ${layers}: ${cost}` : cost];
       return [name, [plural(box.count, "node"), cost].filter(Boolean).join(" · ")];
@@ -296,7 +307,22 @@ export class GraphView {
         ? op
         : target.replace(/^(?:torch\.ops\.)?(?:aten|prims)\./, "").replace(/\.default$/, "");
     if (what === "placeholder") return [name, this.type(box.node) || "input"];
-    return [what, [name, this.costs.text([box.node])].filter(Boolean).join(" · ")];
+    return [what, [this.verdictText(box), name, this.costs.text([box.node])].filter(Boolean).join(" · ")];
+  }
+
+  /**
+   * What a bisection says of a box; null where it says nothing.
+   *
+   * @param {Box} box
+   */
+  verdict(box) {
+    return box.kind === "node" ? this.judged.of(box.node) : this.judged.ofAll(box.group?.all ?? []);
+  }
+
+  /** @param {Box} box */
+  verdictText(box) {
+    const verdict = this.verdict(box);
+    return verdict ? WORDS[verdict] : "";
   }
 
   /** @param {number} node */
@@ -407,7 +433,11 @@ export class GraphView {
   /** @param {number} node */
   tell(node) {
     const line = this.nodes.line[node];
-    const rows = [...factsOfNode(this.store, this.artifact, node, new Map()), ...this.costs.facts([node])];
+    const rows = [
+      ...factsOfNode(this.store, this.artifact, node, new Map()),
+      ...this.judged.facts([node]),
+      ...this.costs.facts([node]),
+    ];
     const code = line
       ? element(
           "button",
@@ -543,11 +573,16 @@ export class GraphView {
         ...cells([
           ["group", this.label(box)[0]],
           ["nodes", String(box.count)],
+          ...this.judged.facts(box.group?.all ?? []),
           ...this.costs.facts(box.group?.all ?? [], this.groupOf(box)),
         ]),
       );
     const facts = factsOfNode(this.store, this.artifact, box.node, this.selection.lit);
-    return element("dl", {}, ...cells([...facts, ...this.costs.facts([box.node])]));
+    return element(
+      "dl",
+      {},
+      ...cells([...facts, ...this.judged.facts([box.node]), ...this.costs.facts([box.node])]),
+    );
   }
 
   // The layer that has the selected node is shown.

@@ -4,6 +4,7 @@
 import { short } from "./costs.js";
 import { CostTable } from "./costtable.js";
 import { element, plural } from "./dom.js";
+import { judgedKernel } from "./judged.js";
 import { callFacts, costFacts, launchTable, resourceFacts, candidateTable } from "./kernel.js";
 
 /** @import { Parts } from "./app.js" */
@@ -109,6 +110,7 @@ export class Kernels {
     this.one.replaceChildren(
       element("h2", { class: "code" }, kernel.name),
       edited ? element("p", {}, element("span", { class: "edited-badge" }, edited)) : "",
+      this.judged(kernel),
       operators ? element("p", {}, "computes ", element("code", {}, operators)) : "",
       this.ladder(kernel),
       ...costFacts(kernel),
@@ -116,6 +118,24 @@ export class Kernels {
       ...launchTable(kernel),
       ...candidateTable(kernel),
       kernel.forms.ttir === undefined ? "" : this.passes(kernel),
+    );
+  }
+
+  /**
+   * What a bisection says of a kernel.
+   *
+   * @param {KernelInfo} kernel
+   */
+  judged({ artifact, name }) {
+    const judged = judgedKernel(this.store, artifact, name);
+    if (!judged) return "";
+    const mark = element("span", { class: `judged-mark ${judged.verdict}` }, judged.text);
+    return element(
+      "p",
+      {},
+      "by the bisection: ",
+      mark,
+      judged.notes.length ? ` ${judged.notes.join("; ")}` : "",
     );
   }
 

@@ -4,22 +4,26 @@ import { COLOURS as SOURCES, colourOf, textureOf } from "./colours.js";
 
 /** @import { Look } from "./colours.js" */
 /** @import { Box, Edge, Layout } from "./graph.js" */
+/** @import { Verdict } from "./judged.js" */
 /** @typedef {{ left: number, top: number, right: number, bottom: number }} View what is in sight */
 /** @typedef {{ x: number, y: number, width: number }} Taken where the text of an edge is */
 /** @typedef {{ graph: Layout, scale: number, chosen: Box | null, marked: Set<Box> }} Scene */
 
 /**
- * What is said of boxes and edges: a box's title and subtitle, what its stripe shows, an edge's text.
+ * What is said of boxes and edges: a box's title and subtitle, what its stripe shows, what a bisection says
+ * of it, an edge's text.
  *
  * @typedef {{
  *   label: (box: Box) => string[],
  *   look: (box: Box) => Look,
+ *   verdict: (box: Box) => Verdict | null,
  *   edge: (edge: Edge) => string,
  * }} Labels
  */
 
 const COLOURS = [
   ...["back", "raised", "sunk", "line", "text", "soft", "accent", "edge", "accent-back"],
+  ...["good", "good-back", "bad", "bad-back"],
   ...Array.from({ length: SOURCES }, (_, colour) => `source-${colour}`),
 ];
 const WHOLE = [[0, 5]];
@@ -175,6 +179,9 @@ export class Painter {
         : this.scene.scale < TEXT
           ? this.colours.sunk
           : this.colours.back;
+    const verdict = this.on.verdict(box);
+    if (verdict === "off") g.fillStyle = this.colours["bad-back"];
+    if (verdict === "right") g.fillStyle = this.colours["good-back"];
     if (marked) g.fillStyle = `hsl(45 80% ${this.dark ? "26%" : "86%"})`;
     g.strokeStyle =
       box === this.scene.chosen
@@ -185,18 +192,25 @@ export class Painter {
             ? this.colours.soft
             : this.colours.line;
     g.lineWidth = box === this.scene.chosen ? 2.5 : marked ? 2 : 1;
+    if (verdict === "off" && box !== this.scene.chosen) {
+      g.strokeStyle = this.colours.bad;
+      g.lineWidth = 2;
+    }
     if (this.scene.scale < LINES) {
       g.fillStyle = marked
         ? this.colours.edge
         : box.kind === "group"
           ? this.colours.accent
           : this.colours.soft;
+      if (verdict === "off" && !marked) g.fillStyle = this.colours.bad;
       g.fillRect(box.x, box.y, box.w, box.h);
       return;
     }
     rounded(g, box, 6);
     g.fill();
+    if (verdict === "untold") g.setLineDash([4, 3]);
     g.stroke();
+    g.setLineDash([]);
     this.stripe(g, box);
     if (this.scene.scale < TEXT) return;
     const [title, subtitle] = this.label(box);

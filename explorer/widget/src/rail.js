@@ -1,6 +1,7 @@
 // The stage rail: the tree of texts with sizes and times, and beside each what is linked, found and shown.
 
 import { afterwards, element, focusedBeside, seconds, within } from "./dom.js";
+import { WORDS, judgedKernel } from "./judged.js";
 import { inParts, parted } from "./names.js";
 import { texts, tree } from "./tree.js";
 
@@ -136,7 +137,20 @@ export class Rail {
     const hits = found.size ? node.artifacts.reduce((sum, a) => sum + (found.get(a)?.length ?? 0), 0) : 0;
     const links = lit.size ? node.artifacts.reduce((sum, a) => sum + (lit.get(a)?.size ?? 0), 0) : 0;
     const isEdited = this.edits.all.length && node.artifacts.some((a) => this.edits.standing(a));
-    return `${side}|${hits}|${links}|${isEdited ? "edited" : ""}`;
+    return `${side}|${hits}|${links}|${isEdited ? "edited" : ""}|${this.judged(node)}`;
+  }
+
+  /**
+   * What a bisection says of a kernel's source, or of the texts of one kernel; "" for other rows.
+   *
+   * @param {TreeNode} node
+   */
+  judged({ make, children, artifact, artifacts }) {
+    const index = children ? (artifacts[0] ?? -1) : artifact;
+    if (make || index < 0) return "";
+    const { stage, kernel } = this.store.artifact(index);
+    const isOne = artifacts.every((each) => this.store.artifact(each).kernel === kernel);
+    return kernel && stage === "kernel" && isOne ? (judgedKernel(this.store, index, kernel)?.text ?? "") : "";
   }
 
   /** @param {number} artifact */
@@ -151,12 +165,16 @@ export class Rail {
    */
   say(row) {
     row.shownText = this.textBeside(row.node);
-    const [side, found, linked, edited] = row.shownText.split("|");
+    const [side, found, linked, edited, judged] = row.shownText.split("|");
     row.element.classList.toggle("linked", linked !== "0");
     row.element.classList.toggle("shown", side !== "");
     row.element.setAttribute("aria-selected", String(side !== ""));
-    const [ofSide, ofFound, ofLinked, ofEdited] = row.marks;
+    const [ofSide, ofFound, ofLinked, ofEdited, ofJudged] = row.marks;
     ofEdited.textContent = edited;
+    ofJudged.textContent = judged === WORDS.off ? judged : judged.slice(0, 1); // the name needs the room
+    ofJudged.title = judged ? `by the bisection: ${judged.slice(2)}` : "";
+    const verdict = judged.startsWith("✗") ? "off" : judged.startsWith("✓") ? "right" : "untold";
+    ofJudged.className = `judged-mark ${verdict}`;
     ofSide.textContent = side;
     ofFound.textContent = found === "0" ? "" : `${found}×`;
     ofLinked.textContent = linked === "0" ? "" : `◆${linked}`;
@@ -189,6 +207,7 @@ export class Rail {
       element("span", { class: "found", title: "lines found" }),
       element("span", { class: "links", title: "linked lines" }),
       element("span", { class: "edited-mark", title: "an edit runs in the place of the kernel" }),
+      element("span", { class: "judged-mark" }),
     ];
     const many = node.children && !open ? ` ×${node.children.length}` : "";
     const made = element(

@@ -959,6 +959,28 @@ export interface Symbol {
   framework?: string;
 }
 
+/**
+ * A value that a launch wrote, and how a bisection judged it: `equal` is None where it was not compared,
+ * `note` says why.
+ *
+ * `launch` is the number of the launch in the call, from 1, and `line` that of the output code. `parameter`
+ * is the kernel's name of the value, `node` its FX node, `nodes` those inside the launch that lead to it, and
+ * `operations` the scheduler's nodes that write it.
+ */
+export interface JudgedValue {
+  launch: number;
+  kernel: string;
+  frame: string;
+  graph: string;
+  line: number;
+  parameter: string;
+  node: string;
+  equal: boolean | null;
+  note: string;
+  operations: string[];
+  nodes: string[];
+}
+
 export type LinkGroup = [number, number, number, number[]];
 
 export type Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand;
