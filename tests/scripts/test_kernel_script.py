@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 import explorer
 from explorer.absent.generated import Kernel
@@ -182,6 +184,45 @@ def test_random_inputs_are_laid_out_as_those_of_the_launch(tmp_path: Path, trace
         pointers = [[t.untyped_storage().data_ptr() for t in args] for args in (space["args"], launch.before)]
         shared = [[p.index(x) for x in p] for p in pointers]
         assert shared[0] == shared[1]
+
+
+@triton.jit
+def doubled(value):
+    return value * 2
+
+
+@triton.jit
+def added(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = doubled(tl.load(x_ptr + i, mask=i < n)) + tl.load(y_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, values, mask=i < n)
+
+
+tuned = triton.autotune([triton.Config({"BLOCK": 32}, num_warps=2), triton.Config({"BLOCK": 64})], key=["n"])(added)
+
+
+@pytest.mark.parametrize("kernel", [added, tuned], ids=["jit", "autotuned"])
+def test_a_hand_written_kernel_of_a_traced_function_has_a_script(kernel: Any, tmp_path: Path) -> None:
+    """It has the functions that it calls, the program's own arguments, and one config; interpreted it gives what is recorded."""
+    config = {} if kernel is tuned else {"BLOCK": 64}
+
+    def launched(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, out, x.numel(), **config)
+        return out + 1
+
+    x, y = torch.randn(100), torch.randn(100)
+    trace = explorer.trace(launched, x, y, target="h100")
+    (mine,) = [each for each in trace.kernels if "doubled" in each.source]
+    made = mine.to_script(tmp_path / "k.py")
+    text = made.script.read_text(encoding="utf-8")
+    assert "def doubled(value)" in text and "explorer" not in text.replace("Made by explorer's", "")
+    defined = next(n for n in ast.parse(text).body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == mine.name)
+    assert isinstance(defined.value, ast.Call)
+    saved = torch.load(tmp_path / "k.pt", weights_only=True)
+    interpret(*map(ast.literal_eval, defined.value.args[:2]), saved["args"])  # type: ignore[arg-type]
+    ((number, value),) = saved["after"].items()
+    assert torch.equal(saved["args"][number], value) and torch.allclose(value, 2 * x + y)
 
 
 def test_what_cannot_be_a_script_is_refused(traces: Any, tmp_path: Path) -> None:
