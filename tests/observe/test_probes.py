@@ -116,6 +116,7 @@ def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
         "compiled_fn",
         "onnxrt_changes",
         "profile",
+        "bisection",
         "symbolic_steps",
     }
     assert {kind for stage in STAGES for kind in (stage.name, *stage.consumes)} - emitted == later
