@@ -595,7 +595,7 @@ class MlirPasses(TypedDict):
 
 
 class VariantInfo(TypedDict):
-    """An edit of a kernel: "kernel" is the id of the kernel's source, "artifact" that of the text that was edited.
+    """An edit: "kernel" is the id of a kernel's source or of output code, "artifact" that of the text that was edited.
 
     "stands" says that it is what runs now, "meaning" what its status says beyond its name, "line" the line of the compiler's
     "message", 0 for none. "launch" and "call" are seconds of a launch and of a call of the whole function, "cost" what the
@@ -659,7 +659,7 @@ class WhatIfQuestion(TypedDict):
 
 
 class EditQuestion(TypedDict):
-    """Put this text in the place of a kernel, whose source or form "artifact" is."""
+    """Put this text in the place of a kernel, whose source or form "artifact" is, or of output code."""
 
     ask: Literal["edit"]
     artifact: str
@@ -667,7 +667,7 @@ class EditQuestion(TypedDict):
 
 
 class ResetQuestion(TypedDict):
-    """Put the original of a kernel back, whose source or form "artifact" is."""
+    """Put the original of a kernel back, whose source or form "artifact" is, or of output code."""
 
     ask: Literal["reset"]
     artifact: str

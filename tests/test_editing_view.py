@@ -107,8 +107,7 @@ class Notebook:
         self.tab.evaluate("window.take_down()")
         self.tab.close()
         self.widget.close()
-        for kernel in self.trace.kernels:
-            kernel.reset()
+        self.trace.reset()
         assert self.raised == []
 
 
@@ -179,6 +178,24 @@ def test_an_error_stands_at_its_line(notebook: Any, triton: Trace) -> None:
     assert content.evaluate(HAS_FOCUS)
     variant = triton.kernels[0].variants[-1]
     assert variant.text.splitlines()[variant.line - 1] == "    tl.dot(1, 2)"
+
+
+def test_output_code_is_edited_too(notebook: Any, cpp: Trace) -> None:
+    """A syntax error stands at its line; a right edit is in place, timed as a call of the output code, until reset."""
+    book = notebook(cpp)
+    pane = book.edit("output_code")
+    book.write("import random", "import (random")
+    book.run()
+    assert "syntax error at line" in pane.locator(".verdict").inner_text() and cpp.edited == ()
+    assert pane.locator(".line-fault").inner_text() == "import (random"
+    book.write("import (random", "import random  # edited")
+    book.run()
+    assert "in place" in pane.locator(".verdict").inner_text() and [each.form for each in cpp.edited] == ["wrapper"]
+    assert "a call of the output code" in pane.locator(".edit-figures").inner_text()
+    assert "variant" in pane.locator(".edited-badge").inner_text()
+    pane.get_by_role("button", name="reset", exact=True).click()
+    book.carry()
+    assert cpp.edited == () and pane.locator(".edited-badge").is_hidden()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -29,6 +29,7 @@ from explorer.questions import lowering as lowered
 from explorer.questions.choices import recorded_forms
 from explorer.questions.costs import call_table
 from explorer.questions.diagram import diagram
+from explorer.questions.editable import editable
 from explorer.questions.fusion import Fusion, fusion_of
 from explorer.questions.link_index import Index, index
 from explorer.questions.lowering import Lowered
@@ -39,7 +40,7 @@ from explorer.stages import STAGES
 from explorer.traced import what_if
 from explorer.traced.choice import Choice, find_choice
 from explorer.traced.deferred import defer, deferrable
-from explorer.traced.edits import Variants, editable, edited_wrapper
+from explorer.traced.edits import Variants, edited_wrapper
 from explorer.traced.kernel import Kernel, Kernels
 from explorer.traced.what_if import WhatIf
 

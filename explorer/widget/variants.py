@@ -1,4 +1,4 @@
-"""The edits of a trace's kernels as a view shows them, and the text that a view edits."""
+"""The edits of a trace as a view shows them, and the text that a view edits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from explorer import wire
 from explorer.errors import InputError, LiveError
+from explorer.questions.editable import Editable, editable
 from explorer.questions.kernels import texts_of_kernel
-from explorer.splice.variant import MEANING
+from explorer.splice.variant import MEANING, WRAPPER
 
 if TYPE_CHECKING:
+    from explorer.model.values import Artifact
     from explorer.splice.variant import Variant
     from explorer.traced import Kernel, Trace
 
@@ -18,43 +20,52 @@ COSTS = ("registers", "spills", "shared", "warps", "instructions")
 
 
 def variants_of(trace: Trace) -> list[wire.VariantInfo]:
-    """List the edits of all kernels in the order in which each kernel's were made; none where nothing can be edited."""
+    """List the edits of output code and of all kernels, each text's in the order in which they were made; none without a Live."""
     if trace.live is None:
         return []
     try:
-        return [_info(kernel, variant) for kernel in trace.kernels for variant in kernel.variants]
+        return [_info(trace, text, variant) for text in editable(trace) for variant in trace.live.variants(text.artifact)]
     except LiveError:  # a hand-written kernel stands in no compiled function
         return []
 
 
-def edited_text(trace: Trace, artifact: str) -> tuple[Kernel, str]:
-    """Find the kernel that a text is of, and which form of it; InputError for a text that is no kernel's."""
+def edited_text(trace: Trace, artifact: str) -> tuple[Kernel | Artifact, str]:
+    """Find the kernel that a text is of, and which form of it, or the output code; InputError for another text."""
+    for code in trace.find("output_code"):
+        if code.id == artifact:
+            return code, WRAPPER
     for kernel in trace.kernels:
         for text in texts_of_kernel(trace, kernel.artifact):
             if text.id == artifact:
                 return kernel, "source" if text.stage == "kernel" else text.stage
-    raise InputError(f"{artifact!r} is no text of a kernel; edit a kernel's source, or a form of a Triton kernel")
+    raise InputError(f"{artifact!r} is no text of a kernel; edit a kernel's source, a form of a Triton kernel, or output code")
 
 
-def _info(kernel: Kernel, variant: Variant) -> wire.VariantInfo:
-    stage = "kernel" if variant.form == "source" else variant.form
-    texts = texts_of_kernel(kernel.trace, kernel.artifact)
+def _info(trace: Trace, edited: Editable, variant: Variant) -> wire.VariantInfo:
+    standing = trace.needs_live("the edits").standing(edited.artifact, edited.file)
     return wire.VariantInfo(
         number=variant.number,
-        kernel=kernel.artifact.id,
-        artifact=next((text.id for text in texts if text.stage == stage), kernel.artifact.id),
+        kernel=edited.artifact.id,
+        artifact=_text_of(trace, edited.artifact, variant.form),
         text=variant.text,
         status=variant.status,
         meaning=MEANING.get(variant.status, ""),
         message=variant.message,
         line=variant.line,
-        stands=kernel.edited is not None and kernel.edited.number == variant.number,
+        stands=standing is not None and standing.number == variant.number,
         interpreted=variant.interpreted,
         timed=variant.timed,
         launch=(variant.seconds, variant.original_seconds),
         call=variant.call_seconds or (None, None),
         cost={key: _pair(variant, key) for key in COSTS if key in variant.cost or key in variant.original_cost},
     )
+
+
+def _text_of(trace: Trace, artifact: Artifact, form: str) -> str:
+    """The id of the text that a variant is an edit of."""
+    if form in ("source", WRAPPER):
+        return artifact.id
+    return next((text.id for text in texts_of_kernel(trace, artifact) if text.stage == form), artifact.id)
 
 
 def _pair(variant: Variant, key: str) -> tuple[float | None, float | None]:

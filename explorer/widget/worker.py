@@ -16,19 +16,19 @@ from explorer import wire
 from explorer.errors import InputError
 from explorer.live.choice_texts import choice_texts
 from explorer.live.forms import forms_of, without_form
-from explorer.model.values import Force, Veto, jsonable
+from explorer.model.values import Artifact, Force, Veto, jsonable
 from explorer.observe.tensors import named_tensors
 from explorer.page import packed
 from explorer.payload import addition
 from explorer.process.stopping import Stopped, Stopping
 from explorer.process.under_way import Report, UnderWay
 from explorer.questions.comparison import compare
+from explorer.questions.editable import editable_code
 from explorer.questions.figures import shown
 from explorer.replay import extended
 from explorer.widget.variants import edited_text
 
 if TYPE_CHECKING:
-    from explorer.model.values import Artifact
     from explorer.widget import Explorer
 
 #: How often eager and compiled are timed, and how many of these repeats make one progress report.
@@ -180,15 +180,21 @@ class Worker:
         return [{"what": w, "seconds": s, "ratio_to_eager": s / medians["eager"]} for w, s in medians.items()]
 
     def _edit(self, message: Mapping[str, Any]) -> list[Any]:
-        """Try another text of a kernel; the views hear of the variant by their trait `variants`."""
-        kernel, form = edited_text(self._widget.trace, str(message["artifact"]))
+        """Try another text of a kernel or of output code; the views hear of the variant by their trait `variants`."""
+        edited, form = edited_text(self._widget.trace, str(message["artifact"]))
         text: dict[str, Any] = {form: str(message["text"])}
-        variant = kernel.edit(**text)
-        return [{"kernel": kernel.artifact.id, "number": variant.number}]
+        if isinstance(edited, Artifact):
+            variant = self._widget.trace.edit(frame=edited.frame, graph=edited.graph, **text)
+            return [{"kernel": edited.id, "number": variant.number}]
+        return [{"kernel": edited.artifact.id, "number": edited.edit(**text).number}]
 
     def _reset(self, message: Mapping[str, Any]) -> list[Any]:
-        kernel, _ = edited_text(self._widget.trace, str(message["artifact"]))
-        return [{"kernel": kernel.artifact.id, "was_edited": kernel.reset()}]
+        """Put the original back; other edits stand on."""
+        edited, _ = edited_text(self._widget.trace, str(message["artifact"]))
+        if isinstance(edited, Artifact):
+            live = self._widget.trace.needs_live("the edits")
+            return [{"kernel": edited.id, "was_edited": live.reset(edited, editable_code(edited).file)}]
+        return [{"kernel": edited.artifact.id, "was_edited": edited.reset()}]
 
     def _what_if(self, message: Mapping[str, Any]) -> list[Any]:
         """Compile the traced call again with a change, and hand both traces over side by side."""

@@ -1,5 +1,5 @@
-// Editing a kernel in a pane: the button that begins it, and under the text what came of it, beside the
-// original, with the edits before it.
+// Editing a kernel or output code in a pane: the button that begins it, and under the text what came of
+// it, beside the original, with the edits before it.
 
 import { diffLines } from "./diff.js";
 import { duration, element, focusedBeside } from "./dom.js";
@@ -42,7 +42,7 @@ export class Editing {
     this.again = control("use again", "go on with the text of this variant", () => this.useAgain());
     this.back = control("back to the draft", "show the text that is being edited", () => this.view(null));
     this.revert = control("original text", "begin again with the original text", () => this.draftOriginal());
-    this.resets = control("reset", "put the original back in the kernel's place", () => edits.reset(this.id));
+    this.resets = control("reset", "put the original back", () => edits.reset(this.id));
     this.closes = control("close", "leave the edit; the draft is kept (Escape)", () => this.leave());
     this.said = element("p", { class: "verdict", role: "status" });
     this.fault = element("pre", { class: "fault-text", id: `fault-${pane.name}` });
@@ -75,6 +75,12 @@ export class Editing {
 
   get original() {
     return this.pane.store.artifact(this.pane.artifact).text;
+  }
+
+  /** @returns {string} what a launch of the text is called */
+  get launch() {
+    const { stage } = this.pane.store.artifact(this.pane.artifact);
+    return stage === "output_code" ? "a call of the output code" : "a launch";
   }
 
   /** @returns {number} of the last variant of the text, 0 for none */
@@ -221,7 +227,7 @@ export class Editing {
     const { refusal } = edits;
     this.button.hidden = !takes;
     disable(this.button, refusal !== "");
-    this.button.title = refusal || "edit this text and run it in the kernel's place";
+    this.button.title = refusal || "edit this text and run it in the original's place";
     this.button.setAttribute("aria-pressed", String(isOn));
     const standing = takes ? edits.standing(pane.artifact) : undefined;
     this.badge.hidden = !standing;
@@ -253,7 +259,7 @@ export class Editing {
     const drawn = JSON.stringify([this.id, isShown && this.number, past]);
     if (drawn === this.drawn) return; // what has the focus keeps it
     this.drawn = drawn;
-    const answer = isShown ? [...figures(variant), difference(this.original, variant)] : [];
+    const answer = isShown ? [...figures(variant, this.launch), difference(this.original, variant)] : [];
     this.answer.replaceChildren(...answer);
     const focused = [...this.past.children].indexOf(focusedBeside(this.past) ?? this.past);
     this.past.replaceChildren(...this.history());
@@ -304,11 +310,12 @@ function worded({ number, status, meaning, line, interpreted }) {
  * Times and costs beside the original's.
  *
  * @param {VariantInfo} variant
+ * @param {string} what what a launch of it is called
  */
-function figures({ timed, launch, call, cost }) {
+function figures({ timed, launch, call, cost }, what) {
   /** @type {[string, [number | null, number | null], (value: number) => string][]} */
   const known = [
-    [timed === "predicted" ? "a launch, predicted" : "a launch", launch, duration],
+    [timed === "predicted" ? `${what}, predicted` : what, launch, duration],
     ["a call of the function", call, duration],
   ];
   for (const [name, pair] of Object.entries(cost)) known.push([COSTS[name] ?? name, pair, String]);

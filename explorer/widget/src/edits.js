@@ -1,5 +1,5 @@
-// The edits of kernels as a view knows them: drafts that were not run yet, variants that Python has tried,
-// and which text is under way.
+// The edits of kernels and of output code as a view knows them: drafts that were not run yet, variants that
+// Python has tried, and which text is under way.
 
 /** @import { Parts } from "./app.js" */
 /** @import { Progress, VariantInfo } from "./wire.js" */
@@ -12,8 +12,9 @@
  */
 
 const FORMS = ["kernel", "ttir", "ttgir", "llir", "ptx"]; // what `Kernel.edit` takes
+const WHOLE = "output_code"; // what `Trace.edit` takes
 const SAVED =
-  "This is a saved trace. To edit a kernel, trace the program again in a notebook: explorer.trace(f, x)";
+  "This is a saved trace. To edit it, trace the program again in a notebook: explorer.trace(f, x)";
 const SEVERAL = "Several traces are shown; edit in the view of one: explorer.show(t)";
 
 export class Edits {
@@ -51,7 +52,7 @@ export class Edits {
    */
   takes(index) {
     const { stage, kernel } = this.store.artifact(index);
-    return FORMS.includes(stage) && kernel !== "";
+    return (FORMS.includes(stage) && kernel !== "") || stage === WHOLE;
   }
 
   /** @returns {string} why nothing can be edited now, "" where it can */
@@ -70,12 +71,14 @@ export class Edits {
   }
 
   /**
-   * The variant that runs in the place of the kernel of a text, undefined where the original does.
+   * The variant that runs in the place of output code, or of the kernel of a text; undefined for the
+   * original.
    *
    * @param {number} index
    */
   standing(index) {
     const text = this.store.artifact(index);
+    if (text.stage === WHOLE) return this.of(text.id).find(({ stands }) => stands);
     if (!text.kernel || !this.all.length) return undefined;
     return this.all.find(({ stands, kernel }) => {
       const source = stands ? this.store.byId.get(kernel) : undefined;
@@ -112,8 +115,7 @@ export class Edits {
     if ((what !== "edit" && what !== "reset") || !this.asked || artifact !== this.asked) return;
     const number = Number(rows?.[0]?.number ?? 0);
     if (error) this.answered(error, null);
-    else if (stopped && !rows?.length)
-      this.answered("stopped; what stood in the kernel's place still does", null);
+    else if (stopped && !rows?.length) this.answered("stopped; what stood in its place still does", null);
     else if (rows) this.answered(what === "reset" ? "the original is back" : "", number || null);
     else if (phase) {
       this.notes.set(this.asked, `${phase} …`);

@@ -704,7 +704,7 @@ export interface MlirPasses {
 }
 
 /**
- * An edit of a kernel: "kernel" is the id of the kernel's source, "artifact" that of the text that was
+ * An edit: "kernel" is the id of a kernel's source or of output code, "artifact" that of the text that was
  * edited.
  *
  * "stands" says that it is what runs now, "meaning" what its status says beyond its name, "line" the line of
@@ -767,14 +767,14 @@ export interface WhatIfQuestion {
   without_pass?: string;
 }
 
-/** Put this text in the place of a kernel, whose source or form "artifact" is. */
+/** Put this text in the place of a kernel, whose source or form "artifact" is, or of output code. */
 export interface EditQuestion {
   ask: "edit";
   artifact: string;
   text: string;
 }
 
-/** Put the original of a kernel back, whose source or form "artifact" is. */
+/** Put the original of a kernel back, whose source or form "artifact" is, or of output code. */
 export interface ResetQuestion {
   ask: "reset";
   artifact: string;
