@@ -28,7 +28,7 @@ from explorer.splice.job import Job
 from explorer.splice.kernels import FORMS, KernelText, compiled, kernel_text
 from explorer.splice.launches import RecordedLaunch
 from explorer.splice.messages import NOT_PYTHON, located
-from explorer.splice.trial import Outcome, tried
+from explorer.splice.trial import Outcome, given_timeout, tried
 from explorer.splice.variant import Variant
 from explorer.splice.wrapper_text import WrapperText
 from explorer.splice.wrappers import Wrapper
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from explorer.live.function import LiveFunction
 
 #: The seconds that a trial of an edit may take, unless asked for more: C++ compiles for 10 s and more.
-LIMIT = 60.0
+TIMEOUT = 60.0
 #: The calls of the whole function with a variant and with the original, in turn.
 CALLS = 7
 #: A text of a kernel, or of a wrapper.
@@ -54,8 +54,14 @@ class Edit:
     text: str
     original: str
     config: Mapping[str, Plain] | None = None
-    limit: float = LIMIT
+    timeout: float = TIMEOUT
     check: bool = True
+
+    def __post_init__(self) -> None:
+        """InputError for a config or a timeout that is none."""
+        given_timeout(self.timeout)
+        if self.config is not None and not isinstance(self.config, Mapping):
+            raise InputError(f"config is a mapping such as {{'XBLOCK': 4, 'num_warps': 8}}, not {self.config!r}")
 
     @property
     def name(self) -> str:
@@ -218,7 +224,7 @@ class Editing:
             if made.status != variants.COMPILED or text.form:
                 return made
         step("trying the edit in a process of its own")
-        outcome = tried(Job(text, original, [(launch.before, launch.keywords) for launch in launches]), self.edit.limit)
+        outcome = tried(Job(text, original, [(launch.before, launch.keywords) for launch in launches]), self.edit.timeout)
         if outcome.status != "ran":
             return replace(made, status=outcome.status, message=outcome.message, line=outcome.line)
         if outcome.seconds is not None:

@@ -32,7 +32,7 @@ from explorer.observe.without_data import NO_DATA
 from explorer.process.under_way import Watchers, step
 from explorer.splice.calls import CALL, RecordedCall, recorded_calls
 from explorer.splice.launches import Hear, RecordedLaunch, recorded_launches
-from explorer.splice.tuning import Tuning
+from explorer.splice.tuning import Tune, Tuning
 from explorer.splice.variant import Variant
 from explorer.splice.wrappers import LoadedWrapper, Wrapper
 
@@ -245,18 +245,11 @@ class LiveFunction(Live):
         self.watchers.changed()
         return was_edited
 
-    def tune(
-        self,
-        kernel: Artifact,
-        file: str,
-        configs: Sequence[Mapping[str, Plain]] | None,
-        candidates: Sequence[Mapping[str, Plain]],
-        limit: float,
-    ) -> Tuning:
+    def tune(self, tune: Tune) -> Tuning:
         """Compare configs of a Triton kernel: see `Kernel.tune`."""
         self._compiled()
         self._needs_data("no config can be timed")
-        return tuned(self, kernel, file, configs, candidates, limit)
+        return tuned(self, tune)
 
     def call_compiled(self, call: Call) -> Any:
         """Call what was compiled with the arguments of `call`, which it may change, as a trace does."""

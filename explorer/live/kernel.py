@@ -19,7 +19,7 @@ from explorer.model.values import Artifact, Plain, Rows
 from explorer.process.under_way import Watchers
 from explorer.splice.calls import RecordedCall
 from explorer.splice.launches import Hear, RecordedLaunch
-from explorer.splice.tuning import Tuning
+from explorer.splice.tuning import Tune, Tuning
 from explorer.splice.variant import Variant
 from explorer.splice.wrappers import Wrapper
 
@@ -126,14 +126,7 @@ class LiveKernel(Live):
         """NoVerbError: there is nothing to put back."""
         _not_edited()
 
-    def tune(
-        self,
-        kernel: Artifact,
-        file: str,
-        configs: Sequence[Mapping[str, Plain]] | None,
-        candidates: Sequence[Mapping[str, Plain]],
-        limit: float,
-    ) -> Tuning:
+    def tune(self, tune: Tune) -> Tuning:
         """NoVerbError: nothing launches the kernel that could be timed."""
         _not_edited()
 

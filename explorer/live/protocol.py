@@ -18,7 +18,7 @@ from explorer.model.values import Artifact, Force, Plain, Rows, Veto
 from explorer.process.under_way import Watchers
 from explorer.splice.calls import RecordedCall
 from explorer.splice.launches import Hear, RecordedLaunch
-from explorer.splice.tuning import Tuning
+from explorer.splice.tuning import Tune, Tuning
 from explorer.splice.variant import Variant
 from explorer.splice.wrappers import Wrapper
 
@@ -122,14 +122,7 @@ class Live(Protocol):
     def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
         """Time each kernel and library call of the trace in runs of the compiled function: see `Trace.time_kernels`."""
 
-    def tune(
-        self,
-        kernel: Artifact,
-        file: str,
-        configs: Sequence[Mapping[str, Plain]] | None,
-        candidates: Sequence[Mapping[str, Plain]],
-        limit: float,
-    ) -> Tuning:
+    def tune(self, tune: Tune) -> Tuning:
         """Compare configs of a Triton kernel: see `Kernel.tune`."""
 
     # A second trace ------------------------------------------------------------------------------------------------

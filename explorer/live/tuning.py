@@ -10,14 +10,14 @@ from explorer.errors import CompileError, InputError
 from explorer.ladder.ladder import Ladder, compile_ladder
 from explorer.ladder.triton_tools import no_sass
 from explorer.live.protocol import no_verb
-from explorer.model.values import Artifact, Plain
+from explorer.model.values import Plain
 from explorer.process.under_way import step
 from explorer.splice.cost import ladder_cost
 from explorer.splice.job import TuningJob
 from explorer.splice.kernels import KernelText, interpreted_kernel, kernel_text
 from explorer.splice.launches import RecordedLaunch
 from explorer.splice.prediction import Prediction, is_loaded, predicted
-from explorer.splice.tuning import Tuning, as_rows, given_configs, neighbours, timed_configs
+from explorer.splice.tuning import Tune, Tuning, as_rows, given_configs, neighbours, timed_configs
 from explorer.splice.wrappers import Wrapper
 
 if TYPE_CHECKING:
@@ -32,48 +32,35 @@ def not_launched(name: str) -> str:
     )
 
 
-def tuned(
-    live: LiveFunction,
-    kernel: Artifact,
-    file: str,
-    configs: Sequence[Mapping[str, Plain]] | None,
-    candidates: Sequence[Mapping[str, Plain]],
-    limit: float,
-) -> Tuning:
-    """Compare configs of a Triton kernel; None takes the kernel's own with its candidates and neighbours."""
-    wrapper = next((w for w in live.originals if w.file == file), None)
-    if kernel.language != "triton" or wrapper is None:
+def tuned(live: LiveFunction, tune: Tune) -> Tuning:
+    """Compare configs of a Triton kernel."""
+    wrapper = next((w for w in live.originals if w.file == tune.file), None)
+    if tune.kernel.language != "triton" or wrapper is None:
         raise no_verb(
-            f"{kernel.kernel} cannot be tuned",
+            f"{tune.kernel.kernel} cannot be tuned",
             "only a Triton kernel that Inductor's wrapper launches has configs",
             "a C++ kernel is edited, k.edit(source=…)",
         )
-    with live.edits.original(wrapper.file, kernel.kernel):
-        return _tuned(live, kernel, wrapper, configs, candidates, limit)
+    with live.edits.original(wrapper.file, tune.kernel.kernel):
+        return _tuned(live, tune, wrapper)
 
 
-def _tuned(
-    live: LiveFunction,
-    kernel: Artifact,
-    wrapper: Wrapper,
-    configs: Sequence[Mapping[str, Plain]] | None,
-    candidates: Sequence[Mapping[str, Plain]],
-    limit: float,
-) -> Tuning:
+def _tuned(live: LiveFunction, tune: Tune, wrapper: Wrapper) -> Tuning:
     """Compare configs of a kernel that stands as Inductor made it."""
+    kernel = tune.kernel
     original = kernel_text(wrapper, kernel.kernel, kernel.text, kernel.language)
     step("recording a launch")
     launches = live.launches([(wrapper.file, kernel.kernel)], most=1)
     if not launches:
         raise InputError(not_launched(kernel.kernel))
     own = original.config if original.config is not None else dict(live.ladders.of(kernel).config)
-    wanted = given_configs(configs) if configs is not None else neighbours(own, candidates)
+    wanted = given_configs(tune.configs) if tune.configs is not None else neighbours(own, tune.candidates)
     wanted = [{**own, **config} for config in wanted]
     texts = [replace(original, config=config, strict=True) for config in wanted]
     if live.absent is not None:
         return _predicted(live, texts, launches[0], own)
     job = TuningJob(texts, original, (launches[0].before, launches[0].keywords))
-    return Tuning(kernel.kernel, as_rows(wanted, timed_configs(job, limit), own), measured=True)
+    return Tuning(kernel.kernel, as_rows(wanted, timed_configs(job, tune.timeout), own), measured=True)
 
 
 def _predicted(live: LiveFunction, texts: Sequence[KernelText], launch: RecordedLaunch, own: Mapping[str, Plain]) -> Tuning:

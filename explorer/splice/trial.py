@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from explorer.errors import InputError
 from explorer.model.values import text_lines
 from explorer.process import scratch
 from explorer.process.undebugged import undebugged
@@ -22,7 +24,7 @@ from explorer.splice.wrapper_text import WrapperText
 
 #: The seconds between two looks whether the verb was asked to stop.
 POLL = 0.2
-#: The seconds beyond its limit after which a process ends by itself.
+#: The seconds beyond its timeout after which a process ends by itself.
 GRACE = 5.0
 #: What a phase of a trial is called where it fails.
 STATUS = {"": "launch error", "compile": "compile error", "launch": "launch error", "time": "launch error"}
@@ -42,15 +44,21 @@ class Outcome:
     seconds: tuple[float, float] | None = None
 
 
-def tried(job: Job, limit: float) -> Outcome:
-    """Compile and launch the edited kernel of a job in another process, for `limit` seconds at most."""
+def given_timeout(timeout: object) -> None:
+    """InputError for what is no number of seconds that a process can be given."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
+        raise InputError(f"timeout is a number of seconds above 0, such as 60, not {timeout!r}")
+
+
+def tried(job: Job, timeout: float) -> Outcome:
+    """Compile and launch the edited kernel of a job in another process, for `timeout` seconds at most."""
     with scratch.folder() as name:
         folder = Path(name)
-        return _outcome(started(trial_process.__name__, job, folder, limit), folder, job, limit)
+        return _outcome(started(trial_process.__name__, job, folder, timeout), folder, job, timeout)
 
 
-def started(module: str, job: object, folder: Path, limit: float) -> subprocess.Popen[str]:
-    """Start a process of explorer's own that reads a job from a folder; after `limit` seconds it ends by itself at the latest.
+def started(module: str, job: object, folder: Path, timeout: float) -> subprocess.Popen[str]:
+    """Start a process of explorer's own that reads a job from a folder; after `timeout` seconds it ends by itself at the latest.
 
     The process that started it may be killed, and then nobody else ends it.
     """
@@ -60,7 +68,7 @@ def started(module: str, job: object, folder: Path, limit: float) -> subprocess.
     path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
     with undebugged():
         return subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", module, str(folder), str(limit + GRACE)],
+            [sys.executable, "-W", "ignore", "-m", module, str(folder), str(timeout + GRACE)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -71,17 +79,17 @@ def started(module: str, job: object, folder: Path, limit: float) -> subprocess.
         )
 
 
-def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, limit: float) -> Outcome:
+def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, timeout: float) -> Outcome:
     """Wait for the process, end it at the limit, and read what it left."""
     import torch
 
     try:
-        printed = _printed(process, folder, limit)
+        printed = _printed(process, folder, timeout)
     finally:
         if process.poll() is None:
             end(process)
     if printed is None:
-        return Outcome("timeout", f"{_doing(folder)} gave no end in {limit:g} s, the limit; the process was ended")
+        return Outcome("timeout", f"{_doing(folder)} gave no end in {timeout:g} s, the timeout; the process was ended")
     if not (folder / ANSWER).exists():
         return Outcome("crash", _crashed(process.returncode, folder, printed))
     answer: Answer = torch.load(folder / ANSWER, weights_only=False)
@@ -90,9 +98,9 @@ def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, limit: floa
     return _failed(answer, _phase(folder), printed, job)
 
 
-def _printed(process: subprocess.Popen[str], folder: Path, limit: float) -> str | None:
-    """What the process printed until it ended; None where it has not after `limit` seconds. A verb that is stopped ends here."""
-    until = time.monotonic() + limit
+def _printed(process: subprocess.Popen[str], folder: Path, timeout: float) -> str | None:
+    """What the process printed until it ended; None where it has not in `timeout` seconds. A stopped verb ends here."""
+    until = time.monotonic() + timeout
     while (left := until - time.monotonic()) > 0:
         step(f"trying the edit in a process of its own: {_doing(folder)}")
         try:

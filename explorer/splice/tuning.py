@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import InputError
-from explorer.model.values import Plain, Rows, plain, text_lines
+from explorer.model.values import Artifact, Plain, Rows, plain, text_lines
 from explorer.process import scratch
 from explorer.process.under_way import step
 from explorer.splice import tuning_process
 from explorer.splice.job import ROWS, TuningJob
-from explorer.splice.trial import POLL, end, started
+from explorer.splice.trial import POLL, end, given_timeout, started
 
 #: The values of a config that are halved and doubled to find its neighbours, and the most of each.
 SIZES = {
@@ -101,6 +101,26 @@ def drawn(rows: Sequence[Mapping[str, Plain]]) -> str:
     return f'<svg role="img" aria-label="{label}" width="720" height="{height}" style="{style}">{"".join(bars)}</svg>'
 
 
+@dataclass(frozen=True)
+class Tune:
+    """What is to be tuned: a kernel, the file of its wrapper, the configs to try, and Inductor's candidates.
+
+    Without `configs` they are the kernel's own, the candidates, and their neighbours. `timeout` is in seconds, for each config.
+    """
+
+    kernel: Artifact
+    file: str
+    configs: Sequence[Mapping[str, Plain]] | None
+    candidates: Sequence[Mapping[str, Plain]]
+    timeout: float
+
+    def __post_init__(self) -> None:
+        """InputError for configs or a timeout that are none."""
+        given_timeout(self.timeout)
+        if self.configs is not None:
+            given_configs(self.configs)
+
+
 def neighbours(own: Mapping[str, Plain], candidates: Sequence[Mapping[str, Plain]]) -> list[dict[str, Plain]]:
     """The config itself, the other candidates, and configs with one or two of its sizes halved, doubled or quadrupled."""
     configs = [dict(own), *map(dict, candidates)]
@@ -129,11 +149,11 @@ def given_configs(configs: object) -> list[dict[str, Plain]]:
     return [dict(config) for config in several]
 
 
-def timed_configs(job: TuningJob, limit: float) -> list[dict[str, Any]]:
+def timed_configs(job: TuningJob, timeout: float) -> list[dict[str, Any]]:
     """One row a text of the job, in its order: seconds, the original's, and resources; or an error.
 
-    A config that ends the process, or takes longer than `limit` seconds, loses its own row alone: the others are timed by another
-    process.
+    A config that ends the process, or takes longer than `timeout` seconds, loses its own row alone: another process
+    times the others.
     """
     rows: list[dict[str, Any]] = []
     while len(rows) < len(job.texts):
@@ -141,7 +161,11 @@ def timed_configs(job: TuningJob, limit: float) -> list[dict[str, Any]]:
         with scratch.folder() as name:
             folder = Path(name)
             how = _waited(
-                started(tuning_process.__name__, rest, folder, limit * len(rest.texts)), folder, limit, len(rows), len(job.texts)
+                started(tuning_process.__name__, rest, folder, timeout * len(rest.texts)),
+                folder,
+                timeout,
+                len(rows),
+                len(job.texts),
             )
             more = _written(folder)
         rows += more
@@ -156,11 +180,11 @@ def _written(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text_lines(path.read_text(encoding="utf-8")) if line] if path.exists() else []
 
 
-def _waited(process: subprocess.Popen[str], folder: Path, limit: float, done: int, of: int) -> str:
-    """Wait for a process while it writes a row every `limit` seconds, and say how it ended. A verb that is stopped ends here."""
+def _waited(process: subprocess.Popen[str], folder: Path, timeout: float, done: int, of: int) -> str:
+    """Wait for a process while it writes a row every `timeout` seconds, and say how it ended. A stopped verb ends here."""
     count, began = 0, time.monotonic()
     try:
-        while time.monotonic() - began < limit:
+        while time.monotonic() - began < timeout:
             step("timing the configs", done + count, of)
             try:
                 printed = process.communicate(timeout=POLL)[1]
@@ -169,7 +193,7 @@ def _waited(process: subprocess.Popen[str], folder: Path, limit: float, done: in
                     count, began = rows, time.monotonic()
                 continue
             return f"it ended the process with status {process.returncode}: {printed[-300:]}"
-        return f"it gave no end in {limit:g} s"
+        return f"it gave no end in {timeout:g} s, the timeout"
     finally:
         if process.poll() is None:
             end(process)

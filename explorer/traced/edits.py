@@ -27,11 +27,11 @@ class Variants(tuple[Variant, ...]):
 
 
 def edited_wrapper(
-    trace: TraceData, live: Live, text: str, place: tuple[str | None, str | None], *, limit: float, check: bool
+    trace: TraceData, live: Live, text: str, place: tuple[str | None, str | None], *, timeout: float, check: bool
 ) -> Variant:
     """Edit the output code of one graph: see `Trace.edit`."""
     if not isinstance(text, str):
         raise InputError(f'wrapper is a text, not {type(text).__name__}: change t.text("output_code") and give that')
     code = output_code_of(trace, *place)
     with live.watchers.verb("edit()"):
-        return live.edit(Edit(code, editable_code(code).file, WRAPPER, text, code.text, None, limit, check))
+        return live.edit(Edit(code, editable_code(code).file, WRAPPER, text, code.text, None, timeout, check))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.ladder.ladder import Ladder
 from explorer.layouts.layout import Layout, layout_named
-from explorer.live.editing import LIMIT, Edit, one_text
+from explorer.live.editing import TIMEOUT, Edit, one_text
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.costs import kernel_table
 from explorer.questions.kernels import KernelData, texts_of_kernel, wrapper_file
 from explorer.questions.missing import explain_missing, no_form, no_kernel
 from explorer.questions.rows import KernelRow
-from explorer.splice.tuning import Tuning
+from explorer.splice.tuning import Tune, Tuning
 from explorer.splice.variant import Variant
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 from explorer.traced.edits import Variants
@@ -91,31 +91,33 @@ class Kernel(KernelData):
         source: str | None = None,
         *,
         config: Mapping[str, Plain] | None = None,
-        limit: float = LIMIT,
+        timeout: float = TIMEOUT,
         check: bool = True,
         **form: str,
     ) -> Variant:
         """Put another text in the place of this kernel: `source=`, or of a Triton kernel `ttir=`, `ttgir=`, `llir=`, `ptx=`.
 
         The text is compiled with the original's options, and with its config where `config` gives no other values. It is first
-        launched in a process of its own, `limit` seconds at most; then the whole function is run with it and checked as by
+        launched in a process of its own, `timeout` seconds at most; then the whole function is run with it and checked as by
         `Trace.check`, and timed beside the original. Only an edit that is right stays in place, until `reset`; what is wrong
         with any other its `Variant` says. With `check=False` whatever runs is put in place. For a GPU you don't have the
         edit is interpreted, and compiled down to machine code; a form below the source is compiled only.
 
-        LiveError for a loaded trace. InputError for no text or several, and for a form that the kernel does not have.
+        LiveError for a loaded trace. InputError for no text or several, for a form that the kernel does not have, and for a
+        config or a timeout that is none.
         """
         stage, text = one_text(source, form)
         live = self.trace.needs_live("an edit")
         original = self.text("kernel" if stage == "source" else stage)
         with live.watchers.verb(f"{self.name}.edit()"):
-            return live.edit(Edit(self.artifact, self._wrapper_file, stage, text, original, config, limit, check))
+            return live.edit(Edit(self.artifact, self._wrapper_file, stage, text, original, config, timeout, check))
 
-    def tune(self, configs: Sequence[Mapping[str, Plain]] | None = None, *, limit: float = 300.0) -> Tuning:
+    def tune(self, configs: Sequence[Mapping[str, Plain]] | None = None, *, timeout: float = 300.0) -> Tuning:
         """Compare configs of this Triton kernel, such as `[{"XBLOCK": 4, "num_warps": 8}]`; `best` is the fastest.
 
-        Without `configs` they are its own, Inductor's candidates, and those with a block size or the number of warps halved or
-        doubled. On the attached GPU each is compiled and launched in another process, `limit` seconds at most, on the
+        Without `configs` they are its own, Inductor's candidates, and those with a block size or the number of warps halved,
+        doubled or quadrupled, or with both halved or doubled; 24 at most. On the attached GPU each is compiled and launched in
+        another process, `timeout` seconds at most for each, on the
         arguments of the traced call, with a cold cache, in turn with the kernel's own config. For a GPU you don't have each is
         compiled to machine code, of which its time is predicted. `k.edit(k.source, config=tuning.best)` puts one in place,
         `k.candidate(config)` has its texts.
@@ -125,7 +127,7 @@ class Kernel(KernelData):
         live = self.trace.needs_live("tuning")
         with live.watchers.verb(f"{self.name}.tune()"):
             own = tuple({k: v for k, v in row.items() if k not in ("ms", "taken")} for row in self.candidates)
-            return live.tune(self.artifact, self._wrapper_file, configs, own, limit)
+            return live.tune(Tune(self.artifact, self._wrapper_file, configs, own, timeout))
 
     @property
     def variants(self) -> Variants:

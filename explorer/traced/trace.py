@@ -16,7 +16,7 @@ from explorer.absent.target import attached_gpu
 from explorer.errors import CompileError, InputError, LiveError
 from explorer.files import debug_dir, trace_file
 from explorer.live.choice_texts import choice_texts
-from explorer.live.editing import LIMIT
+from explorer.live.editing import TIMEOUT
 from explorer.live.forms import forms_of, without_form
 from explorer.live.protocol import Live
 from explorer.model.stage import Stage
@@ -737,12 +737,12 @@ class Trace(TraceData):
         wrapper: str,
         frame: str | None = None,
         graph: str | None = None,
-        limit: float = LIMIT,
+        timeout: float = TIMEOUT,
         check: bool = True,
     ) -> Variant:
         """Put another text in the place of a graph's output code: Inductor's wrapper, the whole text of its module.
 
-        The text is tried as `Kernel.edit` tries one: called in a process of its own, `limit` seconds at most, then the whole
+        The text is tried as `Kernel.edit` tries one: called in a process of its own, `timeout` seconds at most, then the whole
         function is checked with it as by `check`, and timed beside the original. Kernels that the text defines as the original
         does are the original's; all others are compiled. Only an edit that is right stays in place, until `reset`; edits of the
         wrapper's single kernels are put back then. `frame` and `graph` ("backward") say which of several. For a GPU you don't
@@ -752,7 +752,7 @@ class Trace(TraceData):
         the wrapper is in C++ or replayed by CUDA graphs.
         """
         live = self.needs_live("an edit")
-        return edited_wrapper(self, live, wrapper, (frame, graph), limit=limit, check=check)
+        return edited_wrapper(self, live, wrapper, (frame, graph), timeout=timeout, check=check)
 
     @property
     def variants(self) -> Variants:

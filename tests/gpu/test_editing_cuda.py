@@ -72,7 +72,7 @@ def test_what_cannot_run_is_named_and_the_gpu_lives(kernel: explorer.Kernel) -> 
         "syntax error": kernel.source.replace(last, "    tl.store("),
     }
     for status, text in broken.items():
-        variant = kernel.edit(text, limit=40)
+        variant = kernel.edit(text, timeout=40)
         assert variant.status in ({"crash", "launch error"} if status == "crash" else {status}), repr(variant)
         assert variant.line or status in ("crash", "timeout"), repr(variant)
         assert not variant.in_place and equal(kernel) == [True], status
@@ -105,6 +105,6 @@ def test_an_edit_of_the_output_code_runs_in_the_function(kernel: explorer.Kernel
     assert broken.status == "compile error" and broken.text.splitlines()[broken.line - 1] == "    tl.dot(1, 2)", repr(broken)
     launch = next(line for line in text.splitlines() if f"{kernel.name}.run(" in line)
     hang = trace.edit(
-        wrapper=text.replace(launch, f"{launch}\n{launch[: len(launch) - len(launch.lstrip())]}while True: pass"), limit=40
+        wrapper=text.replace(launch, f"{launch}\n{launch[: len(launch) - len(launch.lstrip())]}while True: pass"), timeout=40
     )
     assert hang.status == "timeout" and equal(kernel) == [True], repr(hang)

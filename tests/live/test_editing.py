@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from typing import Any
 
 import pytest
 import torch
@@ -91,7 +92,7 @@ BROKEN = {
 def test_what_cannot_run_is_named_and_the_notebook_lives(cpp: explorer.Kernel, statement: str) -> None:
     """A compile error, a crash, a hang and an error end in the process of the trial."""
     began = time.monotonic()
-    variant = cpp.edit(cpp.source.replace("{", f"{{\n{statement}\n", 1), limit=30)
+    variant = cpp.edit(cpp.source.replace("{", f"{{\n{statement}\n", 1), timeout=30)
     assert (variant.status, equal(cpp.trace)) == (BROKEN[statement], [True])
     assert variant.message and time.monotonic() - began < 120
     if variant.status == "compile error":
@@ -190,3 +191,15 @@ def test_an_edit_is_held_to_the_original_and_not_to_an_earlier_edit(cpp: explore
     right = edited(cpp, ONE, f"({TWO} - {ONE})")
     assert right.in_place and torch.allclose(cpp.trace.run(x), program(x))
     assert cpp.reset() and not cpp.reset()
+
+
+@pytest.mark.parametrize(
+    "given", [{"timeout": "a"}, {"timeout": 0}, {"timeout": None}, {"config": "a"}, {"config": [{"XBLOCK": 4}]}]
+)
+def test_a_timeout_or_a_config_that_is_none_is_refused(triton: explorer.Kernel, given: dict[str, Any]) -> None:
+    """What is no number of seconds, or no mapping, is said before anything runs; so for a config of `tune`."""
+    (name,) = given
+    with pytest.raises(InputError, match=f"{name} is a"):
+        triton.edit(triton.source, **given)
+    with pytest.raises(InputError, match="is a"):
+        triton.tune(**{"configs" if name == "config" else name: "a"})

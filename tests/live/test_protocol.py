@@ -19,6 +19,7 @@ from explorer.model.artifacts import Kernel as KernelData
 from explorer.model.records import blank
 from explorer.model.values import Artifact
 from explorer.questions.kernels import wrapper_file
+from explorer.splice.tuning import Tune
 
 triton = pytest.importorskip("triton")
 tl: Any = triton.language
@@ -94,7 +95,7 @@ ASK: dict[str, Callable[[Case], object]] = {
     "variants": lambda case: case.live.variants(case.kernel),
     "standing": lambda case: case.live.standing(case.kernel, case.file),
     "reset": lambda case: case.live.reset(case.kernel, case.file),
-    "tune": lambda case: case.live.tune(case.kernel, case.file, [{"num_warps": 2}], (), 60.0),
+    "tune": lambda case: case.live.tune(Tune(case.kernel, case.file, [{"num_warps": 2}], (), 60.0)),
     "trace_again": lambda case: case.live.trace_again,
     "compare": lambda case: case.live.compare(case.live),
     "race": lambda case: case.live.race(case.live, 1),

@@ -92,7 +92,7 @@ BROKEN = {
 @pytest.mark.parametrize("statement", BROKEN)
 def test_what_cannot_run_is_named_at_its_line_and_the_notebook_lives(cpu: explorer.Trace, statement: str) -> None:
     """A syntax error, an error of the code, a crash and a hang leave the original; errors are at their line."""
-    variant = cpu.edit(wrapper=edited(cpu, PRODUCT, statement), limit=30)
+    variant = cpu.edit(wrapper=edited(cpu, PRODUCT, statement), timeout=30)
     status, word = BROKEN[statement]
     assert (variant.status, word in variant.message) == (status, True), repr(variant)
     if "error" in status:
