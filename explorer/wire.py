@@ -547,7 +547,7 @@ Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand
 class Progress(TypedDict, total=False):
     """What the live process is doing, `done` of `of` steps, and in the end "rows" or "error"; {} where nothing was asked.
 
-    "artifact" is the id of the text that an edit or a reset is of.
+    "artifact" is the id of the text that an edit, a reset or a comparison of configs is of.
     """
 
     what: str
@@ -673,14 +673,21 @@ class ResetQuestion(TypedDict):
     artifact: str
 
 
+class TuneQuestion(TypedDict):
+    """Compare configs of a kernel, whose source or form "artifact" is."""
+
+    ask: Literal["tune"]
+    artifact: str
+
+
 class Action(TypedDict):
     """Do something with the compiled function, or stop that; "interrupt" stops what a cell has called."""
 
-    ask: Literal["run", "check", "benchmark", "stop", "interrupt"]
+    ask: Literal["run", "check", "benchmark", "time_kernels", "roofline", "stop", "interrupt"]
 
 
 #: What the front end asks of the live process.
-Question = MakeQuestion | ChoiceQuestion | PassesQuestion | WhatIfQuestion | EditQuestion | ResetQuestion | Action
+Question = MakeQuestion | ChoiceQuestion | PassesQuestion | WhatIfQuestion | EditQuestion | ResetQuestion | TuneQuestion | Action
 
 #: Shapes that may have keys beyond those that they name.
 OPEN = (Resources,)

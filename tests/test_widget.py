@@ -324,6 +324,34 @@ def test_check_and_benchmark_answer_with_rows(live):
     ]
 
 
+def test_kernels_are_timed_and_placed_below_the_roofline(live, monkeypatch):
+    """The rows are those of the verbs, without the columns that a view has no room for."""
+    row = {
+        "frame": "0/0",
+        "graph": "inference",
+        "kernel": "k",
+        "kind": "kernel",
+        "launches": 1,
+        "seconds": 1.0,
+        "low": 0.9,
+        "high": 1.1,
+    }
+    live.trace.live.time_kernels = lambda *_: Rows([row])
+    (told,) = asked(live, ask="time_kernels")[-1]["rows"]
+    assert told == {key: row[key] for key in ("kernel", "kind", "launches", "seconds", "low", "high")}
+    live.trace.live.absent = object()
+    placed = asked(live, ask="roofline")[-1]["rows"]
+    assert [one["kernel"] for one in placed] == [one["kernel"] for one in live.trace.roofline().table()]
+
+
+def test_configs_are_compared_for_the_kernel_that_is_asked_about(live):
+    """The answer says which text it is of, also where the kernel cannot be tuned; then it says why."""
+    artifact = live.trace.kernels[0].artifact.id
+    told = asked(live, ask="tune", artifact=artifact)[-1]
+    assert told["artifact"] == artifact and told["error"]
+    assert "no text of a kernel" in str(asked(live, ask="tune", artifact="nothing")[-1]["error"])
+
+
 def test_an_error_is_said_and_the_next_question_answered(live):
     """An error of the program is what came of the question; the worker goes on."""
     assert asked(live, ask="run")[-1]["error"] == "ValueError: no such tensor"

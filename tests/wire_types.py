@@ -38,7 +38,12 @@ def typescript() -> str:
 def alias(name: str, shape: Any) -> str:
     """Write a shape that is no class, in lines that fit a screen."""
     line = f"export type {name} = {written(shape)};\n"
-    return line if len(line) <= WIDTH + 1 else line.replace(" = ", " =\n  ", 1)
+    if len(line) <= WIDTH + 1:
+        return line
+    broken = line.replace(" = ", " =\n  ", 1)
+    if max(map(len, broken.splitlines())) <= WIDTH:
+        return broken
+    return line.replace(" | ", "\n  | ").replace(" = ", " =\n  | ", 1)
 
 
 def interface(shape: Any) -> str:

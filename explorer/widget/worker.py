@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 #: How often eager and compiled are timed, and how many of these repeats make one progress report.
 REPEATS, ROUND = 30, 3
+#: What a view can ask the worker for.
+ASKED = ("make", "choice", "passes", "run", "check", "benchmark", "time_kernels", "roofline", "tune", "what_if", "edit", "reset")
+#: What a view shows of the rows of `time_kernels` and of the roofline.
+TIMED = ("kernel", "kind", "launches", "seconds", "low", "high")
+PLACED = ("kernel", "operations", "bytes", "intensity", "seconds", "timed", "limit", "share")
 #: The seconds that the check of a changed trace for a GPU you don't have may take.
 CHECK_LIMIT = 30.0
 #: How many questions may wait. A person asks fewer, and a page that asks without end must not fill the memory.
@@ -60,7 +65,7 @@ class Worker:
                 self._tell(about, rows=[], stopped=True)
         elif ask == "interrupt":
             self._widget.stop_called()
-        elif ask in ("make", "choice", "passes", "run", "check", "benchmark", "what_if", "edit", "reset"):
+        elif ask in ASKED:
             about = _about(str(ask), message)
             self._waiting = [(one, future) for one, future in self._waiting if not future.done()]
             if len(self._waiting) > MOST_WAITING:
@@ -96,6 +101,9 @@ class Worker:
             "run": self._run,
             "check": self._check,
             "benchmark": self._benchmark,
+            "time_kernels": self._time_kernels,
+            "roofline": self._roofline,
+            "tune": self._tune,
             "what_if": self._what_if,
             "edit": self._edit,
             "reset": self._reset,
@@ -179,6 +187,18 @@ class Worker:
         medians = {what: statistics.median(values) for what, values in times.items()}
         return [{"what": w, "seconds": s, "ratio_to_eager": s / medians["eager"]} for w, s in medians.items()]
 
+    def _time_kernels(self, message: Mapping[str, Any]) -> list[Any]:
+        return [jsonable({key: row[key] for key in TIMED}) for row in self._widget.trace.time_kernels()]
+
+    def _roofline(self, message: Mapping[str, Any]) -> list[Any]:
+        return [jsonable({key: row[key] for key in PLACED}) for row in self._widget.trace.roofline().table()]
+
+    def _tune(self, message: Mapping[str, Any]) -> list[Any]:
+        kernel, _ = edited_text(self._widget.trace, str(message["artifact"]))
+        if isinstance(kernel, Artifact):
+            raise InputError("output code has no config: tune one of its kernels")
+        return [jsonable(dict(row)) for row in kernel.tune().table]
+
     def _edit(self, message: Mapping[str, Any]) -> list[Any]:
         """Try another text of a kernel or of output code; the views hear of the variant by their trait `variants`."""
         edited, form = edited_text(self._widget.trace, str(message["artifact"]))
@@ -213,7 +233,7 @@ class Worker:
 
 def _about(ask: str, message: Mapping[str, Any]) -> wire.Progress:
     """What the answers to a question say it is: several views of one trace hear each other's."""
-    if ask in ("edit", "reset"):
+    if ask in ("edit", "reset", "tune"):
         return {"what": ask, "artifact": str(message.get("artifact", ""))}
     return {"what": ask}
 

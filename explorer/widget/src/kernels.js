@@ -6,6 +6,7 @@ import { CostTable } from "./costtable.js";
 import { element, plural } from "./dom.js";
 import { judgedKernel } from "./judged.js";
 import { callFacts, costFacts, launchTable, resourceFacts, candidateTable } from "./kernel.js";
+import { Tune } from "./tune.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { CostRow } from "./costs.js" */
@@ -30,6 +31,7 @@ export class Kernels {
     this.tabs = tabs;
     this.navigation = navigation;
     this.make = make;
+    this.tune = new Tune(live, hub);
     /** @type {KernelInfo | null} the one that is opened */
     this.kernel = null;
     this.number = 0; // of the variant that is said to run in its place, 0 for none
@@ -117,6 +119,7 @@ export class Kernels {
       ...resourceFacts(kernel),
       ...launchTable(kernel),
       ...candidateTable(kernel),
+      this.tune.of(this.store.artifact(kernel.artifact).id, kernel.language),
       kernel.forms.ttir === undefined ? "" : this.passes(kernel),
     );
   }

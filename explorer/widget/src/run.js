@@ -1,6 +1,6 @@
 // The run panel: what the process that compiled can still do with the compiled function.
 
-import { element, plural, seconds } from "./dom.js";
+import { duration, element, plural } from "./dom.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
@@ -8,13 +8,18 @@ import { Table } from "./table.js";
 /** @import { Live } from "./live.js" */
 /** @import { Progress } from "./wire.js" */
 /** @typedef {{ [key: string]: unknown }} Row */
-/** @typedef {"run" | "check" | "benchmark"} What */
+/** @typedef {"run" | "check" | "benchmark" | "time_kernels" | "roofline"} What */
 
 /** @type {[What, string][]} */
 const ABOUT = [
   ["run", "Call the compiled function again with the arguments of the trace."],
   ["check", "Run it eagerly and compiled on the same inputs and compare each output."],
   ["benchmark", "Time eager and compiled in turn."],
+  ["time_kernels", "Time each kernel and library call while the compiled function runs."],
+  [
+    "roofline",
+    "Place each kernel below the peaks of its device, which are measured now where it is attached.",
+  ],
 ];
 
 /** The columns of a table without rows. @type {{ [what: string]: string[] }} */
@@ -22,7 +27,11 @@ const KEYS = {
   run: ["output", "dtype", "shape", "device"],
   check: ["output", "equal", "note"],
   benchmark: ["what", "seconds", "ratio_to_eager"],
+  time_kernels: ["kernel", "kind", "launches", "seconds"],
+  roofline: ["kernel", "limit", "share"],
 };
+
+const SECONDS = ["seconds", "low", "high", "original_seconds"];
 
 export class Run {
   /** @param {Pick<Parts, "hub" | "live">} parts */
@@ -62,7 +71,7 @@ class Controls {
       element(
         "button",
         { type: "button", class: "primary", title: about, onclick: () => this.ask(what) },
-        what,
+        spoken(what),
       ),
     );
     this.stop = element(
@@ -78,7 +87,7 @@ class Controls {
     );
     this.result = element("div", {});
     const about = ABOUT.flatMap(([what, text]) => [
-      element("dt", {}, what),
+      element("dt", {}, spoken(what)),
       element("dd", { class: "words" }, text),
     ]);
     const bar = element("p", { class: "run-bar" }, ...this.buttons, this.stop, this.bar);
@@ -90,7 +99,7 @@ class Controls {
   /** @param {What} what */
   ask(what) {
     this.busy(true);
-    this.note.textContent = `${what} …`;
+    this.note.textContent = `${spoken(what)} …`;
     this.live.ask({ ask: what });
   }
 
@@ -107,29 +116,48 @@ class Controls {
     if (!what || !ABOUT.some(([name]) => name === what)) return;
     this.busy(!rows && !error);
     if (of) this.bar.value = done / of;
-    if (error) this.note.textContent = `${what}: ${error}`;
+    if (error) this.note.textContent = `${spoken(what)}: ${error}`;
     else if (rows) this.answer(what, rows, stopped);
-    else this.note.textContent = of ? `${what}: ${done} of ${of}` : `${what} …`;
+    else this.note.textContent = of ? `${spoken(what)}: ${done} of ${of}` : `${spoken(what)} …`;
   }
 
   /** @param {string} what @param {Row[]} rows @param {boolean} stopped */
   answer(what, rows, stopped) {
-    this.note.textContent = `${what}${stopped ? ", stopped" : ", done"}: ${plural(rows.length, "row")}`;
-    const keys = rows.length ? [...new Set(rows.flatMap(Object.keys))] : (KEYS[what] ?? []);
-    const columns = keys.map((key) => ({
-      key,
-      title: key.replaceAll("_", " "),
-      /** @param {Row} row */
-      text: (row) => shown(key, row[key]),
-      number: rows.some((row) => typeof row[key] === "number"),
-    }));
-    this.result.replaceChildren(keys.length ? new Table(what, columns, rows).element : "");
+    const end = stopped ? "stopped" : "done";
+    this.note.textContent = `${spoken(what)}, ${end}: ${plural(rows.length, "row")}`;
+    this.result.replaceChildren(tableOf(what, rows, KEYS[what]));
   }
+}
+
+/**
+ * A verb as people read it.
+ *
+ * @param {string} what
+ */
+const spoken = (what) => what.replaceAll("_", " ");
+
+/**
+ * The rows that a verb answered with, as a table; "" where there is no column.
+ *
+ * @param {string} what
+ * @param {Row[]} rows
+ * @param {string[]} [none] the columns of a table without rows
+ */
+export function tableOf(what, rows, none = []) {
+  const keys = rows.length ? [...new Set(rows.flatMap(Object.keys))] : none;
+  const columns = keys.map((key) => ({
+    key,
+    title: key.replaceAll("_", " "),
+    /** @param {Row} row */
+    text: (row) => shown(key, row[key]),
+    number: rows.some((row) => typeof row[key] === "number"),
+  }));
+  return keys.length ? new Table(what, columns, rows).element : "";
 }
 
 /** @param {string} key @param {unknown} value */
 function shown(key, value) {
   if (typeof value !== "number") return value;
-  if (key === "seconds") return seconds(value);
+  if (SECONDS.includes(key)) return duration(value);
   return Number.isInteger(value) ? value : value.toPrecision(4);
 }

@@ -658,7 +658,7 @@ export interface GoCommand {
  * What the live process is doing, `done` of `of` steps, and in the end "rows" or "error"; {} where nothing
  * was asked.
  *
- * "artifact" is the id of the text that an edit or a reset is of.
+ * "artifact" is the id of the text that an edit, a reset or a comparison of configs is of.
  */
 export interface Progress {
   what?: string;
@@ -780,9 +780,15 @@ export interface ResetQuestion {
   artifact: string;
 }
 
+/** Compare configs of a kernel, whose source or form "artifact" is. */
+export interface TuneQuestion {
+  ask: "tune";
+  artifact: string;
+}
+
 /** Do something with the compiled function, or stop that; "interrupt" stops what a cell has called. */
 export interface Action {
-  ask: "run" | "check" | "benchmark" | "stop" | "interrupt";
+  ask: "run" | "check" | "benchmark" | "time_kernels" | "roofline" | "stop" | "interrupt";
 }
 
 /**
@@ -986,4 +992,11 @@ export type LinkGroup = [number, number, number, number[]];
 export type Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand;
 
 export type Question =
-  MakeQuestion | ChoiceQuestion | PassesQuestion | WhatIfQuestion | EditQuestion | ResetQuestion | Action;
+  | MakeQuestion
+  | ChoiceQuestion
+  | PassesQuestion
+  | WhatIfQuestion
+  | EditQuestion
+  | ResetQuestion
+  | TuneQuestion
+  | Action;

@@ -1,0 +1,72 @@
+"""Verbs in the view: configs of a kernel compared in its detail, kernels timed in the run panel, in a real browser."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer.page import bundle, packed
+from explorer.traced import Trace
+from explorer.widget import Explorer
+from tests.in_tab import load_axe, serious, show
+from tests.test_editing_view import HOST
+from tests.test_what_if_view import carried
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    """A softmax for a GPU you don't have."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
+    import torch
+
+    return explorer.trace(lambda x: torch.softmax(x, -1), torch.randn(16, 512), target="h100")
+
+
+@pytest.fixture
+def hosted(browser: Any, trace: Trace) -> Iterator[tuple[Any, Explorer]]:
+    """The widget of the live trace in a page, as a notebook holds it, and the Python side of it."""
+    widget, tab = Explorer(trace), browser.new_page(viewport={"width": 1300, "height": 800})
+    raised: list[str] = []
+    tab.on("pageerror", lambda error: raised.append(str(error)))
+    tab.evaluate(HOST, [bundle(), base64.b64encode(packed(trace)).decode()])
+    yield tab, widget
+    tab.close()
+    widget.close()
+    assert raised == []
+
+
+def test_configs_are_compared_in_the_detail_of_a_kernel(hosted: Any) -> None:
+    """The table has the configs of `k.tune()`; it is there again when the detail is made anew, and can be read by everyone."""
+    tab, widget = hosted
+    panel = show(tab, "Kernels")
+    tune = panel.locator(".tune")
+    assert tune.get_by_role("button", name="stop").is_hidden()
+    tune.get_by_role("button", name="tune its config").click()
+    assert tune.get_by_role("button", name="tune its config").is_disabled()
+    assert tune.get_by_role("button", name="stop").is_visible()
+    kernel = widget.trace.kernels[0]
+    assert carried(tab, widget) == {"ask": "tune", "artifact": kernel.artifact.id}
+    rows = kernel.tune().table
+    tune.get_by_text(f"{len(rows)} configs").wait_for()
+    assert tune.locator("tbody tr").count() == len(rows)
+    assert "num warps" in tune.locator("thead").inner_text().lower()
+    tab.evaluate("document.querySelector('.explorer-host').app.parts.hub.tell('process', null)")
+    assert panel.locator(".tune tbody tr").count() == len(rows)
+    load_axe(tab)
+    assert [said for said in serious(tab) if "html" not in said] == [], "what is not of the bare page around the view"
+
+
+def test_the_run_panel_says_why_kernels_cannot_be_timed_and_has_the_roofline(hosted: Any) -> None:
+    """Times need the GPU; the roofline does without, and is a table."""
+    tab, widget = hosted
+    panel = show(tab, "Run")
+    panel.get_by_role("button", name="time kernels").click()
+    assert carried(tab, widget) == {"ask": "time_kernels"}
+    assert "'h100' is not attached" in panel.get_by_role("status").inner_text()
+    panel.get_by_role("button", name="roofline").click()
+    assert carried(tab, widget) == {"ask": "roofline"}
+    assert widget.trace.kernels[0].name in panel.locator("table").inner_text()
