@@ -15,7 +15,7 @@ from explorer.bisecting.shrink import Shrunk
 from explorer.errors import NoVerbError
 from explorer.model.syntax import parsed
 from explorer.scripts import parts
-from explorer.scripts.inputs import literal, save
+from explorer.scripts.inputs import beside_script, literal, save
 from explorer.scripts.kernel_script import ONE_CONFIG, definition_of, precision
 from explorer.scripts.model_script import quoted
 from explorer.splice.variant import Variant
@@ -83,7 +83,7 @@ def _with_source(statement: str, source: str) -> str:
 def write(fault: Fault, path: Path) -> Path | None:
     """Write the script, and its numbers beside it where they are too many for its text; the path of these."""
     inline = _inline(fault)
-    beside = None if inline else path.with_suffix(".pt")
+    beside = None if inline else beside_script(path)
     path.write_text(script(fault, inline, beside.name if beside else ""), encoding="utf-8")
     if beside:
         save(beside, {"args": list(fault.shrunk.values)})

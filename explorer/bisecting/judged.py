@@ -24,7 +24,6 @@ from explorer.model.integers import value_of as number_of
 from explorer.model.records import typed
 from explorer.model.syntax import parsed_expression
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact
 from explorer.process.under_way import step as under_way
 from explorer.questions.subgraph import NAMES, Port, Size, Subgraph, all_wrappers, regions
 from explorer.splice.launches import RecordedLaunch
@@ -232,9 +231,4 @@ def eager_function(code: str, device: str) -> Callable[..., Any]:
     return function
 
 
-def wrapper_of(trace: TraceData, part: Subgraph) -> Artifact:
-    """The wrapper of a part."""
-    return trace.artifact(part.wrapper)
-
-
-__all__ = ["JudgedOutput", "Places", "eager_function", "judged_launches", "wrapper_of"]
+__all__ = ["JudgedOutput", "Places", "eager_function", "judged_launches"]

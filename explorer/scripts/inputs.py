@@ -38,6 +38,11 @@ def _key(tensor: Any) -> tuple[str, int, int]:
     return str(tensor.device), storage.data_ptr() or id(tensor), storage.nbytes()
 
 
+def beside_script(path: Path) -> Path:
+    """The file of a script's inputs: "kernel.inputs.pt" beside "kernel.py", for "kernel.pt" may be a file of the user's."""
+    return path.with_suffix(".inputs.pt")
+
+
 def save(path: Path, content: Mapping[str, Any]) -> None:
     """Write the tensors of a script, without what autograd knows of them; those that share memory do so in the file."""
     import torch

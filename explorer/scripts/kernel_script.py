@@ -11,13 +11,13 @@ from typing import Any
 from explorer.errors import InputError, NoVerbError
 from explorer.model.artifacts import KernelForm, OutputCode
 from explorer.model.records import typed
-from explorer.model.syntax import parsed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.questions.kernels import triton_forms
 from explorer.scripts import parts
-from explorer.scripts.inputs import keeps, random_inputs, save
+from explorer.scripts.inputs import beside_script, keeps, random_inputs, save
 from explorer.scripts.reference import Reference, reference
+from explorer.splice.definitions import definitions
 from explorer.splice.launches import RecordedLaunch
 from explorer.splice.wrappers import Wrapper
 from explorer.stages.inductor.signature import parameters
@@ -114,12 +114,8 @@ def wrapper_of(trace: TraceData, kernel: Artifact, wrappers: Sequence[Wrapper]) 
 
 def definition_of(text: str, name: str) -> str | None:
     """The statement by which a wrapper defines a kernel, as it is written; None where it has none."""
-    for statement in parsed(text).body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
-            written = ast.get_source_segment(text, statement)
-            if written is not None and written.partition("=")[2].strip().startswith("async_compile."):
-                return written
-    return None
+    definition = definitions(text).get(name)
+    return ast.get_source_segment(text, definition.statement) if definition is not None else None
 
 
 def write(reproducer: Reproducer, path: Path, inputs: str) -> Made:
@@ -128,7 +124,7 @@ def write(reproducer: Reproducer, path: Path, inputs: str) -> Made:
     if not any(hasattr(value, "untyped_storage") for value in launch.before):
         raise InputError(f"{reproducer.kernel.kernel} takes no tensor, so that there is nothing to check")
     real = keeps(inputs, launch.before)
-    beside = path.with_suffix(".pt")
+    beside = beside_script(path)
     text = script(reproducer, beside.name if real else None)
     path.write_text(text, encoding="utf-8")
     if real:

@@ -14,7 +14,7 @@ from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.scripts import parts
-from explorer.scripts.inputs import keeps, random_inputs, save
+from explorer.scripts.inputs import beside_script, keeps, random_inputs, save
 from explorer.scripts.kernel_script import Made, precision
 from explorer.splice.calls import RecordedCall, constants
 from explorer.splice.wrappers import Wrapper
@@ -127,7 +127,7 @@ def write(
 ) -> Made:
     """Write the script, and its inputs where they are kept; `about` stands first in its docstring."""
     real = keeps(inputs, [value for graph in graphs for value in graph.values])
-    beside = path.with_suffix(".pt")
+    beside = beside_script(path)
     path.write_text(script(trace, graphs, beside.name if real else None, options, gpu, about), encoding="utf-8")
     if real:
         save(beside, {f"graph {graph.number}": _saved(graph) for graph in graphs})

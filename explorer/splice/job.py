@@ -13,6 +13,13 @@ from explorer.splice.wrapper_text import WrapperText
 JOB, ANSWER, PHASE, ROWS = "job.pt", "answer.pt", "phase", "rows.jsonl"
 
 
+def threads() -> int:
+    """How many threads kernels have in this process, which another that is to time them must have too."""
+    import torch
+
+    return int(torch.get_num_threads())
+
+
 @dataclass(frozen=True)
 class Job:
     """An edited text of a kernel or of a wrapper, the original's, and the arguments of the launches to try, with keywords."""
@@ -20,6 +27,7 @@ class Job:
     edited: KernelText | WrapperText
     original: KernelText | WrapperText
     launches: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]] = ()
+    threads: int = field(default_factory=threads)
 
 
 @dataclass
@@ -44,3 +52,4 @@ class TuningJob:
     texts: Sequence[KernelText]
     original: KernelText
     launch: tuple[tuple[Any, ...], Mapping[str, Any]]
+    threads: int = field(default_factory=threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -79,6 +80,46 @@ class _Library:
         return self._inner(*args, **keywords)
 
 
+@dataclass
+class _Recorder:
+    """Records launches of kernels and calls of libraries, in order, with copies of what they are given and give."""
+
+    most: int | None
+    hear: Hear | None
+    launches: list[RecordedLaunch] = field(default_factory=list)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def launch(self, file: str, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """Launch a kernel; of its keywords nothing is changed."""
+        return self._around(file, name, kernel, args, keywords, lambda _: (copied(args), dict(keywords), None))
+
+    def call(self, file: str, name: str, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call a library's function, which may write to a keyword (`out=`) and returns what it made."""
+        return self._around(file, name, function, args, keywords, lambda result: copied((args, dict(keywords), result)))
+
+    def _around(
+        self,
+        file: str,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+        read: Callable[[Any], tuple[Any, ...]],
+    ) -> Any:
+        """Call a function, between a copy of its arguments and what `read` gives of its result."""
+        if _captured() or (self.most is not None and self.counts[file, name] >= self.most):
+            return function(*args, **keywords)
+        self.counts[file, name] += 1
+        number, before = len(self.launches), copied(args)
+        self.launches.append(RecordedLaunch(file, name, before))  # stands where the call fails, with what came before it
+        result = function(*args, **keywords)
+        launch = RecordedLaunch(file, name, before, *read(result))
+        self.launches[number] = launch if self.hear is None else RecordedLaunch(file, name, ())
+        if self.hear is not None:
+            self.hear(launch)
+        return result
+
+
 @contextmanager
 def recorded_launches(
     wrappers: Sequence[Wrapper], kernels: Collection[tuple[str, str]], most: int | None = None, hear: Hear | None = None
@@ -90,52 +131,21 @@ def recorded_launches(
     A copy of every argument is kept, twice: that is much memory where all launches of a large model are recorded. With `hear`
     each launch is told to it as soon as it is over, and the copies are not kept.
     """
-    launches: list[RecordedLaunch] = []
-    counts: dict[tuple[str, str], int] = {}
-
-    def unrecorded(file: str, name: str) -> bool:
-        return _captured() or (most is not None and counts.get((file, name), 0) >= most)
-
-    def begun(launch: RecordedLaunch) -> int:
-        counts[launch.file, launch.kernel] = counts.get((launch.file, launch.kernel), 0) + 1
-        launches.append(launch)
-        return len(launches) - 1
-
-    def ended(number: int, launch: RecordedLaunch) -> None:
-        launches[number] = launch if hear is None else RecordedLaunch(launch.file, launch.kernel, ())
-        if hear is not None:
-            hear(launch)
-
-    def note(file: str, name: str, launch: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        if unrecorded(file, name):
-            return launch(*args, **keywords)
-        before = copied(args)
-        number = begun(RecordedLaunch(file, name, before, (), dict(keywords)))
-        result = launch(*args, **keywords)
-        ended(number, RecordedLaunch(file, name, before, copied(args), dict(keywords)))
-        return result
-
-    def call(file: str, name: str, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        if unrecorded(file, name):
-            return function(*args, **keywords)
-        before = copied(args)
-        number = begun(RecordedLaunch(file, name, before))
-        result = function(*args, **keywords)
-        after, named, returned = copied((args, dict(keywords), result))
-        ended(number, RecordedLaunch(file, name, before, after, named, returned))
-        return result
+    recorder = _Recorder(most, hear)
 
     def recording(file: str, name: str, kernel: Any) -> Any:
-        return Intercepted(kernel, partial(note, file, name))
+        return Intercepted(kernel, partial(recorder.launch, file, name))
 
     by_file = {wrapper.file: wrapper for wrapper in wrappers}
     present = [(file, name) for file, name in kernels if file in by_file]
     replacements = [(by_file[file], name, partial(recording, file, name)) for file, name in present if "." not in name]
     for file, root in dict.fromkeys((file, name.partition(".")[0]) for file, name in present if "." in name):
-        noted = {name: partial(call, file, name) for other, name in present if other == file and name.startswith(f"{root}.")}
+        noted = {
+            name: partial(recorder.call, file, name) for other, name in present if other == file and name.startswith(f"{root}.")
+        }
         replacements.append((by_file[file], root, partial(_Library, name=root, noted=noted)))
     with replaced_kernels(replacements):
-        yield launches
+        yield recorder.launches
 
 
 def _captured() -> bool:

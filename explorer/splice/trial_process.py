@@ -21,9 +21,9 @@ from typing import Any
 from explorer.absent.generated import Wrappers
 from explorer.interpret.interpreter import interpreting
 from explorer.model.values import text_lines
-from explorer.observe.tensors import copier, map_tensors
 from explorer.splice.job import ANSWER, JOB, PHASE, Answer, Job
 from explorer.splice.kernels import KernelText, compiled
+from explorer.splice.launches import copied
 from explorer.splice.wrapper_text import WrapperText, called, loaded
 
 #: The seconds for which the two kernels are launched in turn to be timed, and the fewest launches of each.
@@ -35,6 +35,7 @@ def main(folder: Path) -> None:
     import torch
 
     job: Job = torch.load(folder / JOB, weights_only=False)
+    torch.set_num_threads(job.threads)
     answer = Answer(within=(job.edited.source, 1))
     try:
         _try(job, answer, lambda phase: (folder / PHASE).write_text(phase, encoding="utf-8"))
@@ -84,10 +85,10 @@ def _launched(job: Job, launch: Callable[..., Any], answer: Answer, begin: Calla
     """Launch what was edited once with the arguments of each launch."""
     for args, keywords in job.launches:
         begin("launch")
-        mine = copies(args)
+        mine = copied(args)
         returned = launch(*mine, **keywords)
         synchronize(mine)
-        answer.after.append((*mine, *copies(tuple(returned))) if isinstance(job.edited, WrapperText) else mine)
+        answer.after.append((*mine, *copied(tuple(returned))) if isinstance(job.edited, WrapperText) else mine)
 
 
 def launcher(kernel: Any) -> Callable[..., Any]:
@@ -107,11 +108,6 @@ def _stream() -> Any:
     import torch
 
     return torch.cuda.current_stream().cuda_stream if torch.cuda.is_available() else 0
-
-
-def copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copies of the arguments of one launch, which share memory as these do."""
-    return tuple(map_tensors(copier(), args))
 
 
 def synchronize(args: Sequence[Any]) -> None:
@@ -136,16 +132,16 @@ def timed(
     """
     import torch
 
-    mine = copies(args)
+    mine = copied(args)
     on_gpu = any(isinstance(a, torch.Tensor) and a.is_cuda for a in mine)
     once = _by_events(mine) if on_gpu else _by_clock
     times: tuple[list[float], list[float]] = ([], [])
     for kernel in (edited, original):
-        once(kernel, copies(args) if anew else mine, keywords)
+        once(kernel, copied(args) if anew else mine, keywords)
     end = time.perf_counter() + SECONDS
     while len(times[0]) < FEWEST or time.perf_counter() < end:
         for kernel, seconds in zip((edited, original), times, strict=True):
-            seconds.append(once(kernel, copies(args) if anew else mine, keywords))
+            seconds.append(once(kernel, copied(args) if anew else mine, keywords))
     return statistics.median(times[0]), statistics.median(times[1])
 
 

@@ -8,7 +8,7 @@ import math
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +157,7 @@ def timed_configs(job: TuningJob, timeout: float) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     while len(rows) < len(job.texts):
-        rest = TuningJob(job.texts[len(rows) :], job.original, job.launch)
+        rest = replace(job, texts=job.texts[len(rows) :])
         with scratch.folder() as name:
             folder = Path(name)
             how = _waited(

@@ -18,7 +18,8 @@ from typing import Any
 from explorer.splice.cost import launched_cost
 from explorer.splice.job import JOB, ROWS, TuningJob
 from explorer.splice.kernels import compiled
-from explorer.splice.trial_process import copies, launcher, synchronize, timed
+from explorer.splice.launches import copied
+from explorer.splice.trial_process import launcher, synchronize, timed
 
 
 def main(folder: Path) -> None:
@@ -26,6 +27,7 @@ def main(folder: Path) -> None:
     import torch
 
     job: TuningJob = torch.load(folder / JOB, weights_only=False)
+    torch.set_num_threads(job.threads)
     args, keywords = job.launch
     original = launcher(compiled(job.original))
     expected = _launched(original, args, keywords)
@@ -51,7 +53,7 @@ def _row(
 
 def _launched(launch: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
     """The arguments after a launch on copies of them."""
-    mine = copies(args)
+    mine = copied(args)
     launch(*mine, **keywords)
     synchronize(mine)
     return mine

@@ -81,7 +81,7 @@ def on_the_cpu(programs: Mapping[str, Any], traces: Any, tmp_path_factory: pytes
             kernel.to_script(paths[-1], inputs=inputs)
     wrong = folder / "wrong_real.py"
     wrong.write_text(paths[0].read_text(encoding="utf-8").replace("static_cast<float>(2.0)", "static_cast<float>(2.001)"))
-    wrong.with_suffix(".pt").write_bytes(paths[0].with_suffix(".pt").read_bytes())
+    wrong.with_suffix(".inputs.pt").write_bytes(paths[0].with_suffix(".inputs.pt").read_bytes())
     return {path.stem: said for path, said in zip([*paths, wrong], alone(*paths, wrong), strict=True)}
 
 
@@ -121,7 +121,7 @@ def test_a_script_for_a_gpu_you_do_not_have_has_the_kernel_and_its_launch(name: 
         defined = next(n for n in ast.parse(text).body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == kernel.name)
         statement = ast.get_source_segment(text, defined)
         assert statement is not None and statement in trace.text("output_code")
-        saved = torch.load(path.with_suffix(".pt"), weights_only=True)
+        saved = torch.load(path.with_suffix(".inputs.pt"), weights_only=True)
         assert isinstance(defined.value, ast.Call)
         interpret(kernel.name, ast.literal_eval(defined.value.args[1]), saved["args"])
         assert saved["after"] and all(same_bits(saved["args"][n], value) for n, value in saved["after"].items())
@@ -149,8 +149,8 @@ def test_a_script_says_in_one_line_what_is_missing(traces: Any, tmp_path: Path) 
     """Without a GPU, and without the file of its inputs, it ends with status 2 and a sentence."""
     traces("pointwise", "h100").kernels[0].to_script(tmp_path / "gpu.py")
     traces("pointwise", "cpu").kernels[0].to_script(tmp_path / "cpu.py", inputs="real")
-    (tmp_path / "cpu.pt").unlink()
-    for name, words in (("gpu.py", "needs an attached GPU like the NVIDIA H100"), ("cpu.py", "the file cpu.pt beside it")):
+    (tmp_path / "cpu.inputs.pt").unlink()
+    for name, words in (("gpu.py", "needs an attached GPU like the NVIDIA H100"), ("cpu.py", "the file cpu.inputs.pt beside it")):
         ((status, said),) = alone(tmp_path / name)
         assert status == 2 and words in said and len(said.splitlines()) == 1
 
@@ -219,7 +219,7 @@ def test_a_hand_written_kernel_of_a_traced_function_has_a_script(kernel: Any, tm
     assert "def doubled(value)" in text and "explorer" not in text.replace("Made by explorer's", "")
     defined = next(n for n in ast.parse(text).body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == mine.name)
     assert isinstance(defined.value, ast.Call)
-    saved = torch.load(tmp_path / "k.pt", weights_only=True)
+    saved = torch.load(tmp_path / "k.inputs.pt", weights_only=True)
     interpret(*map(ast.literal_eval, defined.value.args[:2]), saved["args"])  # type: ignore[arg-type]
     ((number, value),) = saved["after"].items()
     assert torch.equal(saved["args"][number], value) and torch.allclose(value, 2 * x + y)
@@ -251,7 +251,7 @@ def test_another_launch_of_a_kernel_has_its_own_arguments(tmp_path: Path) -> Non
     kernel = explorer.trace(thrice, x, w, target="h100").kernels[-1]
     for launch in (0, 1):
         kernel.to_script(tmp_path / f"{launch}.py", launch=launch)
-    first, second = (torch.load(tmp_path / f"{n}.pt", weights_only=True)["args"][0] for n in (0, 1))
+    first, second = (torch.load(tmp_path / f"{n}.inputs.pt", weights_only=True)["args"][0] for n in (0, 1))
     assert not torch.equal(first, second)
 
 
