@@ -34,18 +34,26 @@ def test_a_machine_with_nothing_missing_is_ready(capsys: pytest.CaptureFixture[s
     assert main(["doctor"]) == 0
     first, *details = capsys.readouterr().out.split("\n")
     assert first == "ready"
-    names = ["Python", "torch", "notebook", "dot", "Python.h", "triton", "triton's cache", "Inductor's cache", "C++ compiler"]
+    names = [
+        "Python",
+        "torch",
+        "notebook",
+        "dot",
+        "Python.h",
+        "setuptools",
+        "triton",
+        "triton's cache",
+        "Inductor's cache",
+        "C++ compiler",
+    ]
     assert [line.strip().split("  ")[0] for line in details if line] == names
 
 
-def test_no_compiler_and_no_dot_are_named() -> None:
-    """With an empty PATH neither g++ nor dot is found: both are in the line, each with what to install."""
+def test_a_missing_compiler_is_named() -> None:
+    """With an empty PATH neither g++ nor dot is found: the line says what to install for g++; diagrams are optional."""
     status, line = doctor(PATH="/nonexistent")
     assert status == 1
-    assert line == (
-        "not ready: graphviz's dot is not on the PATH; apt install graphviz. "
-        "there is no C++ compiler that works (g++, or what CXX names); apt install g++"
-    )
+    assert line == ("not ready: there is no C++ compiler that works (g++, or what CXX names); apt install g++")
 
 
 @pytest.mark.parametrize(
@@ -104,3 +112,24 @@ def test_a_compile_that_fails_is_not_ready() -> None:
     """What failed while warming is the reason in the line."""
     found = Diagnosis((Check("Python", "everything", "3.12"),), (Warmed("a kernel", 1.0, "g++: no such header"),))
     assert str(found) == "not ready: a kernel failed: g++: no such header\n  Python  3.12\n  a kernel: failed"
+
+
+def test_what_is_optional_does_not_make_a_machine_unready() -> None:
+    """A machine without dot is ready; the row says what is missing and how to get it."""
+    dot = Check("dot", "diagrams", why="graphviz's dot is not on the PATH", remedy="apt install graphviz", optional=True)
+    found = Diagnosis((Check("Python", "everything", "3.12"), dot))
+    assert found.ready and str(found) == "ready\n  Python  3.12\n  dot     missing, for diagrams: apt install graphviz"
+
+
+def test_a_release_of_torch_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Explorer works with some releases of torch; another is not ready."""
+    monkeypatch.setattr(readiness, "version_of", lambda name: "2.5.1")
+    check = next(check for check in readiness.checks() if check.what == "torch")
+    assert check.why == "torch 2.5.1 is none of the releases 2.11 to 2.15, with which explorer works" and check.remedy
+
+
+def test_where_something_is_missing_nothing_is_compiled() -> None:
+    """`--warm` on a machine that cannot compile says so, and why."""
+    command = [sys.executable, "-c", DOCTOR, "torch", "--warm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout.endswith("  nothing was compiled: torch is not installed\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import pprint
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -220,7 +219,7 @@ def _inline(fault: Fault) -> str:
         layout = f"{value.dtype}, {tuple(value.shape)}, {value.stride()}, {value.storage_offset()}"
         arguments.append(f"view(storages[{number}], {layout})")
     lines += ["]", "args = [", *(f"    {argument}," for argument in arguments), "]"]
-    return re.sub(r"\bnan\b", "math.nan", re.sub(r"\binf\b", "math.inf", "\n".join("    " + line for line in lines)))
+    return "\n".join("    " + line for line in lines)
 
 
 def _elements(value: Any) -> dict[int, Any]:

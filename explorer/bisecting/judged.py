@@ -17,7 +17,7 @@ from explorer.absent.cuda_on_cpu import on_the_cpu
 from explorer.live.call import Call
 from explorer.live.check_rows import CheckRow, compared
 from explorer.live.outcome import Outcome, Part, outcome_of
-from explorer.live.protocol import Live
+from explorer.live.protocol import Live, check_unedited
 from explorer.live.truth import IMPOSSIBLE
 from explorer.model.artifacts import OutputCode
 from explorer.model.integers import value_of as number_of
@@ -49,6 +49,7 @@ class JudgedOutput:
 
 def judged_launches(trace: TraceData, live: Live, limit: float | None = None) -> list[JudgedOutput]:
     """Run the traced call once, and judge all that its kernels and library calls write, in the order of their launch."""
+    check_unedited(live, all_wrappers(trace), "bisect")
     parts = {typed(OutputCode, wrapper.data).file: regions(trace, wrapper) for wrapper in all_wrappers(trace)}
     by_file = {wrapper.file for wrapper in live.wrappers}
     names = {(file, site.name) for file, found in parts.items() if file in by_file for part in found for site in part.steps}

@@ -27,6 +27,7 @@ from explorer.questions.subgraph import narrowed
 from explorer.scripts import model_script, parts
 from explorer.scripts.model_script import GraphCall
 from explorer.scripts.write import script_path
+from explorer.splice.trial import end, given_timeout, waited
 
 if TYPE_CHECKING:
     from explorer.bisecting.bisection import Bisection, OffLaunch
@@ -39,7 +40,8 @@ LIMIT = 120.0
 class FaultScript:
     """A script that shows a fault: its path, that of its numbers or None, and what was made smaller.
 
-    `fails` says whether it showed the fault when it was run once; None where it cannot run here. `output` is what it printed.
+    `fails` says whether it showed the fault when it was run once; None where it cannot run here, or came to no result. `output`
+    is what it printed.
     """
 
     script: Path
@@ -54,6 +56,8 @@ class FaultScript:
             False: "run once it does NOT show the fault: .output has what it printed",
             None: "it was not run: its GPU is not attached",
         }
+        if self.fails is None and self.output:
+            ran[None] = "run once it came to no result: .output says why"
         beside = f", with {self.inputs.name} beside it" if self.inputs else ""
         return f"{self.script}{beside}: {ran[self.fails]}; {self.reduced}"
 
@@ -63,8 +67,7 @@ class FaultScript:
 def written(result: Bisection, path: str | PathLike[str], *, minimise: bool, limit: float) -> FaultScript:
     """Write what a bisection found as a script: see `Bisection.to_script`."""
     file = script_path(path)
-    if not isinstance(limit, (int, float)):
-        raise InputError(f"limit is a number of seconds, not {limit!r}")
+    given_timeout(limit, "limit")
     trace = result.trace
     live: Live | None = getattr(trace, "live", None)
     if trace is None or live is None:
@@ -76,16 +79,26 @@ def written(result: Bisection, path: str | PathLike[str], *, minimise: bool, lim
 
 
 def _run(made: FaultScript, limit: float) -> FaultScript:
-    """Run a script once in a process of its own."""
-    step("running the script once")
+    """Run a script once in a process of its own; one that was ended, or could not run, says nothing of the fault."""
     with undebugged():
-        try:
-            done = subprocess.run(
-                [sys.executable, "-I", str(made.script)], capture_output=True, text=True, check=False, timeout=limit
-            )
-        except subprocess.TimeoutExpired:
-            return replace(made, fails=False, output=f"it gave no end in {limit:g} s")
-    return replace(made, fails=done.returncode == 1 and "WRONG" in done.stdout, output=done.stdout + done.stderr)
+        process = subprocess.Popen(
+            [sys.executable, "-P", str(made.script)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    try:
+        printed = waited(process, limit, lambda: "running the script once")
+    finally:
+        if process.poll() is None:
+            end(process)
+    if printed is None:
+        return replace(made, output=f"it gave no end in {limit:g} s, and was ended")
+    shown = process.returncode == 1 and "WRONG" in printed[0]
+    return replace(made, fails=True if shown else False if process.returncode == 0 else None, output="".join(printed))
 
 
 # A launch that is off ----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Any
 
 from explorer.classpack.statements import Statement, statements
 from explorer.classpack.values import files_of
-from explorer.errors import CompileError, FileError
+from explorer.errors import CompileError, FileError, InputError
 from explorer.observe.versions import version_of
 
 #: The most seconds that one statement may take.
@@ -34,6 +34,8 @@ sys.meta_path.insert(0, _Absent())
 KEEPER = "from explorer.classpack.values import Keeper as _Keeper; import json as _json; _keeper = _Keeper({folder!r})"
 LOOK = "_keeper.look(globals())"
 BOUND = "print(_json.dumps(_keeper.bound(globals()), default=lambda one: dict(one) if hasattr(one, 'keys') else list(one)))"
+#: How the first code cell of a copy begins.
+OPENING = "from explorer.classpack import Recorded"
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
@@ -56,17 +58,13 @@ class Step:
 def make(notebooks: Sequence[Path], folder: Path) -> Iterator[str]:
     """Make the pack in a folder, and yield a line about each notebook that is in it.
 
-    CompileError, with the cell, for a notebook that does not run here; FileError for what is no notebook.
+    CompileError, with the cell, for a notebook that does not run here; FileError for what is no notebook; InputError where a copy
+    would take the place of a notebook.
     """
-    import nbformat
-
+    _check_folder(notebooks, folder)
     for path in notebooks:
-        try:
-            book = nbformat.read(path, as_version=4)
-        except (OSError, ValueError) as error:
-            raise FileError(f"{path} cannot be read as a notebook: {error}") from error
+        book = _read(path)
         records = folder / "recorded" / path.stem
-        records.mkdir(parents=True, exist_ok=True)
         steps = _steps(book)
         _record(path, steps, records)
         made_with = f"PyTorch {version_of('torch')}"
@@ -78,6 +76,31 @@ def make(notebooks: Sequence[Path], folder: Path) -> Iterator[str]:
         recorded = sum(step.recorded for step in steps)
         size = sum(file.stat().st_size for file in records.iterdir())
         yield f"{folder / path.name}: {len(steps)} statements, {recorded} of them recorded, {size / 1e6:.1f} MB"
+
+
+def _check_folder(notebooks: Sequence[Path], folder: Path) -> None:
+    """Make the folder; InputError where a copy would take the place of a notebook that is no copy, or of another copy."""
+    names = [path.name for path in notebooks]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"two notebooks are called {twice}: make a class pack of each, in folders of their own")
+    for name in names:
+        if (folder / name).exists() and OPENING not in (folder / name).read_text(encoding="utf-8", errors="replace"):
+            raise InputError(f"{folder / name} is no copy that a class pack made, and stays: give another folder with -o")
+    try:
+        for path in notebooks:
+            (folder / "recorded" / path.stem).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"the class pack cannot be written to {folder}: {error.strerror}") from error
+
+
+def _read(path: Path) -> Any:
+    """A notebook; FileError for what is none."""
+    import nbformat
+
+    try:
+        return nbformat.read(path, as_version=4)
+    except (OSError, ValueError, AttributeError, nbformat.ValidationError) as error:
+        raise FileError(f"{path} cannot be read as a notebook: {str(error).partition(chr(10))[0]}") from error
 
 
 def _steps(book: Any) -> list[Step]:
@@ -106,12 +129,17 @@ class Kernel:
     def run(self, code: str, history: bool = True) -> list[dict[str, Any]]:
         """Run code and return its outputs, an error being one."""
         import nbformat
-        from nbclient.exceptions import CellExecutionError
+        from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
         cell = nbformat.v4.new_code_cell(code)
         self._client.nb.cells.append(cell)
-        with suppress(CellExecutionError):
-            self._client.execute_cell(cell, len(self._client.nb.cells) - 1, store_history=history)
+        try:
+            with suppress(CellExecutionError):
+                self._client.execute_cell(cell, len(self._client.nb.cells) - 1, store_history=history)
+        except CellTimeoutError as error:
+            raise CompileError(f"this statement ran for more than {PATIENCE} s: {code}") from error
+        except DeadKernelError as error:
+            raise CompileError(f"the notebook's kernel died in this statement: {code}") from error
         return [dict(output) for output in cell.outputs]
 
 
@@ -160,7 +188,7 @@ def _try_without_torch(steps: Sequence[Step], records: Path, folder: Path) -> bo
 
 
 def _opening(records: str) -> str:
-    return f"from explorer.classpack import Recorded\n\nrecorded = Recorded({records!r})\nrecorded"
+    return f"{OPENING}\n\nrecorded = Recorded({records!r})\nrecorded"
 
 
 def _error(outputs: Sequence[dict[str, Any]]) -> str:

@@ -21,12 +21,14 @@ class Recorded:
         self.folder = Path(folder)
         try:
             data = json.loads((self.folder / "recorded.json").read_text(encoding="utf-8"))
+            self.made_with: str = data["made_with"]
+            self._steps: dict[str, Any] = data["steps"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise FileError(f"{folder} of the class pack is damaged: copy the pack anew") from error
         except OSError as error:
             raise FileError(
                 f"{folder} of the class pack cannot be read: {error.strerror}. Open the notebook in the folder of the pack"
             ) from error
-        self.made_with: str = data["made_with"]
-        self._steps: dict[str, Any] = data["steps"]
 
     def __repr__(self) -> str:
         return f"<Recorded: {len(self._steps)} statements that ran with {self.made_with}>"

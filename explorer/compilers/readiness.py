@@ -13,7 +13,7 @@ from pathlib import Path
 
 from explorer.errors import DISTRIBUTION, is_installed
 from explorer.ladder.triton_tools import missing_triton
-from explorer.observe.versions import python_version, version_of
+from explorer.observe.versions import NEWEST, PUBLISHED, python_version, version_of
 
 #: How to get a C++ compiler, Python's headers and dot, by sys.platform; "" is any other.
 COMPILER = {"linux": "apt install g++", "darwin": "xcode-select --install", "win32": "install Visual Studio's C++ build tools"}
@@ -21,11 +21,15 @@ HEADERS = {"linux": "apt install python3-dev", "": "install Python from python.o
 DOT = {"linux": "apt install graphviz", "darwin": "brew install graphviz", "win32": "winget install graphviz"}
 
 
+OLDEST = next(iter(PUBLISHED))
+
+
 @dataclass(frozen=True)
 class Check:
     """One thing that was looked for: `found` says what is there, `why` and `remedy` are empty where it is.
 
-    `what` is its name, and `use` what it is needed for.
+    `what` is its name, and `use` what it is needed for. What is `optional` may be missing on a machine that is ready; what is
+    not `compiled_with` is not needed to compile.
     """
 
     what: str
@@ -33,6 +37,8 @@ class Check:
     found: str = ""
     why: str = ""
     remedy: str = ""
+    optional: bool = False
+    compiled_with: bool = True
 
 
 def checks() -> Iterator[Check]:
@@ -43,6 +49,7 @@ def checks() -> Iterator[Check]:
     yield _notebook()
     yield _dot()
     yield _headers()
+    yield _setuptools()
     if torch.why:
         return
     triton = _triton()
@@ -64,7 +71,19 @@ def _torch() -> Check:
         import torch.fx  # noqa: F401
     except (ImportError, OSError) as error:
         return Check("torch", use, why=f"torch {version_of('torch')} cannot be imported: {error}", remedy=remedy)
+    release = ".".join(version_of("torch").split(".")[:2])
+    if release not in PUBLISHED:
+        why = f"torch {version_of('torch')} is none of the releases {OLDEST} to {NEWEST}, with which explorer works"
+        return Check("torch", use, why=why, remedy=remedy.partition(",")[0])
     return Check("torch", use, version_of("torch"))
+
+
+def _setuptools() -> Check:
+    """Inductor's C++ builder asks it where Python's headers are, and Python has it no more from 3.12 on."""
+    use = "torch.compile for the CPU"
+    if not is_installed("setuptools"):
+        return Check("setuptools", use, why="setuptools is not installed", remedy="pip install setuptools")
+    return Check("setuptools", use, version_of("setuptools"))
 
 
 def _notebook() -> Check:
@@ -72,14 +91,15 @@ def _notebook() -> Check:
     missing = [name for name in packages if not is_installed(name)]
     if missing:
         why = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
-        return Check("notebook", "the view", why=why, remedy=f"pip install '{DISTRIBUTION}[view]'")
+        return Check("notebook", "the view", why=why, remedy=f"pip install '{DISTRIBUTION}[view]'", compiled_with=False)
     return Check("notebook", "the view", f"jupyterlab {version_of('jupyterlab')}, anywidget {version_of('anywidget')}")
 
 
 def _dot() -> Check:
     dot = shutil.which("dot")
     if dot is None:
-        return Check("dot", "diagrams", why="graphviz's dot is not on the PATH", remedy=_for_platform(DOT))
+        why = "graphviz's dot is not on the PATH"
+        return Check("dot", "diagrams", why=why, remedy=_for_platform(DOT), optional=True, compiled_with=False)
     return Check("dot", "diagrams", dot)
 
 
@@ -108,7 +128,7 @@ def _triton() -> Check:
     if why := missing_triton().removeprefix("needs "):
         other = "nothing here: triton has packages for Linux only; the CPU works, and traces made elsewhere can be read"
         remedy = f"pip install '{DISTRIBUTION}[full]'" if sys.platform == "linux" else other
-        return Check("triton", use, why=why, remedy=remedy)
+        return Check("triton", use, why=why, remedy=remedy, optional=sys.platform != "linux")
     return Check("triton", use, version_of("triton"))
 
 

@@ -7,12 +7,14 @@ says why and what to do instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 from explorer.errors import NoVerbError
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder
+from explorer.model.artifacts import OutputCode
+from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Force, Plain, Rows, Veto
 from explorer.process.under_way import Watchers
@@ -176,3 +178,13 @@ class Live(Protocol):
 def no_verb(what: str, why: str, instead: str) -> NoVerbError:
     """Build the error for what a live trace cannot do: what there is not, why, and what to do instead."""
     return NoVerbError(f"{what}: {why}; {instead}")
+
+
+def check_unedited(live: Live, codes: Iterable[Artifact], verb: str) -> None:
+    """NoVerbError where an edit stands in the place of output code, whose launches are not those that the trace shows."""
+    if any(live.standing(code, typed(OutputCode, code.data).file) for code in codes):
+        raise no_verb(
+            f"{verb} does not look at edited output code",
+            "its launches are not those of this trace",
+            "t.reset() puts the original back",
+        )

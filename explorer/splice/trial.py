@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,10 +44,10 @@ class Outcome:
     seconds: tuple[float, float] | None = None
 
 
-def given_timeout(timeout: object) -> None:
+def given_timeout(timeout: object, name: str = "timeout") -> None:
     """InputError for what is no number of seconds that a process can be given."""
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
-        raise InputError(f"timeout is a number of seconds above 0, such as 60, not {timeout!r}")
+        raise InputError(f"{name} is a number of seconds above 0, such as 60, not {timeout!r}")
 
 
 def tried(job: Job, timeout: float) -> Outcome:
@@ -99,12 +99,18 @@ def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, timeout: fl
 
 
 def _printed(process: subprocess.Popen[str], folder: Path, timeout: float) -> str | None:
-    """What the process printed until it ended; None where it has not in `timeout` seconds. A stopped verb ends here."""
+    """What the process printed to stderr until it ended; None where it has not in `timeout` seconds."""
+    printed = waited(process, timeout, lambda: f"trying the edit in a process of its own: {_doing(folder)}")
+    return None if printed is None else printed[1]
+
+
+def waited(process: subprocess.Popen[str], timeout: float, doing: Callable[[], str]) -> tuple[str, str] | None:
+    """Stdout and stderr of a process once it has ended; None where it has not in `timeout` seconds. A stopped verb ends here."""
     until = time.monotonic() + timeout
     while (left := until - time.monotonic()) > 0:
-        step(f"trying the edit in a process of its own: {_doing(folder)}")
+        step(doing())
         try:
-            return process.communicate(timeout=min(left, POLL))[1]
+            return process.communicate(timeout=min(left, POLL))
         except subprocess.TimeoutExpired:
             continue
     return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.errors import InputError, NoVerbError
-from explorer.live.protocol import Live
+from explorer.live.protocol import Live, check_unedited
 from explorer.model.artifacts import OutputCode
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
@@ -62,6 +62,7 @@ def launch_values(
     """Run the traced call, and give the arguments of each launch: see `Trace.launch_values`."""
     if most is not None and (not isinstance(most, int) or most < 1):
         raise InputError(f"most is a number of launches, from 1, not {most!r}")
+    check_unedited(live, all_wrappers(trace), "launch_values")
     wrappers = {typed(OutputCode, a.data).file: _wrapper(trace, a) for a in all_wrappers(trace) if _has(a, kernel)}
     loaded = {wrapper.file for wrapper in live.wrappers}
     names = [(file, name) for file, each in wrappers.items() if file in loaded for name in each.sites]

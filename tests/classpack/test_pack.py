@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 from explorer.classpack.pack import WITHOUT_TORCH, make, recorded_call
 from explorer.classpack.recorded import Recorded
-from explorer.errors import CompileError, FileError
+from explorer.errors import CompileError, FileError, InputError
 
 CELLS = (
     "import json\nimport torch\n\nimport explorer",
@@ -88,3 +88,33 @@ def test_a_copy_away_from_its_pack_says_so(tmp_path: Path) -> None:
     """Where the folder is missing the error says to open the notebook in the pack."""
     with pytest.raises(FileError, match="Open the notebook in the folder of the pack"):
         Recorded(str(tmp_path / "recorded"))
+
+
+def test_a_notebook_is_never_replaced(tmp_path: Path) -> None:
+    """A pack in the notebook's own folder, or two notebooks of one name, are refused before anything is written."""
+    book = notebook(tmp_path / "one.ipynb", "1 + 1")
+    before = book.read_bytes()
+    with pytest.raises(InputError, match="stays: give another folder"):
+        list(make([book], tmp_path))
+    (tmp_path / "other").mkdir()
+    other = notebook(tmp_path / "other" / "one.ipynb", "2 + 2")
+    with pytest.raises(InputError, match=r"two notebooks are called one\.ipynb"):
+        list(make([book, other], tmp_path / "pack"))
+    assert book.read_bytes() == before and not (tmp_path / "recorded").exists() and not (tmp_path / "pack").exists()
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "not JSON"])
+def test_what_is_no_notebook_is_named(text: str, tmp_path: Path) -> None:
+    """JSON that is no notebook, and what is no JSON, are files that cannot be read."""
+    path = tmp_path / "one.ipynb"
+    path.write_text(text)
+    with pytest.raises(FileError, match="cannot be read as a notebook"):
+        list(make([path], tmp_path / "pack"))
+
+
+def test_a_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
+    """A pack cannot be written where a file stands; the file stays."""
+    (tmp_path / "pack").write_text("mine")
+    with pytest.raises(FileError, match="cannot be written to"):
+        list(make([notebook(tmp_path / "one.ipynb", "1")], tmp_path / "pack"))
+    assert (tmp_path / "pack").read_text() == "mine"

@@ -129,7 +129,10 @@ def test_verbs_see_the_edit(cpu: explorer.Trace) -> None:
     """The kernels of an edit are timed; a kernel that it does not have is said to be gone."""
     name = cpu.kernels[0].name
     cpu.edit(wrapper=cpu.text("output_code"))
-    assert name in [row["name"] for row in cpu.time_kernels(3)]
+    assert name in [row["kernel"] for row in cpu.time_kernels(3)]
+    for verb in (cpu.bisect, cpu.launch_values):
+        with pytest.raises(NoVerbError, match=r"edited output code.*t\.reset\(\)"):
+            verb()
     renamed = cpu.edit(wrapper=edited(cpu, name, "another"))
     assert renamed.in_place and renamed.kernels == ("another",)
     with pytest.raises(InputError, match=r"t\.reset\(\)"):
