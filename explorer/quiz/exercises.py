@@ -143,7 +143,7 @@ class Task:
 
     `takes` says in words what is to be given and, after a colon, a name for it; `is_it` whether something is that; `count` is
     of how many such things. Options, such as `num_warps=1`, reach `make` by name if `options` has them. `figure` gives what a
-    leader board compares. `start` is code to begin with.
+    leader board compares, a whole number from 0 to a million. `start` is code to begin with.
     """
 
     id: str
@@ -230,15 +230,27 @@ def text(label: str = "", **more: Any) -> Text:
 def traced(program: Program, *shapes: tuple[int, ...], **options: Any) -> Callable[[], Trace]:
     """What makes the trace of a program on random float32 tensors of these shapes: a `make`."""
 
-    def make() -> Trace:
+    return lambda: whole(traced_on(program.load(), random_tensors(*shapes), **options))
+
+
+def traced_on(function: Any, make_inputs: Callable[[], Iterable[Any]], **options: Any) -> Trace:
+    """Trace a function on the inputs that `make_inputs` makes, undisturbed by modes and seeds of the learner's."""
+    from explorer.recording.trace import trace
+
+    with undisturbed():
+        return trace(function, *make_inputs(), **options)
+
+
+def random_tensors(*shapes: tuple[int, ...], dtype: str | None = None, **options: Any) -> Callable[[], Iterable[Any]]:
+    """What makes random tensors of these shapes, of the dtype with that name; torch is imported when it is called."""
+
+    def make_inputs() -> Iterable[Any]:
         import torch
 
-        from explorer.recording.trace import trace
+        named = None if dtype is None else getattr(torch, dtype)
+        return [torch.randn(shape, dtype=named, **options) for shape in shapes]
 
-        with undisturbed():
-            return whole(trace(program.load(), *(torch.randn(shape) for shape in shapes), **options))
-
-    return make
+    return make_inputs
 
 
 def whole(t: Trace) -> Trace:

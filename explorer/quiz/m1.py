@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.quiz.exercises import Check, Item, Place, Question, Task, at, traced
+from explorer.quiz.exercises import Check, Item, Place, Question, Task, at, random_tensors, traced, traced_on
 from explorer.quiz.fields import Choice, Choices, Lines, Number
 from explorer.quiz.m0 import IDENTITY
-from explorer.quiz.programs import program, undisturbed
+from explorer.quiz.programs import program
 from explorer.traced import Trace
 
 TWO_LINES = program(
@@ -77,12 +77,7 @@ def _of_sizes(traces: Mapping[int, Trace]) -> Place:
 
 
 def _trace_of(function: Any) -> Trace:
-    import torch
-
-    from explorer.recording.trace import trace
-
-    with undisturbed():
-        return trace(function, torch.randn(1000), target="cpu")
+    return traced_on(function, random_tensors((1000,)), target="cpu")
 
 
 def operators(t: Trace) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from explorer.model.values import text_lines
 from explorer.probing.probe import Probe, probe
 from explorer.probing.vary import Vary
-from explorer.quiz.exercises import Check, Item, Place, Question, Task, at, source_of
+from explorer.quiz.exercises import Check, Item, Place, Question, Task, at, source_of, traced_on
 from explorer.quiz.exercises import text as words
 from explorer.quiz.fields import Choice, Line, Number
 from explorer.quiz.m1 import is_same, number_of_kernels
@@ -72,12 +72,13 @@ def _toy(**options: Any) -> Any:
 
 
 def _traced_toy(function: Any, **options: Any) -> Trace:
+    return traced_on(function, _numbers_and_ones, **options)
+
+
+def _numbers_and_ones() -> tuple[Any, Any]:
     import torch
 
-    from explorer.recording.trace import trace
-
-    with undisturbed():
-        return trace(function, torch.randn(10), torch.ones(10), **options)
+    return torch.randn(10), torch.ones(10)
 
 
 trace = _toy(backend="eager")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.model.values import text_lines
-from explorer.quiz.exercises import Check, Item, Place, Question, Task, at, source_of, traced, whole
+from explorer.quiz.exercises import Check, Item, Place, Question, Task, at, random_tensors, source_of, traced, traced_on, whole
 from explorer.quiz.fields import Choice, Names, Number
 from explorer.quiz.m1 import is_same
-from explorer.quiz.programs import program, undisturbed
+from explorer.quiz.programs import program
 from explorer.traced import Trace
 
 TWICE = program(
@@ -47,6 +47,8 @@ def twice_relu(x):
     return torch.relu(torch.relu(x))
 """
 )
+#: The shape of query, key and value: batch, heads, sequence, and the size of a head.
+HEADS = (2, 8, 128, 64)
 SAVED = ("nothing", "x", "the inner cos", "x and the inner cos")
 #: How a pattern for scaled dot product attention is called.
 SFDP = "_sfdp"
@@ -81,12 +83,7 @@ def operator(target: str) -> str:
 
 def trace_twice() -> Trace:
     """A training step of cos(cos(x))."""
-    import torch
-
-    from explorer.recording.trace import trace
-
-    with undisturbed():
-        return whole(trace(TWICE.load(), torch.randn(1000, requires_grad=True), target="h100", train=True))
+    return whole(traced_on(TWICE.load(), random_tensors((1000,), requires_grad=True), target="h100", train=True))
 
 
 def _saved(t: Trace) -> tuple[str, int]:
@@ -104,13 +101,7 @@ def _decomposed(t: Trace) -> list[str]:
 
 def on_heads(function: Any, **options: Any) -> Trace:
     """Trace a function of query, key and value, in float16 for an H100."""
-    import torch
-
-    from explorer.recording.trace import trace
-
-    with undisturbed():
-        q, k, v = (torch.randn(2, 8, 128, 64, dtype=torch.float16) for _ in range(3))
-        return trace(function, q, k, v, target="h100", **options)
+    return traced_on(function, random_tensors(HEADS, HEADS, HEADS, dtype="float16"), target="h100", **options)
 
 
 def attention() -> Trace:
@@ -172,13 +163,7 @@ def _body(source: str) -> Sequence[str]:
 
 
 def _with_pass(apply: Any) -> Trace:
-    import torch
-
-    from explorer.recording.trace import trace
-
-    with undisturbed():
-        x = torch.randn(8, 8)
-        return trace(RELU_OF_RELU.load(), x, target="h100", options={"joint_custom_pre_pass": apply})
+    return traced_on(RELU_OF_RELU.load(), random_tensors((8, 8)), target="h100", options={"joint_custom_pre_pass": apply})
 
 
 def _own_match(t: Trace) -> tuple[bool, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from explorer.model.values import Force, Veto
-from explorer.quiz.exercises import Check, Item, Place, Question, Task, at, traced, whole
+from explorer.quiz.exercises import Check, Item, Place, Question, Task, at, random_tensors, traced, traced_on, whole
 from explorer.quiz.fields import Choice, Number
 from explorer.quiz.m1 import is_same
 from explorer.quiz.m3 import calls
@@ -75,13 +75,7 @@ trace_chain = traced(CHAIN, SQUARE, target="h100")
 
 def trace_gated() -> Trace:
     """A trace of `gated` with the request to fuse sin and mul."""
-    import torch
-
-    from explorer.recording.trace import trace
-
-    with undisturbed():
-        x, w = torch.randn(SQUARE), torch.randn(SQUARE)
-        return trace(GATED.load(), x, w, target="h100", fusion=Force("sin", "mul"))
+    return traced_on(GATED.load(), random_tensors(SQUARE, SQUARE), target="h100", fusion=Force("sin", "mul"))
 
 
 def running() -> Mapping[str, Trace]:
@@ -142,12 +136,7 @@ def launches(t: Trace) -> int:
 
 
 def _of_three(function: Any) -> Trace:
-    import torch
-
-    from explorer.recording.trace import trace
-
-    with undisturbed():
-        return trace(function, torch.randn(64, 64), torch.randn(64, 64), torch.randn(64), target="h100")
+    return traced_on(function, random_tensors((64, 64), (64, 64), (64,)), target="h100")
 
 
 def _one_product(t: Trace) -> tuple[bool, str]:
