@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, NotInstalledError, require_installed
 
 Value = TypeVar("Value")
 
@@ -19,7 +19,15 @@ def attempted(call: Callable[[], Value]) -> tuple[Value | None, str]:
 
 
 def in_words(error: Exception) -> str:
-    """An error's type and message; of explorer's own errors, which are sentences, the message alone."""
+    """An error's type and message; of explorer's own errors, which are sentences, the message alone.
+
+    An import of torch that fails gets explorer's own sentence, which says what to install.
+    """
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        try:
+            require_installed("torch", "this", "full")
+        except NotInstalledError as missing:
+            return str(missing)
     message = str(error).strip()
     name = type(error).__name__
     if isinstance(error, ExplorerError) and message:

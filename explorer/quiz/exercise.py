@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2s
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.errors import InputError, require_installed
 from explorer.model.values import Rows, text_lines
 from explorer.process.progress import in_notebook
 from explorer.quiz import outcome as outcomes
@@ -54,6 +54,10 @@ class Exercise:
     def _outcome(self, given: tuple[Any, ...], trace: Subject | None, options: Mapping[str, Any]) -> Outcome:
         if not given or any(is_nothing(each) for each in given):
             return Outcome(self.item.id, outcomes.UNANSWERED, f"Answer it with {self.item.how}")
+        if not isinstance(self.item, Question):
+            _, error = attempted(lambda: require_installed("torch", f"judging {self.id}", "full"))
+            if error:
+                return Outcome(self.item.id, outcomes.NOT_JUDGED, f"It does not count as a try, since {error}")
         try:
             answer = self.item.read(given, options)
         except InputError as error:

@@ -80,7 +80,10 @@ class Number(Field):
             given = given.item()
         if isinstance(given, bool) or not isinstance(given, Real):
             raise self._refused(given)
-        value = float(given)
+        try:
+            value = float(given)
+        except OverflowError:
+            raise InputError(f"it takes {self.takes}, and this one is too large") from None
         if not math.isfinite(value):
             raise InputError(f"it takes {self.takes}, and {value} is not finite")
         return int(value) if value == int(value) else value
@@ -117,12 +120,13 @@ class Choice(Field):
             given = "yes" if given else "no"
         if not isinstance(given, (str, int)):
             raise self._refused(given)
-        word = _plain(str(given)).rstrip(")")
+        word = _plain(str(given))
+        letter = word.removesuffix(")")
         letters = dict(zip("abcdefghij", self.options, strict=False))
         named = [option for option in self.options if _plain(option) == word]
-        if not named and word not in letters:
+        if not named and letter not in letters:
             raise InputError(f"it takes {self.takes}, and “{str(given)[:40]}” is none of them")
-        return named[0] if named else letters[word]
+        return named[0] if named else letters[letter]
 
 
 @dataclass(frozen=True)

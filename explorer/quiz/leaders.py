@@ -56,14 +56,18 @@ def board(*paths: str | os.PathLike[str]) -> Board:
     """The leader board of exported files: `explorer.quiz.board("folder")`, or the files themselves.
 
     Of a folder every file that ends in .json is read. A file without results, or a damaged one, is named and left out. Who has
-    as many points as another and fewer tries stands before. InputError for a folder that is not there.
+    as many points as another and fewer tries stands before. Only the exercises of the workshop count, and none of a teacher's
+    own. InputError for a folder that is not there.
     """
     learners, left_out = [], []
+    ids = {item.id for item in EXERCISES}
     for file in _files(paths):
         try:
-            learners.append(Results.read(file, [item.id for item in EXERCISES]))
+            one = Results.read(file)
         except FileError as error:
             left_out.append(str(error))
+        else:
+            learners.append(Results(one.name, {id: result for id, result in one.results.items() if id in ids}))
     rows = sorted(map(_row, learners), key=lambda row: (-row["points"], row["tries"], row[FINAL_COLUMN] or 10**9, row["name"]))
     return Board(Rows({"place": n, **row} for n, row in enumerate(rows, 1)), tuple(left_out))
 

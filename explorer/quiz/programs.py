@@ -72,5 +72,6 @@ def undisturbed() -> Iterator[None]:
     import torch
 
     with torch.random.fork_rng(devices=[]), torch.enable_grad(), torch.compiler.set_stance("default"):
-        torch.manual_seed(0)
+        # torch.manual_seed would also seed the generator of every GPU, whose state is not put back
+        torch.default_generator.manual_seed(0)
         yield

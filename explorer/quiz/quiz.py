@@ -14,7 +14,7 @@ from explorer.model.values import Rows, text_lines
 from explorer.quiz.exercise import Exercise
 from explorer.quiz.exercises import Item, Question, Subject, Task
 from explorer.quiz.outcome import ICONS, NOT_YET, RIGHT, UNANSWERED, points
-from explorer.quiz.results import MOST_POINTS, Result, Results, checked_name
+from explorer.quiz.results import MOST_ID, MOST_POINTS, Result, Results, checked_name, is_id
 from explorer.quiz.workshop import EXERCISES, PARTS
 
 
@@ -58,12 +58,12 @@ class Quiz:
     def __init__(self, *parts: str | Question | Task, resume: str | os.PathLike[str] | None = None) -> None:
         items = dict.fromkeys(item for part in parts or PARTS for item in _items(part))
         self.name = ""
-        self._others: dict[str, Result] = {}
+        self._loaded: dict[str, Result] = {}
         self._subjects: dict[Callable[[], Subject], Subject] = {}
         if resume is not None and Path(resume).exists():
             kept = Results.read(resume)
-            self.name, self._others = kept.name, dict(kept.results)
-        self._exercises = {i.id: Exercise(i, self._subject, self._others.pop(i.id, Result())) for i in items}
+            self.name, self._loaded = kept.name, dict(kept.results)
+        self._exercises = {i.id: Exercise(i, self._subject, self._loaded.get(i.id, Result())) for i in items}
 
     def _subject(self, make: Callable[[], Subject]) -> Subject:
         """The subject that `make` gives, made once for all exercises that share it."""
@@ -121,8 +121,9 @@ class Quiz:
             raise InputError(
                 f"{Path(path).name} has the results of {before.name!r}: choose another file, or export under that name"
             )
-        here = {each.id: each.result for each in self if each.result.tries}
-        results = Results(name, {**before.results, **self._others, **here})
+        # another notebook may have written the file since this quiz resumed from it: what was only resumed must not replace that
+        here = {each.id: each.result for each in self if each.result.tries and each.result != self._loaded.get(each.id)}
+        results = Results(name, {**self._loaded, **before.results, **here})
         results.write(path)
         self.name = name
         return results
@@ -135,8 +136,13 @@ class Quiz:
 
 
 def _items(part: str | Question | Task) -> tuple[Item, ...]:
-    """The exercises of a part's name or an id, or the one given; InputError for what is neither."""
+    """The exercises of a part's name or an id, or the one given; InputError for what is neither, or has no proper id."""
     if isinstance(part, (Question, Task)):
+        if not is_id(part.id):
+            raise InputError(
+                f"an exercise cannot have the id {part.id!r}, since a file of results could not have it: choose one of 1 to"
+                f' {MOST_ID} letters, digits, ".", "_" and "-", such as "X.1"'
+            )
         return (part,)
     if not isinstance(part, str):
         raise InputError(f'a quiz is made of parts, such as explorer.Quiz("M1"), not of {type(part).__name__}')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ MOST_POINTS = POINTS[0]
 #: What the file says that it is, and the version of its shape.
 FORMAT, VERSION = "explorer.quiz", 1
 #: Bounds on what a file may hold: it is read from people whom the reader need not know.
-MOST_BYTES, MOST_NAME, MOST_TRIES, MOST_FIGURE = 1_000_000, 80, 1_000, 1_000_000
-_ID = re.compile(r"[\w.-]{1,40}$")
-_TRY = re.compile(r"[0-9a-f]{8}$")
+MOST_BYTES, MOST_NAME, MOST_ID, MOST_TRIES, MOST_FIGURE = 1_000_000, 80, 40, 1_000, 1_000_000
+_ID = re.compile(rf"[\w.-]{{1,{MOST_ID}}}")
+_TRY = re.compile(r"[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,16 @@ class Result:
     def after(self, mark: str, is_right: bool, figure: int | None) -> Result:
         """The result after one more answer. An answer that was given before does not count again, nor one after a right one.
 
-        A better figure does.
+        A better figure does. A miss that is right the next time, as after a helper function was mended, is right from then on,
+        and takes no further try.
         """
         if self.is_right:
             better = figure is not None and (self.figure is None or figure < self.figure)
             return replace(self, figure=figure) if is_right and better else self
-        if mark in self.tries:
+        if mark in self.tries and not is_right:
             return self
-        return Result((*self.tries, mark), is_right, figure)
+        earlier = tuple(each for each in self.tries if each != mark)
+        return Result((*earlier, mark), is_right, figure)
 
 
 @dataclass(frozen=True)
@@ -67,22 +69,31 @@ class Results:
         return sum(result.points for result in self.results.values())
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the file, by way of another one, so that what was there stays if writing fails."""
+        """Write the file, by way of another one, so that what was there stays if writing fails.
+
+        It keeps to the bounds of reading: the oldest tries and a figure that are beyond them are left out. FileError for
+        results that are too large all the same.
+        """
         rows = {id: _row(result) for id, result in sorted(self.results.items()) if result.tries}
         text = json.dumps(
             {"format": FORMAT, "version": VERSION, "name": self.name, "results": rows}, indent=1, ensure_ascii=False
         )
+        content = f"{text}\n".encode()
         file = Path(path)
+        if len(content) > MOST_BYTES:
+            raise FileError(
+                f"{file} is not written: the results have more than {MOST_BYTES:,} bytes, and could not be read again"
+            )
         part = file.with_name(f".{file.name}.part")
         try:
-            part.write_text(f"{text}\n", encoding="utf-8")
+            part.write_bytes(content)
             part.replace(file)
         except OSError as error:
             raise FileError(f"{file} cannot be written: {error.strerror or error}") from error
 
     @staticmethod
-    def read(path: str | os.PathLike[str], known: Iterable[str] | None = None) -> Results:
-        """Read such a file; FileError, which says what is wrong, for one that is none. `known` are the ids it may have."""
+    def read(path: str | os.PathLike[str]) -> Results:
+        """Read such a file; FileError, which says what is wrong, for one that is none."""
         file = Path(path)
         try:
             with file.open("rb") as opened:
@@ -92,7 +103,7 @@ class Results:
         if len(content) > MOST_BYTES:
             raise FileError(f"{file.name}: it has more than {MOST_BYTES:,} bytes, which no results have")
         try:
-            return _checked(json.loads(content.decode("utf-8")), None if known is None else frozenset(known))
+            return _checked(json.loads(content.decode("utf-8")))
         except (ValueError, RecursionError) as error:
             why = str(error) if type(error) is _WrongShape else "it is not JSON; it was cut off, or is another kind of file"
             raise FileError(f"{file.name}: {why}") from error
@@ -103,8 +114,8 @@ class _WrongShape(ValueError):
 
 
 def _row(result: Result) -> dict[str, Any]:
-    row: dict[str, Any] = {"tries": list(result.tries), "right": result.is_right}
-    return row if result.figure is None else {**row, "figure": result.figure}
+    row: dict[str, Any] = {"tries": list(result.tries[-MOST_TRIES:]), "right": result.is_right}
+    return {**row, "figure": result.figure} if result.is_right and _is_figure(result.figure) else row
 
 
 def checked_name(name: object) -> str:
@@ -114,7 +125,7 @@ def checked_name(name: object) -> str:
     return name.strip()
 
 
-def _checked(value: Any, known: frozenset[str] | None) -> Results:
+def _checked(value: Any) -> Results:
     """Make results of JSON; _WrongShape where it is anything else."""
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise _WrongShape("it has no results of a quiz")
@@ -122,19 +133,28 @@ def _checked(value: Any, known: frozenset[str] | None) -> Results:
         raise _WrongShape(f"its version is not {VERSION}: it was written by a newer explorer, or altered")
     if set(value) != {"format", "version", "name", "results"} or not isinstance(value["results"], dict):
         raise _WrongShape("it has other fields than results have")
-    return Results(checked_name(value["name"]), {id: _result(id, row, known) for id, row in value["results"].items()})
+    return Results(checked_name(value["name"]), {id: _result(id, row) for id, row in value["results"].items()})
 
 
-def _result(id: str, row: Any, known: frozenset[str] | None) -> Result:
-    if not _ID.match(id) or (known is not None and id not in known):
-        raise _WrongShape(f"it has an exercise {id[:40]!r}, which there is not")
+def is_id(value: object) -> bool:
+    """Whether a file may have results of an exercise with this id."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def _is_figure(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MOST_FIGURE
+
+
+def _result(id: str, row: Any) -> Result:
+    if not is_id(id):
+        raise _WrongShape(f"{id[:MOST_ID]!r} is no id of an exercise")
     if not isinstance(row, dict) or not {"tries", "right"} <= set(row) <= {"tries", "right", "figure"}:
         raise _WrongShape(f"its result of {id} has other fields than a result has")
     tries, is_right, figure = row["tries"], row["right"], row.get("figure")
     if not isinstance(tries, list) or not 0 < len(tries) <= MOST_TRIES or len(set(map(str, tries))) != len(tries):
         raise _WrongShape(f"the tries of {id} are no list of different answers")
-    if not all(isinstance(each, str) and _TRY.match(each) for each in tries) or type(is_right) is not bool:
+    if not all(isinstance(each, str) and _TRY.fullmatch(each) for each in tries) or type(is_right) is not bool:
         raise _WrongShape(f"the tries of {id} are not as results have them")
-    if figure is not None and (type(figure) is not int or not 0 <= figure <= MOST_FIGURE or not is_right):
+    if figure is not None and not (is_right and _is_figure(figure)):
         raise _WrongShape(f"the figure of {id} is not as results have it")
     return Result(tuple(tries), is_right, figure)

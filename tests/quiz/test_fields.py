@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from explorer.errors import InputError
+from explorer.quiz.exercises import Question
 from explorer.quiz.fields import AnyOf, Choice, Choices, Field, Line, Lines, Names, Number, Text, is_nothing
+from explorer.quiz.workshop import EXERCISES
 
 SPEEDS = Choice(options=("less than 2 times", "2–4 times"))
 SIZES = Choices(options=("8", "10000", "10001"))
@@ -54,6 +56,7 @@ def test_an_answer_is_read_in_each_way_it_may_be_given(field: Field, given: obje
         (Number("bytes"), [3], "a number, such as 42 for “bytes”, not a list"),
         (Number(), True, "not a bool"),
         (Number(), float("nan"), "not finite"),
+        pytest.param(Number(), 10**400, "a number, such as 42, and this one is too large", id="too large"),
         (SPEEDS, "fast", "a) less than 2 times, b) 2–4 times, and “fast” is none"),
         (SPEEDS, 2.5, "not a float"),
         (SIZES, {"8": 1}, "not a dict"),
@@ -89,3 +92,13 @@ def test_of_several_truths_each_is_right() -> None:
 def test_only_nothing_is_no_answer() -> None:
     """`...`, None and empty text are no answer; 0, False and an empty list are answers."""
     assert all(map(is_nothing, (..., None, "", "  "))) and not any(map(is_nothing, (0, False, [], "a", torch.ones(2))))
+
+
+@pytest.mark.parametrize("item", [each for each in EXERCISES if isinstance(each, Question)], ids=lambda item: item.id)
+def test_every_option_of_the_workshop_can_be_given_as_its_text(item: Question) -> None:
+    """An option is read as itself, also one that ends in a parenthesis."""
+    for field in item.fields:
+        for option in field.options if isinstance(field, Choice) else ():
+            assert field.read([option] if isinstance(field, Choices) else option) == (
+                (option,) if isinstance(field, Choices) else option
+            )

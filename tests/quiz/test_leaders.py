@@ -34,16 +34,24 @@ def test_the_most_points_stand_first_and_then_the_fewest_tries(tmp_path: Path) -
 
 
 def test_damaged_files_are_named_and_left_out(tmp_path: Path) -> None:
-    """A cut file, a foreign one and one with an exercise that there is not do not stop the board."""
+    """A cut file, and a foreign one do not stop the board."""
     written(tmp_path, "Ada", 1)
     (tmp_path / "cut.json").write_text((tmp_path / "ada.json").read_text()[:40])
     (tmp_path / "foreign.json").write_text("[1, 2]")
-    Results("Eve", {"M9.9": Result(("00000001",), True)}).write(tmp_path / "eve.json")
     (tmp_path / "notes.txt").write_text("not read at all")
     board = explorer.quiz.board(tmp_path)
     assert [row["name"] for row in board.rows] == ["Ada"]
-    assert [why.partition(":")[0] for why in board.left_out] == ["cut.json", "eve.json", "foreign.json"]
+    assert [why.partition(":")[0] for why in board.left_out] == ["cut.json", "foreign.json"]
     assert "left out: cut.json" in repr(board) and "left out: foreign.json" in board._repr_html_()
+
+
+def test_only_exercises_of_the_workshop_count(tmp_path: Path) -> None:
+    """A file that also has a teacher's own question is on the board, with the points of the workshop."""
+    of_both = {"M1.1": Result(("00000001", "00000002"), True), "X.1": Result(("00000003",), True)}
+    Results("Ada", of_both).write(tmp_path / "ada.json")
+    board = explorer.quiz.board(tmp_path)
+    assert [(row["name"], row["points"], row["right"], row["tries"]) for row in board.rows] == [("Ada", 2, 1, 2)]
+    assert not board.left_out
 
 
 def test_names_are_shown_as_text(tmp_path: Path) -> None:

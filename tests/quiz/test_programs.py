@@ -10,6 +10,7 @@ import torch
 
 import explorer
 from explorer.errors import InputError
+from explorer.quiz.exercises import random_tensors, traced_on
 from explorer.quiz.programs import program, undisturbed
 
 SCALE = program(
@@ -42,6 +43,21 @@ def test_a_stance_that_the_learner_left_does_not_reach_the_truth() -> None:
         assert not explorer.trace(SCALE.load(), torch.randn(4), backend="eager").find("dynamo")
 
 
+def test_a_function_is_traced_on_inputs_that_are_the_same_each_time() -> None:
+    """The learner's own seed does not reach them; they have the shapes and the dtype asked for."""
+    inputs: list[torch.Tensor] = []
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        inputs.append(x)
+        return x
+
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        t = traced_on(SCALE.load(), lambda: map(keep, random_tensors((2, 3), dtype="float16")()), backend="eager")
+        assert t.find("dynamo")
+    assert torch.equal(*inputs) and inputs[0].shape == (2, 3) and inputs[0].dtype == torch.float16
+
+
 def test_a_kernel_without_triton_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the package; a program without kernels does not need it."""
 
@@ -52,3 +68,15 @@ def test_a_kernel_without_triton_says_what_is_needed(monkeypatch: pytest.MonkeyP
     assert SCALE.load()(2) == 4
     with pytest.raises(InputError, match="needs triton"):
         program("def kernel():\n    pass", is_triton=True).load()
+
+
+def test_the_generators_of_gpus_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the CPU's generator is seeded, since only its state is put back."""
+    seeded: list[str] = []
+    for name in ("cuda", "xpu"):
+        monkeypatch.setattr(getattr(torch, name), "manual_seed_all", lambda seed, name=name: seeded.append(name))
+    with undisturbed():
+        first = torch.rand(3)
+    with undisturbed():
+        assert torch.equal(torch.rand(3), first)
+    assert not seeded

@@ -16,6 +16,7 @@ import explorer
 from explorer.errors import FileError, InputError
 from explorer.model.values import Artifact
 from explorer.quiz import Check, Number, Outcome, Place, Question, Quiz, Task, Text
+from explorer.quiz.results import Results
 from explorer.traced import Trace
 
 TRACE = Trace(artifacts=(Artifact("0/0:kernel", "kernel", "0/0", "", "k", "cpp", "first\nsecond <b>\nthird"),))
@@ -129,6 +130,22 @@ def test_a_truth_that_cannot_be_found_is_no_miss() -> None:
     assert outcome.status == "not judged" and "needs triton" in outcome.text and not q.score().rows[0]["tries"]
 
 
+@pytest.mark.parametrize(("id", "given"), [("M1.1", 2), ("M1.5", double), ("M2.9", 1)])
+def test_without_torch_an_answer_is_not_judged(monkeypatch: pytest.MonkeyPatch, id: str, given: Any) -> None:
+    """The outcome says what to install, and nothing is counted."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    exercise = Quiz(id)(id)
+    outcome = exercise.judge(given)
+    assert outcome.status == "not judged" and "needs torch" in outcome.text and "pip install" in outcome.text
+    assert not exercise.result.tries
+
+
+def test_without_torch_a_saved_trace_may_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question whose trace is there needs no torch."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert Quiz(question())("Q.1").judge(3).is_right
+
+
 # Tasks -------------------------------------------------------------------------------------------------------------------
 
 
@@ -166,6 +183,13 @@ def test_a_better_figure_of_a_right_task_is_kept() -> None:
     exercise = Quiz(replace(task(), checks=(even,), figure=lambda value: value))("T.1")
     kept = [(exercise.judge(f).is_right, exercise.result.figure) for f in (lambda x: 8, lambda x: 4, lambda x: 6, lambda x: 1)]
     assert kept == [(True, 8), (True, 4), (True, 4), (False, 4)] and exercise.result.points == 3
+
+
+def test_a_task_scores_once_what_it_needs_was_mended() -> None:
+    """The function is the same text as before; now that its helper function is right, so is it."""
+    exercise = Quiz(task())("T.1")
+    statuses = [exercise.judge(lambda x, factor=factor: factor * x).status for factor in (3, 3, 2)]
+    assert statuses == ["not yet", "not yet", "right"] and exercise.state() == "right, 3 points"
 
 
 def test_random_numbers_and_modes_are_the_users_own_afterwards() -> None:
@@ -215,6 +239,13 @@ def test_a_quiz_is_made_of_parts_and_single_exercises() -> None:
         Quiz(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("id", ["my question", "", "X.1\n", "X" * 41, "X/1", 3])
+def test_an_id_that_no_file_could_have_is_refused(id: Any) -> None:
+    """Its results would be written and never be read again; the error says what an id may have."""
+    with pytest.raises(InputError, match=r"letters, digits"):
+        Quiz(question(id))
+
+
 def test_results_are_exported_without_the_answers_and_gone_on_from(tmp_path: Path) -> None:
     """Another quiz takes over points and tries; the answers and anything of the person but the name are not in the file."""
     file = tmp_path / "ada.json"
@@ -248,6 +279,25 @@ def test_an_export_keeps_what_other_parts_wrote(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"ada.json: it is not JSON"):
         q.export(file, name="Ada")
     assert file.read_text() == "{" and before
+
+
+def test_an_export_does_not_put_back_what_was_only_resumed(tmp_path: Path) -> None:
+    """A quiz writes what was answered in it; of the rest the file's own results are newer than those it resumed from."""
+    file = tmp_path / "ada.json"
+    q = Quiz(question(), question("Q.2"))
+    for id in ("Q.1", "Q.2"):
+        q(id).judge(1)
+    q.export(file, name="Ada")
+    both, first, second = Quiz(question(), question("Q.2"), resume=file), Quiz(question(), resume=file), Quiz(resume=file)
+    both("Q.2").judge(3)
+    both.export(file)
+    for stale in (first, second, Quiz(question("Q.2"), resume=file)):
+        stale.export(file)
+    first("Q.1").judge(3)
+    first.export(file)
+    assert {id: each.is_right for id, each in Results.read(file).results.items()} == {"Q.1": True, "Q.2": True}
+    both.export(tmp_path / "copy.json")
+    assert set(Results.read(tmp_path / "copy.json").results) == {"Q.1", "Q.2"}
 
 
 def test_the_score_shows_each_exercise_in_words(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from explorer.errors import FileError
-from explorer.quiz.results import MOST_BYTES, Result, Results
+from explorer.quiz.results import MOST_BYTES, MOST_FIGURE, MOST_TRIES, Result, Results
 
 GOOD = Results("Ada", {"M1.1": Result(("00000001",), is_right=True), "M6.6": Result(("00000002", "00000003"), True, 5)})
 
@@ -49,12 +49,13 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         (altered(name="a\nb"), "1 to 80 printable"),
         (altered(name="a" * 81), "1 to 80 printable"),
         (altered(name=["Ada"]), "1 to 80 printable"),
-        (altered(results={"<b>": {}}), "which there is not"),
-        (altered(results={"X9.9": result()["M1.1"]}), "which there is not"),
+        (altered(results={"<b>": result()["M1.1"]}), "no id of an exercise"),
+        (altered(results={"M1.1\n": result()["M1.1"]}), "no id of an exercise"),
         (altered(results=result(points=99)), "other fields than a result"),
         (altered(results=result(tries=[])), "no list of different answers"),
         (altered(results=result(tries=["00000001"] * 2)), "no list of different answers"),
         (altered(results=result(tries=["zz"])), "not as results have them"),
+        (altered(results=result(tries=["00000001\n"])), "not as results have them"),
         (altered(results=result(tries=[1])), "not as results have them"),
         (altered(results=result(right=1)), "not as results have them"),
         (altered(results=result(figure=-1)), "the figure"),
@@ -62,14 +63,14 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         (altered(results=result(right=False, figure=3)), "the figure"),
         (" " * (MOST_BYTES + 1), "bytes, which no results have"),
     ],
-    ids=range(28),
+    ids=range(29),
 )
 def test_a_file_of_another_shape_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
     """A FileError says which file it is and what is wrong with it; nothing else is ever raised."""
     file = tmp_path / "bob.json"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(FileError) as raised:
-        Results.read(file, ["M1.1", "M6.6"])
+        Results.read(file)
     assert str(raised.value).startswith("bob.json: ") and words in str(raised.value)
 
 
@@ -85,3 +86,39 @@ def test_points_are_counted_and_not_read() -> None:
     """The points of a file follow from its tries: no field of it can claim more."""
     assert [Result(tuple(f"{n:08x}" for n in range(tries)), True).points for tries in (1, 2, 3, 9)] == [3, 2, 1, 1]
     assert Result(("00000001",)).points == 0
+
+
+def test_a_miss_that_is_right_the_next_time_scores() -> None:
+    """The same source may be right later, as when a helper function was mended: it counts at the number of tries so far."""
+    once = Result().after("0000000a", is_right=False, figure=None)
+    assert once.after("0000000a", is_right=True, figure=7) == Result(("0000000a",), True, 7)
+    twice = once.after("0000000b", is_right=False, figure=None)
+    right = twice.after("0000000a", is_right=True, figure=7)
+    assert (right.tries, right.points, right.misses, right.figure) == (("0000000b", "0000000a"), 2, 1, 7)
+    assert twice.after("0000000a", is_right=False, figure=None) is twice
+
+
+def test_a_right_answer_stands() -> None:
+    """Given again it neither gains nor loses points, whatever comes after it; only a better figure is taken over."""
+    right = Result(("0000000a", "0000000b"), True, 7)
+    assert right.after("0000000b", is_right=True, figure=7) is right
+    assert right.after("0000000b", is_right=False, figure=None) is right
+    assert right.after("0000000a", is_right=True, figure=9) is right
+    assert right.after("0000000a", is_right=True, figure=5) == Result(right.tries, True, 5)
+
+
+@pytest.mark.parametrize("figure", [MOST_FIGURE + 1, -1, 2.5, True])
+def test_a_file_that_is_written_can_be_read(tmp_path: Path, figure: Any) -> None:
+    """The oldest tries and a figure out of bounds are left out of the file, so that no reader refuses it."""
+    tries = tuple(f"{n:08x}" for n in range(MOST_TRIES + 5))
+    Results("Ada", {"M6.6": Result(tries, True, figure)}).write(tmp_path / "ada.json")
+    assert Results.read(tmp_path / "ada.json").results == {"M6.6": Result(tries[5:], True)}
+
+
+def test_a_file_that_nobody_would_read_is_not_written(tmp_path: Path) -> None:
+    """Results of more bytes than a file may have are an error, and what was there stays."""
+    GOOD.write(tmp_path / "ada.json")
+    tries = tuple(f"{n:08x}" for n in range(MOST_TRIES))
+    with pytest.raises(FileError, match="bytes"):
+        Results("Ada", {f"X.{n}": Result(tries) for n in range(100)}).write(tmp_path / "ada.json")
+    assert Results.read(tmp_path / "ada.json") == GOOD
