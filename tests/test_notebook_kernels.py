@@ -214,9 +214,3 @@ def test_the_candidates_are_compared_by_what_they_take(kernels: ModuleType) -> N
     largest = kernel.candidate(4).metadata
     assert largest["spill_stores"] > 0 == largest["occupancy"]["blocks"]
     assert kernel.resources["spill_stores"] == 0 < kernel.resources["occupancy"]["blocks"]
-
-
-@pytest.mark.parametrize("name", [path.name for path in sorted(NOTEBOOKS.glob("*.ipynb"))])
-def test_notebooks_are_kept_without_outputs(name: str) -> None:
-    """No output and no number of execution is in the repository."""
-    assert [c["id"] for c in cells(name) if c["outputs"] or c["execution_count"] is not None] == []

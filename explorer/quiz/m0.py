@@ -20,6 +20,7 @@ SIZE, BYTES = 1_000_000, 4
 #: How often the speed is measured: a laptop does other things too, so every answer that one of them gives is right.
 TIMES = 3
 SPEEDS = ("less than 2 times", "2 to 4 times", "4 to 8 times", "more than 8 times")
+CALLS = ("fewer than 100", "100 to 1,000", "1,000 to 10,000", "more than 10,000")
 EQUAL = ("no, they differ", "yes, up to rounding", "yes, to the last bit")
 
 trace = traced(IDENTITY, (SIZE,), target="cpu")
@@ -34,6 +35,15 @@ def _speed(t: Trace) -> AnyOf:
     """Every bin from the slowest to the fastest of several measurements."""
     bins = sorted(sum(ratio >= bound for bound in (2, 4, 8)) for ratio in (_ratio(t) for _ in range(TIMES)))
     return AnyOf(SPEEDS[n] for n in range(bins[0], bins[-1] + 1))
+
+
+def _calls(t: Trace) -> AnyOf:
+    """The bin of the calls after which the compile has paid, and its neighbour where that is within a factor of two."""
+    seconds = {row["what"]: row["seconds"] for row in t.benchmark(10)}
+    saved = seconds["eager"] - seconds["compiled"]
+    calls = sum(row["seconds"] for row in t.timings if row["depth"] == 0) / saved if saved > 0 else float("inf")
+    near = {sum(calls * factor >= bound for bound in (100, 1_000, 10_000)) for factor in (0.5, 1, 2)}
+    return AnyOf(CALLS[n] for n in sorted(near))
 
 
 def _bytes(t: Trace) -> tuple[int, int]:
@@ -105,6 +115,17 @@ EXERCISES: tuple[Item, ...] = (
         hint="sin, cos, two powers and a sum; t.kernels has what was generated.",
         where=_kernel('extern "C"'),
         note="Each operator is a kernel of its own in eager mode. Compiled, all of them are one loop.",
+        program=IDENTITY,
+    ),
+    Question(
+        id="M0.5",
+        text="Compiling `identity` takes time, once. After how many calls with a million numbers has it paid, on your machine?",
+        fields=(Choice(options=CALLS),),
+        make=trace,
+        truth=_calls,
+        hint="t.timings has the seconds of the compile. How much does one call save, by t.benchmark()?",
+        where=lambda t: at(t, "phase", ("dynamo",)),
+        note="The next process compiles in less time: Inductor keeps its kernels on the disk.",
         program=IDENTITY,
     ),
 )

@@ -394,7 +394,7 @@ WRONG: Mapping[str, tuple[Answer, ...]] = {
     "M6.6": (values(the_block), values(half_the_block), values(random_block), values(raises)),
 }
 #: Two wrong answers where the right one is that of the machine.
-_OF_THE_MACHINE = ("M0.1", "M0.3")
+_OF_THE_MACHINE = ("M0.1", "M0.3", "M0.5")
 
 
 def right(exercise: Any) -> Answer:
