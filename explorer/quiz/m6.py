@@ -11,7 +11,7 @@ from typing import Any
 
 from explorer.quiz.exercises import Check, Item, Place, Question, Task, at, whole
 from explorer.quiz.exercises import text as words
-from explorer.quiz.fields import Choice
+from explorer.quiz.fields import Choice, Number
 from explorer.quiz.m0 import IDENTITY
 from explorer.quiz.m1 import is_same
 from explorer.quiz.m4 import YES_NO, launches
@@ -58,10 +58,33 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.second(x))))
 """
 )
+LAYER = program(
+    """
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(128, 256)
+
+    def forward(self, x):
+        y = self.linear(x)
+        z = torch.relu(y)
+        return z * 0.5
+"""
+)
+IN_PLACE = program(
+    """
+def in_place(x, y):
+    x.add_(y)
+    return x * 2
+"""
+)
 #: The stages that hold a graph or what is made of it, in the compiler's order.
 GRAPHS = ("dynamo", "forward", "post_grad", "kernel")
 BACKENDS = ("eager", "aot_eager", "inductor")
 REASONS = ("it changes its input", "it is too small", "it calls a library", "its sizes are dynamic")
+
+#: Which outputs of `in_place` are not eager's: of what it returns and the argument that it changes, neither, one or both.
+DIFFERENT = ("neither", "what it returns", "the argument that it changes", "both")
 
 
 @dataclass(frozen=True)
@@ -109,6 +132,41 @@ def with_iree() -> Trace:
 def _product_in_linalg(t: Trace) -> str:
     match = re.search(r"linalg\.\w*matmul\w*", t.text("iree_input"))
     return match[0] if match else "linalg.generic"
+
+
+def of_layer() -> Trace:
+    """A trace of `Layer` by Inductor for the CPU."""
+    import torch
+
+    from explorer.recording.trace import trace
+
+    with undisturbed():
+        return whole(trace(LAYER.load()(), torch.randn(64, 128), target="cpu"))
+
+
+def _calls_and_kernels(t: Trace) -> tuple[int, int]:
+    """How many library calls and how many generated kernels Inductor makes of a program."""
+    return sum(group["kind"] == "extern" for group in t.fusion.groups()), len(t.kernels)
+
+
+def _copying(gm: Any, inputs: Any) -> Any:
+    """A back end that gives Dynamo's graph copies of its inputs, as engines with buffers of their own do."""
+    return lambda *args: gm.forward(*(each.clone() for each in args))
+
+
+def copied() -> Trace:
+    """A trace of `in_place` by the back end that copies its inputs."""
+    import torch
+
+    from explorer.recording.trace import trace
+
+    with undisturbed():
+        return whole(trace(IN_PLACE.load(), torch.randn(4, 4), torch.randn(4, 4), backend=_copying))
+
+
+def _different(t: Trace) -> str:
+    returned, changed = (not row["equal"] for row in t.check())
+    return DIFFERENT[returned + 2 * changed]
 
 
 def reduced() -> Trace:
@@ -172,6 +230,22 @@ def _with_compiler(compiler: Any) -> Trace:
 def _has_output_code(t: Trace) -> tuple[bool, str]:
     stages = [stage for stage in (*GRAPHS[:3], "output_code") if t.find(stage)]
     return "output_code" in stages, f"the trace has {', '.join(stages)}"
+
+
+def _rewritten(backend: Any) -> Trace:
+    import torch
+
+    from explorer.recording.trace import trace
+
+    with undisturbed():
+        return whole(trace(GATE.load(), torch.randn(1000), backend=backend))
+
+
+def _multiplies_nothing(t: Trace) -> tuple[bool, str]:
+    """Whether the graph that a back end was handed has no multiplication when the back end is done."""
+    nodes = [node for graph in t.find("compiled_fn") for node in graph.nodes]
+    products = [node["code"] for node in nodes if node["target"].rpartition(".")[2] in ("mul", "mul_", "multiply")]
+    return bool(nodes) and not products, f"multiplies for {', '.join(products)}" if products else f"{len(nodes)} nodes"
 
 
 def _final(function: Any) -> Final:
@@ -263,6 +337,42 @@ EXERCISES: tuple[Item, ...] = (
         where=lambda t: at(t, "cuda_graph"),
         note="The caller's tensor would have to be at the same address at each call.",
         program=SHIFTING,
+    ),
+    Question(
+        id="M6.7",
+        text="`Layer` for a CPU, by Inductor: of how many library calls and of how many generated kernels are its"
+        " three lines made?",
+        fields=(Number("library calls"), Number("kernels")),
+        make=of_layer,
+        truth=_calls_and_kernels,
+        hint="A library has the product, and its bias. Is there a source to put the ReLU into?",
+        where=lambda t: at(t, "output_code", ("extern_kernels.addmm(", "extern_kernels.")),
+        note="A compiler that writes the product itself, or whose library has a product with a ReLU, needs fewer.",
+        program=LAYER,
+    ),
+    Question(
+        id="M6.8",
+        text="`in_place` changes its input. A back end gives Dynamo's graph copies of the inputs, and runs it."
+        " Which outputs differ from eager's?",
+        fields=(Choice(options=DIFFERENT),),
+        make=copied,
+        truth=_different,
+        hint="Where does x.add_(y) write, and whose tensor is that?",
+        where=lambda t: at(t, "dynamo", "add_"),
+        note="Nothing raises. AOTAutograd hands out graphs in which the change is a result like any other.",
+        program=IN_PLACE,
+    ),
+    Task(
+        id="M6.9",
+        text="Write a back end that rewrites the graph of `gate`: an addition in place of the multiplication by 2.",
+        takes="a back end (gm, inputs): backend",
+        make=_rewritten,
+        checks=(Check("the graph multiplies nothing", _multiplies_nothing), Check("the same result as eager", is_same)),
+        hint="The node's target is operator.mul, and its args are (x, 2). Both can be set; then gm.recompile().",
+        where=lambda t: at(t, "compiled_fn", "y:"),
+        note="That is a pass: find a node, put another in its place, write the code anew.",
+        start="def backend(gm, inputs):\n    for node in gm.graph.nodes:\n        ...\n    gm.recompile()\n    return gm.forward",
+        program=GATE,
     ),
     Task(
         id="M6.6",

@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.errors import InputError
 from explorer.model.values import text_lines
-from explorer.quiz.exercises import Check, Item, Question, Task, at, traced
+from explorer.quiz.exercises import Check, Item, Question, Task, at, traced, whole
 from explorer.quiz.fields import Choice, Line
 from explorer.quiz.programs import program, undisturbed
 from explorer.splice.variant import Variant
@@ -30,7 +30,17 @@ def interrupted(x):
     return y * 2
 """
 )
+PRODUCT = program(
+    """
+def product(x, w):
+    return x @ w
+"""
+)
 STATUSES = ("in place", "wrong result", "compile error")
+#: What bounds a kernel, in words, by what the roofline calls it.
+LIMITS = {"memory": "memory", "operations": "arithmetic"}
+#: How many rows x has in the products that are asked about; w has SIZE rows and columns.
+ROWS, SIZE = (16, 2048), 2048
 #: Kinds of causes that advise names.
 CAUSES = ("graph break", "recompiles", "missed fusion", "spills")
 
@@ -88,6 +98,26 @@ def _costliest(t: Trace) -> tuple[str, int]:
     return row["kind"], int(row["lines"][0].rpartition(":")[2])
 
 
+def on_the_roofline() -> Mapping[str, Trace]:
+    """Traces for an H100 of `program` and of products in bfloat16, by what the notebook calls them."""
+    import torch
+
+    from explorer.recording.trace import trace as record
+
+    traces = {"program": trace()}
+    with undisturbed():
+        w = torch.randn(SIZE, SIZE).bfloat16()
+        for rows in ROWS:
+            t = record(PRODUCT.load(apart=True), torch.randn(rows, SIZE).bfloat16(), w, target="h100")
+            traces[f"{rows} rows"] = whole(t)
+    return traces
+
+
+def _limits(traces: Mapping[str, Trace]) -> tuple[str, ...]:
+    """What bounds the only kernel or library call of each trace."""
+    return tuple(LIMITS[t.roofline().table()[0]["limit"]] for t in traces.values())
+
+
 EXERCISES: tuple[Item, ...] = (
     Task(
         id="M7.1",
@@ -124,5 +154,17 @@ EXERCISES: tuple[Item, ...] = (
         where=lambda t: at(t, "source", "if y.sum()"),
         note="Two graphs, and Python between them, which has to wait for the sum.",
         program=INTERRUPTED,
+    ),
+    Question(
+        id="M7.4",
+        text="What bounds each of these on an H100, memory or arithmetic: the kernel of `program`, and `x @ w` in"
+        " bfloat16, where w is 2048 × 2048 and x has 16 rows or 2048?",
+        fields=tuple(Choice(name, options=tuple(LIMITS.values())) for name in ("program", *(f"{rows} rows" for rows in ROWS))),
+        make=on_the_roofline,
+        truth=_limits,
+        hint="Operations a byte: with how many rows is each element of w multiplied, once it is read?",
+        where=lambda traces: at(traces[f"{ROWS[0]} rows"], "output_code", "extern_kernels.mm(", view="Advice"),
+        note="An H100 computes about 300 operations in the time of one byte. 16 rows are 16 operations a byte.",
+        program=PRODUCT,
     ),
 )

@@ -8,6 +8,7 @@ exercise itself by `right`.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -236,6 +237,26 @@ def counting_wrongly(gm, inputs):
     return lambda *args: (args[0] * 0,)
 
 
+def adding(gm, inputs):
+    for node in gm.graph.nodes:
+        if node.target is operator.mul:
+            node.target, node.args = operator.add, (node.args[0], node.args[0])
+    gm.recompile()
+    return gm.forward
+
+
+def adding_one(gm, inputs):
+    for node in gm.graph.nodes:
+        if node.target is operator.mul:
+            node.target, node.args = operator.add, (node.args[0], 1)
+    gm.recompile()
+    return gm.forward
+
+
+def leaving(gm, inputs):
+    return gm.forward
+
+
 def by_inductor(module):
     return torch.compile(module)
 
@@ -333,9 +354,13 @@ RIGHT: Mapping[str, Answer] = {
     "M6.4": values("linalg.matmul"),
     "M6.5": values("no", "it changes its input"),
     "M6.6": values(fewer_launches),
+    "M6.7": values(1, 1),
+    "M6.8": values("the argument that it changes"),
+    "M6.9": values(adding),
     "M7.1": values(other_sigmoid),
     "M7.2": values("compile error", "wrong result"),
     "M7.3": values("graph break", 3),
+    "M7.4": values("memory", "memory", "arithmetic"),
 }
 WRONG: Mapping[str, tuple[Answer, ...]] = {
     "M0.2": (values(44_000_000, 4_000_000), values(40_000_000, 8_000_000)),
@@ -388,9 +413,13 @@ WRONG: Mapping[str, tuple[Answer, ...]] = {
     "M6.3": (values("forward", "forward", "kernel"), values("dynamo", "dynamo", "post_grad")),
     "M6.4": (values("linalg.generic"), values("aten.mm")),
     "M6.5": (values("yes", "it changes its input"), values("no", "it is too small")),
+    "M6.7": (values(0, 1), values(3, 0)),
+    "M6.8": (values("neither"), values("both")),
+    "M6.9": (values(leaving), values(adding_one), values(raises)),
     "M7.1": (values(no_text), values(comment_only), values(other_sum)),
     "M7.2": (values("in place", "in place"), values("compile error", "in place")),
     "M7.3": (values("spills", 3), values("graph break", 2)),
+    "M7.4": (values("memory", "memory", "memory"), values("arithmetic", "memory", "arithmetic")),
     "M6.6": (values(the_block), values(half_the_block), values(random_block), values(raises)),
 }
 #: Two wrong answers where the right one is that of the machine.
