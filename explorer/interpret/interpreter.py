@@ -554,11 +554,11 @@ def _decorators(function: Any) -> int:
 
 
 def _line(error: BaseException) -> str:
-    """ "line 12: " of the innermost line that is a kernel's and not triton's own."""
+    """ "line 12: " of the innermost line that is a kernel's, and neither triton's nor of a helper that stands between."""
     trace, line = error.__traceback__, ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not any(part in file for part in ("/triton/", "/explorer/interpret/", "/numpy/")):
+        if not any(part in file for part in ("/triton/", "/explorer/interpret/", "/explorer/observe/", "/numpy/")):
             line = f"line {trace.tb_lineno}: "
         trace = trace.tb_next
     return line
