@@ -160,7 +160,7 @@ def near(eager: Any, given: Any) -> bool:
     info = torch.finfo(eager.dtype)
     one, other = _wide(eager), _wide(given)
     off = (one - other).abs().masked_fill(_alike(one, other), 0.0)
-    allowed = UNITS * info.eps * one.abs() + info.smallest_normal
+    allowed = UNITS * info.eps * _size(one) + info.smallest_normal  # an infinity allows nothing but itself
     return bool((off <= allowed).all())
 
 
@@ -319,7 +319,8 @@ def _errors(one: Any, other: Any, rounded: Any, exact: Any) -> tuple[float | Non
     if exact is None:
         return None, None
     given, eager = [
-        (exact - value).abs().masked_fill(_alike(rounded, value), 0.0).nan_to_num(nan=math.inf).max() for value in (other, one)
+        (exact - value).abs().masked_fill(_alike(rounded, value), 0.0).nan_to_num(nan=math.inf, posinf=math.inf).max()
+        for value in (other, one)
     ]
     return float(given), float(eager)
 

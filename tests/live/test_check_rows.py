@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from explorer.live import check_rows, truth
 from explorer.live.call import Call
 from explorer.live.check_rows import DRAWS, compared
 from explorer.live.interpreted import interpreting_calls
-from explorer.live.judge import Evidence, Varied, beside, draws_alike, exactly, judged
+from explorer.live.judge import Evidence, Varied, beside, draws_alike, exactly, judged, near
 from explorer.live.outcome import Outcome, outcome_of
 from explorer.live.truth import Truth, wide_call
 from tests.programs import Block
@@ -99,6 +100,15 @@ def test_infinities_and_nan_are_equal_to_themselves_only() -> None:
         given = eager.clone()
         given[place] = wrong
         assert not judged(eager, given, Evidence(exact)).equal
+
+
+@pytest.mark.parametrize("given", [5.0, -math.inf, math.nan])
+def test_nothing_but_the_same_infinity_is_near_one(given: float) -> None:
+    """Where eager overflows, a number is not called equal without a look at float64."""
+    eager = torch.tensor([1.0, math.inf])
+    assert near(eager, eager.clone()) and not near(eager, torch.tensor([1.0, given]))
+    verdict = judged(eager, torch.tensor([1.0, 5.0]), Evidence(exact=torch.tensor([1.0, 5.0]).double()))
+    assert verdict.equal and verdict.error == 0 and verdict.eager_error == math.inf
 
 
 def test_an_overflow_of_eager_s_says_so_and_hides_nothing() -> None:
