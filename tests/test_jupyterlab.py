@@ -135,6 +135,16 @@ def shown(browser: Any, name: str, home: Path) -> Iterator[Any]:
     assert [text for text in (*outside, *raised) if not any(part in text for part in own)] == []
 
 
+@contextmanager
+def lab_with(browser: Any, home: Path, *cells: str) -> Iterator[Any]:
+    """JupyterLab with a notebook of these cells, ready to run them; home is an empty folder."""
+    notebook_in(home)
+    write_notebook(home / "first.ipynb", cells)
+    with shown(browser, "lab", home) as tab:
+        tab.wait_for_function(READY, timeout=90_000)
+        yield tab
+
+
 @pytest.fixture(params=["lab", "notebook"])
 def notebook(request: pytest.FixtureRequest, browser: Any, home: Path) -> Iterator[Any]:
     """The notebook open and run, in JupyterLab and in Notebook 7."""

@@ -15,7 +15,7 @@ from explorer.errors import NoVerbError
 from explorer.model.syntax import parsed
 from explorer.scripts import parts
 from explorer.scripts.inputs import beside_script, literal, save
-from explorer.scripts.kernel_script import ONE_CONFIG, definition_of, precision
+from explorer.scripts.kernel_script import compiler, definition_of
 from explorer.scripts.model_script import quoted
 from explorer.splice.variant import Variant
 
@@ -119,18 +119,10 @@ def _kernels(fault: Fault) -> str:
     if not fault.definitions:
         return "\n".join([*lines, ""])
     triton = any(each.language == "triton" for each in fault.definitions)
-    lines += ["from torch._inductor import config", "from torch._inductor.async_compile import AsyncCompile"]
     if triton:
-        lines = ["import copy", "", *lines, "from torch._inductor.codecache import PyCodeCache"]
-        lines += ["from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path"]
-        lines += ["", "#: The config of the kernel that is compiled next.", "CONFIG: Any = {}", ONE_CONFIG.rstrip("\n"), "", ""]
-    lines += ["#: The options of Inductor that were given.", f"OPTIONS = {dict(fault.options)!r}", ""]
-    lines += [
-        f"torch.set_float32_matmul_precision({precision()!r})",
-        "compiling = config.patch(OPTIONS)",
-        "compiling.__enter__()",
-    ]
-    lines += [f"async_compile = {'OneConfig' if triton else 'AsyncCompile'}()", ""]
+        lines += [compiler(fault.options, "CONFIG: Any = {}", "The config of the kernel that is compiled next."), ""]
+    else:
+        lines += [compiler(fault.options), ""]
     for each in fault.definitions:
         lines += [*([f"CONFIG = {dict(each.config)!r}"] if each.language == "triton" else []), each.statement, ""]
     return "\n".join([*lines, "async_compile.wait(globals())", "compiling.__exit__(None, None, None)", ""])

@@ -158,22 +158,27 @@ def script(of: Reproducer, file: str | None) -> str:
 
 
 def _compiler(of: Reproducer) -> str:
-    """What compiles the definition: Inductor itself, with the options of the trace."""
+    """What compiles the definition, with the config of the launch."""
+    if of.kernel.language != "triton":
+        return compiler(of.options)
+    about = f"The config of the launch, of the {len(of.form.candidates)} that Inductor would take." if of.form else ""
+    return compiler(of.options, f"CONFIG = {dict(of.form.config) if of.form else {}!r}", about)
+
+
+def compiler(options: Mapping[str, Any], config: str = "", about: str = "") -> str:
+    """What compiles definitions: Inductor itself, with these options; for Triton `config` is the statement that sets CONFIG."""
     lines = ["from torch._inductor import config", "from torch._inductor.async_compile import AsyncCompile"]
-    if of.kernel.language == "triton":
+    if config:
         lines = ["import copy", "", *lines, "from torch._inductor.codecache import PyCodeCache"]
         lines += ["from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path", ""]
-        lines += [f"#: The config of the launch, of the {len(of.form.candidates)} that Inductor would take." if of.form else ""]
-        lines += [f"CONFIG = {dict(of.form.config) if of.form else {}!r}"]
-        lines += [ONE_CONFIG.rstrip("\n"), "", ""]
-    lines += ["#: The options of Inductor that were given.", f"OPTIONS = {dict(of.options)!r}", ""]
+        lines += [f"#: {about}" if about else "", config, ONE_CONFIG.rstrip("\n"), "", ""]
+    lines += ["#: The options of Inductor that were given.", f"OPTIONS = {dict(options)!r}", ""]
     lines += [
         f"torch.set_float32_matmul_precision({precision()!r})",
         "compiling = config.patch(OPTIONS)",
         "compiling.__enter__()",
     ]
-    lines += [f"async_compile = {'OneConfig' if of.kernel.language == 'triton' else 'AsyncCompile'}()", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, f"async_compile = {'OneConfig' if config else 'AsyncCompile'}()", ""])
 
 
 def precision() -> str:

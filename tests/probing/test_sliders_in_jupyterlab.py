@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-import pytest
 
 HERE = Path(__file__).parent
 CELLS = (
@@ -34,13 +31,8 @@ def test_a_moved_slider_shows_the_guard_that_failed(
     browser: Any, tmp_path: Path, module_at: Callable[[Path], ModuleType]
 ) -> None:
     """A size is compiled anew, by the guard on it; the old size is served; a type fails another guard; afresh begins again."""
-    if importlib.util.find_spec("jupyterlab") is None:
-        pytest.skip("jupyterlab is not installed")
     lab = module_at(HERE.parent / "test_jupyterlab.py")
-    lab.notebook_in(tmp_path)
-    lab.write_notebook(tmp_path / "first.ipynb", CELLS)
-    with lab.shown(browser, "lab", tmp_path) as tab:
-        tab.wait_for_function(lab.READY, timeout=90_000)
+    with lab.lab_with(browser, tmp_path, *CELLS) as tab:
         tab.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-cell')")
         said = tab.locator(".jp-OutputArea-output p b").first
         said.get_by_text("compiled").wait_for(timeout=120_000)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-import pytest
 
 import explorer
 from explorer.stepping.kernel_sources import PREFIX, listed
@@ -57,13 +54,8 @@ def test_a_breakpoint_clicked_in_jupyterlab_stops_the_run(
     browser: Any, tmp_path: Path, module_at: Callable[[Path], ModuleType]
 ) -> None:
     """The graph's file is opened from "Kernel Sources", a click sets a breakpoint, and a cell stops there with its tensors."""
-    if importlib.util.find_spec("jupyterlab") is None:
-        pytest.skip("jupyterlab is not installed")
     lab = module_at(HERE.parent / "test_jupyterlab.py")
-    lab.notebook_in(tmp_path)
-    lab.write_notebook(tmp_path / "first.ipynb", CELLS)
-    with lab.shown(browser, "lab", tmp_path) as tab:
-        tab.wait_for_function(lab.READY, timeout=90_000)
+    with lab.lab_with(browser, tmp_path, *CELLS) as tab:
         run_cell(tab)
         tab.locator(".jp-OutputArea-output", has_text="the file is").first.wait_for(timeout=120_000)
         tab.locator(".jp-DebuggerBugButton").first.click()
