@@ -34,6 +34,7 @@ ELSEWHERE = {
     "compiled_fn": "tests/compilers/test_own.py",
     "profile": "tests/timing, made when a profile is read in",
     "symbolic_steps": "tests/stepping/test_symbolic.py, made when asked for",
+    "bisection": "tests/bisecting/test_painted.py, made when a bisection is shown",
     "iree_target": "tests/compilers/test_iree.py",
     "tvm_target": "tests/compilers/test_tvm.py",
     **dict.fromkeys(("onnx_optimize", "onnxrt_disable"), "tests/compilers/test_onnxrt.py"),
