@@ -11,6 +11,8 @@ PYTHON ?= $(shell for p in python3.11 python3 python; do "$$p" -c '$(MODERN)' >/
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# what only the documentation site needs, so that the other commands do not wait for it
+DOCS_INSTALLED := $(VENV)/.docs-installed
 # How many tests run at once. A C++ compile holds a core for seconds, so more than the cores does not help.
 JOBS ?= 2
 
@@ -18,7 +20,7 @@ JOBS ?= 2
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 
-.PHONY: help demo lab test whole faults check notebooks outputs class-pack binder wheel widget widget-check types venv which-python clean
+.PHONY: help demo lab test whole faults check notebooks outputs docs docs-links class-pack binder wheel widget widget-check types venv which-python clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +53,12 @@ notebooks: $(INSTALLED) ## run every notebook from top to bottom
 
 outputs: $(INSTALLED) ## run every notebook and write the outputs with which it is kept
 	$(BIN)/python docs/outputs.py
+
+docs: $(DOCS_INSTALLED) ## the documentation site and its gallery, in docs/_build/html; warnings and dead links are errors
+	$(BIN)/python docs/build.py
+
+docs-links: $(DOCS_INSTALLED) ## ask other sites whether what the documentation links to is there: it needs a network
+	$(BIN)/python -m sphinx -q -b linkcheck -c docs -d docs/_build/doctrees . docs/_build/links
 
 class-pack: $(INSTALLED) ## copies of the notebooks that run without PyTorch, with recorded traces, in class-pack/
 	$(BIN)/explorer classpack notebooks/*.ipynb -o class-pack
@@ -86,8 +94,12 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -c constraints.txt -e ".[dev]"
 	touch $@
 
+$(DOCS_INSTALLED): $(INSTALLED) pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -c constraints.txt -e ".[docs]"
+	touch $@
+
 which-python: # the Python that .venv is made with; nothing where there is none
 	@echo "$(PYTHON)"
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) node_modules dist class-pack .cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) node_modules dist class-pack docs/_build .cache .mypy_cache .pytest_cache .ruff_cache

@@ -428,8 +428,8 @@ def report(rows: Sequence[Row], machine: str) -> str:
     """The whole block of the docs."""
     kinds = "\n".join(f"- {kind}: {what}." for kind, what in KINDS.items() if any(row["kind"] == kind for row in rows))
     absent = [f"- {title}: not installed where this table was made" for name, title in titles().items() if missing(name)]
-    parts = [machine, table(rows), kinds, *(["\n".join(absent)] if absent else []), "### What the engines say", messages(rows)]
-    return "\n\n".join([*parts, "### Linked lines by stage", by_stage(rows)])
+    parts = [machine, table(rows), kinds, *(["\n".join(absent)] if absent else []), "## What the engines say", messages(rows)]
+    return "\n\n".join([*parts, "## Linked lines by stage", by_stage(rows)])
 
 
 def written(path: Path, block: str) -> None:

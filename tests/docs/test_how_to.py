@@ -1,0 +1,118 @@
+"""The how-to guides run: their Python, one block after the other, their commands, and what they say comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import linecache
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
+PAGES = sorted(path.stem for path in GUIDES.glob("*.md") if path.stem != "index")
+
+#: A block of code in a page: the language behind the fence, and the text.
+FENCE = re.compile(r"^```(\w[\w{}-]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+#: What is shown of an output may leave out lines, and differ in spaces.
+LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Block(NamedTuple):
+    """A block of a page: its language, its text, and the line of the page on which the text begins."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: str) -> Iterator[Block]:
+    for found in FENCE.finditer(page):
+        yield Block(found[1], found[2], page.count("\n", 0, found.start(2)))
+
+
+def run_python(block: Block, names: dict[str, Any], file: str) -> str:
+    """Run a block as those lines of the page, and return what it printed."""
+    padded = "\n" * block.line + block.text
+    source = linecache.cache.get(file, (0, None, [], file))[2]
+    lines = [*source, *padded.splitlines(keepends=True)[len(source) :]]
+    linecache.cache[file] = (len(padded), None, lines, file)  # where inspect finds the source of the page's functions
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(padded, file, "exec"), names)
+    return printed.getvalue()
+
+
+def run_shell(block: Block) -> str:
+    """Run the commands of a block and return what they printed; stderr is shown where they fail."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = ["bash", "-euo", "pipefail", "-c", block.text]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"PATH": path})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run_page(text: str, file: str) -> None:
+    """Run a page from top to bottom in one namespace; what stands in an "output" block is what the block before it printed."""
+    names: dict[str, Any] = {"__name__": Path(file).stem}
+    printed = ""
+    for block in blocks(text):
+        if block.language == "python":
+            printed = run_python(block, names, file)
+        elif block.language == "sh":
+            printed = run_shell(block)
+        elif block.language == "output":
+            wanted = block.text.replace("…", "...")
+            assert doctest.OutputChecker().check_output(wanted, printed, LIKE), (
+                f"{file}:{block.line + 1} says\n{wanted}\nnot\n{printed}"
+            )
+        else:
+            assert block.language in ("{toctree}", "text"), f"{file}:{block.line}: nothing runs {block.language!r}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to run in; the torch settings and the linecache are as before."""
+    monkeypatch.chdir(tmp_path)
+    kept = dict(linecache.cache)
+    yield tmp_path
+    linecache.cache.clear()
+    linecache.cache.update(kept)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_guide_runs(page: str, folder: Path) -> None:
+    """Each block of the page runs after those before it, and prints what the page says."""
+    pytest.importorskip("torch")
+    run_page((GUIDES / f"{page}.md").read_text(encoding="utf-8"), f"{page}.md")
+
+
+def test_every_guide_is_in_the_list_and_has_code() -> None:
+    """The first page of the guides names each of them, and each has something that runs."""
+    listed = (GUIDES / "index.md").read_text(encoding="utf-8").split()
+    assert [page for page in PAGES if page not in listed] == []
+    without = [
+        page for page in PAGES if not any(b.language in ("python", "sh") for b in blocks((GUIDES / f"{page}.md").read_text()))
+    ]
+    assert without == []
+
+
+def test_a_wrong_claim_fails(folder: Path) -> None:
+    """A page whose block raises, prints something else, or stands in a language that nothing runs, fails, with its line."""
+    right = "```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n\n```sh\necho a long line\n```\n\n```output\na … line\n```\n"
+    run_page(right, "a.md")
+    with pytest.raises(AssertionError, match=r"a\.md:8 says"):
+        run_page("# T\n\n```python\nprint(1)\n```\n\n```output\n2\n```\n", "a.md")
+    with pytest.raises(ZeroDivisionError):
+        run_page("```python\n1 / 0\n```\n", "a.md")
+    with pytest.raises(AssertionError):
+        run_page("```sh\nfalse\n```\n", "a.md")
+    with pytest.raises(AssertionError, match="nothing runs 'bash'"):
+        run_page("```bash\ntrue\n```\n", "a.md")

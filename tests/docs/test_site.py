@@ -1,0 +1,177 @@
+"""The documentation site: everything public is in it, every link leads somewhere, and the gallery opens from a folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer import cli
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def imported(name: str) -> ModuleType:
+    """A module of docs/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def links() -> Iterator[ModuleType]:
+    yield imported("links")
+    del sys.modules["links"]
+
+
+@pytest.fixture(scope="module")
+def gallery() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(DOCS))
+    yield imported("gallery")
+    sys.path.remove(str(DOCS))
+    for name in ("gallery", "gallery_programs"):
+        sys.modules.pop(name, None)
+
+
+# The pages ---------------------------------------------------------------------------------------------------------------
+
+#: How Sphinx is called, by docs/build.py too; the gallery's traces are not made here.
+BUILD = """
+import json, sys
+sys.path.insert(0, "docs")
+import gallery
+from pathlib import Path
+gallery.FOLDER = Path(sys.argv[1]) / "gallery"
+gallery.FOLDER.mkdir()
+fact = lambda entry: {"bytes": 0, "targets": [], "counts": "", "links": ["#view=code" for place in entry.places]}
+(gallery.FOLDER / "index.json").write_text(json.dumps({entry.name: fact(entry) for entry in gallery.ENTRIES}))
+from sphinx.cmd.build import main
+out = ["-d", sys.argv[1] + "/doctrees", ".", sys.argv[1] + "/html"]
+sys.exit(main(["-W", "--keep-going", "-q", "-b", "html", "-c", "docs", *out]))
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages, built with warnings as errors."""
+    for module in ("sphinx", "myst_nb", "furo"):
+        pytest.importorskip(module, reason="the extra `docs` is not installed: make docs installs it")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run([sys.executable, "-c", BUILD, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "html"
+
+
+def inventory(site: Path) -> set[str]:
+    """The Python names that the reference describes."""
+    from sphinx.util.inventory import InventoryFile
+
+    described = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
+    return {name for kind, entries in described.data.items() if kind.startswith("py:") for name in entries}
+
+
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    """What `explorer.__all__` names is described, and so is each public method of a Trace and of a Kernel."""
+    described = inventory(site)
+    public = {f"explorer.{name}" for name in explorer.__all__} - {"explorer.__version__", "explorer.quiz"}
+    methods = {f"explorer.{kind.__name__}.{name}" for kind in (explorer.Trace, explorer.Kernel) for name in own_names(kind)}
+    assert (public | methods | {"explorer.quiz.board", "explorer.quiz.Question"}) - described == set()
+
+
+def own_names(kind: type) -> set[str]:
+    """The public methods and properties of a class; how explorer makes a trace is no part of the reference."""
+    return {name for name in vars(kind) if not name.startswith("_")} - {"of", "of_later", "of_events"}
+
+
+def test_every_command_is_described(site: Path) -> None:
+    """Each subcommand has a section with its usage, and each of its options is in it."""
+    page = (site / "docs" / "reference" / "command-line.html").read_text(encoding="utf-8")
+    sections = {part.partition('"')[0]: part for part in page.split('<section id="explorer-')[1:]}
+    parsers = next(action.choices for action in cli.parser()._actions if isinstance(action.choices, dict))
+    assert list(sections) == list(parsers)
+    for name, parser in parsers.items():
+        options = {option for action in parser._actions for option in action.option_strings} - {"-h", "--help"}
+        assert {option for option in options if option not in sections[name]} == set(), name
+
+
+def test_every_page_is_reached_and_every_link_leads_somewhere(site: Path, links: ModuleType) -> None:
+    """No page is outside the tables of contents, no link is dead, and no page names a folder of this machine."""
+    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    dead = [(path.name, what) for path, what in links.dead_links(pages) if "gallery/" not in what]
+    assert [*dead, *links.machine_names(pages)] == []
+    sources = [*DOCS.glob("*.md"), *DOCS.glob("*/*.md"), *(ROOT / "notebooks").glob("*.ipynb")]
+    assert [path.name for path in sources if not (site / path.relative_to(ROOT)).with_suffix(".html").exists()] == []
+
+
+def test_dead_links_are_found(links: ModuleType, tmp_path: Path) -> None:
+    """A page, a figure and an anchor that are not there are named; other sites and places of a view are not asked for."""
+    written = {
+        "a.html": '<a href="b.html#there">1</a><a href="b.html#gone">2</a><a href="c.html">3</a>',
+        "c2.html": '<img src="no.svg"><a href="#me">4</a>',
+        "b.html": '<p id="there"></p><a href="https://pytorch.org/x">5</a><a href="b.html#view=code&amp;at=0/0:source:2">6</a>',
+        "d.html": "<pre>/home/ada/project/f.py, and /work/main/x.py</pre>",
+    }
+    for name, text in written.items():
+        (tmp_path / name).write_text(text)
+    pages = {tmp_path / name: text for name, text in written.items()}
+    found = [what for _, what in links.dead_links(pages)]
+    assert found == ["no place for b.html#gone", "no file for c.html", "no file for no.svg", "no place for #me"]
+    assert [what.rpartition(" ")[2] for _, what in links.machine_names(pages)] == ["/home/ada/project/f.py", "/work/main/x.py"]
+    assert links.main(tmp_path) == 1
+
+
+# The gallery -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def page(gallery: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The gallery's page of layer norm, as the build makes it, and what stands beside it."""
+    folder = tmp_path_factory.mktemp("gallery")
+    (entry,) = (entry for entry in gallery.ENTRIES if entry.name == "layer_norm")
+    facts = gallery.page(entry, folder)
+    return folder / "layer_norm.html", facts
+
+
+def test_a_page_opens_from_its_folder_at_each_place(page: tuple[Path, dict[str, Any]], browser: Any) -> None:
+    """Opened as a file the page shows the view that a link of the gallery names, and asks nothing of a network."""
+    file, facts = page
+    tab = browser.new_page()
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    for end in facts["links"]:
+        name = end.removeprefix("#view=").partition("&")[0]
+        tab.goto("about:blank")
+        tab.goto(f"file://{file}{end}")
+        tab.wait_for_function("(name) => document.querySelector('#explorer').app?.tabs.name === name", arg=name)
+    tab.close()
+    assert {url.partition(":")[0] for url in asked} <= {"file", "blob", "data", "about"}
+
+
+def test_a_page_names_no_machine(page: tuple[Path, dict[str, Any]], gallery: ModuleType, links: ModuleType) -> None:
+    """What a page of the gallery shows has no folder of the machine that made it, though the trace has."""
+    import torch
+
+    made = gallery.trace("softmax", (4, 8), target="cpu")
+    shown = gallery.portable(made)
+    assert str(DOCS) in repr([a.data for a in made.artifacts])
+    assert links.OF_THE_MACHINE.findall(repr([(a.text, a.data) for a in shown.artifacts]) + repr(shown.meta)) == []
+    assert torch.equal(shown.result, made.result)
+
+
+def test_a_place_that_is_not_there_is_an_error(gallery: ModuleType) -> None:
+    """A link of the gallery to a stage that the trace does not have raises when the page is made."""
+    made = gallery.trace("softmax", (4, 8), target="h100")
+    entry = gallery.Entry("x", "", "", lambda: made, (gallery.Place("the passes", "no_such_view"),))
+    with pytest.raises(explorer.InputError, match="no_such_view"):
+        gallery.links(entry, made)
