@@ -14,6 +14,7 @@
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/env.h>
+#include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
@@ -315,6 +316,12 @@ void explorer_enter(const char* backend, long capability, long cudnn) {
 void explorer_leave() {
   for (auto& place : places) write(place.address, place.before);
   for (int n = 0; n < 2; ++n) guard_slot(kinds[n]).store(old_guards[n]);
+}
+
+// torch notes here that Python started a device, and does not ask again: what an absent GPU answered is no start of any. Asked
+// once more, `_lazy_init` of a device that has started returns at once. torch reads and writes the note under the GIL.
+void explorer_forget_starts() {
+  for (const auto kind : kinds) torch::utils::set_requires_device_init(kind, true);
 }
 
 // The five places as numbers, for a test that they are what they were.

@@ -60,7 +60,7 @@ def build_command(output: str) -> list[str]:
     root = Path(torch.__file__).parent
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
     flags = ["-std=c++20", "-O0", "-fPIC", "-shared", "-w", abi, f"-I{root / 'include'}", str(SOURCE), "-o", output]
-    return [*compiler.split(), *flags, f"-L{root / 'lib'}", "-lc10", "-ltorch_cpu"]
+    return [*compiler.split(), *flags, f"-L{root / 'lib'}", "-lc10", "-ltorch_cpu", "-ltorch_python"]
 
 
 def _build(path: Path) -> None:
@@ -84,6 +84,21 @@ def cpp_answers(target: Target) -> Iterator[None]:
         yield
     finally:
         native.explorer_leave()
+        forget_starts()
+
+
+def forget_starts() -> None:
+    """Let torch's C++ side ask `_lazy_init` of torch.cuda and torch.xpu again before it next makes a tensor there.
+
+    torch notes the first answer for good. With an absent GPU's it would never start an attached one.
+    """
+    _holding_the_gil().explorer_forget_starts()
+
+
+@lru_cache(maxsize=1)
+def _holding_the_gil() -> ctypes.PyDLL:
+    """The library again, for what may only be called under the GIL, which a CDLL gives up."""
+    return ctypes.PyDLL(library()._name)
 
 
 def places() -> tuple[int, ...]:

@@ -69,12 +69,14 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
     from torch.cuda import jiterator
 
     from explorer.absent.absent_gpu import forget_devices
+    from explorer.absent.native import forget_starts
 
     if target.device != "cuda" or torch.cuda.is_available():
         yield
         return
     guard = _outside_of_inductor(guard_here())
     with ExitStack() as stack:
+        stack.callback(forget_starts)
         for owner, answers in ((torch.cuda, _STARTED), (torch.cuda.random, _IMPORTED)):
             for name, answer in answers.items():  # Inductor's own questions get the same answer, see `pretending`
                 stack.enter_context(answered(owner, name, answer))

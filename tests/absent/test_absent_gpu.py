@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import re
 import subprocess
@@ -17,6 +18,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import explorer
+from explorer.absent.absent_gpu import pretending
+from explorer.absent.torch_cuda import torch_cuda_answers
+from explorer.gpus.figures import Target
 from explorer.live import ladder_events
 from explorer.live.call import Call, run_call, tensors_of
 
@@ -505,6 +509,27 @@ def fresh_function() -> Any:
         return torch.softmax(F.gelu(x @ w), -1)
 
     return types.FunctionType(function.__code__.replace(), globals())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is attached, on which the tensor would be")
+@pytest.mark.parametrize("answers", [torch_cuda_answers, pretending])
+def test_an_attached_gpu_is_started_after_the_absent_one_answered(
+    answers: Callable[[Target], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tensor asked for on the absent GPU, which is refused, leaves torch to start CUDA itself at the next one."""
+    from explorer.absent import native
+
+    def ask() -> None:
+        with contextlib.suppress(Exception):  # there is no such tensor, by which of torch's messages does not matter
+            torch.empty(1, device="cuda")
+
+    started: list[bool] = []
+    with answers(Target.parse("h100")):
+        ask()
+    monkeypatch.setattr(torch.cuda, "_lazy_init", lambda: started.append(True))
+    ask()
+    native.forget_starts()  # of the function above
+    assert started == [True]
 
 
 def test_nothing_stays_after_twenty_traces_for_four_targets() -> None:

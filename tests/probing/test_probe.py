@@ -321,8 +321,7 @@ def test_variations_that_torch_refuses_are_mistakes() -> None:
     with pytest.raises(explorer.InputError, match="'bogus'"):
         explorer.probe(branching, X, target="h100", variations=[Vary(mode="bogus")])
     if not torch.backends.cuda.is_built():
-        # torch says the second where something in this process has asked it for the device before
-        with pytest.raises(explorer.InputError, match=r"not compiled with CUDA|not linked with support for cuda"):
+        with pytest.raises(explorer.InputError, match="not compiled with CUDA"):
             probe.sequence([Vary("x", device="cuda")])
     with pytest.raises(explorer.InputError, match="mode or options, not both"):
         explorer.probe(branching, X, options={"max_fusion_size": 8}, target="h100", variations=[Vary(mode="default")])
