@@ -20,7 +20,12 @@ export class Header {
     this.owner = null;
     this.detail = element("pre", { class: "detail", hidden: true, tabindex: 0, "aria-label": "the failure" });
     this.matches = element("span", { class: "matches", role: "status" });
-    let timer = 0;
+    let timer = 0; // of the search that is to begin, 0 where none is
+    const look = () => {
+      clearTimeout(timer);
+      timer = 0;
+      search.look(this.box.value);
+    };
     /** @type {HTMLInputElement} */
     this.box = element("input", {
       type: "search",
@@ -29,10 +34,13 @@ export class Header {
       "aria-keyshortcuts": "/",
       oninput: () => {
         clearTimeout(timer);
-        timer = setTimeout(() => search.look(this.box.value), WAIT);
+        timer = setTimeout(look, WAIT);
       },
       onkeydown: (event) => {
-        if (event.key === "Enter") navigation.nextHit(event.shiftKey ? -1 : 1);
+        if (event.key === "Enter") {
+          if (timer) look(); // not to what an earlier word has found
+          navigation.nextHit(event.shiftKey ? -1 : 1);
+        }
         if (event.key === "Escape") panes.list[0].editor.focus();
       },
     });
