@@ -31,6 +31,15 @@ def drawn(tab: Any) -> None:
     tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
+def fitted(tab: Any, view: str) -> None:
+    """Wait until the graph of a view has been fitted into its canvas, which the browser tells it the size of later."""
+    tab.wait_for_function(
+        "view => { const { canvas } = document.querySelector('#explorer').app.tabs.views.get(view);"
+        " return canvas.fitted && canvas.canvas.width === canvas.element.clientWidth * devicePixelRatio; }",
+        arg=view,
+    )
+
+
 def wait_for_colours(tab: Any) -> None:
     """Wait until user lines have their colours."""
     tab.wait_for_function(f"() => {APP}.parts.colours.swatches.size")

@@ -169,9 +169,11 @@ def test_full_screen(opened, rotary):
     button = tab.get_by_role("button", name="full screen")
     button.click()
     tab.wait_for_function("() => document.fullscreenElement?.id === 'explorer'")
-    assert button.get_attribute("aria-pressed") == "true"
+    pressed = tab.get_by_role("button", name="full screen", pressed=True)
+    pressed.wait_for()  # the browser tells the page after it has given the screen
     button.click()
     tab.wait_for_function("() => !document.fullscreenElement")
+    pressed.wait_for(state="detached")
     tab.evaluate("""() => {
         const host = document.querySelector('#explorer');
         host.style.cssText = 'height:300px;border:1px solid red';
@@ -238,6 +240,7 @@ def test_a_tall_rail_leaves_room_in_a_window_made_lower(opened, rotary):
     """In a narrow view the rail keeps to its part: its splitter and the texts below it stay in the view."""
     tab = opened(rotary)
     tab.set_viewport_size({"width": 600, "height": 900})
+    tab.locator(".rail").wait_for(state="hidden")
     tab.get_by_role("button", name="show or hide the stages").click()
     splitter = tab.get_by_role("separator", name="beside the stages")
     splitter.focus()

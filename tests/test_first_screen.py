@@ -120,8 +120,6 @@ def test_the_groups_of_a_long_graph_open_where_their_names_can_be_read(opened, f
     tab.set_viewport_size({"width": 1400, "height": height + 180})
     show(tab, "Fusion")
     canvas = f"{APP}.tabs.views.get('fusion').canvas"
-    scale, top, whole, room = tab.evaluate(
-        f"() => {{ const one = {canvas}; return [one.scale, one.y, one.graph.height, one.element.clientHeight]; }}"
-    )
+    tab.wait_for_function(f"() => {canvas}.scale >= 0.45 && {canvas}.y === 20")
+    whole, room = tab.evaluate(f"() => [{canvas}.graph.height, {canvas}.element.clientHeight]")
     assert whole * 0.45 > room - 40 > whole * 0.3, "a graph of which a smaller picture had no names"
-    assert scale >= 0.45 and top == 20

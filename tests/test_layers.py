@@ -9,6 +9,7 @@ import pytest
 
 from explorer.model.values import Artifact, plain
 from explorer.traced import Trace
+from tests.in_tab import fitted
 
 AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 GRAPH = "document.querySelector('#explorer').app.tabs.views.get('graph')"
@@ -53,6 +54,7 @@ def stack(*acts: str, name: str = "model.h.{}") -> Trace:
 
 def graph_of(tab: Any) -> Any:
     tab.get_by_role("tab", name="Graph").click()
+    fitted(tab, "graph")
     return tab.get_by_role("tabpanel", name="Graph")
 
 
@@ -294,8 +296,8 @@ def assert_the_page_scrolls(tab: Any, scale: float) -> None:
     for _ in range(12):
         tab.mouse.wheel(0, 100)
         tab.wait_for_timeout(30)
-    tab.wait_for_timeout(100)
-    assert tab.evaluate("scrollY") > 1200 and tab.evaluate(SCALE) == scale
+    tab.wait_for_function("() => scrollY > 1200")
+    assert tab.evaluate(SCALE) == scale
 
 
 def test_a_page_that_is_scrolled_over_a_graph_scrolls_on(opened) -> None:

@@ -29,7 +29,7 @@ from explorer.model.values import Artifact, Event, Failure, Link, plain
 from explorer.payload import payload
 from explorer.questions.operator_places import ambiguous
 from explorer.traced import Trace
-from tests.in_tab import APP, CELLS, functions, name_nodes, show, texts_shown
+from tests.in_tab import APP, CELLS, fitted, functions, name_nodes, show, texts_shown
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">'
 
@@ -641,6 +641,7 @@ CHOSEN = """view => {
 
 def at(tab: Any, view: str, node: str) -> tuple[float, float]:
     """Bring a node of a graph to the middle; where it is on the screen."""
+    fitted(tab, view)
     x, y = tab.evaluate(AT, [view, node])
     return float(x), float(y)
 
