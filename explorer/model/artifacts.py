@@ -118,9 +118,11 @@ class Phases(Record):
 
 @record
 class CacheLookup(Record):
-    """A lookup in a cache of graphs, kernels or configs: "hit", "miss" or "bypass", and why.
+    """A lookup in a cache of graphs, kernels, configs or artifacts: "hit", "miss" or "bypass", and why.
 
-    `graph` or `kernel` says what was looked up, both "" for a whole frame. `seconds_saved` is what a hit saved.
+    `graph` or `kernel` says what was looked up, both "" for a whole frame. `seconds_saved` is what a hit saved. `nearest` is
+    the key before it that is most like one that missed, and `differs` what they have otherwise. `parts` are the parts of the
+    key as `cache_keys.KeyParts`: all of them, or those that are others than in the key `relative_to`.
     """
 
     cache: str
@@ -130,6 +132,10 @@ class CacheLookup(Record):
     kernel: str
     reason: str
     seconds_saved: float | None
+    nearest: str | None = None
+    differs: tuple[str, ...] | None = None
+    parts: Mapping[str, str] | None = None
+    relative_to: str | None = None
 
 
 @record

@@ -1,4 +1,7 @@
-"""Observe the caches: hits, misses and their reasons, and the texts that a cached graph brings with it."""
+"""Observe the caches: hits, misses and their reasons, and the texts that a cached graph brings with it.
+
+What a key that missed has otherwise than the nearest one is in `cache_keys.py`, the caches of other things in `other_caches.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from typing import Any
 from explorer.model.artifacts import CacheLookup
 from explorer.model.events import FxGraphText, OutputCodeText
 from explorer.model.stage import Emit
+from explorer.observe.cache_keys import AutogradKeys, Compared, KeyLog
 from explorer.observe.context import current_compile_id, graph_of
-from explorer.observe.patch import observed
+from explorer.observe.other_caches import artifacts_and_profiles, measured_choices, remote_caches, triton_compiles
+from explorer.observe.patch import is_replaced_here, observed
 from explorer.observe.structured import listening
 
 #: The structured records of a lookup: the cache, and what came of it.
@@ -26,16 +31,21 @@ LOOKUPS = {
 REASONS = {
     "full_miss": "the cache has nothing under this key",
     "guard_miss": "the cache has this key for other sizes only: the guard {guard} fails",
+    "hit": "AOTAutograd's entry is there, but Inductor's cache no longer has a graph that it names",
+    "fresh": "not looked up: the recording is fresh, it writes the caches but does not read them",
 }
 
 
 @contextmanager
 def lookups(emit: Emit) -> Iterator[None]:
-    """Record each lookup in the caches of graphs, of Triton's binaries and of autotuning, and the texts of a cached graph."""
+    """Record each lookup in the caches that torch and Triton have, and the texts of a cached graph."""
     watch = CacheWatch(emit)
     with ExitStack() as stack:
         stack.enter_context(watch.graphs())
         stack.enter_context(watch.kernels())
+        stack.enter_context(triton_compiles(emit, watch.triton_keys))
+        for others in (artifacts_and_profiles, measured_choices, remote_caches):
+            stack.enter_context(others(emit))
         yield
 
 
@@ -43,10 +53,13 @@ class CacheWatch:
     """Collects what the caches of one recording answered."""
 
     def __init__(self, emit: Emit) -> None:
+        self.triton_keys: set[str] = set()  # of the kernels of which Triton itself told
         self._emit = emit
         self._graph = ""
         self._began = time.time()
         self._modules: list[tuple[str, str, Any]] = []
+        self._keys = KeyLog()
+        self._autograd_keys = AutogradKeys()
 
     @contextmanager
     def graphs(self) -> Iterator[None]:
@@ -65,6 +78,7 @@ class CacheWatch:
                 self._emit.attempt("cache", "texts", lambda: self._texts(graph))
 
         with ExitStack() as stack:
+            stack.enter_context(self._autograd_keys.noted())
             stack.enter_context(listening(self._emit, dict.fromkeys(LOOKUPS, self._heard)))
             stack.enter_context(observed(_InProcessFxCompile, "codegen_and_compile", compiled))
             stack.enter_context(observed(FxGraphCache, "cache_hit_post_compile", cached))
@@ -75,7 +89,14 @@ class CacheWatch:
         cache, state = LOOKUPS[metadata["artifact"]["name"]]
         info = json.loads(payload)
         graph, self._graph = (self._graph, "") if cache == "FX graph" else ("", self._graph)
-        self._emit("cache", lambda: graph_lookup(cache, state, graph, info))
+        lines = self._autograd_keys.lines(info) if cache == "AOTAutograd" else info.get("components") or ()
+        noted = self._keys.add(cache, str(info.get("key") or ""), lines)
+        if state != "miss" or _reads_nothing():
+            info = {**info, "cache_status_detailed": "fresh"} if state == "miss" else info
+            self._emit("cache", lambda: graph_lookup(cache, state, graph, info, noted.told))
+            return
+        folder, now = _folder_of_graphs() if cache == "FX graph" else None, time.time()
+        self._emit("cache", lambda: lambda: graph_lookup(cache, state, graph, info, noted.compare(folder, now)))
 
     def _texts(self, graph: Any) -> None:
         """Record the texts in a cached graph: the post-grad graph and the output code."""
@@ -103,15 +124,31 @@ class CacheWatch:
             for tuner in list(vars(module).values()):
                 if hasattr(tuner, "launchers") and hasattr(tuner, "compile_results"):
                     for lookup in kernel_lookups(tuner, graph, self._began):
-                        self._emit("cache", lambda row=lookup: row)  # type: ignore[misc]
+                        if lookup.cache != "Triton" or lookup.key not in self.triton_keys:
+                            self._emit("cache", lambda row=lookup: row)  # type: ignore[misc]
 
 
-def graph_lookup(cache: str, state: str, graph: str, info: Mapping[str, Any]) -> CacheLookup:
-    """One lookup in a cache of graphs: its key, why nothing was found, and the seconds that a hit saved."""
+def _reads_nothing() -> bool:
+    """Whether the recording makes every lookup miss."""
+    from torch._inductor.codecache import FxGraphCache
+
+    return is_replaced_here(FxGraphCache, "iterate_over_candidates")
+
+
+def _folder_of_graphs() -> Path:
+    """The folder of Inductor's cache of graphs, as it is now: `standalone_compile` loads from one of its own."""
+    from torch._inductor.codecache import FxGraphCache
+
+    return Path(FxGraphCache._get_tmp_dir())
+
+
+def graph_lookup(cache: str, state: str, graph: str, info: Mapping[str, Any], compared: Compared | None = None) -> CacheLookup:
+    """One lookup in a cache of graphs: its key, why nothing was found, what is known of the key, and what a hit saved."""
     saved = info.get("time_saved_ns", 0) / 1e9 or info.get("time_saved_ms", 0) / 1e3
     guard = str(info.get("cache_status_guard_expr", ""))
     detail = str(info.get("cache_status_detailed", ""))
     reason = str(info.get("cache_bypass_reason", "")) or (REASONS.get(detail, detail) if state == "miss" else "")
+    compared = compared or Compared()
     return CacheLookup(
         cache=cache,
         state=state,
@@ -120,6 +157,10 @@ def graph_lookup(cache: str, state: str, graph: str, info: Mapping[str, Any]) ->
         kernel="",
         reason=reason.replace("{guard}", guard),
         seconds_saved=saved or None,
+        nearest=compared.nearest or None,
+        differs=compared.differs or None,
+        parts=compared.parts or None,
+        relative_to=compared.relative_to or None,
     )
 
 

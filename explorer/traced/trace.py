@@ -26,6 +26,7 @@ from explorer.process.progress import in_notebook
 from explorer.process.ranks import warn_if_it_overwrites
 from explorer.questions import coverage, missing, provenance, summary, tables
 from explorer.questions import lowering as lowered
+from explorer.questions.cache_misses import cache_misses
 from explorer.questions.choices import recorded_forms
 from explorer.questions.costs import call_table
 from explorer.questions.diagram import diagram
@@ -230,11 +231,23 @@ class Trace(TraceData):
         """One row a lookup in a cache: the cache, its `state`, graph or kernel, key and reason.
 
         The state is "hit", "miss" or "bypass", and "unknown" for a kernel whose files are not where Triton's cache is now.
+        Of a graph that missed, `differs` says what the `nearest` key has otherwise, of those that the recording met before and
+        of the newest in Inductor's cache on disk: an input's size, a setting, a line of the graph.
 
-        The caches are "AOTAutograd" and "FX graph", and for an attached GPU "Triton" and "autotune". `not_seen` names the
+        The caches are "AOTAutograd" and "FX graph", "Triton" and "autotune" (a kernel's binary and config), "choices" (the times
+        of an operator's implementations), "standalone artifact" (`standalone_compile`, whose artifacts are "saved" too),
+        "Dynamo sizes" and "Dynamo package", and with ", remote" those that several machines share. `not_seen` names the
         stages that did not run because of a hit, and whose texts the cache does not keep. `seconds_saved` is torch's own figure.
         """
         return tables.table(self, "cache")
+
+    def cache_misses(self, earlier: Trace) -> Rows:
+        """Say what missed the cache that another run filled: one row a graph that missed here.
+
+        `differs` says what its key has otherwise than the `nearest` key in `earlier`, the recording of that run; () where that
+        run asked for the same key, or where its keys have no parts, as in older files. Both traces may be loaded from files.
+        """
+        return cache_misses(self, earlier)
 
     @property
     def compile_metrics(self) -> Rows:

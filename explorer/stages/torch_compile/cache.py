@@ -18,6 +18,10 @@ NOT_RUN = {
 }
 
 
+#: What a lookup's row shows; the parts of its key are for a comparison with another run's.
+COLUMNS = tuple(key for key in keys_of(CacheLookup) if key not in ("parts", "relative_to"))
+
+
 def not_seen(trace: TraceData, frame: str, row: CacheLookup) -> tuple[str, ...]:
     """The stages that a hit left out and that the cache does not keep; () for what was compiled."""
     if row.state != "hit":
@@ -29,17 +33,19 @@ def not_seen(trace: TraceData, frame: str, row: CacheLookup) -> tuple[str, ...]:
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a lookup of the frame."""
+    """One line a lookup of the frame, and below one that missed what the nearest earlier key has otherwise."""
     data = typed(CacheLookups, event.data)
     return text_artifact(event, id, "Caches", "text", text="\n".join(map(readable, data.rows)), data=data)
 
 
 def readable(row: CacheLookup) -> str:
-    """A lookup as one line: cache, what it is of, what came of it, the key, and why."""
-    what = row.kernel or row.graph or "whole frame"
+    """A lookup as text: cache, what it is of, what came of it, the key, why, and what the nearest earlier key has otherwise."""
+    what = row.kernel or row.graph or ("whole frame" if row.cache == "AOTAutograd" else row.cache)
     saved = f", saved {row.seconds_saved:.2f} s" if row.seconds_saved else ""
     why = f"  # {row.reason}" if row.reason else ""
-    return f"{row.cache}: {row.state} for {what}{saved}  {row.key}{why}"
+    nearest = f"\n  the nearest earlier key, {row.nearest}, differs in" if row.nearest else ""
+    differs = "".join(f"\n    {each}" for each in row.differs or ())
+    return f"{row.cache}: {row.state} for {what}{saved}  {row.key}{why}{nearest}{differs}"
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:
@@ -51,7 +57,13 @@ def summary(artifacts: Sequence[Artifact]) -> str:
 def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
     """The lookups, each with the stages that did not run because of it."""
     for row in typed(CacheLookups, artifact.data).rows:
-        yield {**row, "not_seen": not_seen(trace, artifact.frame, row)}
+        shown = {key: getattr(row, key) for key in COLUMNS}
+        yield {
+            **shown,
+            "nearest": row.nearest or "",
+            "differs": row.differs or (),
+            "not_seen": not_seen(trace, artifact.frame, row),
+        }
 
 
 STAGE = Stage(
@@ -60,7 +72,7 @@ STAGE = Stage(
     language="text",
     render=render,
     rows=rows,
-    columns=(*keys_of(CacheLookup), "not_seen"),
+    columns=(*COLUMNS, "not_seen"),
     summary=summary,
     gather=one_table(data_as(CacheLookup), CacheLookups),
     why_absent="a trace reads no cache; explorer.record() records each lookup in a cache",

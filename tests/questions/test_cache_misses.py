@@ -1,0 +1,54 @@
+"""What missed the cache: the keys of one run, compared with those that the recording of another run has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import explorer
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder as Inductor's cache, with the caches switched on."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(fx_graph_cache=True), torch._functorch.config.patch(enable_autograd_cache=True):
+        yield tmp_path
+
+
+def product(a: torch.Tensor) -> torch.Tensor:
+    """A library call: no C++ is compiled."""
+    return a @ a
+
+
+def call(size: int = 4, *, requires_grad: bool = False) -> None:
+    """Compile with nothing left of the last compile but the caches."""
+    torch._dynamo.reset()
+    torch.compile(product)(torch.ones(size, size, requires_grad=requires_grad))
+
+
+def misses(trace: explorer.Trace, cache: str) -> list[dict[str, object]]:
+    return [dict(row) for row in trace.caches if row["cache"] == cache and row["state"] == "miss"]
+
+
+def test_what_missed_is_compared_with_another_run(folder: Path, tmp_path: Path) -> None:
+    """The recording of one run, saved and loaded, says what a later run asked for otherwise; the key it had is told apart."""
+    with explorer.record() as first:
+        call()
+        call(5)
+    file = tmp_path / "first.json.gz"
+    first.trace.save(file)
+    for name in ("fxgraph", "aotautograd"):
+        (folder / name).rename(folder / f"away_{name}")
+    with explorer.record() as second:
+        call()
+        with torch._inductor.config.patch(max_autotune=True):
+            call(5)
+    rows = second.trace.cache_misses(explorer.load(file)).where(cache="FX graph")
+    keys = [row["key"] for row in misses(first.trace, "FX graph")]
+    assert [row["nearest"] for row in rows] == keys
+    assert [row["differs"] for row in rows] == [(), ("inductor_config[max_autotune]: False → True",)]
