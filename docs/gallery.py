@@ -114,7 +114,7 @@ ENTRIES = (
     Entry(
         "linear_gelu",
         "Matrix product, bias and GELU",
-        "The product is a call into a library. Bias and GELU are one kernel after it, and Fusion says why the two stay apart.",
+        "The product is a call into a library. Bias and GELU are one kernel after it. In Fusion, click both to read why.",
         lambda: trace("linear_gelu", (512, 256), (256, 512), (512,)),
         (
             Place("the output code: one call, one launch", panes={"left": "source", "right": "output_code"}, line="F.gelu"),

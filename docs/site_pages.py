@@ -16,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from explorer import cli
+from explorer.model.stage import Stage
 from explorer.stages import STAGES
 
 #: The page at the top of the site, for a folder that is opened, and for a server.
@@ -107,6 +108,21 @@ class StageFacts(SphinxDirective):
         return [nodes.paragraph("", "", nodes.strong("", f"{stage.title}. "), *code_in(stage.about))]
 
 
+class StagesOfCompiler(SphinxDirective):
+    """`{stages} BACKEND`: the stages of one compiler, with what explorer says of each."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        items = [stage_item(stage) for stage in STAGES if stage.backend == self.arguments[0]]
+        return [nodes.definition_list("", *items)]
+
+
+def stage_item(stage: Stage) -> nodes.definition_list_item:
+    term = nodes.term("", "", nodes.literal("", stage.name))
+    return nodes.definition_list_item("", term, nodes.definition("", nodes.paragraph("", "", *code_in(stage.about))))
+
+
 # References in types ------------------------------------------------------------------------------------------------------
 
 
@@ -147,6 +163,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("command-line", CommandLine)
     app.add_directive("gallery", Gallery)
     app.add_directive("stage", StageFacts)
+    app.add_directive("stages", StagesOfCompiler)
     app.connect("missing-reference", by_last_name)
     app.connect("autodoc-process-signature", without_constructor)
     app.connect("build-finished", front_door)
