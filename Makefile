@@ -57,7 +57,7 @@ outputs: $(INSTALLED) ## run every notebook and write the outputs with which it 
 docs: $(DOCS_INSTALLED) ## the documentation site and its gallery, in docs/_build/html; warnings and dead links are errors
 	$(BIN)/python docs/build.py
 
-docs-links: $(DOCS_INSTALLED) ## ask other sites whether what the documentation links to is there: it needs a network
+docs-links: docs ## ask other sites whether what the documentation links to is there: it needs a network
 	$(BIN)/python -m sphinx -q -b linkcheck -c docs -d docs/_build/doctrees . docs/_build/links
 
 class-pack: $(INSTALLED) ## copies of the notebooks that run without PyTorch, with recorded traces, in class-pack/

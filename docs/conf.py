@@ -46,6 +46,10 @@ nitpick_ignore_regex = [
     ("py:class", r"Plain|(explorer\.live\.protocol\.)?Live"),
 ]
 
+# `make docs-links` asks other sites; of this one links.py knows more
+linkcheck_ignore = [r"gallery/"]
+linkcheck_timeout = 20
+
 # Markdown and the notebooks -----------------------------------------------------------------------------------------------
 
 nb_execution_mode = "off"  # `make outputs` runs the notebooks; the site shows the outputs that they are kept with

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import ModuleType
 
@@ -116,3 +120,30 @@ def test_names_are_compared_as_pip_compares_them(check: ModuleType, tmp_path: Pa
     """Case, underscores and dots do not make another package."""
     (tmp_path / "constraints.txt").write_text("Foo_Bar==1.0  # the one\n\nbaz.qux==2\n")
     assert check.versions(tmp_path / "constraints.txt") == {"foo-bar": "1.0", "baz-qux": "2"}
+
+
+def test_binder_installs_all_that_the_notebooks_import() -> None:
+    """Each module that a cell imports is Python's own, explorer's, or of a package that the extra `full` asks for."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    asked = {re.split(r"[<>=;\[ ]", line)[0] for extra in ("view", "torch") for line in extras[extra]}
+    homes = packages_distributions()
+    imported = {name for path in (ROOT / "notebooks").glob("*.ipynb") for name in imports(path)} - {
+        "explorer",
+        *sys.stdlib_module_names,
+    }
+    assert "torch" in imported and "-e .[full]" in (ROOT / "binder" / "requirements.txt").read_text()
+    assert [name for name in sorted(imported) if not asked & set(homes.get(name, ()))] == []
+
+
+def imports(notebook: Path) -> set[str]:
+    """The top-level modules that a notebook's code cells import, at any depth."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    python = "\n".join(re.sub(r"^[%!].*", "", text, flags=re.MULTILINE) for text in code)
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(python)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
